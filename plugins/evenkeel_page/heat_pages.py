@@ -19,9 +19,10 @@ from evenkeel.record.explain.rendering import alternative_line, rule_line
 from evenkeel.record.read import Record
 from evenkeel_page import look
 from evenkeel_page.heat_request import RANGES, HeatRequest, MadePicture, clusters_on_record, heat_request, made_picture
-from evenkeel_page.heat_why import CellAsked, why
+from evenkeel_page.heat_why import CellAsked, CellWhy, why
 from evenkeel_page.heat_words import METRIC_WORDS, TopCell, left_out_words, top_cells
 from evenkeel_page.reader import JSON, Answer
+from evenkeel_page.subject_links import broker_link, bundle_link
 
 NOT_BUILT = (
     "Unpause the DAG `heat` in Airflow: it builds the tables behind the map every ten minutes.",
@@ -165,9 +166,21 @@ def heat_why(
         near=[(word, link) for word, link in near if link],
         report="cycle?" + urlencode({"cluster": cluster, "at": found.cycle.cycle_at.isoformat()}),
         history="cycles?" + urlencode({"cluster": cluster}), links=[_bundle_link(asked, one) for one in found.bundles],
-        stamp=wording.time,
+        stamp=wording.time, **_pages_of(found),
     )  # fmt: skip
     return Answer(200, body)
+
+
+def _pages_of(found: CellWhy) -> dict[str, str]:
+    """The addresses of the one bundle's page and its owner's, empty where there is none."""
+    cluster, at, one = found.asked.cluster, found.cycle.cycle_at, found.single
+    bundle = one.bundle if one is not None else found.moment.bundle if found.moment is not None else None
+    where = found.moment.where if found.moment is not None else None
+    owner = where.broker if where is not None else None
+    return {
+        "bundle_page": bundle_link(cluster, bundle, at) if bundle else "",
+        "owner_page": broker_link(cluster, owner, at) if owner else "",
+    }
 
 
 def _given_moment(seconds: int) -> datetime:

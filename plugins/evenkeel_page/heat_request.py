@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import MAXYEAR, datetime, timedelta
 from typing import Any
 
 from evenkeel.errors import BadInput
@@ -79,25 +80,32 @@ def heat_request(
     newest = record.newest_row_at("cycles", cluster)
     assert newest is not None, "a cluster is known by its cycles"
     named = metric_named(metric or USUAL_METRIC).name
-    if last and last not in RANGES:
-        raise BadInput(f"last is {last[:40]!r}; allowed is {', '.join(RANGES)}")
+    word, begin, end = asked_range(newest, last, first, to)
+    return HeatRequest(str(record.lake), cluster, named, "" if to else word, begin, end, within or "", newest)
+
+
+def asked_range(
+    newest: datetime, last: str | None, first: str | None, to: str | None, ranges: Collection[str] = RANGES
+) -> tuple[str, datetime, datetime]:
+    """The word of RANGES that a range is as long as ("" where `first` is given), its first moment, and the one after
+    it; see `heat_request`. `ranges`: the words that are allowed."""
+    if last and last not in ranges:
+        raise BadInput(f"last is {last[:40]!r}; allowed is {', '.join(ranges)}")
     end = _end(to) if to else newest + _MINUTE
     if first:
-        return HeatRequest(
-            str(record.lake), cluster, named, "", time_given(first, "from").first, end, within or "", newest
-        )
+        return "", time_given(first, "from").first, end
     word = last or USUAL_RANGE
     try:
-        begin = end - RANGES[word][1]
+        return word, end - RANGES[word][1], end
     except OverflowError:
         raise BadInput(f"to is {to!r}: nothing lies before that") from None
-    return HeatRequest(str(record.lake), cluster, named, "" if to else word, begin, end, within or "", newest)
 
 
 def _end(text: str) -> datetime:
     """The end that a text names: of a date the end of that day."""
     given = time_given(text, "to")
-    return given.first if given.last - given.first < _HOUR else given.last + timedelta(microseconds=1)
+    is_moment = given.last - given.first < _HOUR or given.last.year == MAXYEAR
+    return given.first if is_moment else given.last + timedelta(microseconds=1)
 
 
 def part(within: str) -> Within | None:

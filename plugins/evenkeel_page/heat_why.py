@@ -23,7 +23,8 @@ _FIGURES = (
     *("used_msg_rate_in", "used_msg_rate_out", "used_msg_throughput_in", "used_msg_throughput_out"),
     *("topics", "producers", "consumers"),
 )
-_COLUMNS = ("bundle", "namespace", "lower", "upper", "owner", *_FIGURES)
+COLUMNS = ("bundle", "namespace", "lower", "upper", "owner", *_FIGURES)
+"""What is read of a bundle."""
 _HIGHEST = 0xFFFFFFFF
 
 
@@ -148,16 +149,16 @@ def _bundles(record: Record, cycle: Attempt, asked: CellAsked) -> tuple[tuple[Bu
         if asked.namespace == asked.last_namespace
         else all_of(name >= asked.namespace.partition("/")[0], name <= f"{asked.last_namespace}\U0010ffff")
     )
-    rows = record.rows([cycle], LOADS, columns=_COLUMNS, where=inside)[cycle.attempt_id]
+    rows = record.rows([cycle], LOADS, columns=COLUMNS, where=inside)[cycle.attempt_id]
     if not rows and any(write.rows for write in cycle.writes_of(LOADS)):
         return (), 0, not record.counts([cycle], LOADS)[cycle.attempt_id]
     own = sorted((row for row in rows if asked.holds(row)), key=lambda row: -(_sum(row, *_FIGURES[:2]) or 0.0))
     shown = own[:MOST_BUNDLES]
-    shares = _shares(record, cycle, shown) if len(own) == 1 else {}
-    return tuple(_figures(row, shares) for row in shown), len(own) - len(shown), False
+    shares = broker_shares(record, cycle, shown) if len(own) == 1 else {}
+    return tuple(bundle_figures(row, shares) for row in shown), len(own) - len(shown), False
 
 
-def _shares(record: Record, cycle: Attempt, rows: Sequence[Row]) -> dict[str, float | None]:
+def broker_shares(record: Record, cycle: Attempt, rows: Sequence[Row]) -> dict[str, float | None]:
     """Bundle -> its part of its owner's bytes."""
     found: dict[str, float | None] = {}
     for row in rows:
@@ -176,7 +177,8 @@ def _sum(row: Mapping[str, Any], *names: str) -> float | None:
     return None if None in values else float(sum(values))
 
 
-def _figures(row: Row, shares: Mapping[str, float | None]) -> BundleFigures:
+def bundle_figures(row: Row, shares: Mapping[str, float | None]) -> BundleFigures:
+    """A row of `bundle_load` (COLUMNS) in words."""
     figures = [
         ("Messages", exact(_sum(row, *_FIGURES[:2]), "msg/s")), ("Bytes", exact(_sum(row, *_FIGURES[2:4]), "byte/s")),
         ("Topics", exact(row["topics"], "count")), ("Sessions", exact(_sum(row, *_FIGURES[5:]), "count")),

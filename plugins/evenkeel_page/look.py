@@ -29,6 +29,7 @@ _FILES = {
     "approval.js": (HERE / "static" / "approval.js", "text/javascript; charset=utf-8"),
     "desk.js": (HERE / "static" / "desk.js", "text/javascript; charset=utf-8"),
     "heat.css": (HERE / "static" / "heat.css", "text/css; charset=utf-8"),
+    "subject.css": (HERE / "static" / "subject.css", "text/css; charset=utf-8"),
     **{
         name: (HERE / "static" / name, "text/javascript; charset=utf-8")
         for name in ("heat.js", "heat_colours.js", "heat_drawing.js", "heat_picture.js", "heat_table.js")

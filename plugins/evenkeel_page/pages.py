@@ -33,9 +33,10 @@ from evenkeel.record.status.attention import AGE_KEY, answer_by, waits_for_appro
 from evenkeel.record.status.line import ClusterStatus, stretches
 from evenkeel.record.wording import age, shortened, time, visible
 from evenkeel.times import time_given
-from evenkeel_page import airflow_side, heat_pages, look
+from evenkeel_page import airflow_side, heat_pages, look, subject_pages
 from evenkeel_page.reader import Answer, Job
 from evenkeel_page.reader_process import limit_threads
+from evenkeel_page.subject_links import LinkedCycle, linked_name, linked_prose, linking
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ def _environment() -> Environment:
     ours = environment()
     loader = ChoiceLoader([FileSystemLoader(look.TEMPLATES), *([ours.loader] if ours.loader else [])])
     made = ours.overlay(loader=loader)
-    made.filters = {**made.filters, "age": age}
+    made.filters = {**made.filters, "age": age, "name": linked_name, "linked_prose": linked_prose}
     return made
 
 
@@ -203,7 +204,9 @@ def _dry_report(lake: str, cluster: str, at: str, attempt_id: str, newest_attemp
 def _report_page(lake: str, cluster: str, at: str, question: Question | None) -> str:
     crumbs = [("Clusters", "./"), (_shown(cluster), _cycles_of(cluster)), (time(datetime.fromisoformat(at)), "")]
     model = build_model(gather(lake, cluster=cluster, cycle=at))
-    return _renderer("cycles", crumbs)("cycle.html.j2", model=model, question=question)
+    brokers = {line.broker for chapter in model.chapters for line in chapter.brokers}
+    with linking(LinkedCycle(cluster, datetime.fromisoformat(at), brokers)):
+        return _renderer("cycles", crumbs)("cycle.html.j2", model=model, question=question)
 
 
 def _shown(name: str) -> str:
@@ -303,6 +306,20 @@ def heat_why(lake: str, cluster: str, **cell: Any) -> Answer:
     return heat_pages.heat_why(lake, _renderer("heat", crumbs, "../"), cluster, **cell)
 
 
+def bundle(lake: str, cluster: str, name: str, **words: str | None) -> Answer:
+    """A bundle, or the one that a topic lay in."""
+    return subject_pages.bundle(lake, _subject_renderer(cluster, name), cluster, name, **words)
+
+
+def broker(lake: str, cluster: str, name: str, **words: str | None) -> Answer:
+    """A broker."""
+    return subject_pages.broker(lake, _subject_renderer(cluster, name), cluster, name, **words)
+
+
+def _subject_renderer(cluster: str, name: str) -> Callable[..., str]:
+    return _renderer("clusters", [("Clusters", "./"), (_shown(cluster), _cycles_of(cluster)), (_shown(name), "")])
+
+
 _NOT_IN_A_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 _PAGES: dict[str, Callable[..., Answer]] = {
@@ -313,6 +330,8 @@ _PAGES: dict[str, Callable[..., Answer]] = {
     "heat": heat,
     "heat_picture": heat_pages.heat_picture,
     "heat_why": heat_why,
+    "bundle": bundle,
+    "broker": broker,
     "settings": settings,
     "proof": proof,
     "proof_file": proof_file,

@@ -146,6 +146,27 @@ def show_heat_why(
     )  # fmt: skip
 
 
+def show_bundle(
+    request: Request, cluster: str, name: str, at: str | None = None, first: _From = None, to: str | None = None,
+    last: str | None = None,
+) -> Response:  # fmt: skip
+    """A bundle, or the one that a topic lay in: its state and why at a moment, its course, what rests on what."""
+    return _read(request, "bundle", **_subject_words(cluster, name, at, first, to, last))
+
+
+def show_broker(
+    request: Request, cluster: str, name: str, at: str | None = None, first: _From = None, to: str | None = None,
+    last: str | None = None,
+) -> Response:  # fmt: skip
+    """A broker: as a bundle, with the bundles that it owned."""
+    return _read(request, "broker", **_subject_words(cluster, name, at, first, to, last))
+
+
+def _subject_words(*words: str | None) -> dict[str, str | None]:
+    names = ("cluster", "name", "at", "first", "to", "last")
+    return {name: word for name, word in zip(names, words, strict=True) if word or name in ("cluster", "name")}
+
+
 def show_settings(request: Request, cluster: str | None = None, show: str = "changed") -> Response:
     """The settings that clusters were last decided with: those that are not at their defaults, those in which clusters
     differ, or all."""
@@ -185,6 +206,8 @@ ROUTES = (
     Route("/heat", READ, show_heat),
     Route("/heat/picture", READ, show_heat_picture),
     Route("/heat/why", READ, show_heat_why),
+    Route("/bundle", READ, show_bundle),
+    Route("/broker", READ, show_broker),
     Route("/settings", READ, show_settings),
     Route("/proof", READ, show_proof),
     Route("/proof-file", READ, show_proof_file),

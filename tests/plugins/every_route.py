@@ -28,6 +28,8 @@ ADDRESSES = {
     "/heat": "/heat?cluster=lab",
     "/heat/picture": "/heat/picture?cluster=lab",
     "/heat/why": "/heat/why?cluster=lab&namespace=acme/ns1&lower=0&upper=4294967295&from=1795249400&to=1795249500",
+    "/bundle": "/bundle?cluster=lab&name=acme/ns1/0x70000000_0x80000000",
+    "/broker": "/broker?cluster=lab&name=127.0.0.1:19080",
     "/settings": "/settings",
     "/proof": "/proof",
     "/proof-file": "/proof-file?cluster=lab&at=latest",

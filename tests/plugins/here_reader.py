@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+    from fastapi.testclient import TestClient
 
 
 class HereReader:
@@ -19,3 +24,12 @@ class HereReader:
 
     def close(self) -> None:
         """Nothing is to be ended."""
+
+
+def desk_client(lake: Path | str, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """The desk over a lake, without Airflow's login, its pages made in this process."""
+    from evenkeel_page.app import make_app
+    from fastapi.testclient import TestClient
+
+    monkeypatch.setenv("EVENKEEL_LAKE", str(lake))
+    return TestClient(make_app(guarded=False, reader=HereReader()), raise_server_exceptions=False)

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.airflow
 CHECKOUT = PLUGINS.parent
 PATHS = (
     *("/", "/cycles", "/cycle", "/run", "/heat", "/heat/picture", "/heat/why"),
-    *("/settings", "/proof", "/proof-file", "/static/{name}"),
+    *("/bundle", "/broker", "/settings", "/proof", "/proof-file", "/static/{name}"),
 )
 
 

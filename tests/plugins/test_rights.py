@@ -24,7 +24,7 @@ CHECKOUT = PLUGINS.parent
 FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
 PAGES = (
     *("/", "/cycles", "/cycle", "/run", "/heat", "/heat/picture", "/heat/why"),
-    *("/settings", "/proof", "/proof-file", "/static/{name}"),
+    *("/bundle", "/broker", "/settings", "/proof", "/proof-file", "/static/{name}"),
 )
 
 

@@ -56,21 +56,34 @@ class FoundCycle:
     command_id: str | None = None
 
 
-def explain(lake: str | Path, text: str, *, cluster: str | None = None, when: Times | None = None) -> Moment | Course:
+def explain(
+    lake: str | Path | Record, text: str | Subject, *, cluster: str | None = None, when: Times | None = None
+) -> Moment | Course:
     """What the record says of a subject, at a moment or over a range.
 
-    Raises BadInput (no such subject, a name in several clusters), NoSuchCycle (no cycle then, or none that decided)
-    and LakeError (rows past their retention, no lake).
+    Whoever asks more than once gives the same `Record`. Raises BadInput (no such subject, a name in several clusters),
+    NoSuchCycle (no cycle then, or none that decided) and LakeError (rows past their retention, no lake).
     """
-    when, record = when or Times(), Record(lake)
-    if when.is_range and parse_subject(text).kind != "command":
-        return _over_range(record, parse_subject(text), missing.known_clusters(record, cluster), when)
-    return _moment(record, find(record, text, cluster, when), when)
+    when, record = when or Times(), record_of(lake)
+    subject = subject_of(text)
+    if when.is_range and subject.kind != "command":
+        return _over_range(record, subject, missing.known_clusters(record, cluster), when)
+    return _moment(record, find(record, subject, cluster, when), when)
 
 
-def find(record: Record, text: str, cluster: str | None, when: Times) -> FoundCycle:
+def record_of(lake: str | Path | Record) -> Record:
+    """The record of a lake, or the one that is given."""
+    return lake if isinstance(lake, Record) else Record(lake)
+
+
+def subject_of(text: str | Subject) -> Subject:
+    """The subject that a text names, or the one that is given."""
+    return text if isinstance(text, Subject) else parse_subject(text)
+
+
+def find(record: Record, text: str | Subject, cluster: str | None, when: Times) -> FoundCycle:
     """The cycle in force for a question about a moment; errors as `explain`."""
-    subject, clusters = parse_subject(text), missing.known_clusters(record, cluster)
+    subject, clusters = subject_of(text), missing.known_clusters(record, cluster)
     if subject.kind == "command":
         return _of_command(record, find_command(record, subject.name, clusters), when)
     attempt, row = _one_cluster(record, subject, clusters, when.at)

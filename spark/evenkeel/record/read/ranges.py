@@ -83,11 +83,13 @@ class Record:
     # Cycles
 
     def cycles(
-        self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None
+        self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None, where: Any = None
     ) -> list[Attempt]:
-        """The attempt that counts for each cycle from `first` to `last`, both included, oldest first."""
-        attempts = self.attempts(cluster, first, last, columns)
-        if all(attempt.mode == "dry_run" for attempt in attempts):
+        """The attempt that counts for each cycle from `first` to `last`, both included, oldest first; with `where` of
+        those cycles only that meet a condition on their moment (`at_moments`)."""
+        attempts = self.attempts(cluster, first, last, columns, where)
+        is_alone = len({attempt.cycle_at for attempt in attempts}) == len(attempts)
+        if is_alone or all(attempt.mode == "dry_run" for attempt in attempts):
             return trusted(attempts)
         # Whole dates: an outcome carries the date of its command's cycle.
         commands = self.outbox("commands", cluster, first, last, ["command_id", "plan_id"])
@@ -111,8 +113,11 @@ class Record:
         found = self._table_of("cycles", cluster, (FIRST_MOMENT, LAST_MOMENT), None, _LINK)
         return found.sort_by([("sequence", "ascending"), ("manifest_digest", "ascending")])
 
-    def moments(self, cluster: str, where: Any = None) -> Any:
-        """When there was a cycle, as an Arrow array, oldest first: a year has half a million of them.
+    def moments(
+        self, cluster: str, where: Any = None, *, first: datetime = FIRST_MOMENT, last: datetime = LAST_MOMENT
+    ) -> Any:
+        """When there was a cycle from `first` to `last`, as an Arrow array, oldest first: a year has half a million of
+        them.
 
         With `where` only cycles with an attempt whose plan meets it.
         """
@@ -120,7 +125,7 @@ class Record:
 
         planned = text("row_kind") == "planned"
         condition = planned if where is None else planned & where
-        found = pc.unique(self._table_of("cycles", cluster, (FIRST_MOMENT, LAST_MOMENT), condition, ["cycle_at"])[0])
+        found = pc.unique(self._table_of("cycles", cluster, (first, last), condition, ["cycle_at"])[0])
         return found.take(pc.sort_indices(found))
 
     def listing(self, cluster: str, first: datetime, last: datetime, beginning: str) -> list[Attempt]:
@@ -222,7 +227,7 @@ class Record:
         if not owner:
             return found
         moments = [attempt.cycle_at for attempt in attempts]
-        listed = is_in("write_id", sorted(owner))
+        listed = at_moments(moments) & is_in("write_id", sorted(owner))
         condition = listed if where is None else listed & where
         wanted = None if columns is None else list(dict.fromkeys((*columns, "cycle_at", "write_id")))
         dates = tuple(sorted({moment.date() for moment in moments}))
@@ -248,13 +253,16 @@ class Record:
         if not listed:
             return None
         ids = pa.array([write.write_id for _, _, write in listed])
-        condition = is_in("write_id", sorted({*ids.to_pylist()}))
-        condition = condition if where is None else condition & where
         moments = [one.cycle_at for _, one, _ in listed]
+        # With a condition few rows are left: their writes are looked up then, which costs less than for all rows.
+        whole = at_moments(moments) & is_in("write_id", sorted({*ids.to_pylist()}))
+        condition = whole if where is None else at_moments(moments) & where
         wanted = list(dict.fromkeys((*columns, "cycle_at", "write_id")))
         dates = tuple(sorted({moment.date() for moment in moments}))
         span = min(moments), max(moments)
         found = self._table_of(table, listed[0][1].cluster, span, condition, wanted, dates)
+        if where is not None:
+            found = found.filter(pc.is_in(found.column("write_id").cast(pa.string()), value_set=ids))
         places = pc.index_in(found.column("write_id").cast(pa.string()), value_set=ids).to_numpy()
         at = found.column("cycle_at").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
         own = pa.array(moments, pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
@@ -288,7 +296,8 @@ class Record:
         columns: Sequence[str] | None = None,
         where: Any = None,
     ) -> list[Row]:
-        """Rows of `commands` or `outcomes` that belong to cycles from `first` to `last`, whatever lists them."""
+        """Rows of `commands`, `outcomes` or another table that belong to cycles from `first` to `last`, whatever lists
+        them: of other tables than those two a manifest has to be asked whether they count."""
         dates = tuple(day for day in self.dates(table, cluster) if first.date() <= day <= last.date())
         if not dates:
             return []
@@ -323,6 +332,13 @@ class Record:
         if table not in self._opened:
             self._opened[table] = open_table(self.lake, table)
         return self._opened[table]
+
+
+def at_moments(moments: Iterable[datetime]) -> Any:
+    """Rows of cycles at these very moments: files that hold none of them are not opened."""
+    import pyarrow.compute as pc
+
+    return pc.field("cycle_at").isin(sorted({*moments}))
 
 
 def _there(table: str, columns: Sequence[str] | None, there: Collection[str]) -> list[str] | None:

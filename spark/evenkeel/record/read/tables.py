@@ -120,11 +120,19 @@ def files_between(
     """The files that may hold rows of these clusters' cycles from one moment to another, of these dates if any."""
     chosen: list[FileFilter] = [
         ("cluster", "in", [*clusters]),
-        ("cycle_at", ">=", (first - ROUNDING).isoformat()),
-        ("cycle_at", "<=", (last + ROUNDING).isoformat()),
+        ("cycle_at", ">=", _moved(first, -ROUNDING).isoformat()),
+        ("cycle_at", "<=", _moved(last, ROUNDING).isoformat()),
     ]
     own = [day.isoformat() for day in dates]
     return [*chosen, ("cycle_date", "in", own)] if own else chosen
+
+
+def _moved(at: datetime, way: timedelta) -> datetime:
+    """The moment so much later, or itself at either end of time."""
+    try:
+        return at + way
+    except OverflowError:
+        return at
 
 
 def _path(lake: str | Path, table: str) -> str:

@@ -96,22 +96,29 @@ def name_html(text: object, most: int = _LONG) -> Markup:
     return _folded(Markup('<bdi class="n">{}</bdi>').format(wording.shortened(seen, most)), seen)
 
 
-def prose_html(text: object, most: int = 420) -> Markup:
-    """A sentence with names in it, bundles set apart; where a name makes it long, folded to its two ends."""
+def prose_html(text: object, most: int = 420, bundle_html: Callable[[str], Markup] | None = None) -> Markup:
+    """A sentence with names in it, bundles set apart; where a name makes it long, folded to its two ends.
+
+    `bundle_html` writes the bundles of a sentence that is not folded.
+    """
     seen = wording.visible(text)
     if len(seen) <= most:
-        return _prose(seen)
-    return _folded(_prose(wording.shortened(seen, most // 2)), seen)
+        return _prose(seen, bundle_html or _apart)
+    return _folded(_prose(wording.shortened(seen, most // 2), _apart), seen)
 
 
-def _prose(text: str) -> Markup:
+def _prose(text: str, bundle_html: Callable[[str], Markup]) -> Markup:
     marked, last = Markup(), 0
     for found in _SET_APART.finditer(text):
-        marked += escape(text[last : found.start()]) + Markup('<bdi class="n">{}</bdi>').format(
-            found.group().strip("`")
-        )
+        words = found.group()
+        is_quoted = words.startswith("`")
+        marked += escape(text[last : found.start()]) + (_apart(words.strip("`")) if is_quoted else bundle_html(words))
         last = found.end()
     return marked + escape(text[last:])
+
+
+def _apart(words: str) -> Markup:
+    return Markup('<bdi class="n">{}</bdi>').format(words)
 
 
 def _folded(short: Markup, full: str) -> Markup:

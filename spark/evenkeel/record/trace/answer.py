@@ -99,6 +99,11 @@ class HandedOn:
     unloads: int
     placements: int
 
+    @property
+    def acts(self) -> bool:
+        """Whether it decided anything."""
+        return bool(self.splits or self.unloads or self.placements)
+
 
 @dataclass(frozen=True)
 class Dependents:
@@ -216,7 +221,7 @@ def _handed_on(cycles: Sequence[HandedOn], where: tzinfo) -> Iterator[str]:
         f"By state handed on, {amounts.plural(len(cycles), 'later cycle')} up to {clock(cycles[-1].cycle_at, where)}, "
         f"with {amounts.plural(splits, 'split')} and {amounts.plural(unloads, 'unload')}:"
     )
-    acting = [one for one in cycles if one.splits or one.unloads or one.placements]
+    acting = [one for one in cycles if one.acts]
     for one in acting[:MOST_HANDED_ON]:
         acts = [amounts.plural(one.splits, "split"), amounts.plural(one.unloads, "unload")]
         yield f"  {clock(one.cycle_at, where)}  {', '.join(acts)}, {amounts.plural(one.placements, 'placement')}"

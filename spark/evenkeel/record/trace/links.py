@@ -15,7 +15,7 @@ from evenkeel.lake.outbox import with_outcomes
 from evenkeel.lake.schemas import TABLES
 from evenkeel.model.amounts import plural
 from evenkeel.record.explain import missing
-from evenkeel.record.explain.ask import FoundCycle, Times, cycles_within, find
+from evenkeel.record.explain.ask import FoundCycle, Times, cycles_within, find, record_of
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
@@ -26,9 +26,11 @@ from evenkeel.record.wording import listed, time
 MOST_LINKS = 10
 
 
-def inputs(lake: str | Path, text: str, *, cluster: str | None = None, when: Times | None = None) -> Inputs:
+def inputs(
+    lake: str | Path | Record, text: str | Subject, *, cluster: str | None = None, when: Times | None = None
+) -> Inputs:
     """What the decisions about a subject rest on, in the cycle in force; see `explain` for subjects and errors."""
-    record = Record(lake)
+    record = record_of(lake)
     found = find(record, text, cluster, when or Times())
     return inputs_of(record, found)
 
@@ -188,13 +190,15 @@ _BACK = (timedelta(days=2), timedelta(days=30), timedelta(days=36_500))
 _LEAST_DIGITS = 6
 
 
-def of_broker(lake: str | Path, broker: str, *, cluster: str | None = None, when: Times | None = None) -> Dependents:
+def of_broker(
+    lake: str | Path | Record, broker: str, *, cluster: str | None = None, when: Times | None = None
+) -> Dependents:
     """What rests on the reports of a broker over a range: all that the cycles decided which read them.
 
     A cycle compares every broker with all others, so each of its decisions rests on each report; those whose own row
     names the broker are marked. Cycles that left its report out (no answer, rejected) do not count.
     """
-    record, when = Record(lake), when or Times()
+    record, when = record_of(lake), when or Times()
     clusters = missing.known_clusters(record, cluster)
     first, last, there = cycles_within(record, clusters, when)
     states = {name: _states(record, attempts, broker) for name, attempts in there.items()}

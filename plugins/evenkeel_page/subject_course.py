@@ -1,0 +1,302 @@
+"""The course of a bundle or a broker over a range of time: its load cycle by cycle, and what happened to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenkeel.lake.outbox import SENT, harmed, with_outcomes
+from evenkeel.model.bounces import FormerOwners
+from evenkeel.record.explain.subject import Subject
+from evenkeel.record.read import Attempt, Record, Row
+from evenkeel.record.read.ranges import at_moments
+from evenkeel.record.read.tables import is_in, text
+from evenkeel.record.status.attention import bounces
+
+MOST_POINTS, LEAST_POINTS = 240, 24
+MOST_ROWS_READ = 3_000_000
+"""So many rows at most are looked through for the points: a cluster of many bundles has fewer points."""
+BUNDLE_FIGURES = (
+    *("bundle", "owner", "ownership", "topics", "producers", "consumers"),
+    *("used_msg_rate_in", "used_msg_rate_out", "used_msg_throughput_in", "used_msg_throughput_out"),
+)
+BROKER_FIGURES = (
+    *("broker", "state", "is_leader", "pulsar_version", "weighted_usage", "bundles", "topics"),
+    *("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out"),
+    *("cpu_percent", "memory_percent", "direct_memory_percent", "bandwidth_in_percent", "bandwidth_out_percent"),
+)
+MOVE, SPLIT, HELD, BOUNCE, HARM, OWNER, CAME, LEFT = (
+    *("move", "split", "held", "bounce", "harm", "owner"),
+    *("came", "left"),
+)
+KINDS_OF = {"bundle": (MOVE, OWNER, BOUNCE, SPLIT, HELD, HARM), "broker": (CAME, LEFT, BOUNCE, SPLIT, HELD, HARM)}
+"""Kind of subject -> the kinds of events of its course, in the order in which they are drawn."""
+_MANIFEST = (
+    *("cluster", "cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id"),
+    *("status", "reason", "writes"),
+)
+_COMMAND = (
+    *("cluster", "command_id", "plan_id", "cycle_at", "step", "kind", "bundle", "from_broker", "destination", "mode"),
+    "topic",
+)
+_GUARD = ("subject", "subject_kind", "position", "kind", "rule", "broker", "destination", "cycle_at", "write_id")
+_LIMIT_RULES = ("below_threshold", "above_threshold", "sole_bundle")
+"""Rules of ThresholdShedder and OverloadShedder whose rows hold a broker's usage beside its limit."""
+_LIMIT = ("subject", "measured", "threshold", "unit")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPoint:
+    """The subject in one cycle. `row`: its row of `bundle_load` or `broker_load`, None where there is none; a broker's
+    also has `compared` and `limit`, fractions, where a shedder compared the two. `silent`: why the cycle decided
+    nothing, empty where it did."""
+
+    at: datetime
+    silent: str
+    row: Row | None
+
+    @property
+    def rate(self) -> float | None:
+        """Messages per second, in and out."""
+        return self._sum("msg_rate")
+
+    @property
+    def throughput(self) -> float | None:
+        """Bytes per second, in and out."""
+        return self._sum("msg_throughput")
+
+    @property
+    def sessions(self) -> int | None:
+        """Producers and consumers of a bundle."""
+        row = self.row or {}
+        known = [row.get(name) for name in ("producers", "consumers")]
+        return None if None in known else sum(known)  # type: ignore[arg-type]
+
+    def _sum(self, name: str) -> float | None:
+        row = self.row
+        if row is None:
+            return None
+        used = f"used_{name}" if "bundle" in row else name
+        values = row[f"{used}_in"], row[f"{used}_out"]
+        return None if None in values else float(sum(values))
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectEvent:
+    """Something that happened to the subject at a moment. `bundle`: the one that a broker's event is about. `is_dry`:
+    it was planned in a dry run, and not asked for."""
+
+    at: datetime
+    kind: str
+    words: str
+    bundle: str = ""
+    is_dry: bool = False
+
+
+@dataclass(frozen=True)
+class SubjectCourse:
+    """A course, oldest first. `cycles`: how many the range has; of them `points` show some where there are many."""
+
+    subject: Subject
+    cluster: str
+    first: datetime
+    last: datetime
+    cycles: int
+    points: tuple[LoadPoint, ...]
+    events: tuple[SubjectEvent, ...]
+
+    @property
+    def is_thinned(self) -> bool:
+        """Whether cycles are left out of the points."""
+        return self.cycles > len(self.points)
+
+    @property
+    def there(self) -> tuple[LoadPoint, ...]:
+        """The points at which the subject was on record."""
+        return tuple(point for point in self.points if point.row is not None)
+
+    @property
+    def told(self) -> tuple[LoadPoint, ...]:
+        """The points of which there is something to say: the subject's load, or why the cycle decided nothing. None
+        where the subject is on record nowhere."""
+        return tuple(point for point in self.points if point.row is not None or point.silent) if self.there else ()
+
+    @property
+    def absent(self) -> int:
+        """In how many of the points the cycle decided, and the subject is not on record."""
+        return sum(point.row is None and not point.silent for point in self.points)
+
+
+def read_course(
+    record: Record, subject: Subject, cluster: str, first: datetime, last: datetime, rows_a_cycle: int
+) -> SubjectCourse:
+    """The course of a bundle or a broker. `rows_a_cycle`: about how many rows a cycle's tables hold of all subjects."""
+    moments = record.moments(cluster, first=first, last=last)
+    most = min(max(MOST_ROWS_READ // max(rows_a_cycle, 1), LEAST_POINTS), MOST_POINTS)
+    chosen = thinned(moments, most)
+    cycles = []
+    if chosen:
+        cycles = record.cycles(cluster, chosen[0], chosen[-1], _MANIFEST, at_moments(chosen))
+    points = _points(record, subject, cycles)
+    is_thinned = len(moments) > len(points)
+    events = [*_asked(record, subject, cluster, first, last), *_held(record, subject, cluster, first, last)]
+    if subject.kind == "bundle":
+        events += _owner_events(points, with_bounces=not is_thinned)
+    return SubjectCourse(
+        subject, cluster, first, last, len(moments), tuple(points), tuple(sorted(events, key=lambda one: one.at))
+    )
+
+
+def thinned(moments: Any, most: int) -> list[datetime]:
+    """Of moments in the order of time at most so many: of each slot of equal length the newest."""
+    at = moments.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
+    if len(at) <= most:
+        return [moment for moment in moments.to_pylist() if moment is not None]
+    slot = (at - at[0]) * most // (at[-1] - at[0] + 1)
+    newest = np.flatnonzero(np.append(slot[1:] != slot[:-1], True))
+    chosen: list[datetime] = moments.take(pa.array(newest)).to_pylist()
+    return chosen
+
+
+def _points(record: Record, subject: Subject, cycles: Sequence[Attempt]) -> list[LoadPoint]:
+    decided = [one for one in cycles if one.decided]
+    table, columns = ("broker_load", BROKER_FIGURES) if subject.kind == "broker" else ("bundle_load", BUNDLE_FIGURES)
+    rows = _by_attempt(record, decided, table, columns, text(subject.kind) == subject.name)
+    if subject.kind == "broker":
+        compared = (text("subject") == subject.name) & is_in("rule", _LIMIT_RULES)
+        limits = _by_attempt(record, decided, "unload_decisions", _LIMIT, compared)
+        for attempt_id, row in rows.items():
+            limit = limits.get(attempt_id)
+            is_usage = limit is not None and limit["unit"] == "fraction"
+            row |= {"compared": limit["measured"] if is_usage and limit else None}
+            row |= {"limit": limit["threshold"] if is_usage and limit else None}
+    return [LoadPoint(one.cycle_at, _silent(one), rows.get(one.attempt_id)) for one in cycles]
+
+
+def _by_attempt(
+    record: Record, attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any
+) -> dict[str, Row]:
+    """attempt_id -> the row that meets the condition."""
+    found = record.arrow_rows(attempts, table, columns, where) if attempts else None
+    if found is None:
+        return {}
+    return {attempts[row.pop("attempt")].attempt_id: row for row in found.to_pylist()}
+
+
+def _silent(attempt: Attempt) -> str:
+    return "" if attempt.decided else f"{attempt.status}: {attempt.reason or 'no reason is on record'}"
+
+
+# What happened.
+
+
+def _asked(record: Record, subject: Subject, cluster: str, first: datetime, last: datetime) -> list[SubjectEvent]:
+    """Commands about the subject with what was last seen of them, harm that they did, and a broker's bounces."""
+    named = is_in("bundle", [subject.name])
+    if subject.kind == "broker":
+        named = is_in("from_broker", [subject.name]) | is_in("destination", [subject.name])
+    commands = record.outbox("commands", cluster, first, last, _COMMAND, named)
+    if not commands:
+        return []
+    ids = is_in("command_id", sorted({row["command_id"] for row in commands}))
+    columns = ("command_id", "outcome", "seen_at", "detail")
+    seen = record.outbox("outcomes", cluster, first, last, columns, ids)
+    known = with_outcomes(commands, seen)
+    events = [_command_event(subject, row) for row in known]
+    for row in harmed(known, seen):
+        events.append(SubjectEvent(row["seen_at"], HARM, f"{row['kind']} did harm: {row['detail']}", row["bundle"]))
+    if subject.kind == "broker":
+        sent = [row for row in known if row["kind"] == "unload" and row["outcome"] in SENT]
+        for row in bounces(sent):
+            words = f"{_way(row)}, which it left within the hour before"
+            events.append(SubjectEvent(row["cycle_at"], BOUNCE, words, row["bundle"]))
+    return events
+
+
+def _command_event(subject: Subject, row: Mapping[str, Any]) -> SubjectEvent:
+    is_dry = row["mode"] == "dry_run"
+    kind = SPLIT if row["kind"] == SPLIT else MOVE
+    if subject.kind == "broker" and kind == MOVE:
+        kind = LEFT if row["from_broker"] == subject.name else CAME
+    what = SPLIT if kind == SPLIT else f"{_topic(row)}{_way(row)}"
+    came_of_it = "in a dry run" if is_dry else str(row["outcome"] or "not seen yet").replace("_", " ")
+    return SubjectEvent(row["cycle_at"], kind, f"{what}, {came_of_it}", row["bundle"], is_dry)
+
+
+def _topic(row: Mapping[str, Any]) -> str:
+    topic = row.get("topic")
+    return f"topic {topic} " if topic else ""
+
+
+def _way(row: Mapping[str, Any]) -> str:
+    source = row.get("from_broker") or row.get("broker")
+    return f"{source or 'nobody'} → {row['destination'] or 'where Pulsar chooses'}"
+
+
+def _held(record: Record, subject: Subject, cluster: str, first: datetime, last: datetime) -> list[SubjectEvent]:
+    """Commands about the subject that guards held back, by rows that manifests list."""
+    named = is_in("subject", [subject.name])
+    if subject.kind == "broker":
+        named = is_in("broker", [subject.name]) | is_in("destination", [subject.name])
+    rows = record.outbox("guard_decisions", cluster, first, last, _GUARD, named & is_in("outcome", [HELD]))
+    rows = [row for row in rows if row["kind"] and row["subject_kind"] == "bundle"]
+    if not rows:
+        return []
+    moments = {row["cycle_at"] for row in rows}
+    counted = record.cycles(cluster, min(moments), max(moments), _MANIFEST, at_moments(moments))
+    listed = {(one.cycle_at, write.write_id) for one in counted for write in one.writes_of("guard_decisions")}
+    return [_held_event(row) for row in rows if (row["cycle_at"], row["write_id"]) in listed]
+
+
+def _held_event(row: Mapping[str, Any]) -> SubjectEvent:
+    what = SPLIT if row["kind"] == SPLIT else _way(row)
+    return SubjectEvent(row["cycle_at"], HELD, f"{what}, held by {row['rule']}", row["subject"])
+
+
+def _owner_events(points: Iterable[LoadPoint], *, with_bounces: bool) -> list[SubjectEvent]:
+    """Changes of a bundle's owner from point to point; those back to an owner of the hour before are bounces too."""
+    known = [(point.at, str(point.row["owner"])) for point in points if point.row and point.row["owner"]]
+    former, events = FormerOwners(), []
+    for (_, left), (at, came_to) in pairwise(known):
+        if left == came_to:
+            continue
+        events.append(SubjectEvent(at, OWNER, f"{left} → {came_to}"))
+        milliseconds = round(at.timestamp() * 1_000)
+        if with_bounces and former.is_bounce("", came_to, milliseconds):
+            since = timedelta(milliseconds=milliseconds - former.known[""][came_to])
+            words = f"{left} → {came_to}, which it left {max(1, round(since.total_seconds() / 60))} min before"
+            events.append(SubjectEvent(at, BOUNCE, words))
+        former.left("", left, milliseconds)
+    return events
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedBundles:
+    """The bundles that a broker owned in a cycle: how many, the busiest of them, the names of all, and the producers
+    and consumers of all together, as far as they are known."""
+
+    number: int
+    busiest: tuple[LoadPoint, ...]
+    names: frozenset[str]
+    sessions: int
+
+
+def owned_bundles(record: Record, attempt: Attempt, broker: str, most: int) -> OwnedBundles:
+    """The bundles that a broker owned in a cycle, the busiest by messages first."""
+    found = record.arrow_rows([attempt], "bundle_load", BUNDLE_FIGURES, text("owner") == broker)
+    if found is None or not found.num_rows:
+        return OwnedBundles(0, (), frozenset(), 0)
+    rates = sum(
+        found.column(f"used_msg_rate_{way}").fill_null(0.0).to_numpy(zero_copy_only=False) for way in ("in", "out")
+    )
+    order = np.argsort(-np.asarray(rates), kind="stable")[:most]
+    busiest = tuple(LoadPoint(attempt.cycle_at, "", row) for row in found.take(pa.array(order)).to_pylist())
+    sessions = sum(pc.sum(found.column(name)).as_py() or 0 for name in ("producers", "consumers"))
+    return OwnedBundles(found.num_rows, busiest, frozenset(found.column("bundle").to_pylist()), sessions)

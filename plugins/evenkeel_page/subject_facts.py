@@ -1,0 +1,184 @@
+"""What stands on the page of a bundle or a broker beside its course: its figures, its relatives, what rests on what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+import pyarrow.compute as pc
+
+from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoSuchCycle
+from evenkeel.model.bundles import namespace_of, range_of
+from evenkeel.record import trace
+from evenkeel.record.explain import Moment, Times, explain
+from evenkeel.record.explain.subject import Subject
+from evenkeel.record.read import Attempt, Record, Row
+from evenkeel.record.read.tables import text
+from evenkeel.times import Given
+from evenkeel_page.heat_why import COLUMNS, LOADS, broker_shares, bundle_figures
+from evenkeel_page.heat_words import exact
+from evenkeel_page.look import sentence
+from evenkeel_page.subject_course import BROKER_FIGURES, LoadPoint, OwnedBundles, SubjectCourse, owned_bundles
+from evenkeel_page.subject_links import stamp
+from evenkeel_page.subject_request import SubjectRequest
+
+MOST_NAMED = 12
+
+
+def table_of(subject: Subject) -> str:
+    """The table that says how loaded the subject was."""
+    return "broker_load" if subject.kind == "broker" else LOADS
+
+
+def row_of(record: Record, attempt: Attempt, subject: Subject) -> Row | None:
+    """The subject's row in a cycle."""
+    if not attempt.decided:
+        return None
+    columns = BROKER_FIGURES if subject.kind == "broker" else (*COLUMNS, "ownership")
+    where = text(subject.kind) == subject.name
+    rows = record.rows([attempt], table_of(subject), columns=columns, where=where)
+    return next(iter(rows[attempt.attempt_id]), None)
+
+
+def figures_of(
+    record: Record, attempt: Attempt, subject: Subject, row: Row | None, owned: OwnedBundles | None
+) -> list[tuple[str, str]]:
+    """Names and values of what stands at the top."""
+    if row is None:
+        return []
+    if subject.kind == "bundle":
+        return [*bundle_figures(row, broker_shares(record, attempt, [row])).figures]
+    point = LoadPoint(attempt.cycle_at, "", row)
+    return [
+        ("Usage", exact(row["weighted_usage"], "fraction")), ("Messages", exact(point.rate, "msg/s")),
+        ("Bytes", exact(point.throughput, "byte/s")), ("Bundles", exact(row["bundles"], "count")),
+        ("Topics", exact(row["topics"], "count")),
+        ("Sessions", exact(None if owned is None else owned.sessions, "count")),
+        ("CPU", _percent(row["cpu_percent"])), ("Direct memory", _percent(row["direct_memory_percent"])),
+    ]  # fmt: skip
+
+
+def _percent(value: float | None) -> str:
+    return exact(None if value is None else value / 100, "fraction")
+
+
+# Why, and what rests on what.
+
+
+def explained(record: Record, asked: SubjectRequest, subject: Subject) -> tuple[Moment | None, str, bool]:
+    """The explanation, else why there is none, and whether that is since the cycle does not know the subject."""
+    try:
+        said = explain(record, subject, cluster=asked.cluster, when=asked.when)
+    except (BadInput, NoSuchCycle, LakeError) as error:
+        return None, sentence(str(error)), isinstance(error, BadInput)
+    assert isinstance(said, Moment)
+    return said, "", False
+
+
+def inputs_of(record: Record, asked: SubjectRequest, moment: Moment | None) -> trace.Inputs | None:
+    """What the decisions of the cycle rest on; None where nothing was explained."""
+    if moment is None:
+        return None
+    try:
+        return trace.inputs(record, asked.subject, cluster=asked.cluster, when=asked.when)
+    except EvenkeelError:
+        return None
+
+
+def dependents_of(record: Record, asked: SubjectRequest, attempt: Attempt, row: Row | None) -> trace.Dependents | None:
+    """What rests on a broker's report of the cycle."""
+    if asked.subject.kind != "broker" or row is None:
+        return None
+    at = Given(attempt.cycle_at, attempt.cycle_at, stamp(attempt.cycle_at))
+    try:
+        return trace.of_broker(record, asked.subject.name, cluster=asked.cluster, when=Times(first=at, last=at))
+    except EvenkeelError:
+        return None
+
+
+# Where a subject is not on record.
+
+
+@dataclass(frozen=True)
+class Relatives:
+    """The bundles that have the range of one that a cycle does not have, the first of them and how many `more`;
+    `is_part`: it is a part of the first."""
+
+    bundles: tuple[str, ...]
+    more: int
+    is_part: bool
+
+
+def relatives_of(record: Record, attempt: Attempt, subject: Subject) -> Relatives | None:
+    """Those of a bundle in a cycle; None where there are none."""
+    if subject.kind != "bundle" or not attempt.decided:
+        return None
+    own = range_of(subject.name)
+    overlap = (pc.field("lower") < own.upper) & (pc.field("upper") > own.lower)
+    inside = (text("namespace") == namespace_of(subject.name)) & overlap
+    rows = record.rows([attempt], LOADS, columns=("bundle", "lower"), where=inside)[attempt.attempt_id]
+    names = [row["bundle"] for row in sorted(rows, key=lambda row: row["lower"])]
+    if not names or subject.name in names:
+        return None
+    return Relatives(tuple(names[:MOST_NAMED]), max(len(names) - MOST_NAMED, 0), range_of(names[0]).covers(own))
+
+
+def elsewhen(course: SubjectCourse | None, attempt: Attempt) -> tuple[str, datetime] | None:
+    """The point of a course nearest to a cycle that does not have the subject: the last before, else the first one
+    after."""
+    there = () if course is None else course.there
+    before = [point.at for point in there if point.at < attempt.cycle_at]
+    if before:
+        return "last", before[-1]
+    return ("first", there[0].at) if there else None
+
+
+def kept_from(record: Record, course: SubjectCourse | None) -> str:
+    """From which date on the rows of a course are kept, where it begins before that; else empty."""
+    if course is None or not course.points:
+        return ""
+    dates = record.dates(table_of(course.subject), course.cluster)
+    return dates[0].isoformat() if dates and course.points[0].at.date() < dates[0] else ""
+
+
+# What came and went.
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What a broker owned at the end of a range and not at its beginning, and the other way round: the first names,
+    and how many there are."""
+
+    first: datetime
+    last: datetime
+    came: tuple[str, ...]
+    left: tuple[str, ...]
+    numbers: tuple[int, int]
+
+
+def arrivals_of(record: Record, course: SubjectCourse | None) -> Arrivals | None:
+    """Between the first and the last point of a broker's course."""
+    if course is None or course.subject.kind != "broker" or len(course.there) < 2:
+        return None
+    ends = course.there[0].at, course.there[-1].at
+    owned = []
+    for at in ends:
+        (attempt,) = record.cycles(course.cluster, at, at)
+        owned.append(owned_bundles(record, attempt, course.subject.name, 0).names)
+    came, left = sorted(owned[1] - owned[0]), sorted(owned[0] - owned[1])
+    return Arrivals(*ends, tuple(came[:MOST_NAMED]), tuple(left[:MOST_NAMED]), (len(came), len(left)))
+
+
+def happened_at(course: SubjectCourse | None) -> dict[datetime, str]:
+    """Of each point what happened after the point before and up to it, in words."""
+    if course is None:
+        return {}
+    moments = [course.first, *(point.at for point in course.points)]
+    found = {}
+    for before, at in pairwise(moments):
+        is_first = at == moments[1]
+        kinds = [one.kind for one in course.events if before < one.at <= at or (is_first and one.at == before)]
+        if kinds:
+            found[at] = ", ".join(dict.fromkeys(kinds))
+    return found

@@ -1,0 +1,96 @@
+"""Addresses of the pages of bundles and brokers, and names on other pages that lead there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+
+from evenkeel.record import wording
+from evenkeel.record.report.page import name_html, prose_html
+
+_BUNDLE = re.compile(r".+/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
+_LONGEST = 90
+
+
+def bundle_link(cluster: str, name: str, at: datetime | None = None, **more: str) -> str:
+    """The address of a bundle's page, of the cycle in force at a moment; of the newest without one."""
+    return _link("bundle", cluster, name, at, more)
+
+
+def broker_link(cluster: str, name: str, at: datetime | None = None, **more: str) -> str:
+    """The address of a broker's page; `at` as in `bundle_link`."""
+    return _link("broker", cluster, name, at, more)
+
+
+def is_bundle_name(name: str) -> bool:
+    """Whether a name is written as a bundle's is."""
+    return _BUNDLE.fullmatch(name) is not None
+
+
+def _link(page: str, cluster: str, name: str, at: datetime | None, more: Mapping[str, str]) -> str:
+    return page_link(page, {"cluster": cluster, "name": name, "at": "" if at is None else stamp(at), **more})
+
+
+def page_link(page: str, words: Mapping[str, str | None]) -> str:
+    """The address of a page with words after it, empty ones left out."""
+    return f"{page}?" + urlencode({word: value for word, value in words.items() if value})
+
+
+def stamp(at: datetime) -> str:
+    """A moment as it stands in an address: to the microsecond where it has a part of a second."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds" if at.microsecond else "seconds").replace("+00:00", "Z")
+
+
+# Names on a page about one cycle.
+
+
+@dataclass(frozen=True)
+class LinkedCycle:
+    """The cycle that a page is about: its bundles, and those brokers that are on record, are links."""
+
+    cluster: str
+    at: datetime
+    brokers: Collection[str]
+
+
+_about: ContextVar[LinkedCycle | None] = ContextVar("linked_cycle", default=None)
+
+
+@contextmanager
+def linking(cycle: LinkedCycle) -> Iterator[None]:
+    """While a page is made inside, `linked_name` writes names as links."""
+    token = _about.set(cycle)
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+def linked_name(text: object, most: int = _LONGEST) -> Markup:
+    """A name as `name_html` writes it, as a link where it is a bundle's or a broker's of the cycle of the page."""
+    cycle, name = _about.get(), str(text)
+    if cycle is None:
+        return name_html(text, most)
+    if name in cycle.brokers:
+        return anchor(broker_link(cycle.cluster, name, cycle.at), name, most)
+    if is_bundle_name(name):
+        return anchor(bundle_link(cycle.cluster, name, cycle.at), name, most)
+    return name_html(text, most)
+
+
+def anchor(address: str, name: str, most: int = _LONGEST) -> Markup:
+    """A link with a name in it, shortened where it is long."""
+    shown = wording.shortened(wording.visible(name), most)
+    return Markup('<a href="{}"><bdi class="n">{}</bdi></a>').format(address, shown)
+
+
+def linked_prose(text: object, cluster: str, most: int) -> Markup:
+    """A sentence as `prose_html` writes it, its bundles as links to their newest state."""
+    return prose_html(text, most, lambda name: anchor(bundle_link(cluster, name), name))

@@ -1,0 +1,172 @@
+"""The pages of a bundle and of a broker: its load, its course, why at a moment, and what rests on what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from evenkeel.errors import NoLake
+from evenkeel.record import wording
+from evenkeel.record.explain import Moment, Times, missing
+from evenkeel.record.explain.ask import find
+from evenkeel.record.explain.rendering import alternative_line, rule_line
+from evenkeel.record.explain.subject import Subject, parse_subject
+from evenkeel.record.read import Attempt, Record, Row, clusters_of
+from evenkeel.record.read.ranges import LAST_MOMENT
+from evenkeel_page.heat_request import RANGES
+from evenkeel_page.heat_words import exact
+from evenkeel_page.reader import Answer
+from evenkeel_page.subject_charts import course_picture, owner_classes
+from evenkeel_page.subject_course import KINDS_OF, SubjectCourse, SubjectEvent, owned_bundles, read_course
+from evenkeel_page.subject_facts import (
+    arrivals_of,
+    dependents_of,
+    elsewhen,
+    explained,
+    figures_of,
+    happened_at,
+    inputs_of,
+    kept_from,
+    relatives_of,
+    row_of,
+    table_of,
+)
+from evenkeel_page.subject_links import LinkedCycle, anchor, bundle_link, is_bundle_name, linking, page_link, stamp
+from evenkeel_page.subject_request import COURSE_RANGES, SubjectRequest, subject_request
+
+MOST_BUNDLES, MOST_EVENTS = 20, 60
+_TICK = timedelta(microseconds=1)
+Render = Callable[..., str]
+
+
+def bundle(
+    lake: str, render: Render, cluster: str, name: str, at: str | None = None, first: str | None = None,
+    to: str | None = None, last: str | None = None,
+) -> Answer:  # fmt: skip
+    """The page of a bundle, or of the one that a topic lay in; a broker's and a command's name lead to their pages."""
+    record = _record(lake, cluster)
+    subject = parse_subject(name)
+    if subject.kind == "broker":
+        words = {"cluster": cluster, "name": subject.name, "at": at, "from": first, "to": to, "last": last}
+        return Answer(303, location=page_link("broker", words))
+    if subject.kind == "command":
+        found = find(record, subject, cluster, Times())
+        return Answer(303, location=bundle_link(cluster, str(found.bundle), found.attempt.cycle_at))
+    return _page(record, render, subject_request(record, cluster, subject, at, first, to, last))
+
+
+def broker(
+    lake: str, render: Render, cluster: str, name: str, at: str | None = None, first: str | None = None,
+    to: str | None = None, last: str | None = None,
+) -> Answer:  # fmt: skip
+    """The page of a broker, by any name that is on record; a bundle's name leads to its own page."""
+    record = _record(lake, cluster)
+    if is_bundle_name(name):
+        words = {"cluster": cluster, "name": name, "at": at, "from": first, "to": to, "last": last}
+        return Answer(303, location=page_link("bundle", words))
+    return _page(record, render, subject_request(record, cluster, Subject("broker", name), at, first, to, last))
+
+
+def _record(lake: str, cluster: str) -> Record:
+    record = Record(lake)
+    if not record.clusters():
+        raise NoLake(f"no cycle is on record in {lake}")
+    clusters_of(record, cluster)
+    return record
+
+
+def _page(record: Record, render: Render, asked: SubjectRequest) -> Answer:
+    attempt, given = _in_force(record, asked), asked.subject
+    if given.kind == "topic":
+        found = find(record, given, asked.cluster, asked.when)
+        asked = replace(asked, subject=Subject("bundle", str(found.bundle)))
+    subject = asked.subject
+    moment, silent, is_unknown = explained(record, asked, given)
+    row = row_of(record, attempt, subject)
+    course = None if asked.problem else _course(record, asked, attempt)
+    owned = None
+    if subject.kind == "broker" and attempt.decided:
+        owned = owned_bundles(record, attempt, subject.name, MOST_BUNDLES)
+    context = {
+        "asked": asked, "subject": subject, "topic": given.name if given.kind == "topic" else "", "attempt": attempt,
+        "moment": moment, "missing": silent, "row": row, "figures": figures_of(record, attempt, subject, row, owned),
+        "relatives": relatives_of(record, attempt, subject) if row is None else None,
+        "elsewhen": elsewhen(course, attempt) if row is None and attempt.decided else None,
+        "owned": owned, "arrivals": arrivals_of(record, course), "near": _near(record, asked, attempt),
+        "inputs": inputs_of(record, asked, moment), "dependents": dependents_of(record, asked, attempt, row),
+        "kept_from": kept_from(record, course),
+    }  # fmt: skip
+    brokers = _brokers_named(moment, row) | {*owner_classes(course)} if course else _brokers_named(moment, row)
+    with linking(LinkedCycle(asked.cluster, attempt.cycle_at, brokers)):
+        body = render("subject.html.j2", **context, **_drawn(course, attempt), **_words(asked, attempt))
+    is_unknown = is_unknown and row is None and not (course and (course.there or course.events))
+    return Answer(400 if asked.problem else 404 if is_unknown else 200, body)
+
+
+def _in_force(record: Record, asked: SubjectRequest) -> Attempt:
+    until = LAST_MOMENT if asked.when.at is None else min(asked.when.at.last, LAST_MOMENT)
+    attempt = record.in_force(asked.cluster, until)
+    if attempt is None:
+        raise missing.before_the_first(record, [asked.cluster], until)
+    return attempt
+
+
+def _course(record: Record, asked: SubjectRequest, attempt: Attempt) -> SubjectCourse:
+    tables = ("bundle_load",) if asked.subject.kind == "bundle" else ("broker_load", "unload_decisions")
+    rows = sum(write.rows for table in tables for write in attempt.writes_of(table))
+    return read_course(record, asked.subject, asked.cluster, asked.first, asked.last - _TICK, rows)
+
+
+def _drawn(course: SubjectCourse | None, attempt: Attempt) -> dict[str, Any]:
+    """What the template draws of a course."""
+    return {
+        "course": course,
+        "events": () if course is None else course.events[::-1][:MOST_EVENTS],
+        "picture": None if course is None else course_picture(course, attempt.cycle_at),
+        "owner_classes": {} if course is None else owner_classes(course),
+        "happened": happened_at(course),
+    }
+
+
+def _words(asked: SubjectRequest, attempt: Attempt) -> dict[str, Any]:
+    """Addresses, and how the template writes what it has."""
+    cluster, at = asked.cluster, attempt.cycle_at
+    return {
+        "kinds": KINDS_OF[asked.subject.kind], "table": table_of(asked.subject), "exact": exact,
+        "ranges": {name: RANGES[name][0] for name in COURSE_RANGES}, "beside": asked.beside(),
+        "heat": _heat_link(asked), "report": "cycle?" + urlencode({"cluster": cluster, "at": at.isoformat()}),
+        "rule_line": rule_line, "alternative_line": alternative_line, "stamp": wording.time, "moment_text": stamp,
+        "bundle_anchor": lambda name: anchor(asked.link(Subject("bundle", name), at), name, 70),
+        "at_link": lambda moment: asked.link(asked.subject, moment),
+        "event_link": lambda one: _event_link(asked, one),
+    }  # fmt: skip
+
+
+def _near(record: Record, asked: SubjectRequest, attempt: Attempt) -> list[tuple[str, str]]:
+    before = record.in_force(asked.cluster, attempt.cycle_at - _TICK)
+    after = record.following(asked.cluster, attempt.cycle_at)
+    named = (("cycle before", before), ("cycle after", after))
+    return [(word, asked.link(asked.subject, one.cycle_at)) for word, one in named if one is not None]
+
+
+def _event_link(asked: SubjectRequest, one: SubjectEvent) -> str:
+    """A bundle's event leads to its moment, a broker's to the bundle at that moment."""
+    return asked.link(Subject("bundle", one.bundle) if one.bundle else asked.subject, one.at)
+
+
+def _heat_link(asked: SubjectRequest) -> str:
+    words = {"cluster": asked.cluster, "from": stamp(asked.first), "to": stamp(asked.last)}
+    if asked.subject.kind == "bundle":
+        return page_link("heat", words | {"within": asked.subject.name})
+    return page_link("heat", words | {"colour": "owner", "broker": asked.subject.name})
+
+
+def _brokers_named(moment: Moment | None, row: Row | None) -> frozenset[str]:
+    """Brokers whose names on the page are links."""
+    names = {row.get("owner") if row else None}
+    if moment is not None:
+        names |= {name for sent in moment.commands for name in (sent.from_broker, sent.destination)}
+    return frozenset(name for name in names if name)

@@ -1,0 +1,148 @@
+"""The pages of a bundle and a broker as a browser shows them: wide and on a phone, light and dark, by keyboard,
+on paper and without scripts, and on the way from the heat map.
+
+Not looked at here: whether they are good pictures; that needs eyes. `EVENKEEL_SHOTS=FOLDER` keeps what was seen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import pytest
+
+from evenkeel.model.bundles import BundleRange
+from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL, axe_script, started_browser
+from tests.plugins.desk_server import desk_served
+from tests.plugins.here_reader import HereReader
+from tests.plugins.warm_lake import BROKERS, CLUSTER, HOT, HOT_RANGE, warm_lake
+from tests.record.plausible import ODD, fill_odd
+from tests.record.small_lake import SmallLake
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [pytest.mark.airflow, pytest.mark.browser, pytest.mark.slow]
+
+BUNDLE = f"{HOT}/{BundleRange(*HOT_RANGE)}"
+PAGES = {
+    "bundle": ("bundle", {"name": BUNDLE, "at": "2026-11-20T13:10"}),
+    "split-bundle": ("bundle", {"name": BUNDLE}),
+    "broker": ("broker", {"name": BROKERS[1], "at": "2026-11-20T12:30"}),
+    "unknown": ("bundle", {"name": "nobody/nothing/0x00000000_0xffffffff"}),
+}
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    return axe_script()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    yield from started_browser()
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with desk_served(warm_lake(tmp_path_factory.mktemp("lakes") / "warm"), HereReader()) as address:
+        yield address
+
+
+def address_of(desk: str, name: str) -> str:
+    path, words = PAGES[name]
+    return f"{desk}{path}?{urlencode({'cluster': CLUSTER, **words})}"
+
+
+@contextmanager
+def seen(
+    browser: Browser, address: str, width: int = 1440, scheme: Any = "light", *, scripts: bool = False, name: str = "",
+    **more: Any,
+) -> Iterator[Page]:  # fmt: skip
+    """The page; nothing may have come from elsewhere, and the browser complains of nothing but a 404."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=scripts, **more
+    )
+    page = context.new_page()
+    complaints: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: complaints.append(f"thrown: {error}"))
+    page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address)
+    if (folder := os.environ.get("EVENKEEL_SHOTS")) and name:
+        page.screenshot(path=f"{folder}/subject-{name}-{width}-{scheme}.png", full_page=True)
+    yield page
+    context.close()
+    host = address.split("/evenkeel/")[0]
+    assert [url for url in asked if not url.startswith((host, "data:"))] == []
+    assert [one for one in complaints if "404" not in one] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark"), (1440, "dark"), (390, "light")])
+def test_a_page_is_accessible_and_fits(
+    browser: Browser, axe: str, desk: str, name: str, width: int, scheme: str
+) -> None:
+    with seen(browser, address_of(desk, name), width, scheme, scripts=True, name=name) as page:
+        page.evaluate(OPEN_ALL)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert page.evaluate(LOW_CONTRAST) == []
+        assert page.evaluate(CLIPPED) == []
+        page.evaluate(axe)
+        found = page.evaluate("axe.run()")["violations"]
+        assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
+
+
+def test_from_the_heat_map_s_why_to_the_bundle_its_owner_and_back(browser: Browser, desk: str) -> None:
+    with seen(browser, f"{desk}heat", java_script_enabled=False) as page:
+        page.locator("#top tbody a").first.click()
+        page.get_by_role("link", name="This bundle").click()
+        assert page.locator("h1").inner_text() == BUNDLE
+        assert page.locator("svg.course:visible").count() == 1
+        page.locator(".exact a").first.click()
+        assert page.locator("h1").inner_text().startswith("broker-")
+        page.get_by_role("region", name="Owned bundles").get_by_role("link").first.click()
+        assert page.locator("h1").inner_text() == BUNDLE
+        page.locator(".ways").get_by_role("link", name="Heat map").click()
+        assert page.locator("h1").inner_text() == "Heat map"
+
+
+def test_a_bounce_leads_to_its_moment_and_to_the_cycle_before_by_keyboard(browser: Browser, desk: str) -> None:
+    with seen(browser, address_of(desk, "split-bundle")) as page:
+        bounce = page.get_by_role("region", name="What happened").locator("tr", has_text="bounce").get_by_role("link")
+        bounce.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".subject-head .when:has-text('13:10:20')")
+        assert "enough_between_moves" in page.locator("#why-head ~ .reason").first.inner_text()
+        page.get_by_role("link", name="cycle before").click()
+        assert "goes to broker-2.eu.example:8080" in page.locator(".section.why").inner_text()
+        page.get_by_label("Moment (UTC)").fill("2026-11-20T12:00")
+        page.get_by_label("Range").select_option("1h")
+        page.get_by_role("button", name="Show").click()
+        assert "12:00:20" in page.locator(".subject-head .when").inner_text()
+        page.get_by_text("What the decision rests on").click()
+        assert page.get_by_role("region", name="Written in this cycle").is_visible()
+
+
+def test_names_of_any_kind_are_shown_as_text(browser: Browser, tmp_path: Path) -> None:
+    fill_odd(SmallLake(tmp_path))
+    asked = urlencode({"cluster": ODD, "name": f"{ODD}:8080"})
+    with desk_served(tmp_path, HereReader()) as desk, seen(browser, f"{desk}broker?{asked}", 390) as page:
+        assert page.locator("main script, main img").count() == 0
+        assert "\\u202eabc:8080" in page.locator("h1").inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_on_paper_the_course_is_light_and_the_form_is_gone(browser: Browser, desk: str) -> None:
+    with seen(browser, address_of(desk, "broker"), scheme="dark", scripts=True) as page:
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert page.locator("form.ask").is_hidden()
+        assert page.locator("svg.course:visible").count() == 1
+        assert page.pdf(format="A4").startswith(b"%PDF")
