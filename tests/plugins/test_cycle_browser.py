@@ -19,7 +19,7 @@ import pytest
 from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL, axe_script, started_browser
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
-from tests.plugins.open_cycle import CLUSTER, MOVED, OpenCycle
+from tests.record.open_cycle import CLUSTER, MOVED, OpenCycle
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route

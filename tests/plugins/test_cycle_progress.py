@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from evenkeel.airflow.dag_names import approval_run_id
 from tests.plugins.here_reader import HereReader
-from tests.plugins.open_cycle import CLUSTER, MOVED, PLAN, SPLIT, OpenCycle
+from tests.record.open_cycle import CLUSTER, MOVED, PLAN, SPLIT, OpenCycle
 
 pytestmark = pytest.mark.airflow
 

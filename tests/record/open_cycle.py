@@ -19,16 +19,18 @@ THRESHOLD_KEY = "loadBalancerBrokerThresholdShedderPercentage"
 
 
 class OpenCycle:
-    """A cycle in mode `approve` of three brokers, with a split and two unloads."""
+    """A cycle in mode `approve` of three brokers, with a split and two unloads; without `splits` the unloads alone."""
 
-    def __init__(self, root: Path, at: datetime, *, run_id: str = "", dag_id: str = "rebalance") -> None:
+    def __init__(
+        self, root: Path, at: datetime, *, run_id: str = "", dag_id: str = "rebalance", splits: bool = True
+    ) -> None:
         self.root, self.at, self.lake = root, at, SmallLake(root)
         self.run_id = run_id or f"manual__{at.isoformat()}"
         for name in ("approvals", "commands", "outcomes"):
             self.lake.append(name, [])
-        more = {"splits": 1, "unloads": 2, "placements": 2, "held": 0, "refusals": 0, "mode": "approve"}
+        more = {"splits": int(splits), "unloads": 2, "placements": 2, "held": 0, "refusals": 0, "mode": "approve"}
         self.attempt_id = self.lake.add(
-            CLUSTER, at, _tables(), plan_id=PLAN, status="planned", dag_id=dag_id, run_id=self.run_id, **more
+            CLUSTER, at, _tables(splits), plan_id=PLAN, status="planned", dag_id=dag_id, run_id=self.run_id, **more
         )
         self._more = more | {"dag_id": dag_id, "run_id": self.run_id}
 
@@ -70,7 +72,7 @@ class OpenCycle:
         })  # fmt: skip
 
 
-def _tables() -> dict[str, list[Row]]:
+def _tables(splits: bool) -> dict[str, list[Row]]:
     usages = {B1: 0.82, B2: 0.41, B3: 0.33}
     bundles = (SPLIT, *MOVED)
     return {
@@ -82,7 +84,7 @@ def _tables() -> dict[str, list[Row]]:
                 SPLIT, "bundle", "split", "message_rate_over_limit", f"{SPLIT} carries more than 10,000 msg/s.",
                 broker=B1, strategy="BundleSplitterTask",
             ) | {"algorithm": "range_equally_divide", "cuts": [0x20000000], "unload_children": False}
-        ],
+        ] if splits else [],
         "unload_decisions": [
             decision(
                 B1, "broker", "unload", "above_threshold", f"{B1} at 82 % is over its limit.", broker=B1, measured=0.82,
