@@ -2,7 +2,7 @@
 ### Rebalance, the approval: one plan of one cluster, to be carried out or not
 
 *rebalance* starts a run of this DAG for every plan that it made in the mode `approve`. The task *approve* asks a person
-(**Required Actions** in the navigation); *send* puts the answer on record and carries the plan out if it was yes.
+(**Required Actions** in the navigation); *send* puts the answer on record and carries out what it allows.
 
 ```
  rebalance: … ──► publish ──► ask
@@ -10,6 +10,11 @@
                                ▼
               rebalance_approval: approve ──► send
 ```
+
+**Three answers.** *Approve* sends the plan. *Approve without splits*, offered where the plan has splits, sends all but
+what splits a bundle and what rests on a split (a move of a part that is there only after it): those commands go on
+record as not sent, with who answered so. The plan stays the one plan, and nothing is decided anew. *Reject* sends
+nothing.
 
 **The question holds for one plan.** Both tasks look it up again where *publish* left it; a plan that was published anew
 meanwhile is another one, and nothing is sent. It can be approved as long as it may be carried out
@@ -56,7 +61,7 @@ from evenkeel.airflow.dag_names import APPROVING
 APPROVE_DOC = """Asks whether the plan is to be carried out.
 
 Clear it to ask again."""
-SEND_DOC = """Puts the answer on record, carries the plan out if it was yes, and closes the cycle's row.
+SEND_DOC = """Puts the answer on record, carries out what it allows, and closes the cycle's row.
 
 Clear it freely: nothing is sent twice."""
 

@@ -26,13 +26,21 @@ REPORT_TEMPLATES = Path(evenkeel.__file__).resolve().parent / "record" / "report
 _FILES = {
     "page.css": (REPORT_TEMPLATES / "page.css", "text/css; charset=utf-8"),
     "desk.css": (HERE / "static" / "desk.css", "text/css; charset=utf-8"),
-    "approval.js": (HERE / "static" / "approval.js", "text/javascript; charset=utf-8"),
     "desk.js": (HERE / "static" / "desk.js", "text/javascript; charset=utf-8"),
     "heat.css": (HERE / "static" / "heat.css", "text/css; charset=utf-8"),
     "subject.css": (HERE / "static" / "subject.css", "text/css; charset=utf-8"),
     **{
         name: (HERE / "static" / name, "text/javascript; charset=utf-8")
-        for name in ("heat.js", "heat_colours.js", "heat_drawing.js", "heat_picture.js", "heat_table.js")
+        for name in (
+            "approval.js",
+            "cycle_progress.js",
+            "cycle_tasks.js",
+            "heat.js",
+            "heat_colours.js",
+            "heat_drawing.js",
+            "heat_picture.js",
+            "heat_table.js",
+        )
     },
 }
 POLICY = (

@@ -34,6 +34,7 @@ from evenkeel.record.status.line import ClusterStatus, stretches
 from evenkeel.record.wording import age, shortened, time, visible
 from evenkeel.times import time_given
 from evenkeel_page import airflow_side, heat_pages, look, subject_pages
+from evenkeel_page.cycle_progress import CycleProgress, cycle_progress, runs_of
 from evenkeel_page.reader import Answer, Job
 from evenkeel_page.reader_process import limit_threads
 from evenkeel_page.subject_links import LinkedCycle, linked_name, linked_prose, linking
@@ -163,9 +164,19 @@ def cycle(lake: str, cluster: str, at: str) -> Answer:
     """The report of one cluster's cycle, with the question about its plan where that waits for an answer."""
     (found,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
     if found.mode != "dry_run":  # what came of its commands goes on coming in
-        return Answer(200, _report_page(lake, cluster, found.cycle_at.isoformat(), _question(lake, found)))
+        return Answer(200, _report_page(lake, found, _question(lake, found)))
     newest = find_cycles(lake, cluster=cluster)[0]
     return Answer(200, _dry_report(lake, cluster, found.cycle_at.isoformat(), found.attempt_id, newest.attempt_id))
+
+
+def cycle_commands(lake: str, cluster: str, at: str) -> Answer:
+    """The commands of one cluster's cycle with what came of them: what the cycle's page asks for while it is open."""
+    (found,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
+    crumbs = [*_above(cluster), (time(found.cycle_at), report_link(found)), ("Commands", "")]
+    progress = cycle_progress(lake, found, datetime.now(UTC))
+    render = _renderer("cycles", crumbs)
+    with linking(LinkedCycle(cluster, found.cycle_at, progress.brokers)):
+        return Answer(200, render("cycle_commands.html.j2", cluster=cluster, at=found.cycle_at, progress=progress))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +209,24 @@ def _question(lake: str, attempt: Attempt) -> Question | None:
 @lru_cache(maxsize=16)
 def _dry_report(lake: str, cluster: str, at: str, attempt_id: str, newest_attempt_id: str) -> str:
     """A report that was drawn once is kept as long as neither its cycle nor the newest one has a new attempt."""
-    return _report_page(lake, cluster, at, None)
+    (found,) = find_cycles(lake, cluster=cluster, cycle=at)
+    return _report_page(lake, found, None)
 
 
-def _report_page(lake: str, cluster: str, at: str, question: Question | None) -> str:
-    crumbs = [("Clusters", "./"), (_shown(cluster), _cycles_of(cluster)), (time(datetime.fromisoformat(at)), "")]
-    model = build_model(gather(lake, cluster=cluster, cycle=at))
-    brokers = {line.broker for chapter in model.chapters for line in chapter.brokers}
-    with linking(LinkedCycle(cluster, datetime.fromisoformat(at), brokers)):
-        return _renderer("cycles", crumbs)("cycle.html.j2", model=model, question=question)
+def _report_page(lake: str, attempt: Attempt, question: Question | None) -> str:
+    cluster, at = attempt.cluster, attempt.cycle_at
+    crumbs = [*_above(cluster), (time(at), "")]
+    progress: CycleProgress = cycle_progress(lake, attempt, datetime.now(UTC))
+    model = build_model(gather(lake, cluster=cluster, cycle=at.isoformat()))
+    render = _renderer("cycles", crumbs)
+    brokers = progress.brokers.union(line.broker for chapter in model.chapters for line in chapter.brokers)
+    with linking(LinkedCycle(cluster, at, brokers)):
+        return render("cycle.html.j2", model=model, question=question, progress=progress, runs=runs_of(attempt))
+
+
+def _above(cluster: str) -> list[tuple[str, str]]:
+    """What lies above the pages of a cluster's cycles."""
+    return [("Clusters", "./"), (_shown(cluster), _cycles_of(cluster))]
 
 
 def _shown(name: str) -> str:
@@ -326,6 +346,7 @@ _PAGES: dict[str, Callable[..., Answer]] = {
     "clusters": clusters,
     "cycles": cycles,
     "cycle": cycle,
+    "cycle_commands": cycle_commands,
     "run": run,
     "heat": heat,
     "heat_picture": heat_pages.heat_picture,

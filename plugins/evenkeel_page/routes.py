@@ -104,6 +104,11 @@ def show_cycle(request: Request, cluster: str, at: str) -> Response:
     return _read(request, "cycle", cluster=cluster, at=at)
 
 
+def show_cycle_commands(request: Request, cluster: str, at: str) -> Response:
+    """The commands of one cluster's cycle with what came of them."""
+    return _read(request, "cycle_commands", cluster=cluster, at=at)
+
+
 def show_run(request: Request, dag_id: str, run_id: str) -> Response:
     """The cycles of an Airflow run: the report where it is one, else their list."""
     handed_on = sorted(airflow_side.cycles_of_run(dag_id, run_id))
@@ -202,6 +207,7 @@ ROUTES = (
     Route("/", READ, show_clusters),
     Route("/cycles", READ, show_cycles),
     Route("/cycle", READ, show_cycle),
+    Route("/cycle-commands", READ, show_cycle_commands),
     Route("/run", READ, show_run),
     Route("/heat", READ, show_heat),
     Route("/heat/picture", READ, show_heat_picture),

@@ -149,8 +149,8 @@ class Handover:
     """Everything a task gets from the ones before it.
 
     A run holds one cycle of each cluster, or a *window*: any number of them, the `cycles` of a cluster in the order of
-    `cycle_at`. `awaiting`: cluster -> `plan_id`, `summary` and `expires_at` (ISO-8601) of a plan that waits for an
-    approval.
+    `cycle_at`. `awaiting`: cluster -> `plan_id`, `summary`, `splits` (how many it asks for) and `expires_at`
+    (ISO-8601) of a plan that waits for an approval.
     """
 
     lake: str

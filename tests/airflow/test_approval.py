@@ -107,6 +107,28 @@ def test_the_question_shows_the_plan_and_waits_as_long_as_it_may_be_carried_out(
     assert "triggered by olga" in str(asking.body)
 
 
+@pytest.mark.parametrize(
+    ("splits", "options"),
+    [
+        ({}, ["Approve", "Reject"]),
+        ({"splits": "0"}, ["Approve", "Reject"]),
+        ({"splits": "2"}, ["Approve", "Approve without splits", "Reject"]),
+    ],
+)
+def test_without_splits_is_offered_where_the_plan_has_some(
+    splits: dict[str, str], options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(
+        "airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **told: asked.update(told)
+    )
+    runs = Runs(now=handover(east=waits(PLAN) | splits))
+    with pytest.raises(TaskAwaitingInput):
+        PlanApproval(task_id="approve").execute({"ti": runs, "task_instance": _WithId(), "params": params()})
+    assert (asked["options"], asked["defaults"]) == (options, ["Reject"])
+    assert ("leaves out its 2 splits, and what rests on one" in asked["body"]) == (len(options) == 3)
+
+
 class _WithId:
     id = "0"
 
@@ -130,6 +152,7 @@ OLGA, JO = {"id": "7", "name": "olga"}, {"id": "8", "name": "jo"}
 
 def test_the_answer_is_put_on_record_under_the_login() -> None:
     assert answered("Approve", OLGA) == ("approved", "olga", None)
+    assert answered("Approve without splits", OLGA) == ("approved_without_splits", "olga", None)
     assert answered("Reject", JO) == ("rejected", "jo", None)
     assert answered("Reject", None) == ("rejected", "nobody", "nobody answered in time")
     assert answered("Reject", JO, reason="after the release") == ("rejected", "jo", "after the release")
@@ -143,6 +166,8 @@ def test_with_four_eyes_nobody_approves_a_run_of_their_own(monkeypatch: pytest.M
     assert answered("Approve", {"id": "olga", "name": "Olga N."})[0] == "rejected", "the login may be the id"
     assert answered("Approve", JO)[0] == "approved"
     assert answered("Approve", OLGA, triggered_by=None)[0] == "approved", "the schedule triggered it"
+    assert answered("Approve without splits", OLGA)[0] == "rejected"
+    assert answered("Approve without splits", JO)[0] == "approved_without_splits"
     assert answered("Reject", OLGA)[0] == "rejected"
     assert "somebody else than olga has to approve it" in question("east", "now", waits(PLAN), "olga")
 

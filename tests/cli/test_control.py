@@ -13,6 +13,7 @@ from evenkeel.cli import main
 from evenkeel.cli.control import say
 from evenkeel.lake import controls
 from evenkeel.record.read import read_table
+from tests.record.open_cycle import PLAN, OpenCycle
 
 KEPT = Path(__file__).resolve().parents[1] / "kept_lakes" / "schema_3.tar.gz"
 
@@ -60,6 +61,22 @@ def test_the_last_answer_to_a_plan_holds_too(lake: Path) -> None:
         say(str(lake), "approvals", row, plan_id=["p" * 64])
     rows = [row for row in read_table(lake, "approvals") if row["plan_id"] == "p" * 64]
     assert max(rows, key=lambda row: row["at"])["answer"] == "rejected"
+
+
+def test_a_plan_is_approved_without_its_splits_where_it_has_some(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = datetime.now(UTC)
+    waiting, plain = OpenCycle(tmp_path / "lake", at), OpenCycle(tmp_path / "plain", at, splits=False)
+    words = ["approve", PLAN[:8], "--without-splits", "--by", "olga", "--reason", "release night", "--lake"]
+    assert main([*words, str(waiting.root)]) == 0
+    (row,) = read_table(waiting.root, "approvals")
+    assert (row["answer"], row["plan_id"], row["note"]) == ("approved_without_splits", PLAN, "release night")
+    assert row["by"].endswith("(olga)")
+    assert "is approved without splits" in capsys.readouterr().out
+    assert main([*words, str(plain.root)]) == 2
+    assert "asks for no split: approve it without this option" in capsys.readouterr().err
+    assert read_table(plain.root, "approvals") == []
 
 
 @pytest.mark.parametrize("word", ["pause", "resume"])

@@ -24,6 +24,7 @@ ADDRESSES = {
     "/": "/",
     "/cycles": "/cycles",
     "/cycle": "/cycle?cluster=lab&at=latest",
+    "/cycle-commands": "/cycle-commands?cluster=lab&at=latest",
     "/run": "/run?dag_id=rebalance&run_id=none",
     "/heat": "/heat?cluster=lab",
     "/heat/picture": "/heat/picture?cluster=lab",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.airflow
 CHECKOUT = PLUGINS.parent
 PATHS = (
-    *("/", "/cycles", "/cycle", "/run", "/heat", "/heat/picture", "/heat/why"),
+    *("/", "/cycles", "/cycle", "/cycle-commands", "/run", "/heat", "/heat/picture", "/heat/why"),
     *("/bundle", "/broker", "/settings", "/proof", "/proof-file", "/static/{name}"),
 )
 

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 CHECKOUT = PLUGINS.parent
 FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
 PAGES = (
-    *("/", "/cycles", "/cycle", "/run", "/heat", "/heat/picture", "/heat/why"),
+    *("/", "/cycles", "/cycle", "/cycle-commands", "/run", "/heat", "/heat/picture", "/heat/why"),
     *("/bundle", "/broker", "/settings", "/proof", "/proof-file", "/static/{name}"),
 )
 

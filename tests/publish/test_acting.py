@@ -230,6 +230,83 @@ def test_a_plan_waits_for_its_approval(case: Case) -> None:
     assert case.outcomes() == Counter(done=len(case.commands()))
 
 
+@pytest.mark.parametrize("killed", ["before it sends", "before it writes what it saw", None])
+def test_a_plan_approved_without_its_splits_is_sent_without_them_however_often_its_publisher_dies(
+    case: Case, killed: str | None
+) -> None:
+    case.handover = in_mode(case, "approve")
+    waiting = case.publish().awaiting[case.cluster]
+    assert waiting["splits"] == "1"
+    said = answer_row(case.cluster, waiting["plan_id"], "approved_without_splits", "jo", "not tonight")
+    append_row(Lake(str(case.lake)), "approvals", said, _no_session)
+    if killed is not None:
+        with pytest.MonkeyPatch.context() as patched:
+            if killed == "before it sends":
+                patched.setattr(outgoing, "send_all", _killed)
+            else:
+                patched.setattr(sending.OutcomeRecorder, "write", _killed)
+                patched.setattr(sending.OutcomeRecorder, "give_back", lambda *_: None)
+            with pytest.raises(Killed):
+                case.publish(replace(case.lab.sending, timing=replace(QUICK, lease_s=SHORT_LEASE_S)))
+    case.publish()
+    asked = case.commands()
+    resting = outgoing.on_splits(asked)
+    assert {row["plan_id"] for row in asked} == {waiting["plan_id"]}, "the plan stays the one plan"
+    assert {row["kind"] for row in asked if row["command_id"] in resting} >= {"split"}
+    assert case.outcomes() == Counter(withheld=len(resting), done=len(asked) - len(resting))
+    why = f"jo approved the plan without its splits at {said['at'].isoformat()}: not tonight"
+    last = case.last()
+    assert {last[command_id]["detail"] for command_id in resting} == {f"not sent: {why}"}
+    assert case.most_effects() == 1
+    assert not any("bundle" in path and path.endswith("split") for path in case.sent())
+    assert {one[1] for one in case.lab.pulsar.effects} == {
+        row["bundle"] for row in asked if row["command_id"] not in resting
+    }
+    assert (case.attempt().status, case.attempt().reason) == ("closed", why)
+    before = case.sent()
+    later = answer_row(case.cluster, waiting["plan_id"], "approved", "jo")
+    append_row(Lake(str(case.lake)), "approvals", later, _no_session)
+    case.publish()
+    assert (case.sent(), case.outcomes()["withheld"]) == (before, len(resting)), "what is closed stays as it is"
+
+
+def test_a_split_that_went_out_before_the_answer_changed_is_on_record_as_what_it_came_to(case: Case) -> None:
+    """Approved, and killed once all was sent; then approved without splits, and run again."""
+    case.handover = in_mode(case, "approve")
+    plan = case.publish().awaiting[case.cluster]["plan_id"]
+    lake = Lake(str(case.lake))
+    append_row(lake, "approvals", answer_row(case.cluster, plan, "approved", "jo"), _no_session)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sending.OutcomeRecorder, "write", _killed)
+        patched.setattr(sending.OutcomeRecorder, "give_back", lambda *_: None)
+        with pytest.raises(Killed):
+            case.publish(replace(case.lab.sending, timing=replace(QUICK, lease_s=SHORT_LEASE_S)))
+    append_row(lake, "approvals", answer_row(case.cluster, plan, "approved_without_splits", "kim"), _no_session)
+    case.publish()
+    assert case.outcomes() == Counter(done=len(case.commands()))
+    assert case.most_effects() == 1
+
+
+def test_an_answer_without_splits_that_comes_while_a_lease_is_waited_for_leaves_them_out(case: Case) -> None:
+    case.handover = in_mode(case, "approve")
+    plan = case.publish().awaiting[case.cluster]["plan_id"]
+    lake = Lake(str(case.lake))
+    append_row(lake, "approvals", answer_row(case.cluster, plan, "approved", "jo"), _no_session)
+    take_leases(case.spark, lake, [case.cluster], "somebody else", timedelta(hours=1))
+    with ThreadPoolExecutor(1) as pool:
+        publishing = pool.submit(case.publish)
+        until = time.monotonic() + 60
+        while not case.commands():
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        append_row(lake, "approvals", answer_row(case.cluster, plan, "approved_without_splits", "kim"), _no_session)
+        give_back(case.spark, lake, [case.cluster], "somebody else")
+        publishing.result()
+    resting = outgoing.on_splits(case.commands())
+    assert case.outcomes() == Counter(withheld=len(resting), done=len(case.commands()) - len(resting))
+    assert "kim approved the plan without its splits" in (case.attempt().reason or "")
+
+
 @pytest.mark.exhaustive
 def test_a_dry_run_of_a_cycle_does_not_stand_in_the_way_of_acting_on_it(case: Case) -> None:
     live = case.handover

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evenkeel.handover import Handover, Run
 from evenkeel.lake.store import Lake
 from evenkeel.publish import dispatch
-from evenkeel.publish.dispatch import OutcomeRecorder
-from evenkeel.publish.gate import GateFacts, is_approved, why_withheld
+from evenkeel.publish.dispatch import GateReasons, OutcomeRecorder
+from evenkeel.publish.gate import GateFacts, gate_reasons, is_approved, on_splits, why_withheld, why_without_splits
 
 AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 
@@ -67,15 +70,80 @@ def test_an_approval_holds_for_its_very_plan_and_the_last_answer_counts() -> Non
     assert not is_approved(facts(**waiting, answers=(answer("approved", 2), answer("rejected", 2))))
 
 
+def test_a_plan_that_is_approved_without_its_splits_may_be_sent_and_says_by_whom() -> None:
+    found = facts(mode="approve", answers=(answer("approved_without_splits", note="not tonight"),))
+    assert is_approved(found)
+    assert why_withheld(found) is None
+    said = "jo approved the plan without its splits at 2026-11-21T08:01:00+00:00: not tonight"
+    assert why_without_splits(found) == said
+    assert gate_reasons({"east": found, "west": facts()}) == GateReasons({}, {"east": said})
+
+
+CAUTION = ("approved", "approved_without_splits", "rejected", "a word of a later version")
+
+
+@given(words=st.lists(st.tuples(st.sampled_from(CAUTION), st.integers(0, 3)), max_size=6))
+def test_the_last_answer_counts_and_of_one_moment_the_one_that_sends_less(words: list[tuple[str, int]]) -> None:
+    found = facts(mode="approve", answers=tuple(answer(word, minutes) for word, minutes in words))
+    latest = max((minutes for _, minutes in words), default=0)
+    ranks = [CAUTION.index(word) for word, minutes in words if minutes == latest]
+    assert is_approved(found) == (bool(ranks) and max(ranks) < 2)
+    assert (why_withheld(found) is not None) == (bool(ranks) and max(ranks) >= 2)
+    assert (why_without_splits(found) is not None) == (bool(ranks) and max(ranks) == 1)
+
+
+def command(kind: str, bundle: str) -> dict[str, Any]:
+    return {"command_id": f"{kind} {bundle}", "kind": kind, "bundle": bundle}
+
+
+def test_a_split_takes_along_what_is_there_only_once_it_is_done() -> None:
+    whole, half, quarter = "t/n/0x00000000_0x80000000", "t/n/0x00000000_0x40000000", "t/n/0x20000000_0x40000000"
+    rest = [
+        command("unload", "t/n/0x80000000_0xffffffff"),
+        command("unload", "t/other/0x00000000_0x40000000"),
+        command("unload_topic", "t/n/0x80000000_0xffffffff"),
+    ]
+    resting = [
+        command("split", whole), command("split", half), command("unload", quarter),
+        command("unload_topic", "t/n/0x40000000_0x80000000"),
+    ]  # fmt: skip
+    assert on_splits([*resting, *rest]) == {one["command_id"] for one in resting}
+    assert on_splits(rest) == frozenset()
+
+
+@given(st.data())
+def test_what_is_sent_without_splits_is_for_bundles_that_are_there(data: st.DataObject) -> None:
+    """Bundles of a namespace before the plan, some of them cut, and unloads of what is there after the cuts."""
+    bounds = [0, *sorted(data.draw(st.sets(st.integers(1, 254), max_size=6))), 255]
+    before = [*pairwise(bounds)]
+    after, splits = [*before], []
+    for _ in range(data.draw(st.integers(0, 4))):
+        lower, upper = data.draw(st.sampled_from(after))
+        if upper - lower > 1:
+            cut = data.draw(st.integers(lower + 1, upper - 1))
+            after.remove((lower, upper))
+            after += [(lower, cut), (cut, upper)]
+            splits.append((lower, upper))
+
+    def named(one: tuple[int, int]) -> str:
+        return f"t/n/0x{one[0]:02x}000000_0x{one[1]:02x}{'ffffff' if one[1] == 255 else '000000'}"
+
+    unloads = data.draw(st.lists(st.sampled_from(after), unique=True))
+    commands = [command("split", named(one)) for one in splits] + [command("unload", named(one)) for one in unloads]
+    left_out = on_splits(commands)
+    sent = {one["bundle"] for one in commands if one["command_id"] not in left_out}
+    assert sent == {named(one) for one in unloads if one in before}
+
+
 def test_while_commands_go_out_the_gate_is_asked_whenever_a_table_that_it_reads_has_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     versions: dict[str, int | None] = {"/lake/cycles": 3, "/lake/approvals": 0}
     asked: list[list[str]] = []
 
-    def gate(clusters: Sequence[str]) -> dict[str, str]:
+    def gate(clusters: Sequence[str]) -> GateReasons:
         asked.append([*clusters])
-        return {"east": "jo rejected the plan"}
+        return GateReasons({"east": "jo rejected the plan"}, {"west": "without"} if len(asked) == 2 else {})
 
     monkeypatch.setattr(dispatch, "newest_version", versions.__getitem__)
     spark: Any = None
@@ -86,6 +154,7 @@ def test_while_commands_go_out_the_gate_is_asked_whenever_a_table_that_it_reads_
     for name, version in (("approvals", 1), ("cycles", 4)):
         versions[f"/lake/{name}"] = version
         assert records.withheld_anew(["east", "west"])
+        assert records.without_splits == ({"west": "without"} if name == "approvals" else {}), "by the last look"
         assert records.withheld_anew(["east", "west"]) == {}
     versions["/lake/cycles"] = None  # in an object store nobody can tell
     assert records.withheld_anew(["east"]) == records.withheld_anew(["east"]) == {"east": "jo rejected the plan"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.record.report.chapters import Chapter, build_model
+from evenkeel.record.report.chapters import Chapter, UsageLimit, build_model, usage_limit
 from evenkeel.record.report.gather import COURSE_CYCLES, gather
 from evenkeel.record.report.page import render
 from tests.record.plausible import (
@@ -36,6 +36,10 @@ from tests.record.plausible import (
 from tests.record.small_lake import Row, SmallLake, moment
 
 AT = moment("2026-11-21T08:00:00")
+THRESHOLD, OVERLOADED = (
+    "loadBalancerBrokerThresholdShedderPercentage",
+    "loadBalancerBrokerOverloadedThresholdPercentage",
+)
 
 
 def chapter(lake: Path, cluster: str = LAB, cycle: str | None = None) -> Chapter:
@@ -352,6 +356,36 @@ def test_a_transfer_shedders_course_shows_the_averages_it_compares(tmp_path: Pat
 def test_an_overload_shedder_has_no_band_around_the_mean(tmp_path: Path) -> None:
     tables = {"broker_load": [broker_load(A, 0.7), broker_load(B, 0.2)], "settings": settings({})}
     assert small(tmp_path, tables, shedder="OverloadShedder").course.threshold is None
+
+
+def about(broker: str, setting: str | None, threshold: float | None, unit: str = "fraction", **more: object) -> Row:
+    row = decision(broker, "broker", "kept", "below_threshold", "It stays.", measured=0.5, threshold=threshold)
+    return row | {"setting": setting, "unit": unit, **more}
+
+
+@pytest.mark.parametrize(
+    ("rows", "limit"),
+    [
+        ([about(A, THRESHOLD, 0.66), about(B, THRESHOLD, 0.66)], UsageLimit(0.66, "ThresholdShedder", THRESHOLD)),
+        ([about(A, OVERLOADED, 0.85, strategy="OverloadShedder")], UsageLimit(0.85, "OverloadShedder", OVERLOADED)),
+        ([about(A, THRESHOLD, 0.22), about(B, THRESHOLD, 0.66)], UsageLimit(0.66, "ThresholdShedder", THRESHOLD)),
+        ([about(A, "loadBalancerAvgShedderHighThreshold", 40.0, "percent", strategy="AvgShedder")], None),
+        ([about(A, "loadBalancerBundleUnloadMinThroughputThreshold", 10.0, "byte/s")], None),
+        ([about(A, THRESHOLD, 0.66) | {"subject_kind": "cluster"}, about(B, None, None)], None),
+        ([], None),
+    ],
+)
+def test_the_limit_is_the_one_that_the_shedder_held_brokers_against(rows: list[Row], limit: UsageLimit | None) -> None:
+    assert usage_limit(rows) == limit
+
+
+def test_a_plan_that_was_not_sent_whole_says_why_in_its_first_sentences(tmp_path: Path) -> None:
+    why = "jo approved the plan without its splits at 2026-11-21T08:01:00+00:00"
+    tables = {"unload_decisions": [decision(HOT, "bundle", "unload", "largest_first", "It goes.", broker=A)],
+              "placement_decisions": [placement(HOT, B, "shed", "It goes there.", [], broker=A)],
+              "broker_load": [broker_load(A, 0.8), broker_load(B, 0.2)]}  # fmt: skip
+    found = small(tmp_path, tables, mode="approve", plan_id="p" * 64, reason=why, unloads=1)
+    assert f"{why}." in found.headline.effect
 
 
 def test_provenance_names_plan_attempt_predecessor_and_every_write(lake: Path) -> None:

@@ -61,6 +61,36 @@ def test_no_more_are_under_way_than_allowed_and_one_per_bundle() -> None:
     assert carrier.most == 2
 
 
+def test_what_is_left_out_is_said_and_the_others_go_on() -> None:
+    carrier, told = Noting(), list[Outcome]()
+    commands = [split(BUNDLES[0], "a", 1), unload(BUNDLES[1], "a", step=2), unload(BUNDLES[2], "a", step=3)]
+    left_out = {commands[0]["command_id"]: "jo said so", commands[2]["command_id"]: "jo said so"}
+    sink = PulsarAdmin(carrier, per_second=0.5, in_flight=4)
+    begin = time.monotonic()
+    sink.send(commands, stop=lambda: None, report=told.append, leave_out=lambda one: left_out.get(one["command_id"]))
+    assert time.monotonic() - begin < 1.5, "what is not sent waits for no turn"
+    assert {one.command_id: (one.outcome, one.detail) for one in told if one.command_id in left_out} == dict.fromkeys(
+        left_out, ("withheld", "not sent: jo said so")
+    )
+    assert len(told) == 3
+    assert carrier.order == [commands[1]["command_id"]]
+
+
+def test_an_answer_that_leaves_out_the_splits_reaches_the_sender_while_it_sends() -> None:
+    desk, seen = Desk(), list[str | None]()
+
+    def work(stop: Any, told: Any) -> str | None:
+        until = time.monotonic() + 5
+        while stop.without_splits is None and time.monotonic() < until:
+            desk.without_splits = {"east": "jo said so"}
+            time.sleep(0.01)
+        seen.append(stop.without_splits)
+        return None
+
+    assert conduct({"east": work}, desk, QUICK, {"east": time.monotonic()}) == {"east": DispatchResult()}
+    assert seen == ["jo said so"]
+
+
 def test_commands_are_spaced_evenly() -> None:
     now = [100.0]
     waited: list[float] = []
@@ -86,6 +116,7 @@ class Desk:
         self.pauses: dict[str, str] = {}
         self.closed: dict[str, str] = {}
         self.rejected: dict[str, str] = {}
+        self.without_splits: dict[str, str] = {}
         self.gate_asked = 0
         self.lost: set[str] = set()
         self.is_stuck = False

@@ -39,6 +39,8 @@
       say(`Answered: ${(found.chosen_options ?? []).join(", ")}, by ${who}${at}${why}`);
       return true;
     }
+    // What the question offers: without splits only where the plan has some.
+    for (const button of buttons) button.hidden = !(found.options ?? []).includes(button.dataset.option);
     if (form.hidden) say("The question is open. Your answer is put on record under your login.", true);
     return false;
   };
@@ -92,7 +94,7 @@
     }
     disarm();
     armed = option;
-    button.textContent = option === "Approve" ? "Really carry it out?" : "Really reject it?";
+    button.textContent = button.dataset.sure;
   });
 
   const wait = async () => {

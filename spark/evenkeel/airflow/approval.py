@@ -24,11 +24,12 @@ from evenkeel.airflow.dag_files import is_on
 from evenkeel.airflow.dag_names import APPROVING, DECIDING_DAG, PUBLISH, WAITING
 from evenkeel.airflow.seal import Origin, opened, sealed
 from evenkeel.errors import BadInput, SettingsError
+from evenkeel.model.amounts import plural
 
 if TYPE_CHECKING:
     from evenkeel.handover import Handover
 
-APPROVE, REJECT = "Approve", "Reject"
+APPROVE, APPROVE_WITHOUT_SPLITS, REJECT = "Approve", "Approve without splits", "Reject"
 REASON = "reason"
 MOST_REASON = 500
 """So many characters of a reason are put on record."""
@@ -111,12 +112,11 @@ class PlanApproval(HITLOperator):
     template_fields = ()
 
     def __init__(self, **more: Any) -> None:
-        options = [APPROVE, REJECT]
         users = approvers() or None
         wants_four_eyes()  # what is wrong with it shows where DAGs are listed, and not when somebody has answered
         super().__init__(
             subject="Carry the plan out?",
-            options=options,
+            options=[APPROVE, APPROVE_WITHOUT_SPLITS, REJECT],  # until the plan is known
             defaults=REJECT,
             assigned_users=users,
             response_timeout=_LONGEST,  # until the plan is known
@@ -141,6 +141,7 @@ class PlanApproval(HITLOperator):
         self.response_timeout = left
         (cycle,) = handover.cycles
         self.subject = f"Carry out the plan of {cycle.cluster}?"
+        self.options = [APPROVE, *([APPROVE_WITHOUT_SPLITS] if has_splits(plan) else []), REJECT]
         wished_by = {_NOT_PLAIN.sub("?", str(wish["made_by"]))[:80] for wish in cycle.wishes}
         self.body = question(cycle.cluster, cycle.cycle_at, plan, handover.run.triggered_by, wished_by)
         return super().execute(context)
@@ -158,6 +159,11 @@ class PlanApproval(HITLOperator):
         return sealed(json.dumps(answer, sort_keys=True), Origin(ti.dag_id, ti.run_id, ti.task_id))
 
 
+def has_splits(plan: Mapping[str, str]) -> bool:
+    """Whether a waiting plan asks for a split; one that was left by an earlier version does not say."""
+    return int(plan.get("splits", 0)) > 0
+
+
 def question(
     cluster: str, cycle_at: str, plan: Mapping[str, str], triggered_by: str | None, wished_by: Iterable[str] = ()
 ) -> str:
@@ -170,5 +176,9 @@ def question(
     concerned = sorted({*wished_by, *([triggered_by] if triggered_by else [])})
     if concerned and wants_four_eyes():
         lines.append(f"- somebody else than {', '.join(concerned)} has to approve it")
+    if has_splits(plan):
+        lines.append(
+            f"- *{APPROVE_WITHOUT_SPLITS}* leaves out its {plural(int(plan['splits']), 'split')}, and what rests on one"
+        )
     closing = "Every command and its reason stand in the cycle's report. Only this very plan will be carried out."
     return "\n".join([*lines, "", closing])

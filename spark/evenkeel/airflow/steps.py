@@ -239,25 +239,27 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     """
     from evenkeel.airflow.approval import (
         APPROVE,
+        APPROVE_WITHOUT_SPLITS,
         APPROVERS_VARIABLE,
         FOUR_EYES_VARIABLE,
         REASON,
         approvers,
         wants_four_eyes,
     )
-    from evenkeel.lake.controls import APPROVED, REJECTED, answer_row, names_in
+    from evenkeel.lake.controls import APPROVED, REJECTED, WITHOUT_SPLITS, answer_row, names_in
 
     (cycle,) = handover.cycles
 
-    said = APPROVED if list(answer["chosen_options"]) == [APPROVE] else REJECTED
+    meant = {(APPROVE,): APPROVED, (APPROVE_WITHOUT_SPLITS,): WITHOUT_SPLITS}
+    said = meant.get(tuple(answer["chosen_options"]), REJECTED)
     user = answer.get("responded_by_user") or {}
     names = {str(user[name]) for name in ("id", "name") if user.get(name)}
     reason = str(answer.get(REASON) or "") or None
     by, note = (str(user.get("name") or user.get("id")), reason) if names else ("nobody", "nobody answered in time")
     allowed = {user["id"] for user in approvers()}
-    if said == APPROVED and allowed and allowed.isdisjoint(names):
+    if said != REJECTED and allowed and allowed.isdisjoint(names):
         said, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"
-    if said == APPROVED and wants_four_eyes():
+    if said != REJECTED and wants_four_eyes():
         part = "triggered the run" if handover.run.triggered_by in names else None
         if any(names & names_in(wish["made_by"]) for wish in cycle.wishes):
             part = part or "made a wish that the plan takes up"

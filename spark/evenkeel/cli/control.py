@@ -15,6 +15,7 @@ from evenkeel.lake.controls import (
     PAUSE,
     REJECTED,
     RESUME,
+    WITHOUT_SPLITS,
     answer_row,
     control_row,
     said_last,
@@ -22,6 +23,7 @@ from evenkeel.lake.controls import (
 )
 from evenkeel.lake.store import Lake, append_row
 from evenkeel.lake.table_files import is_readable_here
+from evenkeel.record.plan_cost import asked_bundles
 from evenkeel.record.read import Attempt, Record, read_where
 from evenkeel.record.read.ranges import nearest
 from evenkeel.record.read.tables import is_table
@@ -48,7 +50,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         parser = commands.add_parser(word, help=f"{word} a plan that waits for it")
         parser.add_argument("plan", metavar="PLAN", help=f"its plan id, or the first {_SHORTEST} or more signs of it")
         add_on_record(parser, "what else there is to say")
-        parser.set_defaults(run=partial(run_answer, answer))
+        parser.set_defaults(run=partial(run_answer, answer), without_splits=False)
+        if answer == APPROVED:
+            text = "send no command that splits a bundle, or that rests on a split; the others are sent"
+            parser.add_argument("--without-splits", action="store_true", help=text)
 
 
 def run_control(kind: str, given: argparse.Namespace) -> int:
@@ -129,9 +134,14 @@ def run_answer(answer: str, given: argparse.Namespace) -> int:
     """Puts an answer to a plan on record."""
     attempt = _waiting(given.lake, given.plan)
     plan = str(attempt.plan_id)
+    if given.without_splits:
+        if not asked_bundles(given.lake, attempt, "splits"):
+            raise BadInput(f"plan {plan[:12]} of {attempt.cluster} asks for no split: approve it without this option")
+        answer = WITHOUT_SPLITS
     row = answer_row(attempt.cluster, plan, answer, said_by(given), given.reason)
     say(given.lake, "approvals", row, plan_id=[plan])
-    print(f"plan {plan[:12]} of {attempt.cluster} at {attempt.cycle_at.isoformat()} is {answer}")
+    said = answer.replace("_", " ")
+    print(f"plan {plan[:12]} of {attempt.cluster} at {attempt.cycle_at.isoformat()} is {said}")
     return 0
 
 

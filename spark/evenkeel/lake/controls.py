@@ -254,7 +254,8 @@ def _frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
 
 # Operators' answers to plans.
 
-APPROVED, REJECTED = "approved", "rejected"
+APPROVED, WITHOUT_SPLITS, REJECTED = "approved", "approved_without_splits", "rejected"
+"""The answers that a plan can have: all of it is sent, all but what splits or rests on a split, nothing."""
 
 
 def answer_row(

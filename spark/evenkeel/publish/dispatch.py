@@ -52,8 +52,18 @@ Command = Mapping[str, Any]
 Reach = Callable[[ClusterCycle], "AdminClient"]
 """A client for a cluster, with its secrets."""
 
-Gate = Callable[[Sequence[str]], Mapping[str, str]]
-"""Clusters -> why the plans of some of them may not be sent as things stand."""
+
+@dataclass(frozen=True, slots=True)
+class GateReasons:
+    """What speaks against sending as things stand, by cluster: in `withheld` why nothing of its plan may be sent, in
+    `without_splits` why nothing that splits or rests on a split."""
+
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    without_splits: Mapping[str, str] = field(default_factory=dict)
+
+
+Gate = Callable[[Sequence[str]], GateReasons]
+"""What speaks against sending the plans of these clusters."""
 
 Sign = Callable[[ClusterCycle], "Signature"]
 """The pipeline's end of a cluster's queues, with its keys."""
@@ -75,18 +85,24 @@ class Sending:
 @dataclass(frozen=True, slots=True)
 class ClusterCommands:
     """One cluster's commands. `tried`: ids of those that another try has put on record, and of which nothing final is
-    known: they may have gone out."""
+    known: they may have gone out. `on_splits`: ids of those that split, or rest on a split of the plan."""
 
     cycle: ClusterCycle
     commands: Sequence[Command]
     tried: frozenset[str] = frozenset()
+    on_splits: frozenset[str] = frozenset()
 
 
 class OutcomeRecorder:
     """The tables that sending writes: outcomes, and steps of the leases. Used by one thread."""
 
     def __init__(
-        self, spark: SparkSession, lake: Lake, handover: Handover, sending: Sending | None, gate: Gate = lambda _: {}
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        handover: Handover,
+        sending: Sending | None,
+        gate: Gate = lambda _: GateReasons(),
     ) -> None:
         self._gate = gate
         self._spark, self._lake, self._handover = spark, lake, handover
@@ -98,6 +114,7 @@ class OutcomeRecorder:
         self._own: set[str] = set()
         self._confirmations: list[Callable[[], None]] = []
         self._gate_versions: tuple[int | None, ...] = ()
+        self.without_splits: Mapping[str, str] = {}
         self.out: set[str] = set()
         self.writes: list[Write] = []
         self.reported: set[str] = set()
@@ -165,7 +182,7 @@ class OutcomeRecorder:
         others = frozenset(row["command_id"] for row in put if row["write_id"] not in self._own)
         self.sent |= {row["command_id"] for row in seen if row["outcome"] in SENT}
         left = [command for command in batch.commands if command["command_id"] not in final]
-        return ClusterCommands(batch.cycle, left, others - final)
+        return replace(batch, commands=left, tried=others - final)
 
     def renewed(self, clusters: Sequence[str]) -> frozenset[str]:
         """Renews the leases; the clusters whose lease is still ours."""
@@ -185,8 +202,16 @@ class OutcomeRecorder:
         return {**paused(self._spark, self._lake, clusters), **outside}
 
     def withheld(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """The clusters whose plan may not be sent as things stand now, each with the reason in words."""
-        return self._gate(clusters) if clusters else {}
+        """The clusters whose plan may not be sent as things stand now, each with the reason in words.
+
+        What may be sent without its splits alone is in `without_splits` from then on.
+        """
+        if not clusters:
+            return {}
+        found = self._gate(clusters)
+        others = {cluster: why for cluster, why in self.without_splits.items() if cluster not in clusters}
+        self.without_splits = {**others, **found.without_splits}
+        return found.withheld
 
     def withheld_anew(self, clusters: Sequence[str]) -> Mapping[str, str]:
         """The clusters whose plan may not be sent any more, each with the reason, while commands go out.
@@ -265,7 +290,15 @@ def _queue_work(batch: ClusterCommands, records: OutcomeRecorder, signature: Sig
     wait_s = settings_in(batch.cycle.settings).evenkeelReportWaitSeconds
 
     def work(stop: LeaseGuard, report: ReportOutcome) -> str | None:
-        return send_by_queue(sink, batch.commands, records, wait_s, stop, report)
+        leave_out = _left_out(batch, stop)
+        going = []
+        for command in batch.commands:
+            why = leave_out(command)
+            if why is None:
+                going.append(command)
+            elif command["command_id"] not in batch.tried:  # what is on the queue already may be carried out
+                report(not_sent(command["command_id"], datetime.now(UTC), why))
+        return send_by_queue(sink, going, records, wait_s, stop, report)
 
     return work
 
@@ -288,12 +321,18 @@ def _work(batch: ClusterCommands, lease: Lease, sending: Sending, client: AdminC
             steering = CommandExecutor(client, hands.pulsar_name or "", patience=patience)
             left = _not_done_yet(batch, steering, lease, sending.timing, stop, report)
             per_second, in_flight = settings.evenkeelCommandsPerSecond, settings.evenkeelCommandsInFlight
-            PulsarAdmin(steering, per_second=per_second, in_flight=in_flight).send(left, stop=stop, report=report)
+            sink = PulsarAdmin(steering, per_second=per_second, in_flight=in_flight)
+            sink.send(left, stop=stop, report=report, leave_out=_left_out(batch, stop))
             return stop()
         finally:
             client.close()
 
     return work
+
+
+def _left_out(batch: ClusterCommands, guard: LeaseGuard) -> Callable[[Command], str | None]:
+    """Why a command of the batch does not go out while the others do, as far as the guard knows at that moment."""
+    return lambda command: guard.without_splits if command["command_id"] in batch.on_splits else None
 
 
 def _not_done_yet(

@@ -12,10 +12,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import RECORDING, ClusterCycle, Handover, Write
-from evenkeel.lake.controls import answers, paused
+from evenkeel.lake.controls import APPROVED, WITHOUT_SPLITS, answers, paused
 from evenkeel.lake.outbox import OPEN, SENT, on_record, recent_acts
+from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
-from evenkeel.publish.dispatch import ClusterCommands, Gate, OutcomeRecorder, Sending, send_all
+from evenkeel.publish.dispatch import ClusterCommands, Gate, GateReasons, OutcomeRecorder, Sending, send_all
+from evenkeel.publish.guards.situation import is_part_of
 from evenkeel.settings import settings_in
 from evenkeel.spark.sql import iso, moment, with_moments
 from evenkeel.steering.outcome import Outcome, not_sent
@@ -90,23 +92,65 @@ def _reasons(facts: GateFacts) -> Iterable[str | None]:
 
 def _rejected(facts: GateFacts) -> str | None:
     answer = _last_answer(facts)
-    if answer is None or answer["answer"] == "approved":
+    if answer is None or answer["answer"] in _CONSENTS:
         return None
-    note = f": {answer['note']}" if answer["note"] else ""
-    return f"{answer['by']} rejected the plan at {answer['at'].isoformat()}{note}"
+    return f"{answer['by']} rejected the plan at {answer['at'].isoformat()}{_note(answer)}"
+
+
+def why_without_splits(facts: GateFacts) -> str | None:
+    """Why no command that splits, or rests on a split, may go out, in a sentence; None: they may."""
+    answer = _last_answer(facts)
+    if answer is None or answer["answer"] != WITHOUT_SPLITS:
+        return None
+    return f"{answer['by']} approved the plan without its splits at {answer['at'].isoformat()}{_note(answer)}"
+
+
+def gate_reasons(found: Mapping[str, GateFacts]) -> GateReasons:
+    """What speaks against sending these clusters' plans."""
+    withheld = {cluster: why for cluster, one in found.items() if (why := why_withheld(one)) is not None}
+    splits = {cluster: why for cluster, one in found.items() if (why := why_without_splits(one)) is not None}
+    return GateReasons(withheld, splits)
+
+
+def _note(answer: Mapping[str, Any]) -> str:
+    return f": {answer['note']}" if answer["note"] else ""
 
 
 def is_approved(facts: GateFacts) -> bool:
-    """Whether the plan may be sent as far as operators are concerned: this very plan, by the last answer to it."""
+    """Whether the plan may be sent as far as operators are concerned, with its splits or without: this very plan, by
+    the last answer to it."""
     if facts.mode != "approve":
         return True
     answer = _last_answer(facts)
-    return answer is not None and answer["answer"] == "approved"
+    return answer is not None and answer["answer"] in _CONSENTS
+
+
+_CONSENTS = (APPROVED, WITHOUT_SPLITS)
+"""The answers by which something goes out, that which sends more first."""
 
 
 def _last_answer(facts: GateFacts) -> Mapping[str, Any] | None:
+    """Of two answers of one moment the one that sends less."""
     own = [answer for answer in facts.answers if answer["plan_id"] == facts.plan_id]
-    return max(own, key=lambda answer: (answer["at"], answer["answer"] != "approved"), default=None)
+    return max(own, key=lambda answer: (answer["at"], _caution(answer["answer"])), default=None)
+
+
+def _caution(answer: str) -> int:
+    return _CONSENTS.index(answer) if answer in _CONSENTS else len(_CONSENTS)
+
+
+def on_splits(commands: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """The ids of a plan's commands that split, or are for a bundle that is there only once a split of the plan is done.
+
+    `commands`: all that the plan asks of one cluster. A bundle that lies within another one, and is smaller, is not
+    there beside it: so it comes out of that one's split.
+    """
+    split = [command["bundle"] for command in commands if command["kind"] == SPLIT]
+    return frozenset(
+        command["command_id"]
+        for command in commands
+        if command["kind"] == SPLIT or any(is_part_of(command["bundle"], whole) for whole in split)
+    )
 
 
 def _text(span: timedelta) -> str:
@@ -224,11 +268,12 @@ def put_out(
     commands: DataFrame,
     clusters: Sequence[str],
     begun: frozenset[str],
-    withheld: Mapping[str, str],
+    found: GateReasons,
     sending: Sending | None,
     gate: Gate,
 ) -> SendingResult:
-    """Puts the clusters' commands on record and gives them to their sink; those of a `withheld` cluster to none.
+    """Puts the clusters' commands on record and gives them to their sink; those of a cluster that `found` names as
+    withheld to none.
 
     `gate` is asked again after every wait: for a lease, and for requests of an earlier try to be over.
     What a try that was killed has put on record already is not repeated; only clusters whose attempt has `begun`, its
@@ -236,6 +281,7 @@ def put_out(
     """
     from pyspark.sql import functions as F
 
+    withheld = found.withheld
     asked = commands.where(F.col("cluster").isin(list(clusters))).orderBy("cluster", "step")
     rows = with_moments(asked, ("cycle_at", "expires_at"))
     tried = [row["command_id"] for row in rows if row["cluster"] in begun]
@@ -247,16 +293,21 @@ def put_out(
     final = {row["command_id"] for row in seen if row["outcome"] not in OPEN}
     left = [row for row in rows if row["command_id"] not in final]
     records.know(rows)
+    records.without_splits = found.without_splits
+    resting = {cluster: on_splits(rows_of(rows, cluster)) for cluster in clusters}
     records.write([*_without_sending(left, handover.run.mode, withheld)])
     going = [row for row in left if handover.run.mode != DRY_RUN and row["cluster"] not in withheld]
-    done = send_all(records, _batches(handover, going), sending) if going and sending is not None else {}
+    done = send_all(records, _batches(handover, going, resting), sending) if going and sending is not None else {}
     stopped = {cluster: one.stopped for cluster, one in done.items() if one.stopped is not None}
+    parted = {cluster: why for cluster, why in records.without_splits.items() if resting.get(cluster)}
+    # Of a plan of splits alone nothing was to go out.
+    stopped |= {cluster: parted[cluster] for cluster in parted if len(resting[cluster]) == len(rows_of(rows, cluster))}
     unfinished = frozenset(cluster for cluster, one in done.items() if one.is_lost or one.error is not None)
     errors = [one.error for one in done.values() if one.error is not None]
     out = {row["cluster"] for row in rows if row["command_id"] in records.sent}
     return SendingResult(
         writes=tuple(records.writes),
-        why={**withheld, **stopped},
+        why={**parted, **withheld, **stopped},
         withheld=frozenset(withheld) | (frozenset(stopped) - out - unfinished),
         unfinished=unfinished,
         error=errors[0] if errors else None,
@@ -279,6 +330,9 @@ def _without_sending(rows: Sequence[Row], mode: str, withheld: Mapping[str, str]
     return [not_sent(row["command_id"], now, withheld[row["cluster"]]) for row in held]
 
 
-def _batches(handover: Handover, rows: Sequence[Row]) -> list[ClusterCommands]:
-    batches = [ClusterCommands(cycle, rows_of(rows, cycle.cluster)) for cycle in handover.open_cycles()]
+def _batches(handover: Handover, rows: Sequence[Row], resting: Mapping[str, frozenset[str]]) -> list[ClusterCommands]:
+    batches = [
+        ClusterCommands(cycle, rows_of(rows, cycle.cluster), on_splits=resting.get(cycle.cluster, frozenset()))
+        for cycle in handover.open_cycles()
+    ]
     return [batch for batch in batches if batch.commands]

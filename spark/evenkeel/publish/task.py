@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -29,14 +29,15 @@ from evenkeel.handover import CycleKey, Handover, Write
 from evenkeel.lake.manifest import append_manifests, writes_of
 from evenkeel.lake.manifests_here import manifests_at
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_roots import table_roots
 from evenkeel.lake_log.publishing import log_manifests
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
-from evenkeel.publish.dispatch import Sending
+from evenkeel.publish.dispatch import GateReasons, Sending
 from evenkeel.publish.dispatch_sqs import announce_controls
-from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, is_approved, longest_age, put_out, why_withheld
+from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, gate_reasons, is_approved, longest_age, put_out
 from evenkeel.publish.manifests import AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.publish.rehearsal import rehearse
 from evenkeel.rounds.frames import RoundInputs, decide_rounds
@@ -138,16 +139,28 @@ def _publish_one_each(
         log.info("%s at %s: %s%s %s", cluster, row["cycle_at"].isoformat(), row["status"], _why(row), why)
     if sent.error is not None:
         raise sent.error
+    splits = _splits_asked(commands, awaiting)
     waiting = {
         cycle.cluster: {
             "plan_id": awaiting[cycle.cluster],
             "summary": summary(plans[cycle.cluster]),
+            "splits": str(splits[cycle.cluster]),
             "expires_at": (cycle.at + longest_age(cycle)).isoformat(),
         }
         for cycle in handover.open_cycles()
         if cycle.cluster in awaiting
     }
     return replace(handover.with_writes(sent.writes), awaiting=waiting)
+
+
+def _splits_asked(commands: DataFrame | None, clusters: Collection[str]) -> Counter[str]:
+    """How many splits the plans of these clusters ask for: what guards hold back is no command."""
+    if commands is None or not clusters:
+        return Counter()
+    from pyspark.sql import functions as F
+
+    own = commands.where(F.col("cluster").isin(sorted(clusters)) & (F.col("kind") == SPLIT))
+    return Counter(row["cluster"] for row in own.select("cluster").collect())
 
 
 def summary(plan: Mapping[str, Any]) -> str:
@@ -229,26 +242,22 @@ def _act(
     """Results of the clusters' commands, and the plans that wait for an operator's approval: cluster -> plan."""
     if commands is None or not acting:
         return SendingResult(), {}
-    withheld: dict[str, str] = {}
-    awaiting: dict[str, str] = {}
+    found, awaiting = GateReasons(), {}
     if handover.run.mode != DRY_RUN:
         plans = {cluster: str(row["plan_id"]) for cluster, row in acting.items()}
-        for cluster, facts in gate_facts(spark, lake, handover, plans, sending, _now()).items():
-            reason = why_withheld(facts)
-            if reason is not None:
-                withheld[cluster] = reason
-            elif not is_approved(facts):
-                awaiting[cluster] = facts.plan_id
+        facts = gate_facts(spark, lake, handover, plans, sending, _now())
+        found = gate_reasons(facts)
+        waiting = {cluster: one for cluster, one in facts.items() if cluster not in found.withheld}
+        awaiting = {cluster: one.plan_id for cluster, one in waiting.items() if not is_approved(one)}
     going = sorted(acting.keys() - awaiting.keys())
     if not going:
         return SendingResult(), awaiting
 
-    def gate(clusters: Sequence[str]) -> dict[str, str]:
+    def gate(clusters: Sequence[str]) -> GateReasons:
         plans = {cluster: str(acting[cluster]["plan_id"]) for cluster in clusters}
-        facts = gate_facts(spark, lake, handover, plans, sending, _now())
-        return {cluster: reason for cluster, one in facts.items() if (reason := why_withheld(one)) is not None}
+        return gate_reasons(gate_facts(spark, lake, handover, plans, sending, _now()))
 
-    return put_out(spark, lake, handover, commands, going, begun, withheld, sending, gate), awaiting
+    return put_out(spark, lake, handover, commands, going, begun, found, sending, gate), awaiting
 
 
 def _closed(row: Mapping[str, Any], sent: SendingResult) -> dict[str, Any]:

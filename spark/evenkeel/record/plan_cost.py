@@ -41,14 +41,18 @@ class PlanCost:
 def read_plan_cost(lake: str | Path, attempt: Attempt) -> PlanCost:
     """The cost of an attempt's plan, by the loads that it was decided on. Raises LakeError where rows have expired."""
     loads = read_rows(lake, attempt, "bundle_load", columns=_LOAD)
+    return PlanCost(*(client_cost(asked_bundles(lake, attempt, name), loads) for name in ("unloads", "splits")))
+
+
+def asked_bundles(lake: str | Path, attempt: Attempt, acts: str) -> frozenset[str]:
+    """The bundles that an attempt's plan asks to unload or to split (`acts`: unloads or splits), those that guards hold
+    back aside."""
+    table, outcome = _ACTS[acts]
     guards = read_rows(lake, attempt, "guard_decisions", columns=["subject", "subject_kind", "outcome"])
     held = {str(row["subject"]) for row in guards if row["subject_kind"] == "bundle" and row["outcome"] == "held"}
-    costs = {}
-    for name, (table, outcome) in _ACTS.items():
-        rows = read_rows(lake, attempt, table, columns=["subject", "subject_kind", "outcome"])
-        subjects = {row["subject"] for row in rows if row["subject_kind"] == "bundle" and row["outcome"] == outcome}
-        costs[name] = client_cost(subjects - held, loads)
-    return PlanCost(costs["unloads"], costs["splits"])
+    rows = read_rows(lake, attempt, table, columns=["subject", "subject_kind", "outcome"])
+    found = {row["subject"] for row in rows if row["subject_kind"] == "bundle" and row["outcome"] == outcome}
+    return frozenset(found - held)
 
 
 def client_cost(bundles: Collection[str], loads: Sequence[Row]) -> ClientCost:

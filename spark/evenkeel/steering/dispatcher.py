@@ -55,6 +55,11 @@ class CommandStore(Protocol):
         """The clusters whose plan may not be sent any more, each with the reason; none where nothing has changed."""
         ...
 
+    @property
+    def without_splits(self) -> Mapping[str, str]:
+        """The clusters whose plan may be sent without its splits alone, each with the reason, by the last look."""
+        ...
+
     def write(self, outcomes: Sequence[Outcome]) -> None:
         """Puts outcomes on record."""
         ...
@@ -63,7 +68,8 @@ class CommandStore(Protocol):
 class LeaseGuard:
     """Whether a cluster's thread may go on; read by that thread, written by the caller's.
 
-    `asked_at`: when the lease was asked for, by `time.monotonic()`: it counts from then.
+    `asked_at`: when the lease was asked for, by `time.monotonic()`: it counts from then. `without_splits`: why commands
+    that split, or rest on a split, may not go out; None while they may.
     """
 
     def __init__(self, cluster: str, timing: Timing, asked_at: float) -> None:
@@ -73,6 +79,7 @@ class LeaseGuard:
         self._gate_answered = Event()
         self._gate_answered.set()
         self.reason: str | None = None
+        self.without_splits: str | None = None
         self.is_lost = False
 
     def __call__(self) -> str | None:
@@ -173,6 +180,7 @@ class _Clerk:
         self._waiting: list[Outcome] = []
         self._written_at = time.monotonic()
         self._renewed_at = min(guard.renewed_at for guard in guards.values())
+        self._pass_on_splits()
 
     def is_over(self, threads: Mapping[str, Future[str | None]]) -> bool:
         """Waits a moment for the threads."""
@@ -188,11 +196,16 @@ class _Clerk:
             self._guards[cluster].halt(reason)
         asking = sorted(cluster for cluster, guard in self._guards.items() if guard.wants_gate)
         held_back = self._store.withheld(asking) if asking else {}
+        self._pass_on_splits()
         for cluster in asking:
             self._guards[cluster].answer_gate(held_back.get(cluster))
         self.renew_if_due()
         if time.monotonic() - self._written_at >= self._timing.write_s:
             self.write()
+
+    def _pass_on_splits(self) -> None:
+        for cluster, guard in self._guards.items():
+            guard.without_splits = self._store.without_splits.get(cluster)
 
     def write(self) -> None:
         """Puts on record what was seen since; nothing is lost if that fails, for the cluster itself still shows it."""

@@ -11,13 +11,21 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Protocol
 
-from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop
+from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop, not_sent
 from evenkeel.steering.premise import Command
 
 log = logging.getLogger(__name__)
+
+LeaveOut = Callable[[Command], str | None]
+"""Why this very command may not go out; None where it may."""
+
+
+def _none(_: Command) -> str | None:
+    return None
 
 
 class Executor(Protocol):
@@ -36,28 +44,37 @@ class PulsarAdmin:
         self._pace = Pace(per_second)
         self._in_flight = max(1, in_flight)
 
-    def send(self, commands: Sequence[Command], *, stop: Stop, report: ReportOutcome) -> None:
+    def send(
+        self, commands: Sequence[Command], *, stop: Stop, report: ReportOutcome, leave_out: LeaveOut = _none
+    ) -> None:
         """Carries out commands in the order of their steps, and reports the outcome of each as it is seen.
 
-        Once `stop` gives a reason, what has not been sent is not sent any more, and nothing is reported of it.
+        Once `stop` gives a reason, what has not been sent is not sent any more, and nothing is reported of it. A
+        command to which `leave_out` gives a reason is not sent, which is reported, and the others go on.
         """
         ordered = sorted(commands, key=lambda command: command["step"])
         for _, phase in groupby(ordered, key=lambda command: command["kind"]):
             with ThreadPoolExecutor(self._in_flight) as pool:
                 lanes = _lanes(phase)
-                list(pool.map(lambda lane: self._carry_out(lane, stop, report), lanes))
+                list(pool.map(lambda lane: self._carry_out(lane, stop, report, leave_out), lanes))
 
-    def _carry_out(self, lane: Iterable[Command], stop: Stop, report: ReportOutcome) -> None:
+    def _carry_out(self, lane: Iterable[Command], stop: Stop, report: ReportOutcome, leave_out: LeaveOut) -> None:
         for command in lane:
             if stop() is not None:
                 return
-            self._pace.wait()
-            if stop() is not None:  # it may have been waiting for long
-                return
-            outcome = self._carrier.carry_out(command)
+            if leave_out(command) is None:
+                self._pace.wait()
+                if stop() is not None:  # it may have been waiting for long
+                    return
+            outcome = self._outcome(command, leave_out(command))
             what = command.get("topic") or command["bundle"]
             log.info("%s %s: %s (%s)", command["kind"], what, outcome.outcome, outcome.detail)
             report(outcome)
+
+    def _outcome(self, command: Command, left_out: str | None) -> Outcome:
+        if left_out is not None:
+            return not_sent(command["command_id"], datetime.now(UTC), left_out)
+        return self._carrier.carry_out(command)
 
 
 def _lanes(commands: Iterable[Command]) -> list[list[Command]]:

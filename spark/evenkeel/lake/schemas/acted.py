@@ -172,7 +172,7 @@ APPROVALS = Table(
     (
         Column("cluster", "string", "Pulsar cluster", nullable=False),
         Column("plan_id", "string", "the plan", nullable=False),
-        Column("answer", "string", "approved or rejected", nullable=False),
+        Column("answer", "string", "approved, approved_without_splits or rejected", nullable=False),
         Column("by", "string", "who answered", nullable=False),
         Column("at", "timestamp", "when", nullable=False),
         Column("note", "string", "what the operator said"),

@@ -25,6 +25,7 @@ from evenkeel.record.report.headline import (
     results,
     tally,
 )
+from evenkeel.shed.strategies import overload_shedder, threshold_shedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class Chapter:
     newer: str
     state: tuple[Fact, ...]
     brokers: tuple[BrokerLine, ...]
+    limit: UsageLimit | None
     course: CourseModel
     decisions: Decisions
     results: tuple[Result, ...]
@@ -124,6 +126,7 @@ def _chapter(rows: ClusterRows) -> Chapter:
         newer=_newer(rows),
         state=_state(attempt, tables),
         brokers=lines,
+        limit=usage_limit(tables["unload_decisions"]),
         course=course_model(rows.course, tables["settings"], attempt),
         decisions=made,
         results=came_of_it,
@@ -322,6 +325,29 @@ def broker_lines(tables: Mapping[str, Sequence[Row]]) -> tuple[BrokerLine, ...]:
         )
         for row in sorted(loads, key=lambda row: str(row["broker"]))
     )
+
+
+@dataclass(frozen=True, slots=True)
+class UsageLimit:
+    """The usage (a fraction) from which a broker is shed from, by which `strategy` and `setting`."""
+
+    usage: float
+    strategy: str
+    setting: str
+
+
+def usage_limit(rows: Sequence[Row]) -> UsageLimit | None:
+    """The limit that the shedder held brokers against; None of a shedder that sets none on a single broker's usage.
+
+    `rows` are of `unload_decisions`. Of two limits the lower boundary, below which a broker is fed, is the smaller.
+    """
+    found = [row for row in rows if row["subject_kind"] == "broker" and row.get("setting") in USAGE_LIMITS]
+    found = [row for row in found if row["unit"] == "fraction" and row["threshold"] is not None]
+    last = max(found, key=lambda row: float(row["threshold"]), default=None)
+    return None if last is None else UsageLimit(float(last["threshold"]), str(last["strategy"]), str(last["setting"]))
+
+
+USAGE_LIMITS = (threshold_shedder.THRESHOLD_KEY, overload_shedder.THRESHOLD_KEY)
 
 
 def foremost(lines: Sequence[BrokerLine]) -> list[BrokerLine]:

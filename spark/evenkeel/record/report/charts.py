@@ -34,9 +34,10 @@ _TOKENS = {f"#e1000{n}": f"var(--series-{n})" for n in range(1, MOST_SERIES + 1)
     "#e10012": "var(--ink)",
     "#e10013": "var(--band)",
     "#e10014": "var(--rest)",
+    "#e10015": "var(--bad)",
 }
 _SERIES = [token for token in _TOKENS if token < "#e10010"]
-_MUTED, _GRID, _INK, _BAND, _REST = (token for token in _TOKENS if token >= "#e10010")
+_MUTED, _GRID, _INK, _BAND, _REST, _LIMIT = (token for token in _TOKENS if token >= "#e10010")
 _SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
 
 
@@ -63,16 +64,17 @@ def course_picture(course: CourseModel) -> Picture | None:
     return picture(lambda width: _course(course, width), label, WIDE)
 
 
-def broker_picture(lines: Sequence[BrokerLine], what: str) -> Picture | None:
-    """Before and after the plan, broker by broker: `what` is `usage` or `share` (of traffic)."""
+def broker_picture(lines: Sequence[BrokerLine], what: str, limit: float | None = None) -> Picture | None:
+    """Before and after the plan, broker by broker: `what` is `usage` or `share` (of traffic). `limit` is drawn in."""
     known = [line for line in foremost(lines) if getattr(line, f"{what}_before") is not None]
     if not known:
         return None
     words = "weighted usage" if what == "usage" else "share of the traffic"
-    label = f"{words.capitalize()} per broker before and after the plan. The table below has the numbers."
+    also = "" if limit is None else f", with the limit of {amounts.percent(limit)}"
+    label = f"{words.capitalize()} per broker before and after the plan{also}. The table below has the numbers."
     values = [value for line in lines if (value := getattr(line, f"{what}_before")) is not None]
     mean = sum(values) / len(values)
-    return picture(lambda width: _brokers(known[:MOST_BROKERS], what, mean, width), label, _HALF)
+    return picture(lambda width: _brokers(known[:MOST_BROKERS], what, mean, limit, width), label, _HALF)
 
 
 def picture(chart: Callable[[int], alt.TopLevelMixin], label: str, wide: int = WIDE) -> Picture:
@@ -205,7 +207,7 @@ def _happened(point: Point) -> list[tuple[str, int]]:
     ]
 
 
-def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, width: int) -> alt.TopLevelMixin:
+def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, limit: float | None, width: int) -> alt.TopLevelMixin:
     import altair as alt
 
     names = labels([line.broker for line in lines])
@@ -217,7 +219,7 @@ def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, width: int) ->
         }
         for line in lines
     ]
-    top = max(mean, *(max(row["before"], row["after"]) for row in rows))
+    top = max(mean, limit or 0.0, *(max(row["before"], row["after"]) for row in rows))
     # The page's font may be wider than the one that vl-convert measures with.
     room = 8 + round(7.6 * max(len(str(row["broker"])) for row in rows))
     axis = _axis(grid=False, ticks=False, labelLimit=room, minExtent=room)
@@ -233,7 +235,11 @@ def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, width: int) ->
     before = chart.mark_point(size=70, filled=False, strokeWidth=2, color=_MUTED, opacity=1).encode(x=x, y=y)
     after = chart.mark_point(size=90, filled=True, color=_SERIES[0], opacity=1).encode(x=alt.X("after:Q"), y=y)
     middle = alt.Chart(alt.Data(values=[{"mean": mean}])).mark_rule(color=_INK, strokeDash=[5, 4], strokeWidth=1.2)
-    layered = alt.layer(middle.encode(x=alt.X("mean:Q")), way, before, after)
+    layers = [middle.encode(x=alt.X("mean:Q")), way, before, after]
+    if limit is not None:
+        line = alt.Chart(alt.Data(values=[{"limit": limit}])).mark_rule(color=_LIMIT, strokeWidth=1.6)
+        layers.insert(0, line.encode(x=alt.X("limit:Q")))
+    layered = alt.layer(*layers)
     layered = layered.properties(width=width - room - 16, height=max(60, 30 * len(rows)))
     return configured(layered, columns=1)
 

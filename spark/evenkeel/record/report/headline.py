@@ -44,6 +44,7 @@ def headline(
     if attempt.status == "withheld":
         return Headline(mode, f"{text}, and held it back.", _stop(attempt))
     came = f"Of the commands that were on record: {outcomes}. " if outcomes else ""
+    came += f"{_stop(attempt)} " if attempt.status == "closed" and attempt.reason else ""
     return Headline(mode, f"{text}{held}.", " ".join((f"{came}{_effect(attempt, made)}".rstrip(), *drained)).strip())
 
 

@@ -1,0 +1,132 @@
+"""How far a cycle is: its answer, its commands with their outcomes, and the runs of Airflow that worked on it.
+
+Read again and again while a page of the cycle is open, so no more is read than is shown here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import quote, urlencode
+
+from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, HISTORY_DAG, approval_run_id
+from evenkeel.lake.controls import APPROVED, REJECTED, WITHOUT_SPLITS
+from evenkeel.lake.outbox import is_open
+from evenkeel.model.amounts import plural
+from evenkeel.model.past_commands import HARMED
+from evenkeel.record.read import Attempt, Record, Row, read_commands, read_where
+from evenkeel.record.read.tables import is_in, is_table
+from evenkeel.record.report.headline import Result, results, tally
+from evenkeel.record.wording import time
+
+LONGEST = timedelta(days=1)
+"""After so long nobody looks any more what became of a command."""
+_SAID = {APPROVED: "Approved", WITHOUT_SPLITS: "Approved without splits", REJECTED: "Rejected"}
+
+
+@dataclass(frozen=True, slots=True)
+class CycleProgress:
+    """How far a cycle is. `said`: sentences, empty where there is nothing to say; `is_over`: nothing is to come;
+    `address`: of the page that shows this alone, below the desk's own."""
+
+    said: tuple[str, ...]
+    results: tuple[Result, ...]
+    is_over: bool
+    address: str
+
+    @property
+    def brokers(self) -> frozenset[str]:
+        """The brokers that the commands name."""
+        named = (name for one in self.results for name in (one.from_broker, one.destination))
+        return frozenset(name for name in named if name)
+
+
+def cycle_progress(lake: str, attempt: Attempt, now: datetime) -> CycleProgress:
+    """The progress of an attempt at a cycle, as far as it is on record."""
+    where = {"cluster": attempt.cluster, "at": attempt.cycle_at.isoformat()}
+    address = f"cycle-commands?{urlencode(where)}"
+    if attempt.mode == "dry_run" or not attempt.decided:
+        return CycleProgress((), (), True, address)
+    commands = read_commands(lake, attempt)
+    harm = {row["command_id"]: row["detail"] for row in _harm(lake, attempt)} if commands else {}
+    found = results(commands, harm)
+    left = [row for row in commands if is_open(row)]
+    is_over = (attempt.closed is not None and not left) or now - attempt.cycle_at > LONGEST
+    said = (*_answers(lake, attempt), *_state(attempt, found, len(left)))
+    return CycleProgress(said, found, is_over, address)
+
+
+def _harm(lake: str, attempt: Attempt) -> list[Row]:
+    at = attempt.cycle_at
+    return Record(lake).outbox("outcomes", attempt.cluster, at, at, where=is_in("outcome", [HARMED]))
+
+
+def _answers(lake: str, attempt: Attempt) -> list[str]:
+    """What operators answered to the plan, the last one last: it holds."""
+    if attempt.mode != "approve" or attempt.plan_id is None or not is_table(lake, "approvals"):
+        return []
+    rows = read_where(lake, "approvals", {"cluster": [attempt.cluster], "plan_id": [attempt.plan_id]})
+    return [_answer(row) for row in sorted(rows, key=lambda row: (row["at"], row["answer"]))]
+
+
+def _answer(row: Row) -> str:
+    note = f": {row['note']}" if row["note"] else ""
+    return _ended(f"{_SAID.get(row['answer'], row['answer'])} by {row['by']} at {time(row['at'])}{note}")
+
+
+def _state(attempt: Attempt, found: Sequence[Result], left: int) -> list[str]:
+    if not found:
+        return (
+            [f"Nothing was sent: {_ended(attempt.reason)}"] if attempt.status == "withheld" and attempt.reason else []
+        )
+    known = f"{len(found) - left:,} of {plural(len(found), 'command')}" if left else _all(len(found))
+    verb = "has" if len(found) - left == 1 else "have"
+    said = [f"{known} {verb} an outcome: {tally([one for one in found if one.outcome != 'open'])}." if len(found) > left
+            else f"No outcome is on record yet of {plural(len(found), 'command')}."]  # fmt: skip
+    if left and attempt.closed is not None:
+        said.append("The next cycle looks what became of the rest.")
+    if attempt.reason:
+        said.append(_ended(attempt.reason[:1].upper() + attempt.reason[1:]))
+    return said
+
+
+def _all(number: int) -> str:
+    return "The one command" if number == 1 else f"All {number:,} commands"
+
+
+def _ended(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+# The runs of Airflow that worked on a cycle.
+
+
+@dataclass(frozen=True, slots=True)
+class AirflowRun:
+    """A run, with addresses from any page of the desk: its `page` in Airflow, and its `tasks` in Airflow's API."""
+
+    dag_id: str
+    run_id: str
+    words: str
+    page: str
+    tasks: str
+
+
+def runs_of(attempt: Attempt) -> tuple[AirflowRun, ...]:
+    """The run that decided the cycle, and the one that asks about its plan; none where a shell made the cycle."""
+    dag_id, run_id = (str(attempt.planned[name] or "") for name in ("dag_id", "run_id"))
+    if dag_id not in (DECIDING_DAG, HISTORY_DAG) or not run_id:
+        return ()
+    runs = [_run(dag_id, run_id, "decides the cycle")]
+    commands = sum(attempt.planned[name] or 0 for name in ("splits", "unloads")) - (attempt.planned["held"] or 0)
+    if attempt.mode == "approve" and attempt.plan_id and commands > 0:
+        runs.append(_run(APPROVAL_DAG, approval_run_id(run_id, attempt.plan_id), "asks, and carries the plan out"))
+    return tuple(runs)
+
+
+def _run(dag_id: str, run_id: str, words: str) -> AirflowRun:
+    dag, run = quote(dag_id, safe=""), quote(run_id, safe="")
+    tasks = f"api/v2/dags/{dag}/dagRuns/{run}/taskInstances?limit=100"
+    return AirflowRun(dag_id, run_id, words, f"dags/{dag}/runs/{run}", tasks)
