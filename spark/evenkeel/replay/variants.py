@@ -65,6 +65,15 @@ def variants_of(
     return tuple(found)
 
 
+_MOST_PERCENT = 1_000.0
+
+
+def check_limit(percent: float | None, called: str = "--limit") -> None:
+    """BadInput for a usage over the limit, in percent, that no broker can have."""
+    if percent is not None and not 0 < percent <= _MOST_PERCENT:
+        raise BadInput(f"{called} {percent} is not a usage in percent: give one above 0, such as 85")
+
+
 def settings_of(variant: Variant, recorded: EffectiveSettings, manager: str | None, cluster: str) -> EffectiveSettings:
     """The settings that the variant decides with where `recorded` were in force under `manager`.
 
