@@ -27,6 +27,8 @@ _FILES = {
     "page.css": (REPORT_TEMPLATES / "page.css", "text/css; charset=utf-8"),
     "desk.css": (HERE / "static" / "desk.css", "text/css; charset=utf-8"),
     "approval.js": (HERE / "static" / "approval.js", "text/javascript; charset=utf-8"),
+    "what_if.css": (HERE / "static" / "what_if.css", "text/css; charset=utf-8"),
+    "what_if.js": (HERE / "static" / "what_if.js", "text/javascript; charset=utf-8"),
     "desk.js": (HERE / "static" / "desk.js", "text/javascript; charset=utf-8"),
     "heat.css": (HERE / "static" / "heat.css", "text/css; charset=utf-8"),
     **{
@@ -54,6 +56,7 @@ PAGES = (
     ("./", "Clusters", "clusters"),
     ("heat", "Heat map", "heat"),
     ("cycles", "Cycles", "cycles"),
+    ("what-if", "What if", "what-if"),
     ("settings", "Settings", "settings"),
     ("proof", "Proof", "proof"),
 )

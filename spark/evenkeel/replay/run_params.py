@@ -117,6 +117,8 @@ def _pairs(settings: Mapping[str, Any]) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
+    if value is None:
+        return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -65,6 +65,19 @@ def variants_of(
     return tuple(found)
 
 
+def overrides_in(words: str) -> dict[str, Value]:
+    """The overrides that `Variant.described` put into words. SettingsError for a key or value of another version."""
+    if words == Variant("").described():
+        return {}
+    pairs: list[str] = []
+    for part in words.split(", "):
+        if "=" in part or not pairs:
+            pairs.append(part)
+        else:
+            pairs[-1] += f", {part}"
+    return _overrides(pairs, "variant")
+
+
 _MOST_PERCENT = 1_000.0
 
 
@@ -164,4 +177,6 @@ def _pairs(text: str) -> list[str]:
 def _text(value: Value) -> str:
     if isinstance(value, frozenset | tuple):
         return ",".join(sorted(value))
+    if value is None:
+        return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
