@@ -86,9 +86,7 @@ def comparison_page(lake: str, render: Render, ids: Sequence[str]) -> Answer:
     if not ids:
         raise BadInput("no replay is named: choose one or more from the list")
     if len(set(ids)) > MOST_COMPARED:
-        raise BadInput(
-            f"{len(set(ids))} replays at once are too many to be told apart: compare {MOST_COMPARED} at most"
-        )
+        raise BadInput(f"{len(set(ids))} replays are too many to be told apart: compare {MOST_COMPARED} at most")
     found = find_replays(lake, ids)
     courses = read_courses(lake, found)
     lines = _variant_lines(found, courses)
@@ -98,15 +96,22 @@ def comparison_page(lake: str, render: Render, ids: Sequence[str]) -> Answer:
         200,
         render(
             "what_if_run.html.j2", replays=[(_mark(found, one), one) for one in found], lines=lines, drawn=drawn,
-            columns=list(found[0].columns().values())[1:] if _alike(found) else [], alike=_alike(found),
-            courses=courses, settings=settings, charts=_charts(courses, drawn), cluster=found[0].cluster,
+            tables=_tables(lines), courses=courses, settings=settings, charts=_charts(courses, drawn), cluster=found[0].cluster,
             most_lines=MOST_LINES, without=[one for one in lines if one.course and not one.number],
         ),
     )  # fmt: skip
 
 
-def _alike(found: Sequence[ReplayOnRecord]) -> bool:
-    return len({one.kind for one in found}) == 1
+def _tables(
+    lines: Sequence[VariantLine],
+) -> list[tuple[str, list[str], list[VariantLine]]]:
+    """Title, headings and lines: replays and simulations have other figures, and hence tables of their own."""
+    tables = []
+    for kind, title in ((False, "Replays"), (True, "Simulations")):
+        own = [line for line in lines if line.replay.is_simulation == kind]
+        if own:
+            tables.append((title, [*own[0].replay.columns().values()][1:], own))
+    return tables
 
 
 def _mark(found: Sequence[ReplayOnRecord], one: ReplayOnRecord) -> str:
