@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from evenkeel.airflow.dag_names import REPLAY_DAG, REPLAYING
-from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle, NoSuchReplay, SettingsError
+from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoLake, NoSuchCycle, NoSuchReplay, SettingsError
 from evenkeel.record.read import Record
 from evenkeel.replay.as_settings import lines_of
 from evenkeel.replay.closed_loop import MEANINGS
@@ -96,8 +96,9 @@ def comparison_page(lake: str, render: Render, ids: Sequence[str]) -> Answer:
         200,
         render(
             "what_if_run.html.j2", replays=[(_mark(found, one), one) for one in found], lines=lines, drawn=drawn,
-            tables=_tables(lines), courses=courses, settings=settings, charts=_charts(courses, drawn), cluster=found[0].cluster,
-            most_lines=MOST_LINES, without=[one for one in lines if one.course and not one.number],
+            tables=_tables(lines), courses=courses, settings=settings, charts=_charts(courses, drawn),
+            cluster=found[0].cluster, most_lines=MOST_LINES,
+            is_cut=any(one.course is not None and not one.number for one in lines),
         ),
     )  # fmt: skip
 
@@ -183,7 +184,7 @@ def form_page(lake: str, render: Render, fields: Mapping[str, Sequence[str]]) ->
         try:
             params = params_of(given)
             ready = _ready(params, check_params(lake, params))
-        except (BadInput, SettingsError, NoSuchCycle) as error:
+        except (BadInput, SettingsError, NoSuchCycle, LakeError) as error:
             problem = str(error)
     body = render(
         "what_if_new.html.j2", clusters=clusters, chosen=chosen, given=given, problem=look.sentence(problem),

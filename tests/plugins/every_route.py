@@ -28,12 +28,16 @@ ADDRESSES = {
     "/heat": "/heat?cluster=lab",
     "/heat/picture": "/heat/picture?cluster=lab",
     "/heat/why": "/heat/why?cluster=lab&namespace=acme/ns1&lower=0&upper=4294967295&from=1795249400&to=1795249500",
+    "/what-if": "/what-if",
+    "/what-if/run": "/what-if/run?id=none",
+    "/what-if/new": "/what-if/new",
+    "/what-if/started": "/what-if/started?run_id=none",
     "/settings": "/settings",
     "/proof": "/proof",
     "/proof-file": "/proof-file?cluster=lab&at=latest",
     "/static/{name}": "/static/desk.css",
 }
-"""Of each route an address that answers 200, or 404 where there is no such run, or no log."""
+"""Of each route an address that answers 200, or 404 where there is no such run or replay, or no log."""
 
 
 def acting_routes() -> tuple[Any, ...]:

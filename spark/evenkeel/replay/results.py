@@ -95,7 +95,7 @@ def _rows(lake: str | Path, column: str, value: str | Sequence[str] | None, colu
     if not is_table(lake, RUNS):
         return []
     values = [value] if isinstance(value, str) else value
-    return rows_where(lake, RUNS, None if values is None else is_in(column, values), columns)
+    return rows_where(lake, RUNS, None if values is None else is_in(column, values), [*columns])
 
 
 def _replay(lake: str | Path, row: Row) -> ReplayOnRecord:
