@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -86,7 +86,9 @@ def _simulated(spark: SparkSession, lake: str, params: Mapping[str, Any]) -> Var
 
 def simulation_request(lake: str, params: Mapping[str, Any]) -> SimulationRequest:
     """The simulation that params ask for; without a scenario, of recorded traffic."""
-    numbers = {name: usual if params.get(name) is None else params[name] for name, usual in NUMBERS.items()}
+    numbers: dict[str, Any] = {
+        name: usual if params.get(name) is None else params[name] for name, usual in NUMBERS.items()
+    }
     numbers["every_s"] = numbers.pop("every")
     return SimulationRequest(
         lake=lake,
@@ -101,7 +103,7 @@ def simulation_request(lake: str, params: Mapping[str, Any]) -> SimulationReques
     )
 
 
-def _variant_words(params: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+def _variant_words(params: Mapping[str, Any]) -> dict[str, Any]:
     """Strategies, settings and variants as a command line has them."""
     return {
         "strategies": list(params.get("strategies") or ()),
