@@ -116,7 +116,7 @@ def _ticks(low: float, high: float) -> list[float]:
     span = max(high - low, abs(high) * 0.02, 0.02)
     rough = span / 4
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
     if isinstance(high, int):
         step = float(max(1, math.ceil(step)))
     first = math.floor(low / step + 1e-9)

@@ -38,6 +38,8 @@ MOST_COMPARED = 6
 _API = f"../../api/v2/dags/{REPLAY_DAG}/dagRuns"
 _AIRFLOW = f"../../dags/{REPLAY_DAG}"
 _LETTERS = "ABCDEF"
+_PLACEMENTS = tuple(name for name in PLACEMENTS_OF["modular"] if name not in SHEDDERS_OF["modular"])
+"""AvgShedder, which sheds as well, stands among the shedders."""
 
 
 def list_page(lake: str, render: Render, cluster: str | None, under_way: Sequence[Mapping[str, Any]]) -> Answer:
@@ -188,7 +190,7 @@ def form_page(lake: str, render: Render, fields: Mapping[str, Sequence[str]]) ->
             problem = str(error)
     body = render(
         "what_if_new.html.j2", clusters=clusters, chosen=chosen, given=given, problem=look.sentence(problem),
-        ready=ready, manager=manager, span=span, shedders=SHEDDERS_OF, placements=PLACEMENTS_OF["modular"],
+        ready=ready, manager=manager, span=span, shedders=SHEDDERS_OF, placements=_PLACEMENTS,
         scenarios=MEANINGS, numbers=NUMBERS, simulate=SIMULATE, api=_API, airflow=_AIRFLOW,
     )  # fmt: skip
     return Answer(400 if problem and "check" in fields else 200, body)
