@@ -1,26 +1,37 @@
 """
 ### Replay: what other strategies or settings would have decided over recorded history
 
-Decides cycles of the record again by other strategies or settings, on what was seen then, and compares: moves, share of
-traffic moved, bounces, splits, how even the brokers' load would have been. Nothing is sent, and nothing of the record
-changes: results stand in `replay_cycles` and `replay_decisions`, and `replay_runs` lists them once they are complete.
+Decides cycles of the record again by other strategies or settings, on what was seen then (`replay`), or lets them
+steer a model of the cluster in which what they ask for takes effect (`simulate`), and compares: moves, share of traffic
+moved, bounces, splits, how even the brokers' load would have been. Nothing is sent, and nothing of the record changes:
+results stand in `replay_cycles` and `replay_decisions`, and `replay_runs` lists them once they are complete. The desk's
+page *What if* shows them side by side, and has a form that starts a run.
 
 **Params** (all optional; *Trigger DAG w/ config*)
 
 | param | meaning |
 |---|---|
+| `kind` | `replay` (open loop, the default) or `simulate` (closed loop) |
 | `cluster` | of this cluster; empty: the only one on record |
 | `since`, `until` | from and up to this moment or date (UTC); empty: all that is on record |
 | `strategies` | shedders or placement strategies by Pulsar's names, each a variant |
 | `settings` | Pulsar's own keys, for every variant |
 | `variants` | more variants: a name, and its settings |
+| `limit` | usage in percent that counts as over the limit; empty: the recorded limit, in a simulation 85 |
+| `scenario` | of a simulation: generated traffic by its name; empty: the recorded traffic |
+| `seed`, `cycles`, `every`, `brokers`, `bundles` | of generated traffic: seed, cycles, seconds between them, and size |
 
 ```json
 {"cluster": "eu-1", "since": "2026-11-20", "until": "2026-11-21", "strategies": ["AvgShedder", "UniformLoadShedder"],
  "variants": {"threshold-15": {"loadBalancerBrokerThresholdShedderPercentage": 15}}}
 ```
 
-With none of the last three, the recorded settings are decided once more, and must come to every recorded plan.
+A replay with none of `strategies`, `settings` and `variants` decides the recorded settings once more, and must come to
+every recorded plan. A simulation without them plays all of Pulsar's shedders of that load manager.
+
+```json
+{"kind": "simulate", "cluster": "eu-1", "since": "2026-11-20", "strategies": ["AvgShedder"]}
+```
 
 **A re-run** is a replay of its own, under an id of its own. **A backfill** has no meaning here: the range is a param.
 
@@ -39,11 +50,17 @@ from evenkeel.airflow.dag_files import CONNECTION, outlets, tried_again
 
 MOMENT = r"^(\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?$"
 KEY = {"pattern": "^[A-Za-z][A-Za-z0-9]*$"}
-DOC = """Decides recorded cycles by other strategies or settings, and compares.
+DOC = """Decides recorded cycles by other strategies or settings, or steers a model by them, and compares.
 
 Clear it freely: it is a replay of its own then."""
 
 PARAMS = {
+    "kind": Param(
+        "replay",
+        type="string",
+        enum=["replay", "simulate"],
+        description="replay decides on what was recorded, simulate steers a model in which commands take effect.",
+    ),
     "cluster": Param("", type="string", description="A cluster on record. Empty: the only one."),
     "since": Param("", type="string", pattern=MOMENT, description="From this moment or date on (UTC)."),
     "until": Param("", type="string", pattern=MOMENT, description="Up to this moment or date (UTC)."),
@@ -62,12 +79,25 @@ PARAMS = {
         additionalProperties={"type": "object", "propertyNames": KEY, "minProperties": 1},
         description="More variants: a name, and its settings.",
     ),
+    "limit": Param(
+        None,
+        type=["null", "number"],
+        exclusiveMinimum=0,
+        maximum=1_000,
+        description="Broker usage in percent that counts as over the limit. Empty: as recorded; simulated: 85.",
+    ),
+    "scenario": Param("", type="string", description="Simulated: generated traffic by its name. Empty: recorded."),
+    "seed": Param(1, type="integer", description="Of generated traffic; the same seed gives the same run."),
+    "cycles": Param(240, type="integer", minimum=1, description="Of generated traffic: how many cycles."),
+    "every": Param(60, type="number", exclusiveMinimum=0, description="Of generated traffic: seconds between cycles."),
+    "brokers": Param(3, type="integer", minimum=2, description="Of generated traffic: how many brokers."),
+    "bundles": Param(96, type="integer", minimum=2, description="Of generated traffic: how many bundles."),
 }
 
 
 @dag(
     dag_id="replay",
-    description="Decides recorded cycles by other strategies or settings, and compares; sends nothing",
+    description="Tries other strategies or settings on recorded cycles or in a model, and compares; sends nothing",
     schedule=None,
     start_date=datetime(2020, 1, 1, tzinfo=UTC),
     catchup=False,
@@ -82,9 +112,9 @@ def replay() -> None:
     @task.pyspark(task_id="replay", conn_id=CONNECTION, doc_md=DOC, outlets=outlets("replay"))
     def decide(spark: Any = None, params: Any = None, ti: Any = None) -> str:
         from evenkeel.airflow import steps
-        from evenkeel.replay.open_loop import replay_params
+        from evenkeel.replay.run_params import run_params
 
-        return steps.watched(lambda: replay_params(spark, steps.lake_root(), params), ti)
+        return steps.watched(lambda: run_params(spark, steps.lake_root(), params), ti)
 
     decide()
 

@@ -18,6 +18,7 @@ _TOGETHER = {
     "tests/object_store/": "object store",
     "tests/replay/test_open_loop.py": "replay",
     "tests/replay/test_results.py": "replay",
+    "tests/replay/test_what_if_page.py": "replay",
     "tests/pipeline/test_killed_tasks.py::test_a_spark_server": "killed server",
     **dict.fromkeys((f"tests/publish/test_{name}.py" for name in ("acting", "killed", "trouble")), "acting"),
 }

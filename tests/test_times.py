@@ -17,7 +17,7 @@ from evenkeel.airflow.steps import request_from
 from evenkeel.cli import main, parser
 from evenkeel.errors import BadInput
 from evenkeel.record.explain import times
-from evenkeel.replay.open_loop import replay_params
+from evenkeel.replay.run_params import run_params
 from evenkeel.times import bounds_given, time_given, zone
 from tests.record.small_lake import SmallLake
 
@@ -211,7 +211,7 @@ class DagRun(SimpleNamespace):
 
 
 def in_a_replay(text: str, name: str) -> Any:
-    return replay_params(None, "/nowhere", {name: text})  # type: ignore[arg-type]
+    return run_params(None, "/nowhere", {name: text})  # type: ignore[arg-type]
 
 
 def in_a_cycle(text: str, name: str) -> Any:
@@ -229,7 +229,7 @@ def test_the_params_of_dags_are_read_alike_and_named(
     with pytest.raises(BadInput, match=f"^the param `{name}` 'yesterday' is not a time: write 2026"):
         read("yesterday", name)
     with pytest.raises(BadInput, match="the param `since` 2026-11-22 lies after the param `until` 2026-11-21"):
-        replay_params(None, "/nowhere", {"since": "2026-11-22", "until": "2026-11-21"})  # type: ignore[arg-type]
+        run_params(None, "/nowhere", {"since": "2026-11-22", "until": "2026-11-21"})  # type: ignore[arg-type]
 
 
 def test_the_same_time_in_three_notations_is_the_same_moment_to_every_reader(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What the page asks Airflow: where the lake is, and which cycles a run worked on."""
+"""What the page asks Airflow: where the lake is, which cycles a run worked on, and how runs of `replay` stand."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
+from evenkeel.airflow.dag_names import REPLAY_DAG, REPLAYING
 from evenkeel.airflow.seal import without_seal
 from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel.lake.handover_files import taken
@@ -80,3 +81,85 @@ def _cycles(value: Any) -> list[tuple[str, datetime]]:
     except (ValueError, KeyError, TypeError, EvenkeelError):
         return []
     return [(cycle.cluster, cycle.at) for cycle in handover.cycles]
+
+
+# Runs of `replay`. What came of one is found by what its task left in XCom, read here and not by the browser, so that
+# nobody needs a right on XCom for it.
+
+MOST_UNDER_WAY = 20
+
+
+@dataclass(frozen=True)
+class ReplayRun:
+    """How a run stands: Airflow's word for its `state`; `replay_id` and `reason` (why it failed) where its task left
+    them, else empty; whether the DAG is paused."""
+
+    run_id: str
+    state: str
+    is_paused: bool
+    replay_id: str = ""
+    reason: str = ""
+
+    def words(self) -> dict[str, Any]:
+        """For the reader."""
+        return asdict(self)
+
+
+def replay_run(run_id: str) -> ReplayRun | None:
+    """The run of that id, None where there is none."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    query = select(XComModel.key, XComModel.value).where(
+        XComModel.dag_id == REPLAY_DAG, XComModel.run_id == run_id, XComModel.task_id == REPLAYING
+    )
+    found = _replay_runs(run_id=run_id)
+    if not found:
+        return None
+    with create_session() as session:
+        left = {key: _unpacked(value) for key, value in session.execute(query)}
+    made, reason = left.get("return_value"), left.get("reason")
+    replay_id = made.get("replay_id", "") if isinstance(made, dict) else ""
+    run: ReplayRun = found[0]
+    return ReplayRun(run.run_id, run.state, run.is_paused, str(replay_id), "" if reason is None else str(reason))
+
+
+def replays_under_way() -> list[ReplayRun]:
+    """The runs that wait or work, the newest first; none where Airflow's database does not answer: the page says what
+    is on record all the same."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        return _replay_runs(states=("queued", "running"))
+    except SQLAlchemyError as error:
+        log.warning("the runs of %s under way are not known: %s", REPLAY_DAG, type(error).__name__)
+        return []
+
+
+def _replay_runs(*, run_id: str | None = None, states: tuple[str, ...] = ()) -> list[ReplayRun]:
+    from airflow.models.dag import DagModel
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    query = select(DagRun.run_id, DagRun.state, DagModel.is_paused).join(DagModel, DagModel.dag_id == DagRun.dag_id)
+    query = query.where(DagRun.dag_id == REPLAY_DAG).order_by(DagRun.id.desc()).limit(MOST_UNDER_WAY)
+    if run_id is not None:
+        query = query.where(DagRun.run_id == run_id)
+    if states:
+        query = query.where(DagRun.state.in_(states))
+    with create_session() as session:
+        return [ReplayRun(name, str(state), bool(paused)) for name, state, paused in session.execute(query)]
+
+
+def _unpacked(value: Any) -> Any:
+    """A value of XCom: JSON, possibly within JSON; a text that is none stays as it is."""
+    for _ in range(2):
+        if not isinstance(value, str):
+            break
+        try:
+            value = json.loads(value)
+        except ValueError:
+            break
+    return value

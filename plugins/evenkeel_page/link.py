@@ -1,4 +1,4 @@
-"""The link from a task instance to the report of its run's cycles."""
+"""The link from a task instance to the report of its run's cycles, or to what a replay came to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow.configuration import conf
 from airflow.providers.apache.spark.decorators.pyspark import _PySparkDecoratedOperator
 from airflow.sdk import BaseOperatorLink
 
-from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, HISTORY_DAG, deciding_run_id
+from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, HISTORY_DAG, REPLAY_DAG, deciding_run_id
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
@@ -21,7 +21,8 @@ def airflow_path() -> str:
 
 
 class CycleReportLink(BaseOperatorLink):
-    """`Evenkeel report`, on the tasks of the pipeline; other DAGs' Spark tasks get an empty link, which is not shown.
+    """`Evenkeel report`, on the tasks of the pipeline and of `replay`; other DAGs' Spark tasks get an empty link, which
+    is not shown.
 
     The API server asks for it, so it holds before the task has run, and no XCom is needed.
     """
@@ -34,6 +35,8 @@ class CycleReportLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
         """Address of the page that knows the run's cycles, below the path that Airflow itself is served under."""
+        if ti_key.dag_id == REPLAY_DAG:
+            return f"{airflow_path()}/evenkeel/what-if/started?{urlencode({'run_id': ti_key.run_id})}"
         if ti_key.dag_id not in (DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG):
             return ""
         dag_id, run_id = ti_key.dag_id, ti_key.run_id

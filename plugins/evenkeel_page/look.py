@@ -26,6 +26,7 @@ REPORT_TEMPLATES = Path(evenkeel.__file__).resolve().parent / "record" / "report
 _FILES = {
     "page.css": (REPORT_TEMPLATES / "page.css", "text/css; charset=utf-8"),
     "desk.css": (HERE / "static" / "desk.css", "text/css; charset=utf-8"),
+    "what_if.css": (HERE / "static" / "what_if.css", "text/css; charset=utf-8"),
     "desk.js": (HERE / "static" / "desk.js", "text/javascript; charset=utf-8"),
     "heat.css": (HERE / "static" / "heat.css", "text/css; charset=utf-8"),
     "subject.css": (HERE / "static" / "subject.css", "text/css; charset=utf-8"),
@@ -40,6 +41,7 @@ _FILES = {
             "heat_drawing.js",
             "heat_picture.js",
             "heat_table.js",
+            "what_if.js",
         )
     },
 }
@@ -63,6 +65,7 @@ PAGES = (
     ("./", "Clusters", "clusters"),
     ("heat", "Heat map", "heat"),
     ("cycles", "Cycles", "cycles"),
+    ("what-if", "What if", "what-if"),
     ("settings", "Settings", "settings"),
     ("proof", "Proof", "proof"),
 )

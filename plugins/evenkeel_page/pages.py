@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 
 from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, approval_run_id
-from evenkeel.errors import BadInput, BadNote, EvenkeelError, LogError, NoLake, NoSuchCycle
+from evenkeel.errors import BadInput, BadNote, EvenkeelError, LogError, NoLake, NoSuchCycle, NoSuchReplay
 from evenkeel.lake_log.overview import read_overview
 from evenkeel.object_store import resolve_connections_by
 from evenkeel.record.plan_cost import PlanCost, read_plan_cost
@@ -33,7 +33,7 @@ from evenkeel.record.status.attention import AGE_KEY, answer_by, waits_for_appro
 from evenkeel.record.status.line import ClusterStatus, stretches
 from evenkeel.record.wording import age, shortened, time, visible
 from evenkeel.times import time_given
-from evenkeel_page import airflow_side, heat_pages, look, subject_pages
+from evenkeel_page import airflow_side, heat_pages, look, subject_pages, what_if_pages
 from evenkeel_page.cycle_progress import CycleProgress, cycle_progress, runs_of
 from evenkeel_page.reader import Answer, Job
 from evenkeel_page.reader_process import limit_threads
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 _NAME = 60
-_UP = {"heat_why": "../"}
+_UP = {"heat_why": "../", "what_if_run": "../", "what_if_new": "../", "what_if_started": "../"}
 """Page -> the way up to the desk's own addresses, of those that lie below them."""
 
 limit_threads()
@@ -61,6 +61,8 @@ def answer(job: Job) -> Answer:
         return Answer(200, notice("No cycles yet", str(error), look.FIRST_STEPS))
     except NoSuchCycle as error:
         return Answer(404, notice("No such cycle", str(error)))
+    except NoSuchReplay as error:
+        return Answer(404, notice("No such replay", str(error), ("The list of those on record is under *What if*.",)))
     except BadInput as error:
         return Answer(400, notice("That cannot be read", str(error)))
     except EvenkeelError as error:
@@ -337,7 +339,32 @@ def broker(lake: str, cluster: str, name: str, **words: str | None) -> Answer:
 
 
 def _subject_renderer(cluster: str, name: str) -> Callable[..., str]:
-    return _renderer("clusters", [("Clusters", "./"), (_shown(cluster), _cycles_of(cluster)), (_shown(name), "")])
+    return _renderer("clusters", [*_above(cluster), (_shown(name), "")])
+
+
+def what_if(lake: str, cluster: str | None, under_way: Sequence[dict[str, Any]]) -> Answer:
+    """The replays and simulations on record."""
+    crumbs = () if cluster is None else (("What if", "what-if"), (_shown(cluster), ""))
+    return what_if_pages.list_page(lake, _renderer("what-if", crumbs), cluster, under_way)
+
+
+def _below_what_if(name: str) -> Callable[..., str]:
+    return _renderer("what-if", [("What if", "../what-if"), (name, "")], "../")
+
+
+def what_if_run(lake: str, ids: Sequence[str]) -> Answer:
+    """Replays side by side."""
+    return what_if_pages.comparison_page(lake, _below_what_if("Comparison"), ids)
+
+
+def what_if_new(lake: str, fields: dict[str, list[str]]) -> Answer:
+    """The form that starts a replay or simulation."""
+    return what_if_pages.form_page(lake, _below_what_if("Start one"), fields)
+
+
+def what_if_started(lake: str, run_id: str, run: dict[str, Any] | None) -> Answer:
+    """How a run of `replay` stands."""
+    return what_if_pages.started_page(_below_what_if("Run"), run_id, run)
 
 
 _NOT_IN_A_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
@@ -353,6 +380,10 @@ _PAGES: dict[str, Callable[..., Answer]] = {
     "heat_why": heat_why,
     "bundle": bundle,
     "broker": broker,
+    "what_if": what_if,
+    "what_if_run": what_if_run,
+    "what_if_new": what_if_new,
+    "what_if_started": what_if_started,
     "settings": settings,
     "proof": proof,
     "proof_file": proof_file,

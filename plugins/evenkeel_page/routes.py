@@ -16,7 +16,7 @@ from fastapi.responses import RedirectResponse, Response
 from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel_page import airflow_side, look
 from evenkeel_page.reader import HTML, JSON, Job
-from evenkeel_page.rights import READ, Right
+from evenkeel_page.rights import READ, WHAT_IF, Right
 
 _FOR_SCRIPTS = frozenset({"heat_picture"})
 """Pages that are JSON."""
@@ -172,6 +172,29 @@ def _subject_words(*words: str | None) -> dict[str, str | None]:
     return {name: word for name, word in zip(names, words, strict=True) if word or name in ("cluster", "name")}
 
 
+def show_what_if(request: Request, cluster: str | None = None) -> Response:
+    """The replays and simulations on record, and those under way."""
+    under_way = [one.words() for one in airflow_side.replays_under_way()]
+    return _read(request, "what_if", cluster=cluster or None, under_way=under_way)
+
+
+def show_what_if_run(request: Request, ids: Annotated[list[str] | None, Query(alias="id")] = None) -> Response:
+    """Replays side by side."""
+    return _read(request, "what_if_run", ids=ids or [])
+
+
+def show_what_if_new(request: Request) -> Response:
+    """The form that starts a replay or simulation, and what is wrong with what is in it."""
+    fields = {name: request.query_params.getlist(name) for name in request.query_params}
+    return _read(request, "what_if_new", fields=fields)
+
+
+def show_what_if_started(request: Request, run_id: str) -> Response:
+    """How a run of `replay` stands; what it came to, once it has come to its end."""
+    run = airflow_side.replay_run(run_id)
+    return _read(request, "what_if_started", run_id=run_id, run=None if run is None else run.words())
+
+
 def show_settings(request: Request, cluster: str | None = None, show: str = "changed") -> Response:
     """The settings that clusters were last decided with: those that are not at their defaults, those in which clusters
     differ, or all."""
@@ -214,6 +237,10 @@ ROUTES = (
     Route("/heat/why", READ, show_heat_why),
     Route("/bundle", READ, show_bundle),
     Route("/broker", READ, show_broker),
+    Route("/what-if", READ, show_what_if),
+    Route("/what-if/run", READ, show_what_if_run),
+    Route("/what-if/new", WHAT_IF, show_what_if_new),
+    Route("/what-if/started", READ, show_what_if_started),
     Route("/settings", READ, show_settings),
     Route("/proof", READ, show_proof),
     Route("/proof-file", READ, show_proof_file),

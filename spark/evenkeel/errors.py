@@ -47,6 +47,10 @@ class NoSuchCycle(EvenkeelError):
     """A cycle, attempt or snapshot was asked for that is not on record; the message names the nearest."""
 
 
+class NoSuchReplay(EvenkeelError):
+    """A replay or simulation that is asked for is not on record."""
+
+
 class Unreachable(EvenkeelError):
     """A cluster that cannot be observed: no broker answers, or what answers refuses or is not Pulsar."""
 

@@ -220,12 +220,30 @@ def test_the_example_in_the_manual_is_a_valid_trigger_with_a_known_setting(dag_b
     assert resolve(observed=None, overrides=example["settings"])
 
 
-@pytest.mark.parametrize("dag_id", ["rebalance", "rebalance_history"])
+@pytest.mark.parametrize("dag_id", ["rebalance", "rebalance_history", "replay"])
 def test_every_param_is_described_in_its_form_and_in_the_manual(dag_bag: Any, dag_id: str) -> None:
     dag = dag_bag.dags[dag_id]
+    named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", dag.doc_md, re.MULTILINE)))
     for name in dag.params:
         assert dag.params.get_param(name).description.endswith(".")
-        assert f"| `{name}` |" in dag.doc_md
+        assert name in named
+
+
+def test_a_replay_takes_what_its_manual_shows_and_has_the_defaults_of_the_package(dag_bag: Any) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    from evenkeel.replay.run_params import KINDS, NUMBERS
+
+    params = dag_bag.dags["replay"].params
+    examples = re.findall(r"```json\n(.*?)```", dag_bag.dags["replay"].doc_md, re.DOTALL)
+    assert len(examples) == 2
+    for name, value in (item for text in examples for item in json.loads(text).items()):
+        assert params.get_param(name).resolve(value) == value
+    assert params.get_param("kind").schema["enum"] == [*KINDS]
+    assert {name: params.get_param(name).resolve() for name in NUMBERS} == NUMBERS
+    for name, value in (("kind", "guess"), ("limit", 0), ("cycles", 0), ("every", 0), ("seed", "x"), ("brokers", 1)):
+        with pytest.raises(ParamValidationError):
+            params.get_param(name).resolve(value)
 
 
 @pytest.mark.parametrize("file", DAG_FILES, ids=lambda file: file.name)

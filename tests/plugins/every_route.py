@@ -31,12 +31,16 @@ ADDRESSES = {
     "/heat/why": "/heat/why?cluster=lab&namespace=acme/ns1&lower=0&upper=4294967295&from=1795249400&to=1795249500",
     "/bundle": "/bundle?cluster=lab&name=acme/ns1/0x70000000_0x80000000",
     "/broker": "/broker?cluster=lab&name=127.0.0.1:19080",
+    "/what-if": "/what-if",
+    "/what-if/run": "/what-if/run?id=none",
+    "/what-if/new": "/what-if/new",
+    "/what-if/started": "/what-if/started?run_id=none",
     "/settings": "/settings",
     "/proof": "/proof",
     "/proof-file": "/proof-file?cluster=lab&at=latest",
     "/static/{name}": "/static/desk.css",
 }
-"""Of each route an address that answers 200, or 404 where there is no such run, or no log."""
+"""Of each route an address that answers 200, or 404 where there is no such run or replay, or no log."""
 
 
 def acting_routes() -> tuple[Any, ...]:

@@ -33,7 +33,8 @@ pytestmark = pytest.mark.airflow
 CHECKOUT = PLUGINS.parent
 PATHS = (
     *("/", "/cycles", "/cycle", "/cycle-commands", "/run", "/heat", "/heat/picture", "/heat/why"),
-    *("/bundle", "/broker", "/settings", "/proof", "/proof-file", "/static/{name}"),
+    *("/bundle", "/broker", "/what-if", "/what-if/run", "/what-if/new", "/what-if/started"),
+    *("/settings", "/proof", "/proof-file", "/static/{name}"),
 )
 
 
@@ -316,6 +317,8 @@ def test_the_link_leads_from_a_task_of_the_pipeline_to_its_runs_page(monkeypatch
     )
     asking = SimpleNamespace(dag_id="rebalance_approval", run_id=approval_run_id(key.run_id, "a" * 64))
     assert link.get_link(None, ti_key=asking) == link.get_link(None, ti_key=key), "the cycle that the plan is of"
+    replay = SimpleNamespace(dag_id="replay", run_id="what-if__1")
+    assert link.get_link(None, ti_key=replay).endswith("/evenkeel/what-if/started?run_id=what-if__1")
     assert link.get_link(None, ti_key=SimpleNamespace(dag_id="someone_elses", run_id="1")) == ""
 
 

@@ -24,7 +24,8 @@ CHECKOUT = PLUGINS.parent
 FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
 PAGES = (
     *("/", "/cycles", "/cycle", "/cycle-commands", "/run", "/heat", "/heat/picture", "/heat/why"),
-    *("/bundle", "/broker", "/settings", "/proof", "/proof-file", "/static/{name}"),
+    *("/bundle", "/broker", "/what-if", "/what-if/run", "/what-if/new", "/what-if/started"),
+    *("/settings", "/proof", "/proof-file", "/static/{name}"),
 )
 
 
@@ -90,8 +91,9 @@ def test_whoever_may_not_read_the_deciding_dag_sees_nothing_not_even_a_style(ans
 
 def test_a_viewer_reads_everything_and_acts_nowhere(answers: dict[str, Any]) -> None:
     found = statuses(answers, "viewer")
+    missing = ("/run", "/proof-file", "/what-if/run", "/what-if/started")
     assert {path: found[f"/evenkeel{path}"] for path in PAGES} == {
-        path: 404 if path in ("/run", "/proof-file") else 200 for path in PAGES
+        path: 404 if path in missing else 403 if path == "/what-if/new" else 200 for path in PAGES
     }
     assert {status for name, status in found.items() if name.startswith("/acts")} == {403}
 
@@ -100,6 +102,7 @@ def test_an_operator_acts_from_a_page_of_this_site_or_with_a_token_and_each_act_
     answers: dict[str, Any],
 ) -> None:
     found = statuses(answers, "operator")
+    assert found["/evenkeel/what-if/new"] == 200
     for path in ("/acts/what-if", "/acts/approve"):
         assert (found[path], found[f"{path} bearer"], found[f"{path} else"]) == (200, 200, 403)
     lines = [(owner, event) for owner, event, _ in answers["audit"]]

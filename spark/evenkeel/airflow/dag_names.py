@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG = "rebalance", "rebalance_approval", "rebalance_history"
+REPLAY_DAG = REPLAYING = "replay"
+"""The DAG that replays and simulates, and its one task."""
 PUBLISH, WAITING, ASK, APPROVING = "publish", "waiting", "ask", "approve"
 """Ids of tasks: three of `rebalance`, and one of `rebalance_approval`."""
 _MARK = "--plan-"

@@ -9,23 +9,12 @@ import json
 import sys
 import time
 import uuid
-from dataclasses import asdict, dataclass
-from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import check_folder, session
-from evenkeel.errors import BadInput
 from evenkeel.model.amounts import plural
-from evenkeel.settings import EffectiveSettings, resolve
-from evenkeel.settings.keys.balancing import SHEDDERS_OF
+from evenkeel.replay.variants import check_limit
 from evenkeel.times import IN_UTC
-
-if TYPE_CHECKING:
-    from evenkeel.replay.closed_loop import ModelSteering, Scenario
-    from evenkeel.replay.comparison import VariantComparison
-    from evenkeel.replay.history import Played
-    from evenkeel.replay.variants import Variant
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -102,10 +91,6 @@ def run_replay(given: argparse.Namespace) -> int:
 
 # `evenkeel simulate`: strategies steer a model of a cluster, where what they ask for takes effect.
 
-RECORDED = "recorded"
-_DAY_S = 86_400.0
-_MOST_PERCENT = 1_000.0
-
 
 def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `simulate`."""
@@ -131,138 +116,49 @@ def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     parser.set_defaults(run=run_simulate)
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What is played: the scenario, the settings in force without a variant, whose rules, and what to say of it.
-
-    `scenario_row`: the scenario as `replay_runs` has it.
-    """
-
-    scenario: Scenario
-    settings: EffectiveSettings
-    manager: str
-    cluster: str
-    note: str
-    scenario_row: dict[str, Any]
-
-
 def run_simulate(given: argparse.Namespace) -> int:
     """Simulates and prints, and keeps the results where a lake is named."""
-    from evenkeel.replay.history import Played, keep_closed_loop
+    from evenkeel.replay.history import Played
+    from evenkeel.replay.simulation import SimulationRequest, asked_simulation, keep, play
 
-    if not 0 < given.limit <= _MOST_PERCENT:
-        raise BadInput(f"--limit {given.limit} is not a usage in percent: give one above 0, such as 85")
+    request = SimulationRequest(
+        lake=given.lake,
+        scenario=given.scenario,
+        cluster=given.cluster,
+        since=given.since,
+        until=given.until,
+        seed=given.seed,
+        cycles=given.cycles,
+        every_s=given.every,
+        brokers=given.brokers,
+        bundles=given.bundles,
+        strategies=given.strategy,
+        settings=given.set,
+        variants=given.variant,
+        limit_percent=given.limit,
+    )
+    check_limit(given.limit)
     for option, folder in (("--lake", given.lake), ("--out", given.out)):
         if folder:
             check_folder(folder, option)
-    is_recorded = given.scenario == RECORDED or (given.scenario is None and given.lake)
-    stage = _recorded(given) if is_recorded else _generated(given)
+    wanted = asked_simulation(request)
     played = Played(uuid.uuid4().hex) if given.lake else None
-    comparison = _compared(stage, _steerings(given, stage), given.limit / 100.0, played)
+
+    def progress(done: int, total: int, name: str, seconds: float) -> None:
+        print(f"[{done}/{total}] {name} {seconds:.1f} s", file=sys.stderr, flush=True)
+
+    comparison = play(wanted, played, progress)
     if given.json:
-        summary = {"scenario": stage.scenario.name, "note": stage.note, "variants": comparison.rows()}
+        summary = {"scenario": wanted.stage.scenario.name, "note": wanted.stage.note, "variants": comparison.rows()}
         print(json.dumps({**summary, "replay_id": comparison.replay_id or None}, indent=1))
     else:
-        print("\n".join((comparison.table(), "", *comparison.notes(), stage.note)))
+        print("\n".join((comparison.table(), "", *comparison.notes(), wanted.stage.note)))
     if given.out:
         from evenkeel.replay.comparison import write_page
 
-        print(write_page(comparison, Path(given.out), note=stage.note), file=sys.stderr)
+        print(write_page(comparison, Path(given.out), note=wanted.stage.note), file=sys.stderr)
     if played is not None:
         with session("evenkeel simulate", given.lake) as spark:
-            keep_closed_loop(spark, given.lake, played, comparison, stage.scenario.moments, stage.scenario_row)
+            keep(spark, given.lake, played, comparison, wanted)
         print(f"kept in {given.lake} as replay {played.replay_id}", file=sys.stderr)
     return 0
-
-
-def _generated(given: argparse.Namespace) -> Stage:
-    from evenkeel.replay.closed_loop import CLUSTER, MEANINGS, Size, scenario
-
-    if given.since or given.until or given.cluster:
-        raise BadInput("--from, --to and --cluster go with recorded traffic, which lies in a lake: leave them out")
-    if not 0 < given.every <= _DAY_S:
-        raise BadInput(f"--every {given.every}: the time between two cycles is above 0 seconds, and a day at most")
-    name = given.scenario or "zipf"
-    size = Size(given.brokers, given.bundles, given.cycles, timedelta(seconds=given.every))
-    made = scenario(name, size, given.seed)
-    note = (
-        f"{name}: {MEANINGS[name]}. Generated with seed {given.seed}: {plural(size.brokers, 'broker')}, "
-        f"{plural(size.bundles, 'bundle')}, {plural(size.cycles, 'cycle')}, one each {given.every:g} s."
-    )
-    row = {"name": name, "seed": given.seed, "every_s": given.every, "brokers": size.brokers, "bundles": size.bundles}
-    row["model"] = _model(made)
-    return Stage(made, resolve(observed=None, overrides={}), "modular", CLUSTER, note, row)
-
-
-def _model(scenario: Scenario) -> dict[str, Any]:
-    """Each broker's usage: a base, and so much per byte/s."""
-    return {broker: {"base": fit.base, "per_byte": fit.per_byte} for broker, fit in sorted(scenario.fits.items())}
-
-
-def _recorded(given: argparse.Namespace) -> Stage:
-    from evenkeel.replay.history import read_history
-    from evenkeel.replay.recorded_traffic import error_of, read_seen, recorded_scenario
-
-    if not given.lake:
-        raise BadInput("recorded traffic lies in a lake: name it by --lake")
-    history = read_history(given.lake, given.cluster, given.since, given.until)
-    seen = read_seen(history)
-    last = history.cycles[-1].planned
-    settings = history.settings[str(last["settings_digest"])]
-    error, made = error_of(history, seen), recorded_scenario(history, seen)
-    note = f"Traffic as recorded of {history.cluster} in {plural(len(seen), 'cycle')}. {error.sentence()}"
-    row = {"name": RECORDED, "seed": None, "model": _model(made), "error": asdict(error)}
-    return Stage(made, settings, str(last["manager"]), history.cluster, note, row)
-
-
-def _steerings(given: argparse.Namespace, stage: Stage) -> list[tuple[Variant, ModelSteering]]:
-    """The variants with their settings, and before them the cluster left to itself."""
-    from evenkeel.replay.closed_loop import UNTOUCHED, ModelSteering
-    from evenkeel.replay.variants import Variant, settings_of, variants_of
-
-    generated = stage.scenario.name != RECORDED
-    strategies = list(given.strategy)
-    if not strategies and not given.variant:
-        managers = [*SHEDDERS_OF] if generated else [stage.manager]
-        strategies = [name for manager in managers for name in SHEDDERS_OF[manager]]  # type: ignore[index]
-    off = {"evenkeelSheddingEnabled": False, "evenkeelSplitEnabled": False}
-    found = [Variant(UNTOUCHED, off), *variants_of(strategies, given.set, given.variant)]
-    steerings = []
-    for variant in found:
-        chosen = _with_manager(variant) if generated else variant
-        settings = settings_of(chosen, stage.settings, stage.manager, stage.cluster)
-        steerings.append((chosen, ModelSteering(variant.name, settings, given.limit / 100.0, stage.cluster)))
-    return steerings
-
-
-def _with_manager(variant: Variant) -> Variant:
-    """In a generated cluster the brokers run the load manager that the strategy belongs to."""
-    from evenkeel.replay.variants import Variant
-
-    shedder = variant.overrides.get("loadBalancerLoadSheddingStrategy")
-    if shedder not in SHEDDERS_OF["extensible"] or "evenkeelManager" in variant.overrides:
-        return variant
-    return Variant(variant.name, {**variant.overrides, "evenkeelManager": "extensible"})
-
-
-def _compared(
-    stage: Stage, steerings: list[tuple[Variant, ModelSteering]], limit: float, played: Played | None
-) -> VariantComparison:
-    """Plays them all; their rows are kept where somebody wants them."""
-    from evenkeel.replay.closed_loop import simulate
-    from evenkeel.replay.comparison import CLOSED_LOOP, VariantComparison
-    from evenkeel.replay.fold import CYCLES
-
-    words = {steering.name: variant.described() for variant, steering in steerings}
-    comparison = VariantComparison(played.replay_id if played else "", stage.cluster, words, limit, columns=CLOSED_LOOP)
-    for number, (_, steering) in enumerate(steerings, start=1):
-        begin = time.perf_counter()
-        rows = list(simulate(stage.scenario, steering))
-        for table, row in rows:
-            if table == CYCLES:
-                comparison.add(row)
-        if played is not None:
-            played.add(rows)
-        seconds = time.perf_counter() - begin
-        print(f"[{number}/{len(steerings)}] {steering.name} {seconds:.1f} s", file=sys.stderr, flush=True)
-    return comparison

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from evenkeel.errors import NoSuchCycle
 from evenkeel.record.read import Attempt, Record, Row, clusters_of, read_rows
@@ -95,7 +96,7 @@ def read_settings_in_force(lake: str | Path, cluster: str | None = None) -> AllI
     found: dict[str, tuple[Attempt, Sequence[Row]]] = {}
     without = []
     for name in clusters_of(record, cluster):
-        newest = _newest_decided(record, name)
+        newest = newest_decided(record, name, decided_moments(record, name).to_pylist())
         if newest is None:
             without.append(name)
         else:
@@ -128,9 +129,14 @@ def _setting(name: str, known: Key | None, values: tuple[ClusterValue, ...]) -> 
     return KeyInForce(name, known.meaning, known.unit, known.allowed, values)
 
 
-def _newest_decided(record: Record, cluster: str) -> Attempt | None:
-    moments = record.moments(cluster, ~is_in("status", ["skipped", "failed"]))
-    for at in reversed(moments.to_pylist()):
+def decided_moments(record: Record, cluster: str) -> Any:
+    """When there was a cycle that may have been decided, as an Arrow array, oldest first."""
+    return record.moments(cluster, ~is_in("status", ["skipped", "failed"]))
+
+
+def newest_decided(record: Record, cluster: str, moments: Sequence[datetime]) -> Attempt | None:
+    """The last decided cycle of these moments, None where there is none."""
+    for at in reversed(moments):
         decided = [one for one in record.cycles(cluster, at, at) if one.decided]
         if decided:
             return decided[-1]

@@ -177,8 +177,8 @@ MEANINGS: Mapping[str, str] = {
 }
 
 
-def scenario(name: str, size: Size, seed: int) -> Scenario:
-    """A scenario by its name; the same seed gives the same one. `BadInput` says which there are."""
+def check_scenario(name: str, size: Size) -> None:
+    """BadInput for an unknown name, with those that there are, and for a size that no model is made for."""
     if name not in MEANINGS:
         close = difflib.get_close_matches(name, MEANINGS, n=1, cutoff=0.4)
         hint = f"did you mean {close[0]}? " if close else ""
@@ -193,6 +193,11 @@ def scenario(name: str, size: Size, seed: int) -> Scenario:
             f"{size.brokers} brokers, {size.bundles} bundles, {size.cycles} cycles: a cluster has two brokers or "
             "more, no fewer bundles than brokers, and is watched for a cycle or more"
         )
+
+
+def scenario(name: str, size: Size, seed: int) -> Scenario:
+    """A scenario by its name; the same seed gives the same one. BadInput as `check_scenario`."""
+    check_scenario(name, size)
     drawn = random.Random(f"{seed} cluster")
     brokers = [f"broker-{n}:8080" for n in range(1, size.brokers + 1)]
     boundaries = _namespaces(size.bundles)

@@ -134,7 +134,7 @@ class VariantComparison:
 
     def cells(self) -> list[list[str]]:
         """The comparison as text, row by row."""
-        return [[_cell(row, key) for key in self.columns] for row in self.rows()]
+        return [[cell_text(row, key) for key in self.columns] for row in self.rows()]
 
     def table(self) -> str:
         """The comparison as text."""
@@ -161,7 +161,8 @@ def _mean(values: list[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def _cell(row: Mapping[str, Any], key: str) -> str:
+def cell_text(row: Mapping[str, Any], key: str) -> str:
+    """A figure of a comparison's row as text, `-` where there is none."""
     value = row[key]
     if value is None:
         return "-"

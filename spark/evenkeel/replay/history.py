@@ -16,6 +16,7 @@ from evenkeel.lake.store import Lake, arrow_schema
 from evenkeel.model.amounts import plural
 from evenkeel.record.read import Attempt, Record, clusters_of
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.settings_in_force import decided_moments, newest_decided
 from evenkeel.record.verify.recorded_cycle import Background, again, background_of
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CYCLES, DECISIONS, Made
@@ -82,6 +83,35 @@ def read_history(
         settings=_settings(background, decided),
         background=background,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySpan:
+    """What is quickly told of the decided cycles in a range. `settings` and `manager`: those of the last one."""
+
+    cluster: str
+    cycles: int
+    first: datetime
+    last: datetime
+    settings: EffectiveSettings
+    manager: str
+
+
+def read_span(
+    lake: str, cluster: str | None, since: str | None, until: str | None, *, options: tuple[str, str] = FROM_TO
+) -> HistorySpan:
+    """The range that `read_history` would read, by its moments and its last cycle alone; errors as there."""
+    first, last = bounds_given(since, until, options=options)
+    record = Record(lake)
+    name = _cluster(record, cluster)
+    begin, end = first or FIRST_MOMENT, last or LAST_MOMENT
+    moments = [at for at in decided_moments(record, name).to_pylist() if begin <= at <= end]
+    newest = newest_decided(record, name, moments)
+    if newest is None:
+        raise NoSuchCycle(_none(record, name, record.cycles(name, begin, end), first, last))
+    settings = _settings(background_of(Lake(lake), [newest]), [newest])
+    own = settings[str(newest.planned["settings_digest"])]
+    return HistorySpan(name, len(moments), moments[0], moments[-1], own, str(newest.planned["manager"]))
 
 
 def _cluster(record: Record, cluster: str | None) -> str:

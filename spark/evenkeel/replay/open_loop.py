@@ -7,7 +7,6 @@ is handed to the next one. Writes: `replay_cycles`, `replay_decisions`, and last
 from __future__ import annotations
 
 import json
-import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.cycle.projections import BUNDLES, columns_looked_at
 from evenkeel.cycle.whole import OBSERVED, STATE
-from evenkeel.errors import BadInput
 from evenkeel.handover import Write
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import UNLOAD_TOPIC
@@ -36,7 +34,7 @@ from evenkeel.replay.split_topics import (
     topic_hashes,
     topics_type,
 )
-from evenkeel.replay.variants import Variant, manager_of, settings_of, variants_of
+from evenkeel.replay.variants import Variant, check_limit, manager_of, settings_of, variants_of
 from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.column_types import columns_of, type_of
@@ -310,8 +308,6 @@ def _frames(kept: DataFrame, replay_id: str) -> dict[str, DataFrame]:
 
 # A replay as an operator asks for it, from a shell or from Airflow.
 
-log = logging.getLogger(__name__)
-
 
 def asked(
     lake: str,
@@ -324,10 +320,13 @@ def asked(
     variants: Sequence[str] = (),
     limit_percent: float | None = None,
     times: tuple[str, str] = FROM_TO,
+    called: str = "--limit",
 ) -> OpenLoop:
-    """What is asked for, checked: whatever is wrong is reported before Spark has anything to do."""
-    if limit_percent is not None and not 0 < limit_percent <= 1_000:
-        raise BadInput(f"--limit {limit_percent} is not a usage in percent: give one above 0, such as 85")
+    """What is asked for, checked: whatever is wrong is reported before Spark has anything to do.
+
+    `times` and `called` are what the range's ends and the limit are called where they were given.
+    """
+    check_limit(limit_percent, called)
     chosen = variants_of(strategies, settings, variants)
     history = read_history(lake, cluster, since, until, options=times)
     found = OpenLoop(history, chosen, None if limit_percent is None else limit_percent / 100.0)
@@ -335,37 +334,6 @@ def asked(
     return found
 
 
-def replay_params(spark: SparkSession, lake: str, params: Mapping[str, Any]) -> str:
-    """The replay that a DAG run's params ask for; the comparison goes into the task's log, and comes back as JSON."""
-    wanted = asked(
-        lake,
-        cluster=params.get("cluster") or None,
-        since=params.get("since") or None,
-        until=params.get("until") or None,
-        strategies=list(params.get("strategies") or ()),
-        settings=[f"{key}={_text(value)}" for key, value in (params.get("settings") or {}).items()],
-        variants=[f"{name}:{_pairs(own)}" for name, own in (params.get("variants") or {}).items()],
-        times=("the param `since`", "the param `until`"),
-    )
-    comparison = replay(spark, wanted, _logged())
-    log.info("%s", comparison_text(comparison))
-    return json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()})
-
-
 def comparison_text(comparison: VariantComparison) -> str:
     """The comparison as text."""
     return "\n".join((comparison.table(), "", *comparison.notes()))
-
-
-def _logged() -> Progress:
-    return lambda done, total: log.info("%d of %d cycles replayed", done, total)
-
-
-def _pairs(settings: Mapping[str, Any]) -> str:
-    return ",".join(f"{key}={_text(value)}" for key, value in settings.items())
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)

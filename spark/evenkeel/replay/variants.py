@@ -65,6 +65,28 @@ def variants_of(
     return tuple(found)
 
 
+def overrides_in(words: str) -> dict[str, Value]:
+    """The overrides that `Variant.described` put into words. SettingsError for a key or value of another version."""
+    if words == Variant("").described():
+        return {}
+    pairs: list[str] = []
+    for part in words.split(", "):
+        if "=" in part or not pairs:
+            pairs.append(part)
+        else:
+            pairs[-1] += f", {part}"
+    return _overrides(pairs, "variant")
+
+
+_MOST_PERCENT = 1_000.0
+
+
+def check_limit(percent: float | None, called: str = "--limit") -> None:
+    """BadInput for a usage over the limit, in percent, that no broker can have."""
+    if percent is not None and not 0 < percent <= _MOST_PERCENT:
+        raise BadInput(f"{called} {percent} is not a usage in percent: give one above 0, such as 85")
+
+
 def settings_of(variant: Variant, recorded: EffectiveSettings, manager: str | None, cluster: str) -> EffectiveSettings:
     """The settings that the variant decides with where `recorded` were in force under `manager`.
 
@@ -155,4 +177,6 @@ def _pairs(text: str) -> list[str]:
 def _text(value: Value) -> str:
     if isinstance(value, frozenset | tuple):
         return ",".join(sorted(value))
+    if value is None:
+        return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,233 @@
+"""*What if*: replays and simulations side by side, and the form that starts one.
+
+The form is checked here, by the code that the run itself checks with. It is started by the browser, which posts the
+checked configuration to Airflow's own API with the login of who sees the page (`what_if.js`): so Airflow's right to
+trigger `replay`, its check of the params, its audit log and its limit of one run at a time hold without a second way
+to start runs. Without a script the same configuration is shown, to be pasted into *Trigger*.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from evenkeel.airflow.dag_names import REPLAY_DAG, REPLAYING
+from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoLake, NoSuchCycle, NoSuchReplay, SettingsError
+from evenkeel.record.read import Record
+from evenkeel.replay.as_settings import lines_of
+from evenkeel.replay.closed_loop import MEANINGS
+from evenkeel.replay.history import read_span
+from evenkeel.replay.results import Courses, ReplayOnRecord, find_replays, list_replays, read_courses
+from evenkeel.replay.run_params import NUMBERS, SIMULATE, CheckedParams, check_params
+from evenkeel.replay.variants import RECORDED
+from evenkeel.settings.compatibility import PLACEMENTS_OF
+from evenkeel.settings.keys.balancing import SHEDDERS_OF
+from evenkeel_page import look
+from evenkeel_page.reader import Answer
+from evenkeel_page.what_if_chart import MOST_LINES, Chart, chart
+from evenkeel_page.what_if_form import FIELDS, params_of
+
+Render = Callable[..., str]
+MOST_LISTED = 200
+MOST_COMPARED = 6
+_API = f"../../api/v2/dags/{REPLAY_DAG}/dagRuns"
+_AIRFLOW = f"../../dags/{REPLAY_DAG}"
+_LETTERS = "ABCDEF"
+_PLACEMENTS = tuple(name for name in PLACEMENTS_OF["modular"] if name not in SHEDDERS_OF["modular"])
+"""AvgShedder, which sheds as well, stands among the shedders."""
+
+
+def list_page(lake: str, render: Render, cluster: str | None, under_way: Sequence[Mapping[str, Any]]) -> Answer:
+    """The replays on record, the newest first, and the runs under way."""
+    found = list_replays(lake, cluster)
+    if cluster is not None and not found:
+        raise NoSuchReplay(f"no replay of cluster {cluster[:80]!r} is on record in {lake}")
+    return Answer(
+        200,
+        render(
+            "what_if.html.j2", replays=found[:MOST_LISTED], older=max(0, len(found) - MOST_LISTED), cluster=cluster,
+            clusters=sorted({one.cluster for one in found}), under_way=under_way, most=MOST_COMPARED, started=_started,
+            new="what-if/new" if cluster is None else f"what-if/new?{urlencode({'cluster': cluster})}",
+        ),
+    )  # fmt: skip
+
+
+def _started(run_id: str) -> str:
+    return "what-if/started?" + urlencode({"run_id": run_id})
+
+
+# Side by side.
+
+
+@dataclass(frozen=True)
+class VariantLine:
+    """A variant in the table. `mark`: the letter of its replay, empty where there is one alone; `number`: of its line
+    in the pictures, 0 where it is not drawn; `course`: over the moments of the pictures, None where it has none."""
+
+    mark: str
+    replay: ReplayOnRecord
+    variant: str
+    words: str
+    cells: tuple[str, ...]
+    number: int
+    course: Any
+
+    @property
+    def name(self) -> str:
+        """The name that tells it from all others on the page."""
+        return f"{self.mark} {self.variant}" if self.mark else self.variant
+
+
+def comparison_page(lake: str, render: Render, ids: Sequence[str]) -> Answer:
+    """The variants of replays of one cluster: figures, course, and settings to copy."""
+    if not ids:
+        raise BadInput("no replay is named: choose one or more from the list")
+    if len(set(ids)) > MOST_COMPARED:
+        raise BadInput(f"{len(set(ids))} replays are too many to be told apart: compare {MOST_COMPARED} at most")
+    found = find_replays(lake, ids)
+    courses = read_courses(lake, found)
+    lines = _variant_lines(found, courses)
+    drawn = [one for one in lines if one.number]
+    settings = [(_mark(found, replay), one) for replay in found for one in lines_of(lake, replay)]
+    return Answer(
+        200,
+        render(
+            "what_if_run.html.j2", replays=[(_mark(found, one), one) for one in found], lines=lines, drawn=drawn,
+            tables=_tables(lines), courses=courses, settings=settings, charts=_charts(courses, drawn),
+            cluster=found[0].cluster, most_lines=MOST_LINES,
+            is_cut=any(one.course is not None and not one.number for one in lines),
+        ),
+    )  # fmt: skip
+
+
+def _tables(
+    lines: Sequence[VariantLine],
+) -> list[tuple[str, list[str], list[VariantLine]]]:
+    """Title, headings and lines: replays and simulations have other figures, and hence tables of their own."""
+    tables = []
+    for kind, title in ((False, "Replays"), (True, "Simulations")):
+        own = [line for line in lines if line.replay.is_simulation == kind]
+        if own:
+            tables.append((title, [*own[0].replay.columns().values()][1:], own))
+    return tables
+
+
+def _mark(found: Sequence[ReplayOnRecord], one: ReplayOnRecord) -> str:
+    return _LETTERS[found.index(one)] if len(found) > 1 else ""
+
+
+def _variant_lines(found: Sequence[ReplayOnRecord], courses: Courses) -> list[VariantLine]:
+    """In the order of the replays; drawn are as many as can be told apart."""
+    lines: list[VariantLine] = []
+    number = 0
+    for replay in found:
+        for row, cells in zip(replay.summary, replay.cells(), strict=True):
+            variant = str(row["variant"])
+            course = courses.of(replay.replay_id, variant)
+            is_drawn = course is not None and number < MOST_LINES
+            number += is_drawn
+            words = str(row["settings"])
+            shown = "" if variant == RECORDED else words
+            lines.append(
+                VariantLine(
+                    _mark(found, replay), replay, variant, shown, tuple(cells[1:]), number if is_drawn else 0, course
+                )
+            )
+    return lines
+
+
+def _charts(courses: Courses, drawn: Sequence[VariantLine]) -> list[tuple[str, Chart, Chart]]:
+    """Title, and the picture for a wide and for a narrow page."""
+    found = []
+    for title, name, floor in (("Busiest broker over the mean", "over_mean", None), ("Moves so far", "moves", 0.0)):
+        series = [(one.number, one.name, getattr(one.course, name)) for one in drawn]
+        if any(value is not None for _, _, values in series for value in values):
+            pair = [chart(courses.moments, series, title, width, floor) for width in (1030, 356)]
+            found.append((title, *pair))
+    return found  # type: ignore[return-value]
+
+
+# The form.
+
+
+@dataclass(frozen=True)
+class ReadyRun:
+    """A configuration that was found right. `run_id`: of the run, so that two clicks or tabs start one run."""
+
+    conf: str
+    run_id: str
+    checked: CheckedParams
+
+    def body(self) -> str:
+        """What is posted to Airflow."""
+        return json.dumps({"dag_run_id": self.run_id, "logical_date": None, "conf": json.loads(self.conf)})
+
+
+def form_page(lake: str, render: Render, fields: Mapping[str, Sequence[str]]) -> Answer:
+    """The form; with `check` in its fields, what is wrong with them, or the run that they ask for."""
+    record = Record(lake)
+    clusters = record.clusters()
+    if not clusters:
+        raise NoLake(f"no cycle is on record in {lake}")
+    given = {name: [*values] for name, values in fields.items() if name in FIELDS}
+    chosen = (given.get("cluster") or [""])[0] or clusters[0]
+    problem, ready, manager, span = "", None, "", None
+    try:
+        span = read_span(lake, chosen, None, None)
+        manager = span.manager
+    except (EvenkeelError, ValueError) as error:
+        problem = str(error) if isinstance(error, NoSuchCycle) else ""
+    if "check" in fields and not problem:
+        try:
+            params = params_of(given)
+            ready = _ready(params, check_params(lake, params))
+        except (BadInput, SettingsError, NoSuchCycle, LakeError) as error:
+            problem = str(error)
+    body = render(
+        "what_if_new.html.j2", clusters=clusters, chosen=chosen, given=given, problem=look.sentence(problem),
+        ready=ready, manager=manager, span=span, shedders=SHEDDERS_OF, placements=_PLACEMENTS,
+        scenarios=MEANINGS, numbers=NUMBERS, simulate=SIMULATE, api=_API, airflow=_AIRFLOW,
+    )  # fmt: skip
+    return Answer(400 if problem and "check" in fields else 200, body)
+
+
+def _ready(params: Mapping[str, Any], checked: CheckedParams) -> ReadyRun:
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    conf = json.dumps(params, indent=1, ensure_ascii=False)
+    return ReadyRun(conf, f"what-if__{stamp}__{secrets.token_hex(3)}", checked)
+
+
+# A run.
+
+_STATES = {
+    "queued": "It waits: Airflow runs one replay at a time, and starts it as soon as the one before has ended.",
+    "running": "It runs. Its task's log says how far it has come.",
+    "failed": "It failed.",
+    "success": "It has ended, and left no result to be found here: its task was cleared, or its XCom is gone.",
+}
+
+
+def started_page(render: Render, run_id: str, run: Mapping[str, Any] | None) -> Answer:
+    """How a run stands; where it has come to its end, the browser is sent on to what it came to."""
+    if run is None:
+        text = f"Airflow has no run {run_id[:200]!r} of the DAG {REPLAY_DAG}."
+        raise NoSuchReplay(text)
+    if run["state"] == "success" and run["replay_id"]:
+        return Answer(303, location="run?" + urlencode({"id": run["replay_id"]}))
+    address = quote(run_id, safe="")
+    said = _STATES.get(run["state"], f"Airflow says that it is {run['state']}.")
+    if run["state"] == "queued" and run["is_paused"]:
+        said = f"It waits: the DAG {REPLAY_DAG} is paused in Airflow. Unpause it there, and the run starts."
+    return Answer(
+        200,
+        render(
+            "what_if_started.html.j2", run=run, said=said, api=f"{_API}/{address}",
+            link=f"{_AIRFLOW}/runs/{address}", log=f"{_AIRFLOW}/runs/{address}/tasks/{REPLAYING}", airflow=_AIRFLOW,
+            is_over=run["state"] in ("failed", "success"),
+        ),
+    )  # fmt: skip

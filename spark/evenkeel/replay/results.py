@@ -1,0 +1,212 @@
+"""Replays and simulations on record, read without a JVM: their lists, their figures, and their courses over time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from evenkeel.errors import BadInput, LakeError, NoSuchReplay
+from evenkeel.model.amounts import plural
+from evenkeel.record.read import Row
+from evenkeel.record.read.tables import all_of, damaged, dataset, files_between, is_in, is_table, rows_where
+from evenkeel.replay.comparison import CLOSED_LOOP as COLUMNS_OF_A_MODEL
+from evenkeel.replay.comparison import COLUMNS, cell_text
+from evenkeel.replay.fold import CYCLES
+from evenkeel.replay.history import CLOSED_LOOP, RUNS
+
+MOST_POINTS = 200
+_LISTED = ("cluster", "replay_id", "kind", "since", "until", "cycles", "variants", "limit", "scenario", "made_at")
+_WHOLE = (*_LISTED, "summary", "writes", "code_version")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOnRecord:
+    """A line of `replay_runs`. `variants`: name -> what differs, in words; `scenario`: the model and its traffic, None
+    in an open loop; `summary`: a row of figures per variant, empty where it was not asked for; `writes`: write id ->
+    rows in `replay_cycles`."""
+
+    cluster: str
+    replay_id: str
+    kind: str
+    since: datetime
+    until: datetime
+    cycles: int
+    variants: Mapping[str, str]
+    limit: float
+    scenario: Mapping[str, Any] | None
+    made_at: datetime
+    summary: tuple[Row, ...] = ()
+    writes: Mapping[str, int] | None = None
+    code_version: str = ""
+
+    @property
+    def is_simulation(self) -> bool:
+        """Whether variants steered a model."""
+        return self.kind == CLOSED_LOOP
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether the cluster was a model with generated traffic."""
+        return self.scenario is not None and self.scenario.get("seed") is not None
+
+    def columns(self) -> Mapping[str, str]:
+        """Key of a row of the summary -> heading."""
+        return COLUMNS_OF_A_MODEL if self.is_simulation else COLUMNS
+
+    def cells(self) -> list[list[str]]:
+        """The summary as text, row by row, in the order of `columns`."""
+        return [[cell_text(row, key) for key in self.columns()] for row in self.summary]
+
+
+def list_replays(lake: str | Path, cluster: str | None = None) -> list[ReplayOnRecord]:
+    """All that came to their end, of one cluster or of all, the newest first."""
+    found = [_replay(lake, row) for row in _rows(lake, "cluster", cluster, _LISTED)]
+    return sorted(found, key=lambda one: (one.made_at, one.replay_id), reverse=True)
+
+
+def find_replays(lake: str | Path, ids: Sequence[str]) -> list[ReplayOnRecord]:
+    """The replays of these ids, in the order of the ids, each once.
+
+    Raises NoSuchReplay for one that is not on record, BadInput where they are of different clusters.
+    """
+    wanted = [*dict.fromkeys(ids)]
+    known = {row["replay_id"]: row for row in _rows(lake, "replay_id", wanted, _WHOLE)}
+    missing = [one for one in wanted if one not in known]
+    if missing:
+        raise NoSuchReplay(
+            f"no replay {missing[0][:80]!r} is on record in {lake}: one that is under way, or did not come to its end, "
+            "is not listed"
+        )
+    found = [_replay(lake, known[one]) for one in wanted]
+    clusters = sorted({one.cluster for one in found})
+    if len(clusters) > 1:
+        raise BadInput(
+            f"these replays are of {plural(len(clusters), 'cluster')} ({', '.join(clusters)}): compare those of one"
+        )
+    return found
+
+
+def _rows(lake: str | Path, column: str, value: str | Sequence[str] | None, columns: Sequence[str]) -> list[Row]:
+    if not is_table(lake, RUNS):
+        return []
+    values = [value] if isinstance(value, str) else value
+    return rows_where(lake, RUNS, None if values is None else is_in(column, values), [*columns])
+
+
+def _replay(lake: str | Path, row: Row) -> ReplayOnRecord:
+    try:
+        return ReplayOnRecord(
+            **{name: row[name] for name in ("cluster", "replay_id", "kind", "since", "until", "cycles", "limit")},
+            made_at=row["made_at"],
+            variants=json.loads(row["variants"]),
+            scenario=None if row["scenario"] is None else json.loads(row["scenario"]),
+            summary=tuple(json.loads(row["summary"])) if "summary" in row else (),
+            writes={w["write_id"]: w["rows"] for w in row.get("writes", ()) if w["table"] == CYCLES},
+            code_version=row.get("code_version") or "",
+        )
+    except ValueError as error:
+        raise damaged(lake, RUNS, error) from error
+
+
+# The course of each variant.
+
+
+@dataclass(frozen=True, slots=True)
+class VariantCourse:
+    """One variant over the moments of a `Courses`, None where it has no cycle. `over_mean`: the largest usage over the
+    mean after the plan, the worst of each stretch; `moves`: so far."""
+
+    replay_id: str
+    variant: str
+    over_mean: tuple[float | None, ...]
+    moves: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Courses:
+    """At most `MOST_POINTS` moments, each the last of the stretch that it stands for, and the courses over them.
+
+    `missing`: why not all rows that the replays list are there, empty where they are.
+    """
+
+    moments: tuple[datetime, ...]
+    courses: tuple[VariantCourse, ...]
+    missing: str = ""
+
+    def of(self, replay_id: str, variant: str) -> VariantCourse | None:
+        """The course of a variant, None where no row of it is there."""
+        return next((one for one in self.courses if (one.replay_id, one.variant) == (replay_id, variant)), None)
+
+
+def read_courses(lake: str | Path, replays: Sequence[ReplayOnRecord]) -> Courses:
+    """The courses of all variants of replays of one cluster, from exactly the rows that the replays list."""
+    import numpy as np
+
+    try:
+        rows = _course_rows(lake, replays)
+    except LakeError as error:
+        return Courses((), (), str(error))
+    listed = sum(sum((one.writes or {}).values()) for one in replays)
+    missing = f"{rows.num_rows:,} of {plural(listed, 'row')} are there" if rows.num_rows != listed else ""
+    if not rows.num_rows:
+        return Courses((), (), missing)
+    times = rows["cycle_at"].cast("int64").to_numpy()
+    stretch, ends = _stretches(np, times)
+    values = rows["after_max_over_mean"].to_numpy(zero_copy_only=False).astype(float)
+    moves = rows["moves"].to_numpy()
+    names = np.array(rows["variant"].to_pylist(), dtype=object)
+    owners = np.array(rows["replay_id"].to_pylist(), dtype=object)
+    courses = []
+    for replay in replays:
+        for variant in [str(row["variant"]) for row in replay.summary]:
+            mine = (owners == replay.replay_id) & (names == variant)
+            if mine.any():
+                own = stretch[mine], values[mine], moves[mine]
+                courses.append(VariantCourse(replay.replay_id, variant, *_course(np, len(ends), *own)))
+    moments = tuple(_EPOCH + timedelta(microseconds=int(end)) for end in ends)
+    return Courses(moments, tuple(courses), missing)
+
+
+def _course_rows(lake: str | Path, replays: Sequence[ReplayOnRecord]) -> Any:
+    first, last = min(one.since for one in replays), max(one.until for one in replays)
+    ids = [write_id for one in replays for write_id in one.writes or {}]
+    inside = all_of(is_in("replay_id", [one.replay_id for one in replays]), is_in("write_id", ids))
+    columns = ["replay_id", "variant", "cycle_at", "after_max_over_mean", "moves"]
+    try:
+        files = dataset(lake, CYCLES, files_between([replays[0].cluster], first, last))
+        return files.to_table(columns=columns, filter=inside)
+    except (OSError, ValueError, KeyError) as error:
+        raise damaged(lake, CYCLES, error) from error
+
+
+def _stretches(np: Any, times: Any) -> tuple[Any, Any]:
+    """Each row's stretch, and the last moment of each: every moment one of its own where they are few, else stretches
+    of equal length, of which those that hold no cycle are left out."""
+    distinct = np.unique(times)
+    if len(distinct) <= MOST_POINTS:
+        return np.searchsorted(distinct, times), distinct
+    width = (distinct[-1] - distinct[0]) // MOST_POINTS + 1
+    places, stretch = np.unique((times - distinct[0]) // width, return_inverse=True)
+    ends = np.zeros(len(places), dtype="int64")
+    np.maximum.at(ends, stretch, times)
+    return stretch, ends
+
+
+def _course(
+    np: Any, length: int, stretch: Any, values: Any, moves: Any
+) -> tuple[tuple[float | None, ...], tuple[int | None, ...]]:
+    worst = np.full(length, np.nan)
+    np.fmax.at(worst, stretch, values)
+    sums, seen = np.zeros(length, dtype="int64"), np.zeros(length, dtype=bool)
+    np.add.at(sums, stretch, moves)
+    seen[stretch] = True
+    so_far = np.cumsum(sums)
+    return (
+        tuple(None if np.isnan(value) else float(value) for value in worst),
+        tuple(int(value) if here else None for value, here in zip(so_far, seen, strict=True)),
+    )

@@ -1,0 +1,221 @@
+"""A simulation as an operator asks for it, from a shell or from Airflow: checked, played in this process, and kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.errors import BadInput
+from evenkeel.model.amounts import plural
+from evenkeel.replay.closed_loop import (
+    CLUSTER,
+    MEANINGS,
+    UNTOUCHED,
+    ModelSteering,
+    Scenario,
+    Size,
+    check_scenario,
+    scenario,
+    simulate,
+)
+from evenkeel.replay.comparison import CLOSED_LOOP, VariantComparison
+from evenkeel.replay.fold import CYCLES
+from evenkeel.replay.history import Played, keep_closed_loop, read_history
+from evenkeel.replay.recorded_traffic import error_of, read_seen, recorded_scenario
+from evenkeel.replay.variants import RECORDED, Variant, check_limit, settings_of, variants_of
+from evenkeel.settings import EffectiveSettings, resolve
+from evenkeel.settings.keys.balancing import SHEDDERS_OF
+from evenkeel.times import FROM_TO
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+USUAL_SCENARIO = "zipf"
+GENERATED_MANAGER = "modular"
+OFF = {"evenkeelSheddingEnabled": False, "evenkeelSplitEnabled": False}
+OPTIONS = {"since": FROM_TO[0], "until": FROM_TO[1]}
+"""What the fields of a request are called on a command line, where that is not `--` and the field's name."""
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationRequest:
+    """What is asked for. `scenario`: generated traffic by its name, or `recorded`; None for recorded traffic where a
+    lake is named, else for `zipf`. `seed` to `bundles` are of generated traffic, `cluster` to `until` of recorded.
+
+    `called`: what the fields are called where they were given.
+    """
+
+    lake: str | None = None
+    scenario: str | None = None
+    cluster: str | None = None
+    since: str | None = None
+    until: str | None = None
+    seed: int = 1
+    cycles: int = 240
+    every_s: float = 60.0
+    brokers: int = 3
+    bundles: int = 96
+    strategies: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    variants: Sequence[str] = ()
+    limit_percent: float = 85.0
+    called: Callable[[str], str] = field(default=lambda name: OPTIONS.get(name, f"--{name}"))
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the traffic is the recorded one."""
+        return self.scenario == RECORDED or (self.scenario is None and bool(self.lake))
+
+    @property
+    def times(self) -> tuple[str, str]:
+        """What the ends of the range are called."""
+        return self.called("since"), self.called("until")
+
+    def size(self) -> Size:
+        """How large generated traffic is. BadInput as `check`."""
+        if not 0 < self.every_s <= _DAY_S:
+            raise BadInput(
+                f"{self.called('every')} {self.every_s}: the time between two cycles is above 0 seconds, and a day at "
+                "most"
+            )
+        return Size(self.brokers, self.bundles, self.cycles, timedelta(seconds=self.every_s))
+
+    def check(self) -> None:
+        """BadInput and SettingsError for what is wrong whatever is on record."""
+        check_limit(self.limit_percent, self.called("limit"))
+        if self.is_recorded:
+            if not self.lake:
+                raise BadInput(f"recorded traffic lies in a lake: name it by {self.called('lake')}")
+            return
+        if self.since or self.until or self.cluster:
+            names = ", ".join(map(self.called, ("since", "until")))
+            raise BadInput(
+                f"{names} and {self.called('cluster')} go with recorded traffic, which lies in a lake: leave them out"
+            )
+        check_scenario(self.scenario or USUAL_SCENARIO, self.size())
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What is played: the scenario, the settings in force without a variant, whose rules, and what to say of it.
+
+    `scenario_row`: the scenario as `replay_runs` has it.
+    """
+
+    scenario: Scenario
+    settings: EffectiveSettings
+    manager: str
+    cluster: str
+    note: str
+    scenario_row: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A request that was found right: the stage, who steers it, and the usage (fraction) over the limit."""
+
+    stage: Stage
+    steerings: tuple[tuple[Variant, ModelSteering], ...]
+    limit: float
+
+
+def asked_simulation(request: SimulationRequest) -> Simulation:
+    """What is asked for, checked; recorded traffic is read. Errors as `SimulationRequest.check` and `read_history`."""
+    request.check()
+    stage = _recorded(request) if request.is_recorded else _generated(request)
+    limit = request.limit_percent / 100.0
+    steerings = []
+    for variant in simulated_variants(request, stage.manager):
+        settings = settings_of(variant, stage.settings, stage.manager, stage.cluster)
+        steerings.append((variant, ModelSteering(variant.name, settings, limit, stage.cluster)))
+    return Simulation(stage, tuple(steerings), limit)
+
+
+def default_settings() -> EffectiveSettings:
+    """The settings in force in a generated cluster."""
+    return resolve(observed=None, overrides={})
+
+
+def _generated(request: SimulationRequest) -> Stage:
+    name, size = request.scenario or USUAL_SCENARIO, request.size()
+    made = scenario(name, size, request.seed)
+    note = (
+        f"{name}: {MEANINGS[name]}. Generated with seed {request.seed}: {plural(size.brokers, 'broker')}, "
+        f"{plural(size.bundles, 'bundle')}, {plural(size.cycles, 'cycle')}, one each {request.every_s:g} s."
+    )
+    row = {
+        "name": name,
+        "seed": request.seed,
+        "every_s": request.every_s,
+        "brokers": size.brokers,
+        "bundles": size.bundles,
+        "model": _model(made),
+    }
+    return Stage(made, default_settings(), GENERATED_MANAGER, CLUSTER, note, row)
+
+
+def _model(scenario: Scenario) -> dict[str, Any]:
+    """Each broker's usage: a base, and so much per byte/s."""
+    return {broker: {"base": fit.base, "per_byte": fit.per_byte} for broker, fit in sorted(scenario.fits.items())}
+
+
+def _recorded(request: SimulationRequest) -> Stage:
+    history = read_history(str(request.lake), request.cluster, request.since, request.until, options=request.times)
+    seen = read_seen(history)
+    last = history.cycles[-1].planned
+    settings = history.settings[str(last["settings_digest"])]
+    error, made = error_of(history, seen), recorded_scenario(history, seen)
+    note = f"Traffic as recorded of {history.cluster} in {plural(len(seen), 'cycle')}. {error.sentence()}"
+    row = {"name": RECORDED, "seed": None, "model": _model(made), "error": asdict(error)}
+    return Stage(made, settings, str(last["manager"]), history.cluster, note, row)
+
+
+def simulated_variants(request: SimulationRequest, manager: str) -> tuple[Variant, ...]:
+    """The cluster left to itself, and the variants; all of Pulsar's shedders where none is named, of recorded traffic
+    those of the cluster's load manager."""
+    generated, strategies = not request.is_recorded, list(request.strategies)
+    if not strategies and not request.variants:
+        managers = [*SHEDDERS_OF] if generated else [manager]
+        strategies = [name for one in managers for name in SHEDDERS_OF[one]]  # type: ignore[index]
+    found = (Variant(UNTOUCHED, OFF), *variants_of(strategies, request.settings, request.variants))
+    return tuple(_with_manager(one) for one in found) if generated else found
+
+
+def _with_manager(variant: Variant) -> Variant:
+    """In a generated cluster the brokers run the load manager that the strategy belongs to."""
+    shedder = variant.overrides.get("loadBalancerLoadSheddingStrategy")
+    if shedder not in SHEDDERS_OF["extensible"] or "evenkeelManager" in variant.overrides:
+        return variant
+    return Variant(variant.name, {**variant.overrides, "evenkeelManager": "extensible"})
+
+
+def play(
+    asked: Simulation, played: Played | None, progress: Callable[[int, int, str, float], None]
+) -> VariantComparison:
+    """Plays every variant to its end; their rows are kept in `played`, where somebody wants them.
+
+    `progress` gets variants done, variants in all, the name of the one that ended, and the seconds that it took.
+    """
+    words = {steering.name: variant.described() for variant, steering in asked.steerings}
+    comparison = VariantComparison(
+        played.replay_id if played else "", asked.stage.cluster, words, asked.limit, columns=CLOSED_LOOP
+    )
+    for number, (_, steering) in enumerate(asked.steerings, start=1):
+        begin = time.perf_counter()
+        rows = list(simulate(asked.stage.scenario, steering))
+        for table, row in rows:
+            if table == CYCLES:
+                comparison.add(row)
+        if played is not None:
+            played.add(rows)
+        progress(number, len(asked.steerings), steering.name, time.perf_counter() - begin)
+    return comparison
+
+
+def keep(spark: SparkSession, lake: str, played: Played, comparison: VariantComparison, asked: Simulation) -> None:
+    """Puts a simulation that was played on record."""
+    keep_closed_loop(spark, lake, played, comparison, asked.stage.scenario.moments, asked.stage.scenario_row)
