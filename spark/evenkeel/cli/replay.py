@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 import uuid
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import check_folder, session
+from evenkeel.cli.output import VERSION
+from evenkeel.cli.progress import course_of
 from evenkeel.errors import BadInput
 from evenkeel.model.amounts import plural
 from evenkeel.settings import EffectiveSettings, resolve
@@ -80,17 +81,12 @@ def run_replay(given: argparse.Namespace) -> int:
     left_out = f" ({history.left_out} were not decided and are left out)" if history.left_out else ""
     cycles = plural(len(history.cycles), "cycle")
     print(f"{history.cluster}: {cycles} from {first.isoformat()} to {last.isoformat()}{left_out}", file=sys.stderr)
-    begin = time.perf_counter()
-
-    def progress(done: int, total: int) -> None:
-        seconds = time.perf_counter() - begin
-        left = seconds / done * (total - done)
-        print(f"[{done}/{total}] {seconds:7.1f} s, some {left:.0f} s left", file=sys.stderr, flush=True)
-
-    with session("evenkeel replay", given.lake) as spark:
+    with session("evenkeel replay", given.lake) as spark, course_of("cycles") as progress:
         comparison = replay(spark, wanted, progress)
     if given.json:
-        print(json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()}, indent=1))
+        print(
+            json.dumps({"version": VERSION, "replay_id": comparison.replay_id, "variants": comparison.rows()}, indent=1)
+        )
     else:
         print(comparison_text(comparison))
     if given.out:
@@ -160,7 +156,12 @@ def run_simulate(given: argparse.Namespace) -> int:
     played = Played(uuid.uuid4().hex) if given.lake else None
     comparison = _compared(stage, _steerings(given, stage), given.limit / 100.0, played)
     if given.json:
-        summary = {"scenario": stage.scenario.name, "note": stage.note, "variants": comparison.rows()}
+        summary = {
+            "version": VERSION,
+            "scenario": stage.scenario.name,
+            "note": stage.note,
+            "variants": comparison.rows(),
+        }
         print(json.dumps({**summary, "replay_id": comparison.replay_id or None}, indent=1))
     else:
         print("\n".join((comparison.table(), "", *comparison.notes(), stage.note)))
@@ -255,14 +256,13 @@ def _compared(
 
     words = {steering.name: variant.described() for variant, steering in steerings}
     comparison = VariantComparison(played.replay_id if played else "", stage.cluster, words, limit, columns=CLOSED_LOOP)
-    for number, (_, steering) in enumerate(steerings, start=1):
-        begin = time.perf_counter()
-        rows = list(simulate(stage.scenario, steering))
-        for table, row in rows:
-            if table == CYCLES:
-                comparison.add(row)
-        if played is not None:
-            played.add(rows)
-        seconds = time.perf_counter() - begin
-        print(f"[{number}/{len(steerings)}] {steering.name} {seconds:.1f} s", file=sys.stderr, flush=True)
+    with course_of("variants") as progress:
+        for number, (_, steering) in enumerate(steerings, start=1):
+            rows = list(simulate(stage.scenario, steering))
+            for table, row in rows:
+                if table == CYCLES:
+                    comparison.add(row)
+            if played is not None:
+                played.add(rows)
+            progress(number, len(steerings))
     return comparison
