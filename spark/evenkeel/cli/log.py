@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import check_folder
 from evenkeel.cli.output import add_json, print_result
+from evenkeel.cli.progress import course_of
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake_log import LOG_KEY
 from evenkeel.model.amounts import plural
@@ -88,7 +89,8 @@ def begin_log(given: argparse.Namespace) -> int:
 
     check_folder(given.lake, "--lake")
     signers = _signers()
-    found = begin(given.lake, signers)
+    with course_of("manifests") as progress:
+        found = begin(given.lake, signers, progress=progress)
     words = [
         f"the log {signers[0].verifier.name} begins with {plural(found.manifests, 'manifest')}, which nothing had "
         "witnessed before; give its verifier key to whoever is to check proofs:",
@@ -104,7 +106,8 @@ def catch_up_log(given: argparse.Namespace) -> int:
 
     signers = _signers()
     lost = None if given.old_key_is_lost is None else VerifierKey.read(given.old_key_is_lost)
-    found = catch_up(given.lake, signers, lost=lost)
+    with course_of("manifests") as progress:
+        found = catch_up(given.lake, signers, lost=lost, progress=progress)
     words = [f"{plural(found.leaves, 'leaf', 'leaves')} appended"]
     if found.rotation is not None:
         words.append(f"the log's keys have changed, and its last leaf says so: {found.rotation.words}")
