@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from evenkeel.cli.progress import ProgressLine, course_text, duration
+from evenkeel.cli import progress
+from evenkeel.cli.progress import ProgressLine, course_of, course_text, duration, is_screen
 
 
 class Terminal(io.StringIO):
@@ -74,3 +75,59 @@ def test_how_far_a_window_is(course: tuple[int, int, float, float], text: str) -
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_quiet_work_shows_nothing(stream: type[io.StringIO]) -> None:
+    written = stream()
+    line = ProgressLine(written, quiet=3600)
+    line.show("halfway")
+    with line.aside():
+        written.write("a result\n")
+    line.end()
+    assert written.getvalue() == "a result\n"
+
+
+def test_a_terminal_that_is_dumb_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_screen(Terminal(), {"TERM": "xterm"})
+    assert not is_screen(Terminal(), {"TERM": "dumb"})
+    assert not is_screen(io.StringIO(), {"TERM": "xterm"})
+    monkeypatch.setenv("TERM", "dumb")
+    terminal = Terminal()
+    line = ProgressLine(terminal)
+    line.show("halfway")
+    line.end()
+    assert terminal.getvalue() == "halfway\n"
+
+
+def test_a_course_goes_to_standard_error_alone_and_names_what_it_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    with course_of("tables") as course:
+        course(1, 4)
+        course.say("aside")
+        course(4, 4)
+    found = capsys.readouterr()
+    assert found.out == ""
+    first, aside, last = found.err.splitlines()
+    assert first.startswith("1 of 4 tables, 25 %, ")
+    assert first.endswith(" to go")
+    assert aside == "aside"
+    assert last.startswith("4 of 4 tables, 100 %")
+
+
+def test_a_course_ends_its_line_also_where_the_work_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+
+    def fail() -> None:
+        with course_of("tables") as course:
+            course(1, 4)
+            course(2, 4)
+            raise ValueError("gone")
+
+    with pytest.raises(ValueError, match="gone"):
+        fail()
+    assert capsys.readouterr().err.count("\n") == 2

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.cli.status import is_coloured
+from evenkeel.cli.progress import is_coloured
 from evenkeel.record.status.attention import KINDS
 from tests.record.status.urgent_lake import XSS, UrgentLake, urgent_lake
 

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow.fs import LocalFileSystem
 
 from evenkeel.record.read import recent as module
 from evenkeel.record.read.recent import KnownFiles, Recent
@@ -90,3 +93,52 @@ def test_columns_that_a_file_lacks_are_none_and_rows_keep_to_their_files(tmp_pat
         "cluster": "b",
         "reason": "b",
     }
+
+
+NESTED = pa.list_(pa.struct([("cycle_at", pa.string()), ("n", pa.int64())]))
+COLUMNS = ("rule", "cycle_at", "acts", "joined")
+
+
+def files_of_other_shapes(folder: Path) -> list[module.KnownFile]:
+    """Files of a table through its life: a column has joined, one is of large texts, one has no row."""
+    zone = pa.timestamp("us", tz="UTC")
+    plain = {
+        "before": pa.array([1, 2, 3]),
+        "acts": pa.array([[{"cycle_at": "x", "n": 1}], [], None], NESTED),
+        "rule": pa.array(["a", "b", "a"]),
+        "cycle_at": pa.array([at(1), at(2), at(3)], zone),
+    }
+    large = {**plain, "rule": pa.array(["a", "a", None], pa.large_string())}
+    int96 = {**plain, "cycle_at": plain["cycle_at"].cast(pa.timestamp("us"))}
+    tables = [pa.table(one) for one in (plain, {**plain, "joined": pa.array([7, 8, 9])}, large, plain, int96)]
+    tables.insert(3, tables[0].slice(0, 0))
+    found = []
+    for number, table in enumerate(tables):
+        path = folder / f"{number}.parquet"
+        pq.write_table(table, path, use_deprecated_int96_timestamps=number == 5)
+        found.append(module.KnownFile(path.name, "a", 0, 0, table.num_rows, path.stat().st_size))
+    return found
+
+
+@pytest.mark.parametrize("where", [None, pc.field("rule").cast(pa.string()) == "a"])
+def test_files_read_one_after_the_other_hold_what_each_holds_alone(tmp_path: Path, where: Any) -> None:
+    files, system = files_of_other_shapes(tmp_path), LocalFileSystem()
+    found = module._read_files(str(tmp_path), system, files, COLUMNS, where)
+    rows = [table.to_pylist() for table in found]
+    expected = []
+    for file in files:
+        own = pq.read_table(tmp_path / file.path, coerce_int96_timestamp_unit="us")
+        own = own.select([name for name in own.column_names if name in COLUMNS])
+        place = own.column_names.index("cycle_at")
+        own = own.set_column(place, "cycle_at", own.column(place).cast(pa.timestamp("us", tz="UTC")))
+        expected.append((own if where is None else own.filter(where)).to_pylist())
+    assert rows == expected
+    assert sum(map(len, rows)) == (15 if where is None else 10)
+
+
+def test_a_large_file_is_read_as_small_ones_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, system = files_of_other_shapes(tmp_path), LocalFileSystem()
+    where = pc.field("rule").cast(pa.string()) == "a"
+    small = [one.to_pylist() for one in module._read_files(str(tmp_path), system, files, COLUMNS, where)]
+    monkeypatch.setattr(module, "_SMALL_BYTES", 0)
+    assert [one.to_pylist() for one in module._read_files(str(tmp_path), system, files, COLUMNS, where)] == small

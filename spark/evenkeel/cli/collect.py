@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli import options
+from evenkeel.cli.output import add_json, as_line
 from evenkeel.errors import EvenkeelError, LandingError, SettingsError, Unreachable
 from evenkeel.model.amounts import plural
 
@@ -66,6 +67,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     options.add_admin_options(parser)
     parser.add_argument("--note", metavar="TEXT", default="", help="a note for every snapshot")
+    add_json(parser, "one JSON object per snapshot")
     parser.set_defaults(run=run)
 
 
@@ -155,10 +157,25 @@ class _CollectRun:
         if taken.head.has_configuration:
             self._lent = taken.quotas
         print(f"{label} {_line(wanted, taken)}", file=sys.stderr, flush=True)
+        if self._given.json:
+            print(as_line(_result(wanted, taken)), flush=True)
 
 
 def _nothing(tries: int, error: EvenkeelError) -> EvenkeelError:
     return type(error)(f"none of {tries} snapshots could be taken; the last one: {error}")
+
+
+def _result(wanted: WantedSnapshot, taken: TakenSnapshot) -> dict[str, Any]:
+    return {
+        "number": wanted.n,
+        "full": wanted.full,
+        "finished_at": taken.head.finished_at,
+        "brokers": taken.brokers,
+        "requests": taken.tally.requests,
+        "not_answered": taken.tally.not_answered,
+        "characters": taken.tally.characters,
+        "seconds": round(taken.seconds, 3),
+    }
 
 
 def _line(wanted: WantedSnapshot, taken: TakenSnapshot) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import add_on_record, check_folder, said_by, session
+from evenkeel.cli.output import add_json, print_result
 from evenkeel.errors import BadInput, NoSuchCycle, SettingsError
 from evenkeel.lake.controls import (
     APPROVED,
@@ -45,11 +46,13 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         parser.add_argument("cluster", metavar="CLUSTER")
         parser.add_argument("--config", metavar="FILE", help="tell the cluster's agent too, by the queue named here")
         add_on_record(parser, "why; it is shown wherever the pause is")
+        add_json(parser)
         parser.set_defaults(run=partial(run_control, kind))
     for word, answer in (("approve", APPROVED), ("reject", REJECTED)):
         parser = commands.add_parser(word, help=f"{word} a plan that waits for it")
         parser.add_argument("plan", metavar="PLAN", help=f"its plan id, or the first {_SHORTEST} or more signs of it")
         add_on_record(parser, "what else there is to say")
+        add_json(parser)
         parser.set_defaults(run=partial(run_answer, answer), without_splits=False)
         if answer == APPROVED:
             text = "send no command that splits a bundle, or that rests on a split; the others are sent"
@@ -68,10 +71,14 @@ def run_control(kind: str, given: argparse.Namespace) -> int:
     row = control_row(given.cluster, kind, said_by(given), given.reason)
     row = say(given.lake, "controls", row, cluster=[given.cluster], kind=[PAUSE, RESUME])
     said = "is paused: no further command goes out" if kind == PAUSE else "may be steered again from its next cycle on"
-    print(f"{given.cluster} {said}", flush=True)
+    if not given.json:
+        print(f"{given.cluster} {said}", flush=True)
     if queues is not None:
         _tell_agent(queues, row)
-    else:
+    result = {"cluster": given.cluster, "kind": kind, **{name: row[name] for name in ("at", "by", "reason")}}
+    if given.json:
+        print_result(given, "", {**result, "agent_told": queues is not None})
+    elif queues is None:
         print("An agent beside it, if there is one, hears of it with the next publish; --config tells it at once")
     return 0
 
@@ -139,9 +146,10 @@ def run_answer(answer: str, given: argparse.Namespace) -> int:
             raise BadInput(f"plan {plan[:12]} of {attempt.cluster} asks for no split: approve it without this option")
         answer = WITHOUT_SPLITS
     row = answer_row(attempt.cluster, plan, answer, said_by(given), given.reason)
-    say(given.lake, "approvals", row, plan_id=[plan])
-    said = answer.replace("_", " ")
-    print(f"plan {plan[:12]} of {attempt.cluster} at {attempt.cycle_at.isoformat()} is {said}")
+    row = say(given.lake, "approvals", row, plan_id=[plan])
+    words = f"plan {plan[:12]} of {attempt.cluster} at {attempt.cycle_at.isoformat()} is {answer.replace('_', ' ')}"
+    result = {"cluster": attempt.cluster, "plan_id": plan, "cycle_at": attempt.cycle_at, "answer": answer}
+    print_result(given, words, {**result, "at": row["at"], "by": row["by"], "reason": row["note"]})
     return 0
 
 

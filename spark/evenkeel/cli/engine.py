@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from evenkeel.cli.options import engine_home
+from evenkeel.cli.output import add_json, print_result
 from evenkeel.spark.class_archive_maker import make
 from evenkeel.spark.server import ensure, status, stop
 
@@ -13,6 +14,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     """The options of `engine`."""
     parser = commands.add_parser("engine", help="the local Spark server, and Airflow's connection to it")
     parser.add_argument("action", choices=("start", "stop", "status", "connection", "prepare"))
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -24,18 +26,26 @@ def run(given: argparse.Namespace) -> int:
     """
     home = engine_home()
     if given.action == "connection":
-        print(ensure(home).airflow_connection())
+        value = ensure(home).airflow_connection()
+        print_result(given, value, {"action": given.action, "connection": value})
         return 0
     if given.action == "start":
         engine = ensure(home)
-        print(f"{engine.address} ({'started' if engine.started_here else 'was running'})")
+        words = f"{engine.address} ({'started' if engine.started_here else 'was running'})"
+        result = {"action": given.action, "address": engine.address, "changed": engine.started_here}
+        print_result(given, words, result)
         return 0
     if given.action == "stop":
-        print("stopped" if stop(home) else "nothing was running")
+        stopped = stop(home)
+        words = "stopped" if stopped else "nothing was running"
+        print_result(given, words, {"action": given.action, "changed": bool(stopped)})
         return 0
     if given.action == "prepare":
-        print("prepared" if make() else "was prepared already")
+        made = make()
+        words = "prepared" if made else "was prepared already"
+        print_result(given, words, {"action": given.action, "changed": bool(made)})
         return 0
     found = status(home)
-    print(found.state if found.url is None else f"{found.state} {found.url}")
+    words = found.state if found.url is None else f"{found.state} {found.url}"
+    print_result(given, words, {"action": given.action, "state": found.state, "url": found.url})
     return 0 if found.state == "running" else 1

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from evenkeel.cli.options import check_folder
+from evenkeel.cli.output import add_json, print_result
+from evenkeel.cli.progress import course_of
 from evenkeel.times import IN_UTC, bounds_given
 
 _MISSING_SHOWN = 20
@@ -22,6 +25,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--to", dest="until", required=True, metavar="TIME", help="the last cycle; a date is its whole day"
     )
     parser.add_argument("--out", required=True, metavar="DIR|FILE.tar", help="a new folder, or a new tar file")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -34,14 +38,13 @@ def run(given: argparse.Namespace) -> int:
     assert since is not None
     assert until is not None
     check_folder(Path(given.out).absolute().parent, "--out")
-    done = export(given.lake, given.out, since=since, until=until, cluster=given.cluster)
-    print(f"{done.path}: {plural(done.cycles, 'cycle')}, {size(done.size)}")
+    with course_of("tables") as progress:
+        done = export(given.lake, given.out, since=since, until=until, cluster=given.cluster, progress=progress)
+    lines = [f"{done.path}: {plural(done.cycles, 'cycle')}, {size(done.size)}"]
     for name, part in sorted(done.clusters.items()):
         rows = f"chain rows {part['first_sequence']} to {part['last_sequence']}"
-        print(f"  {name}: {plural(part['attempts'], 'attempt')} from {part['from']} to {part['to']}, {rows}")
-    for table, count in sorted(done.rows.items()):
-        if count:
-            print(f"  {table}: {plural(count, 'row')}")
+        lines.append(f"  {name}: {plural(part['attempts'], 'attempt')} from {part['from']} to {part['to']}, {rows}")
+    lines += [f"  {table}: {plural(count, 'row')}" for table, count in sorted(done.rows.items()) if count]
     for one in done.missing[:_MISSING_SHOWN]:
         print(
             f"missing: {one.table} of {one.cluster} at {one.cycle_at.isoformat()}: {one.found:,} of {one.listed:,} "
@@ -51,5 +54,9 @@ def run(given: argparse.Namespace) -> int:
     if len(done.missing) > _MISSING_SHOWN:
         more = plural(len(done.missing) - _MISSING_SHOWN, "more write")
         print(f"missing: {more}, listed in export.json", file=sys.stderr)
-    print("To check it: unpack it, if it is a tar, and run `evenkeel verify --lake` with its folder")
+    lines.append("To check it: unpack it, if it is a tar, and run `evenkeel verify --lake` with its folder")
+    result = {"path": str(done.path), "bytes": done.size, "cycles": done.cycles, "clusters": done.clusters}
+    print_result(
+        given, "\n".join(lines), {**result, "rows": done.rows, "missing": [asdict(one) for one in done.missing]}
+    )
     return 0

@@ -19,10 +19,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(given: argparse.Namespace) -> int:
     """Builds what is missing or outdated, and says per cluster what was done."""
-    from evenkeel.cli.progress import ProgressLine, course_text
+    from evenkeel.cli.progress import QUIET_S, ProgressLine, course_text
     from evenkeel.heat import as_json, as_text, build
 
-    line, begun = ProgressLine(sys.stderr), time.monotonic()
+    line, begun = ProgressLine(sys.stderr, quiet=QUIET_S), time.monotonic()
 
     def progress(cluster: str, done: int, of: int) -> None:
         line.show(f"{cluster}: {course_text(done, of, done / max(of, 1), time.monotonic() - begun)}")

@@ -7,16 +7,20 @@ import logging
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import check_folder
+from evenkeel.cli.output import add_json, print_result
+from evenkeel.cli.progress import course_of
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake_log import LOG_KEY
 from evenkeel.model.amounts import plural
 
 if TYPE_CHECKING:
     from evenkeel.lake_log.catch_up import CaughtUp
+    from evenkeel.lake_log.witnessing import WitnessState
     from evenkeel.transparency.keys import SignerKey
     from evenkeel.transparency.witness_server import WitnessServer
 
@@ -40,6 +44,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     make.add_argument("name", metavar="NAME", help="the log's or witness's name, e.g. example.com/evenkeel")
     make.add_argument("--witness", action="store_true", help="a key for a witness, and not for a log")
     make.add_argument("--out", required=True, metavar="FILE", help="a new file, which its owner alone may read")
+    add_json(make)
     make.set_defaults(run=make_key)
     for name, words, run in (
         ("begin", "begin the log of a lake with all that is on record", begin_log),
@@ -55,6 +60,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
                 help="go on with a new key though the old one, of this verifier key, is not there to sign; is told in "
                 "the log, and whoever has the old verifier key has to be given the new one",
             )
+        add_json(own)
         own.set_defaults(run=run)
     serve = acts.add_parser("witness", help="cosign the checkpoints of logs that have grown from what was seen before")
     serve.add_argument("--address", required=True, metavar="HOST:PORT", help="where to listen, e.g. 127.0.0.1:7380")
@@ -73,7 +79,7 @@ def make_key(given: argparse.Namespace) -> int:
 
     key = SignerKey.make(given.name, COSIGNATURE if given.witness else ED25519)
     make_key_file(Path(given.out), key.secret())
-    print(key.verifier.text)
+    print_result(given, key.verifier.text, {"verifier_key": key.verifier.text, "file": given.out})
     return 0
 
 
@@ -83,12 +89,14 @@ def begin_log(given: argparse.Namespace) -> int:
 
     check_folder(given.lake, "--lake")
     signers = _signers()
-    found = begin(given.lake, signers)
-    print(f"the log {signers[0].verifier.name} begins with {plural(found.manifests, 'manifest')}, which nothing had "
-          "witnessed before; give its verifier key to whoever is to check proofs:")  # fmt: skip
-    for signer in signers:
-        print(signer.verifier.text)
-    return _told(given.lake, signers, found)
+    with course_of("manifests") as progress:
+        found = begin(given.lake, signers, progress=progress)
+    words = [
+        f"the log {signers[0].verifier.name} begins with {plural(found.manifests, 'manifest')}, which nothing had "
+        "witnessed before; give its verifier key to whoever is to check proofs:",
+        *(signer.verifier.text for signer in signers),
+    ]
+    return _told(given, signers, found, words)
 
 
 def catch_up_log(given: argparse.Namespace) -> int:
@@ -98,11 +106,12 @@ def catch_up_log(given: argparse.Namespace) -> int:
 
     signers = _signers()
     lost = None if given.old_key_is_lost is None else VerifierKey.read(given.old_key_is_lost)
-    found = catch_up(given.lake, signers, lost=lost)
-    print(f"{plural(found.leaves, 'leaf', 'leaves')} appended")
+    with course_of("manifests") as progress:
+        found = catch_up(given.lake, signers, lost=lost, progress=progress)
+    words = [f"{plural(found.leaves, 'leaf', 'leaves')} appended"]
     if found.rotation is not None:
-        print(f"the log's keys have changed, and its last leaf says so: {found.rotation.words}")
-    return _told(given.lake, signers, found)
+        words.append(f"the log's keys have changed, and its last leaf says so: {found.rotation.words}")
+    return _told(given, signers, found, words)
 
 
 def show_log(given: argparse.Namespace) -> int:
@@ -112,29 +121,56 @@ def show_log(given: argparse.Namespace) -> int:
     from evenkeel.lake_log.private_keys import signers_from_environment
 
     found = read_overview(given.lake, signers_from_environment())
-    print(found.checkpoint.note.data.decode())
-    for key in found.keys:
-        print(f"key: {key.text}{'' if key in found.named else ', which the log does not name'}")
-    for line in found.rotations:
-        print(f"keys were changed at {line}")
-    for line in (*found.chain_words(), *found.witness_words()):
-        print(line)
+    lines = [found.checkpoint.note.data.decode()]
+    lines += [f"key: {key.text}{'' if key in found.named else ', which the log does not name'}" for key in found.keys]
+    lines += [f"keys were changed at {line}" for line in found.rotations]
+    result = {
+        "checkpoint": found.checkpoint.note.data.decode(),
+        "leaves": found.checkpoint.checkpoint.size,
+        "keys": [{"verifier_key": key.text, "named": key in found.named} for key in found.keys],
+        "rotations": [*found.rotations],
+        "beside": dict(found.beside),
+        "witnesses": [*map(_witness, found.witnesses)],
+    }
+    print_result(given, "\n".join([*lines, *found.chain_words(), *found.witness_words()]), result)
     return NOT_SOUND if found.is_wrong else 0
 
 
-def _told(lake: str, signers: tuple[SignerKey, ...], found: CaughtUp) -> int:
-    """Tells the witnesses, prints what came of it and what is wrong; the exit code."""
+def _told(given: argparse.Namespace, signers: tuple[SignerKey, ...], found: CaughtUp, words: Sequence[str]) -> int:
+    """Tells the witnesses, prints the words with what came of it and what is wrong; the exit code."""
     from evenkeel.lake_log.catch_up import open_log, storage_of
     from evenkeel.lake_log.witness_lines import witnesses_from_environment
     from evenkeel.lake_log.witnessing import tell_witnesses
 
-    storage, witnesses = storage_of(lake), witnesses_from_environment()
+    storage, witnesses = storage_of(given.lake), witnesses_from_environment()
     states = tell_witnesses(storage, open_log(storage, signers), witnesses) if witnesses else []
-    for state in states:
-        print(f"witness {state.words(found.checkpoint.checkpoint.size)}")
+    size = found.checkpoint.checkpoint.size
+    result = {
+        "log": signers[0].verifier.name,
+        "verifier_keys": [signer.verifier.text for signer in signers],
+        "appended": found.leaves,
+        "manifests": found.manifests,
+        "leaves": size,
+        "rotation": None if found.rotation is None else found.rotation.words,
+        "witnesses": [*map(_witness, states)],
+        "problems": [*found.problems],
+    }
+    print_result(given, "\n".join([*words, *(f"witness {state.words(size)}" for state in states)]), result)
     for problem in found.problems:
         print(problem, file=sys.stderr)
     return NOT_SOUND if found.problems or any(state.is_inconsistent for state in states) else 0
+
+
+def _witness(state: WitnessState) -> dict[str, Any]:
+    """What is known of a witness; `seen_at` and `failing_since` in seconds since 1970, None where never."""
+    return {
+        "name": state.name,
+        "leaves": state.size,
+        "seen_at": state.at or None,
+        "failing_since": state.since or None,
+        "fault": state.fault or None,
+        "inconsistent": state.is_inconsistent,
+    }
 
 
 def _signers() -> tuple[SignerKey, ...]:

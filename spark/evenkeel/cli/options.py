@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -110,6 +111,8 @@ def session(name: str, lake: str | None = None, *, writes: bool = False, brief: 
         access()  # what is wrong with it is told before a server is started
     if lake is not None and writes:
         demand_no_other(lake, status(engine_home()).pid)
+    if status(engine_home()).state != "running":
+        print("starting a Spark server (`evenkeel engine start` keeps one)", file=sys.stderr, flush=True)
     with engine_for(engine_home(), brief=brief) as engine:
         if lake is not None:
             hand_over(Home.of(engine.home).folder, lake)

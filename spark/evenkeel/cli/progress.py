@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TextIO
 
 _EVERY_S = 10.0
 """How often a plain line comes, where lines stay."""
+QUIET_S = 5.0
+"""Work that takes less long shows nothing."""
 _CLEARED = "\r\x1b[K"
 
 
 class ProgressLine:
     """One line on a stream. On a terminal it is written anew with every step; elsewhere a line comes every ten seconds
-    at most, and the last one always."""
+    at most, and the last one always. `quiet`: so many seconds from now on nothing is shown."""
 
-    def __init__(self, stream: TextIO, *, every: float = _EVERY_S) -> None:
+    def __init__(self, stream: TextIO, *, every: float = _EVERY_S, quiet: float = 0.0) -> None:
         self._stream, self._every = stream, every
-        self._rewrites = stream.isatty()
+        self._rewrites = is_screen(stream)
+        self._from = time.monotonic() + quiet
         self._shown, self._pending, self._at = "", "", -every
 
     def show(self, text: str) -> None:
         """The line as it is from now on."""
+        if time.monotonic() < self._from:
+            return
         if self._rewrites:
             self._stream.write(f"{_CLEARED}{text}")
             self._shown = text
@@ -55,14 +61,50 @@ class ProgressLine:
         self._stream.flush()
 
 
-def course_text(done: int, of: int, share: float, seconds: float) -> str:
+class Course:
+    """How far long work is, on a line; called with how much is done, and of how much."""
+
+    def __init__(self, line: ProgressLine, noun: str) -> None:
+        self._line, self._noun, self._begin = line, noun, time.monotonic()
+
+    def __call__(self, done: int, of: int) -> None:
+        share = done / max(of, 1)
+        self._line.show(course_text(done, of, share, time.monotonic() - self._begin, self._noun))
+
+    def say(self, text: str) -> None:
+        """A line of its own on standard error, above the one of the course."""
+        with self._line.aside():
+            print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def course_of(noun: str) -> Iterator[Course]:
+    """The course of work that is counted in `noun` (in the plural), on standard error: from the fifth second on."""
+    line = ProgressLine(sys.stderr, quiet=QUIET_S)
+    try:
+        yield Course(line, noun)
+    finally:
+        line.end()
+
+
+def is_screen(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether a line can be written anew: on a terminal that is not a dumb one."""
+    return stream.isatty() and environment.get("TERM") != "dumb"
+
+
+def is_coloured(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether to write in colours: on such a terminal, unless NO_COLOR is set to anything (no-color.org)."""
+    return is_screen(stream, environment) and not environment.get("NO_COLOR")
+
+
+def course_text(done: int, of: int, share: float, seconds: float, noun: str = "cycles") -> str:
     """`288 of 8,640 cycles, 3 %, 15.2 cycles/s, 9 min 10 s to go`; what cannot be known yet is left out.
 
     `share` is the part of the work that is done (0 to 1), `seconds` what it took.
     """
-    parts = [f"{done:,} of {of:,} cycles", f"{100 * share:.0f} %"]
+    parts = [f"{done:,} of {of:,} {noun}", f"{100 * share:.0f} %"]
     if done and seconds > 0:
-        parts.append(f"{done / seconds:.1f} cycles/s")
+        parts.append(f"{done / seconds:.1f} {noun}/s")
     if 0 < share < 1 and seconds > 0:
         parts.append(f"{duration(seconds * (1 - share) / share)} to go")
     return ", ".join(parts)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from evenkeel.cli.explain import lake_of
 from evenkeel.cli.options import check_file
+from evenkeel.cli.output import add_json, print_result
 from evenkeel.errors import BadInput
 
 EPILOG = """The file is in the format c2sp.org/tlog-proof: checkpoint with its signatures, the manifest's leaf, the
@@ -30,6 +31,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--lake", metavar="DIR", help="where the tables are (default: $EVENKEEL_LAKE)")
     parser.add_argument("--log-key", action="append", default=[], metavar="VKEY", help="the log's key, if not its own")
     parser.add_argument("--out", required=True, metavar="FILE", help="where the proof is written to")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -61,9 +63,23 @@ def run(given: argparse.Namespace) -> int:
     out.write_bytes(found.proof.data)
     size = found.proof.checkpoint.split(b"\n", 2)[1].decode()
     of = "" if found.decision is None else f", with the row of {found.decision[0]} about {given.decision}"
-    print(f"{given.cluster} at {found.row['cycle_at'].isoformat()}: leaf {found.proof.index} of {size}{of}")
-    print(f"{out}: {len(found.proof.data):,} bytes. Whoever gets it checks it with")
     keys = "".join(f" --log-key {key.text}" for key in found.keys)
     keys += "".join(f" --witness-key {key.text}" for key in witness_keys)
-    print(f"    python tools/check_proof.py {out}{keys}")
+    words = (
+        f"{given.cluster} at {found.row['cycle_at'].isoformat()}: leaf {found.proof.index} of {size}{of}\n"
+        f"{out}: {len(found.proof.data):,} bytes. Whoever gets it checks it with\n"
+        f"    python tools/check_proof.py {out}{keys}"
+    )
+    result = {
+        "cluster": given.cluster,
+        "cycle_at": found.row["cycle_at"],
+        "leaf": found.proof.index,
+        "leaves": int(size),
+        "decision": None if found.decision is None else {"table": found.decision[0], "subject": given.decision},
+        "file": str(out),
+        "bytes": len(found.proof.data),
+        "log_keys": [key.text for key in found.keys],
+        "witness_keys": [key.text for key in witness_keys],
+    }
+    print_result(given, words, result)
     return 0

@@ -17,7 +17,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import add_source, check_folder, overrides_of, session
-from evenkeel.cli.progress import ProgressLine, course_text
+from evenkeel.cli.progress import QUIET_S, ProgressLine, course_text
 from evenkeel.errors import BadInput, EvenkeelError
 from evenkeel.handover import FAILED, ClusterCycle, Handover
 from evenkeel.ingest.chunks import Chunk, landed_bytes, landed_in
@@ -111,7 +111,7 @@ def _run_window(given: argparse.Namespace, request: CycleRequest) -> int:
 
 
 def _decide(spark: SparkSession, window: CycleRequest, cycles: list[ClusterCycle], *, anew: bool, as_json: bool) -> int:
-    line, begin, failures = ProgressLine(sys.stderr), time.monotonic(), 0
+    line, begin, failures = ProgressLine(sys.stderr, quiet=QUIET_S), time.monotonic(), 0
 
     def progress(course: WindowProgress) -> None:
         if not course.task and course.decided_before:

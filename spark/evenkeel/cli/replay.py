@@ -7,11 +7,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 import uuid
 from pathlib import Path
 
 from evenkeel.cli.options import check_folder, session
+from evenkeel.cli.output import VERSION
+from evenkeel.cli.progress import course_of
 from evenkeel.model.amounts import plural
 from evenkeel.replay.variants import check_limit
 from evenkeel.times import IN_UTC
@@ -69,17 +70,12 @@ def run_replay(given: argparse.Namespace) -> int:
     left_out = f" ({history.left_out} were not decided and are left out)" if history.left_out else ""
     cycles = plural(len(history.cycles), "cycle")
     print(f"{history.cluster}: {cycles} from {first.isoformat()} to {last.isoformat()}{left_out}", file=sys.stderr)
-    begin = time.perf_counter()
-
-    def progress(done: int, total: int) -> None:
-        seconds = time.perf_counter() - begin
-        left = seconds / done * (total - done)
-        print(f"[{done}/{total}] {seconds:7.1f} s, some {left:.0f} s left", file=sys.stderr, flush=True)
-
-    with session("evenkeel replay", given.lake) as spark:
+    with session("evenkeel replay", given.lake) as spark, course_of("cycles") as progress:
         comparison = replay(spark, wanted, progress)
     if given.json:
-        print(json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()}, indent=1))
+        print(
+            json.dumps({"version": VERSION, "replay_id": comparison.replay_id, "variants": comparison.rows()}, indent=1)
+        )
     else:
         print(comparison_text(comparison))
     if given.out:
@@ -143,13 +139,15 @@ def run_simulate(given: argparse.Namespace) -> int:
             check_folder(folder, option)
     wanted = asked_simulation(request)
     played = Played(uuid.uuid4().hex) if given.lake else None
-
-    def progress(done: int, total: int, name: str, seconds: float) -> None:
-        print(f"[{done}/{total}] {name} {seconds:.1f} s", file=sys.stderr, flush=True)
-
-    comparison = play(wanted, played, progress)
+    with course_of("variants") as course:
+        comparison = play(wanted, played, course)
     if given.json:
-        summary = {"scenario": wanted.stage.scenario.name, "note": wanted.stage.note, "variants": comparison.rows()}
+        summary = {
+            "version": VERSION,
+            "scenario": wanted.stage.scenario.name,
+            "note": wanted.stage.note,
+            "variants": comparison.rows(),
+        }
         print(json.dumps({**summary, "replay_id": comparison.replay_id or None}, indent=1))
     else:
         print("\n".join((comparison.table(), "", *comparison.notes(), wanted.stage.note)))

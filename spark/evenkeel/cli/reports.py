@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from evenkeel.cli.options import check_file, check_folder
+from evenkeel.cli.output import add_json, print_result
 from evenkeel.times import IN_UTC
 
 
@@ -30,6 +31,7 @@ def _add_cycle(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cycle", metavar="TIME", default="latest", help=f"of this moment ({IN_UTC}; default: the latest)"
     )
+    add_json(parser)
 
 
 def run_report(given: argparse.Namespace) -> int:
@@ -43,7 +45,7 @@ def run_report(given: argparse.Namespace) -> int:
     check_file(given.out, "--out")
     out = Path(given.out)
     page = build_report(given.lake, cluster=given.cluster, cycle=given.cycle, out=out, recording=given.recording)
-    print(page)
+    print_result(given, str(page), {"page": str(page)})
     return 0
 
 
@@ -59,5 +61,6 @@ def run_data_docs(given: argparse.Namespace) -> int:
     if not rows:
         named = ", ".join(f"{cycle.cluster} at {cycle.cycle_at.isoformat()} ({cycle.status})" for cycle in cycles)
         raise LakeError(f"nothing was checked in {named}: its run ended before validate. Ask for another --cycle.")
-    print(render(rows, Path(given.out)))
+    page = render(rows, Path(given.out))
+    print_result(given, str(page), {"page": str(page)})
     return 0

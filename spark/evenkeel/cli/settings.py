@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.cli.output import VERSION
 from evenkeel.errors import BadInput
 from evenkeel.settings import describe
 
@@ -102,4 +103,5 @@ def _as_json(found: AllInForce, chosen: list[KeyInForce]) -> str:
         for one in chosen
     ]
     cycles = {name: at.isoformat() for name, at in sorted(found.cycles.items())}
-    return json.dumps({"cycles": cycles, "without": found.without, "settings": settings}, indent=1, ensure_ascii=False)
+    whole = {"version": VERSION, "cycles": cycles, "without": found.without, "settings": settings}
+    return json.dumps(whole, indent=1, ensure_ascii=False)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from evenkeel.cli.explain import lake_of
+from evenkeel.cli.output import add_json, as_line
+from evenkeel.cli.progress import is_coloured, is_screen
 
 if TYPE_CHECKING:
     from evenkeel.record.status import LakeStatus
@@ -28,14 +28,13 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     status.add_argument("--lake", metavar="DIR", help="where the tables are (default: $EVENKEEL_LAKE)")
     status.add_argument("--cluster", metavar="NAME", help="of this cluster alone")
-    status.add_argument(
-        "--json", action="store_true", help="for a program; docs/reference/status-json.md has the schema"
-    )
+    status.add_argument("--json", action="store_true", help="one JSON object on standard output, for a program")
     status.set_defaults(run=run_status)
     watch = commands.add_parser("watch", help="show a cluster as it goes on, until Ctrl-C", epilog=_CODES)
     watch.add_argument("cluster", metavar="CLUSTER")
     watch.add_argument("--lake", metavar="DIR", help="where the tables are (default: $EVENKEEL_LAKE)")
     watch.add_argument("--every", metavar="SECONDS", type=float, default=5.0, help="how often to look (default: 5)")
+    add_json(watch, "a status in one line for each change")
     watch.set_defaults(run=run_watch)
 
 
@@ -53,7 +52,7 @@ def run_watch(given: argparse.Namespace) -> int:
     """Shows a cluster's status until Ctrl-C: redrawn in place on a terminal, elsewhere a line for each change."""
     from evenkeel.errors import BadInput
     from evenkeel.record.status import read_status
-    from evenkeel.record.status.rendering import as_text, moment_line
+    from evenkeel.record.status.rendering import as_object, as_text, moment_line
 
     if not given.every >= _LEAST_SECONDS:
         raise BadInput(f"--every {given.every:g}: look at most five times a second, so {_LEAST_SECONDS} at least")
@@ -61,11 +60,11 @@ def run_watch(given: argparse.Namespace) -> int:
     try:
         while True:
             found = read_status(lake, datetime.now(UTC), cluster=given.cluster)
-            if out.isatty():
+            if is_screen(out) and not given.json:
                 out.write(_HOME_AND_CLEAR + as_text(found, coloured=is_coloured(out)))
                 out.write(f"{found.at:%H:%M:%S} UTC, every {given.every:g} s; Ctrl-C ends it\n")
             elif (line := moment_line(found)) != said:
-                out.write(f"{line}\n")
+                out.write(f"{as_line(as_object(found)) if given.json else line}\n")
                 said = line
             out.flush()
             time.sleep(given.every)
@@ -76,8 +75,3 @@ def run_watch(given: argparse.Namespace) -> int:
 def code_of(status: LakeStatus) -> int:
     """The exit code: 1 where a cluster needs attention, else 0."""
     return NEEDS_ATTENTION if any(line.mood in ("bad", "warn") for line in status.clusters) else 0
-
-
-def is_coloured(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether to write in colours: on a terminal, unless NO_COLOR is set to anything (no-color.org) or it can none."""
-    return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"

@@ -7,6 +7,7 @@ import json
 
 from evenkeel.cli.control import say
 from evenkeel.cli.options import add_on_record, said_by
+from evenkeel.cli.output import add_json, print_result
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake.controls import HANDBACK, TAKEOVER, control_row, last_switches
 from evenkeel.pulsar.admin import AdminClient
@@ -24,6 +25,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         parser.add_argument("cluster", metavar="CLUSTER")
         parser.add_argument("--config", required=True, metavar="FILE", help="the configuration that names its brokers")
         add_on_record(parser, "why; it stands on record")
+        add_json(parser)
         parser.set_defaults(run=run)
 
 
@@ -38,10 +40,12 @@ def run_takeover(given: argparse.Namespace) -> int:
             _record(given, TAKEOVER, before)
         set_values(client, dict.fromkeys(before, OFF))
         await_off(client)
-    print(f"the brokers of {given.cluster} neither shed nor split by themselves any more")
-    print(
-        f"`evenkeel handback {given.cluster}` restores their switches: {_in_words(before if noted is None else noted)}"
+    restored = before if noted is None else noted
+    words = (
+        f"the brokers of {given.cluster} neither shed nor split by themselves any more\n"
+        f"`evenkeel handback {given.cluster}` restores their switches: {_in_words(restored)}"
     )
+    print_result(given, words, {"cluster": given.cluster, "kind": TAKEOVER, "switches": dict(restored)})
     return 0
 
 
@@ -58,7 +62,8 @@ def run_handback(given: argparse.Namespace) -> int:
     with _client(given) as client:
         set_values(client, noted)
     _record(given, HANDBACK, noted)
-    print(f"{given.cluster} is its brokers' own again: {_in_words(noted)}")
+    words = f"{given.cluster} is its brokers' own again: {_in_words(noted)}"
+    print_result(given, words, {"cluster": given.cluster, "kind": HANDBACK, "switches": dict(noted)})
     return 0
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
-import time
 from collections import Counter
 from dataclasses import asdict
 from functools import partial
@@ -14,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import session
+from evenkeel.cli.output import VERSION
+from evenkeel.cli.progress import course_of
 from evenkeel.errors import BadInput
 from evenkeel.model.amounts import plural
 from evenkeel.record.verify import BUNDLES, TOPICS, LogReport, LogSources, VerifyReport, verify
@@ -92,24 +92,20 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(given: argparse.Namespace) -> int:
     """Verifies and says what came of it."""
     since, until = bounds_given(given.since, given.until)
-    started = time.monotonic()
-
-    def progress(done: int, total: int) -> None:
-        rate = done / max(time.monotonic() - started, 0.001)
-        print(f"{done} of {plural(total, 'attempt')} looked at ({rate:.0f} a second)", file=sys.stderr, flush=True)
-
-    found = verify(
-        given.lake,
-        partial(session, _NAME, given.lake),
-        cluster=given.cluster,
-        since=since,
-        until=until,
-        depth=_DEPTHS[given.depth],
-        by_rows=given.rows,
-        log_sources=_log_sources(given),
-        progress=progress,
-        say=lambda text: print(text, file=sys.stderr, flush=True),
-    )
+    sources = _log_sources(given)
+    with course_of("attempts") as progress:
+        found = verify(
+            given.lake,
+            partial(session, _NAME, given.lake),
+            cluster=given.cluster,
+            since=since,
+            until=until,
+            depth=_DEPTHS[given.depth],
+            by_rows=given.rows,
+            log_sources=sources,
+            progress=progress,
+            say=progress.say,
+        )
     print(json.dumps(as_json(found), indent=2, ensure_ascii=False) if given.json else as_text(found))
     return 0 if found.is_sound else NOT_SOUND
 
@@ -229,6 +225,7 @@ def as_json(found: VerifyReport) -> dict[str, Any]:
     for fault in faults:
         fault["cycle_at"] = fault["cycle_at"].isoformat() if fault["cycle_at"] else None
     return {
+        "version": VERSION,
         "sound": found.is_sound,
         "chains": {name: {"manifests": n, "head": found.heads[name]} for name, n in sorted(found.manifests.items())},
         "manifests_read": found.read,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.cli.options import check_folder, said_by, session
+from evenkeel.cli.output import add_json, print_result
 from evenkeel.errors import BadInput, NoLake, NoSuchCycle
 from evenkeel.handover import RECORDING
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
@@ -53,6 +54,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     listing = kinds.add_parser("list", help="every wish, and the cycle that took it")
     listing.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     listing.add_argument("--cluster", metavar="NAME", help="of this cluster (default: of all)")
+    add_json(listing)
     listing.set_defaults(run=run_list)
 
 
@@ -89,6 +91,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help=f"only cycles from this moment on take it ({IN_UTC}; default: now; for recordings)",
     )
+    add_json(parser)
 
 
 def run_split(given: argparse.Namespace) -> int:
@@ -130,7 +133,8 @@ def run_drain(kind: str, given: argparse.Namespace) -> int:
     row = _last_of_its_broker(given, row)
     if kind == DRAIN and before is not None:
         since, who = before["made_at"].isoformat(), before["made_by"]
-        print(f"{row['broker']} of {given.cluster} is being emptied already, as {who} asked for at {since}")
+        words = f"{row['broker']} of {given.cluster} is being emptied already, as {who} asked for at {since}"
+        print_result(given, words, _result(before, put=False))
         return 0
     if kind == UNDRAIN and before is None:
         named = f": {', '.join(sorted(going))} {'is' if len(going) == 1 else 'are'}" if going else ""
@@ -173,8 +177,19 @@ def _put(given: argparse.Namespace, row: Mapping[str, Any]) -> int:
             append_wishes(spark, lake, [row])
     takes = "each cycle" if row["kind"] == DRAIN else "the next cycle"
     until = f", until `evenkeel wish undrain {row['broker']}`" if row["kind"] == DRAIN else ""
-    print(f"wish {row['wish_id'][:12]}: {takes} of {given.cluster} from {row['made_at']} on takes it{until}")
+    words = f"wish {row['wish_id'][:12]}: {takes} of {given.cluster} from {row['made_at']} on takes it{until}"
+    print_result(given, words, _result(row, put=True))
     return 0
+
+
+_MEMBERS = (
+    *("wish_id", "cluster", "kind", "made_at", "made_by", "namespace", "bundle", "topic", "broker"),
+    *("algorithm", "positions", "unload_children", "destination"),
+)
+
+
+def _result(wish: Mapping[str, Any], *, put: bool) -> dict[str, Any]:
+    return {**{name: wish.get(name) for name in _MEMBERS}, "put": put}
 
 
 def _moment(text: str | None) -> str:
@@ -187,8 +202,16 @@ def run_list(given: argparse.Namespace) -> int:
 
     wishes = read_wishes(given.lake, cluster=given.cluster)
     ended = ended_drains(wishes)
-    for wish in wishes:
-        print(_line(wish, _progress(given.lake, wish, ended) if wish["kind"] == DRAIN else ""))
+    courses = [_progress(given.lake, wish, ended) if wish["kind"] == DRAIN else "" for wish in wishes]
+    if given.json:
+        found = [
+            {**{name: wish.get(name) for name in _MEMBERS}, "taken_at": wish["taken_at"], "progress": course or None}
+            for wish, course in zip(wishes, courses, strict=True)
+        ]
+        print_result(given, "", {"wishes": found})
+        return 0
+    for wish, course in zip(wishes, courses, strict=True):
+        print(_line(wish, course))
     return 0
 
 

@@ -108,8 +108,18 @@ def open_followed(
     return TransparencyLog(storage, keys[0].name, signers, followed.trusted, clock, former), followed
 
 
-def begin(lake: str, signers: Sequence[SignerKey], clock: Callable[[], float] = time.time) -> CaughtUp:
+def _silent(done: int, of: int) -> None:
+    """Tells nobody."""
+
+
+def begin(
+    lake: str,
+    signers: Sequence[SignerKey],
+    clock: Callable[[], float] = time.time,
+    progress: Callable[[int, int], None] = _silent,
+) -> CaughtUp:
     """Begins the log of a lake and takes in all manifests that are there. One that was killed in it is run again.
+    `progress` gets manifests taken in, and manifests in all.
 
     Raises LogError where the log was begun before.
     """
@@ -117,11 +127,11 @@ def begin(lake: str, signers: Sequence[SignerKey], clock: Callable[[], float] = 
     log = open_log(storage, signers, clock=clock)
     if storage.get(CHECKPOINT) is None:
         log.create()
-        return catch_up(lake, signers, clock)
+        return catch_up(lake, signers, clock, progress=progress)
     demand_handover(storage, log)
     if log.checkpoint().checkpoint.size:
         raise LogError(f"the log of {lake} was begun before: `evenkeel log catch-up` goes on with it")
-    return catch_up(lake, signers, clock)
+    return catch_up(lake, signers, clock, progress=progress)
 
 
 def catch_up(
@@ -129,6 +139,7 @@ def catch_up(
     signers: Sequence[SignerKey],
     clock: Callable[[], float] = time.time,
     lost: VerifierKey | None = None,
+    progress: Callable[[int, int], None] = _silent,
 ) -> CaughtUp:
     """Appends the leaves of all manifests that have none yet, and of the log's keys where these are others now.
 
@@ -147,7 +158,7 @@ def catch_up(
     demand_handover(storage, log)
     _keep_keys(storage, signers)
     keys = KeysOnRecord(storage, log, signers, lost)
-    behind = _Behind(lake, storage)
+    behind = _Behind(lake, storage, progress)
 
     def entries(tree: Tree) -> Iterator[bytes]:
         keys.look_at(tree)
@@ -181,9 +192,10 @@ class _Behind:
     have leaves of their own; `has_moved` says whether one of these is another than before.
     """
 
-    def __init__(self, lake: str, storage: LogStorage) -> None:
+    def __init__(self, lake: str, storage: LogStorage, progress: Callable[[int, int], None]) -> None:
         self._lake = Lake(lake)
         self._storage = storage
+        self._progress = progress
         self._is_whole = False
         self._bundles: dict[int, list[bytes]] = {}
         self.ends: dict[str, LoggedEnd] = {}
@@ -199,11 +211,14 @@ class _Behind:
         if tree.size == 0:
             yield begun_leaf({name: chains.end(name) for name in chains.clusters()}).text
             index = 1
+        logged = {name: end.sequence for name, end in self.ends.items()}
+        of = sum(max(chains.reach(name) - logged.get(name, 0), 0) for name in chains.clusters())
         for cluster in chains.clusters():
             for entry in self._of_cluster(tree, chains, cluster, index):
                 yield entry
                 index += 1
                 self.manifests += 1
+                self._progress(self.manifests, of)
         yield from self._other_rows(tree)
 
     def _other_rows(self, tree: Tree) -> Iterator[bytes]:

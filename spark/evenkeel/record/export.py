@@ -13,7 +13,7 @@ import os
 import shutil
 import tarfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -81,8 +81,17 @@ class _Part:
         return sorted(write_id for name, write_id in self.writes if name == table)
 
 
-def export(lake: str, out: str | Path, *, since: datetime, until: datetime, cluster: str | None = None) -> Exported:
+def export(
+    lake: str,
+    out: str | Path,
+    *,
+    since: datetime,
+    until: datetime,
+    cluster: str | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Exported:
     """Writes the cycles from `since` to `until` (both included) to a new folder, or to a new file that ends in .tar.
+    `progress` gets tables written, and tables in all.
 
     Raises BadInput where `out` is there already or the range is none, NoSuchCycle where no cycle lies in it.
     """
@@ -95,7 +104,7 @@ def export(lake: str, out: str | Path, *, since: datetime, until: datetime, clus
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.partial"
     try:
-        exported = _write(lake, folder, parts)
+        exported = _write(lake, folder, parts, progress)
         if target.suffix == ".tar":
             packed = folder.with_suffix(".tar")
             _pack(folder, packed, target.stem)
@@ -166,11 +175,12 @@ def _all_writes(attempt: Attempt) -> Iterator[Write]:
                 yield Write(w["table"], w["write_id"], w["version"], w["rows"], w["digest"], attempt.cluster)
 
 
-def _write(lake: str, folder: Path, parts: Sequence[_Part]) -> Exported:
+def _write(lake: str, folder: Path, parts: Sequence[_Part], progress: Callable[[int, int], None]) -> Exported:
     folder.mkdir()
     exported = Exported(folder, cycles=len({(p.cluster, a.cycle_at) for p in parts for a in p.attempts}))
-    for name in OF_RECORD:
+    for done, name in enumerate(OF_RECORD, start=1):
         exported.rows[name] = _copy(lake, folder, name, parts)
+        progress(done, len(OF_RECORD))
     _anchor(folder, parts, exported)
     for part in parts:
         exported.missing += _missing(folder, part)

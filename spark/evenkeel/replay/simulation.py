@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -193,26 +192,23 @@ def _with_manager(variant: Variant) -> Variant:
     return Variant(variant.name, {**variant.overrides, "evenkeelManager": "extensible"})
 
 
-def play(
-    asked: Simulation, played: Played | None, progress: Callable[[int, int, str, float], None]
-) -> VariantComparison:
+def play(asked: Simulation, played: Played | None, progress: Callable[[int, int], None]) -> VariantComparison:
     """Plays every variant to its end; their rows are kept in `played`, where somebody wants them.
 
-    `progress` gets variants done, variants in all, the name of the one that ended, and the seconds that it took.
+    `progress` gets variants done, and variants in all.
     """
     words = {steering.name: variant.described() for variant, steering in asked.steerings}
     comparison = VariantComparison(
         played.replay_id if played else "", asked.stage.cluster, words, asked.limit, columns=CLOSED_LOOP
     )
     for number, (_, steering) in enumerate(asked.steerings, start=1):
-        begin = time.perf_counter()
         rows = list(simulate(asked.stage.scenario, steering))
         for table, row in rows:
             if table == CYCLES:
                 comparison.add(row)
         if played is not None:
             played.add(rows)
-        progress(number, len(asked.steerings), steering.name, time.perf_counter() - begin)
+        progress(number, len(asked.steerings))
     return comparison
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -281,8 +281,13 @@ def test_who_looks_again_sees_what_has_come_and_reads_that_alone(
     recent = Recent(root)
     read_status(recent, LATER)
     opened: list[str] = []
-    inner = module._read_file
-    monkeypatch.setattr(module, "_read_file", lambda path, *more: opened.append(path) or inner(path, *more))
+    inner = module._read_files
+
+    def spy(root: str, system: Any, files: Sequence[Any], *more: Any) -> list[Any]:
+        opened.extend(file.path for file in files)
+        return inner(root, system, files, *more)
+
+    monkeypatch.setattr(module, "_read_files", spy)
     read_status(recent, LATER)
     assert opened == []
     lake = UrgentLake(root, NOW)

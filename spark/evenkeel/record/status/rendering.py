@@ -21,14 +21,18 @@ _HEADINGS = ("CLUSTER", "BUSIEST/MEAN", "MODE", "LAST CYCLE")
 
 def as_json(status: LakeStatus) -> str:
     """The status as JSON with a line feed at its end; docs/reference/status-json.md has the schema."""
-    found = {
+    return json.dumps(as_object(status), ensure_ascii=False, indent=2) + "\n"
+
+
+def as_object(status: LakeStatus) -> dict[str, Any]:
+    """The status in values of JSON."""
+    return {
         "version": JSON_VERSION,
         "lake": status.lake,
         "at": status.at.isoformat(),
         "clusters": [_object_of(line) for line in status.clusters],
         "unread": dict(sorted(status.unread.items())),
     }
-    return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
 
 
 def _object_of(line: ClusterStatus) -> dict[str, Any]:
