@@ -7,12 +7,11 @@ import gzip
 import json
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 import psutil
@@ -25,7 +24,7 @@ from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.report import build_report
-from tests.dags.waiting import LOOK_SECONDS, ended, states, tries
+from tests.dags.waiting import APPROVAL_DAG_ID, at_approval, awaited, ended, tries
 from tests.publish.acting import LivingPulsar
 from tests.steering.simulated import Fault
 
@@ -36,8 +35,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.s3cret-of-the-test.c2lnbmF0dXJl"
 CONNECTION = "pulsar_steered"
-PATIENCE_SECONDS = 300
-APPROVAL_DAG_ID, ADMIN = "rebalance_approval", USER
+ADMIN = USER
 
 
 @pytest.fixture
@@ -52,15 +50,6 @@ def pulsar(airflow: Airflow, clusters: Path) -> Iterator[LivingPulsar]:
     yield living
     clusters.write_text(before)
     living.close()
-
-
-def awaited(what: str, found: Callable[[], Any]) -> Any:
-    until = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < until:
-        if answer := found():
-            return answer
-        time.sleep(LOOK_SECONDS)
-    raise AssertionError(f"{what}: not in {PATIENCE_SECONDS} s")
 
 
 class KillOnce:
@@ -201,10 +190,6 @@ def approving(airflow: Airflow, path: str) -> Callable[[], bool]:
         return True
 
     return answered
-
-
-def at_approval(airflow: Airflow, run_id: str) -> dict[str, str]:
-    return states(airflow, run_id, APPROVAL_DAG_ID)
 
 
 def of(lake: Path, run_id: str) -> list[Attempt]:

@@ -6,7 +6,6 @@ can say. So a run never fails because its file cannot be written, and whatever i
 
 from __future__ import annotations
 
-import getpass
 import json
 import re
 import socket
@@ -20,6 +19,7 @@ from evenkeel.json_text import parse_json
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import FolderFiles, TableFiles, files_of
 from evenkeel.spark.code import code_version
+from evenkeel.spark.home import login
 
 if TYPE_CHECKING:  # a page reads runs without what makes them
     from evenkeel.record.verify import VerifyReport
@@ -66,7 +66,7 @@ def run_of(
     checkpoint = None if found.log is None else found.log.checkpoint
     return VerifyRun(
         at=datetime.now(UTC).replace(microsecond=0),
-        by=_who(),
+        by=f"{login()}@{socket.gethostname()}",
         version=code_version(),
         depth=depth,
         cluster=cluster or "",
@@ -79,14 +79,6 @@ def run_of(
         leaves=0 if checkpoint is None else checkpoint.checkpoint.size,
         held_against=held_against,
     )
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # a user id without a name
-        user = "?"
-    return f"{user}@{socket.gethostname()}"
 
 
 def leave(lake: str, run: VerifyRun) -> str | None:
