@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         folder = Path(name)
         recording = landed(folder / "recording", given.cycles, SHAPE)
         store = opened.enter_context(running_store(folder / "store", build=True))
-        proxy = None if given.far is None else opened.enter_context(_far(store, given.far / 1000))
+        proxy = None if given.far is None else opened.enter_context(far_store(store, given.far / 1000))
         engine = opened.enter_context(engine_for(folder / "engine"))
         os.environ.update(store.variables(None if proxy is None else proxy.url))
         hand_over(Home.of(engine.home).folder, store.lake("any"))
@@ -139,7 +139,7 @@ class _Work:
 
 
 @contextmanager
-def _far(store: Store, seconds: float) -> Iterator[Faults]:
+def far_store(store: Store, seconds: float) -> Iterator[Faults]:
     """A proxy before the store in which each request waits."""
 
     def late(exchange: Exchange) -> None:

@@ -1,7 +1,8 @@
-"""What tests of pages in a browser share: the browser, axe, and what axe does not see."""
+"""What tests of pages in a browser share: the fixtures `browser` and `axe`, and what axe does not see."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +12,9 @@ import pytest
 from tests import left_out
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
-CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM = Path(os.environ.get("EVENKEEL_CHROMIUM", "/usr/bin/chromium"))
 OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
 # WCAG's relative luminance, for the colours of text in charts against the page behind them.
 LOW_CONTRAST = """() => {
@@ -41,14 +42,19 @@ CLIPPED = """() => [...document.querySelectorAll('svg')].filter(s => s.getClient
 })"""
 
 
-def axe_script() -> str:
+@pytest.fixture(scope="module")
+def axe() -> str:
     """axe-core's own script, as a test dependency carries it."""
     package = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed (extra dev)")
     return (Path(package.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
-def started_browser() -> Iterator[Browser]:
-    """A browser, ended afterwards; the test is skipped where there is none."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser for the tests of one module, which are skipped where there is none.
+
+    It does not outlive the module: while it runs, the thread of the tests counts as one with an event loop.
+    """
     if not CHROMIUM.exists():
         pytest.skip(left_out.lacking(left_out.CHROMIUM))
     from playwright.sync_api import sync_playwright
@@ -57,3 +63,26 @@ def started_browser() -> Iterator[Browser]:
         started = playwright.chromium.launch(executable_path=str(CHROMIUM))
         yield started
         started.close()
+
+
+class Watched:
+    """What a page complained of in its console, threw, or asked by a dialog, and which addresses it loaded."""
+
+    def __init__(self, page: Page) -> None:
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
+        page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.complaints.append(f"thrown: {error}"))
+        page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: self.asked.append(request.url))
+
+    def expect_silence(self, host: str, but: str = "") -> None:
+        """Fails where something came from elsewhere than `host`, or a complaint has no `but` in it."""
+        assert [url for url in self.asked if not url.startswith((host, "data:"))] == []
+        assert [one for one in self.complaints if not (but and but in one)] == []
+
+
+def violations(page: Page) -> list[tuple[str, str]]:
+    """Rules of axe that the page breaks, each with the first element that does; axe has been loaded."""
+    found = page.evaluate("axe.run()")["violations"]
+    return [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.browsing import axe, browser  # noqa: F401
 from tests.groups import after, group_of, place_of
 from tests.lab_fixtures import extensible_cluster, fresh_tenant, modular_cluster  # noqa: F401
 from tests.left_out import left_out, pytest_deselected, pytest_sessionfinish, pytest_testnodedown  # noqa: F401

@@ -18,6 +18,8 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 
 from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, approval_run_id
 from evenkeel.errors import BadInput, BadNote, EvenkeelError, LogError, NoLake, NoSuchCycle, NoSuchReplay
+from evenkeel.lake.store import Lake
+from evenkeel.lake_log.chains import Chains
 from evenkeel.lake_log.overview import read_overview
 from evenkeel.object_store import resolve_connections_by
 from evenkeel.record.plan_cost import PlanCost, read_plan_cost
@@ -31,6 +33,7 @@ from evenkeel.record.settings_in_force import KeyInForce, read_settings_in_force
 from evenkeel.record.status import read_status
 from evenkeel.record.status.attention import AGE_KEY, answer_by, waits_for_approval
 from evenkeel.record.status.line import ClusterStatus, stretches
+from evenkeel.record.verify_runs import read_runs
 from evenkeel.record.wording import age, shortened, time, visible
 from evenkeel.times import time_given
 from evenkeel_page import airflow_side, heat_pages, look, subject_pages, what_if_pages
@@ -42,6 +45,7 @@ from evenkeel_page.subject_links import LinkedCycle, linked_name, linked_prose, 
 log = logging.getLogger(__name__)
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
+_LATEST_RUNS, _MOST_HEADS = 10, 50
 _NAME = 60
 _UP = {"heat_why": "../", "what_if_run": "../", "what_if_new": "../", "what_if_started": "../"}
 """Page -> the way up to the desk's own addresses, of those that lie below them."""
@@ -296,13 +300,21 @@ SHOWN_SETTINGS: dict[str, tuple[str, Callable[[KeyInForce], bool]]] = {
 
 
 def proof(lake: str) -> Answer:
-    """The transparency log as it is now, and a form that asks for a proof."""
+    """Heads, the transparency log as it is now, the last `verify`, and a form that asks for a proof."""
     names = clusters_of(Record(lake), None)
+    runs, chains = read_runs(lake, _LATEST_RUNS), Chains(Lake(lake))
+    heads = {name: chains.end(name) for name in names[:_MOST_HEADS]}
     try:
         found, missing = read_overview(lake), ""
     except (LogError, BadNote) as error:
         found, missing = None, str(error)
-    return Answer(200, _renderer("proof")("proof.html.j2", log=found, missing=look.sentence(missing), clusters=names))
+    return Answer(
+        200,
+        _renderer("proof")(
+            "proof.html.j2", log=found, missing=look.sentence(missing), clusters=names, heads=heads, runs=runs,
+            lake=lake, now=datetime.now(UTC),
+        ),
+    )  # fmt: skip
 
 
 def proof_file(lake: str, cluster: str, at: str, decision: str | None = None, table: str | None = None) -> Answer:

@@ -7,12 +7,11 @@ import gzip
 import json
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 import psutil
@@ -25,17 +24,18 @@ from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.report import build_report
-from tests.browsing import started_browser
-from tests.dags.waiting import LOOK_SECONDS, ended, states, tries
+from tests.dags.waiting import APPROVAL_DAG_ID, at_approval, awaited, ended, tries
 from tests.publish.acting import LivingPulsar
 from tests.steering.simulated import Fault
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.s3cret-of-the-test.c2lnbmF0dXJl"
 CONNECTION = "pulsar_steered"
-PATIENCE_SECONDS = 300
-APPROVAL_DAG_ID, ADMIN = "rebalance_approval", USER
+ADMIN = USER
 
 
 @pytest.fixture
@@ -50,15 +50,6 @@ def pulsar(airflow: Airflow, clusters: Path) -> Iterator[LivingPulsar]:
     yield living
     clusters.write_text(before)
     living.close()
-
-
-def awaited(what: str, found: Callable[[], Any]) -> Any:
-    until = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < until:
-        if answer := found():
-            return answer
-        time.sleep(LOOK_SECONDS)
-    raise AssertionError(f"{what}: not in {PATIENCE_SECONDS} s")
 
 
 class KillOnce:
@@ -151,7 +142,7 @@ def test_an_approved_plan_is_carried_out_once_though_its_task_is_killed_and_no_t
 
 @pytest.mark.browser
 def test_a_plan_is_rejected_on_the_desk_with_a_reason_and_a_second_answer_is_told_of_the_first(
-    airflow: Airflow, lake: Path, pulsar: LivingPulsar
+    browser: Browser, airflow: Airflow, lake: Path, pulsar: LivingPulsar
 ) -> None:
     conf = {"clusters": ["steered"], "mode": "approve"}
     run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
@@ -161,26 +152,27 @@ def test_a_plan_is_rejected_on_the_desk_with_a_reason_and_a_second_answer_is_tol
     awaited("the question", lambda: at_approval(airflow, asking).get("approve") in ("deferred", "awaiting_input"))
     page = f"{airflow.url}/evenkeel/cycle?{urlencode({'cluster': 'steered', 'at': waiting.cycle_at.isoformat()})}"
     token = {"name": "_token", "value": airflow.rest.token(), "url": airflow.url}
-    for browser in started_browser():
-        first, second = (browser.new_context() for _ in range(2))
-        pages = []
-        for context in (first, second):
-            context.add_cookies([token])  # type: ignore[list-item]
-            pages.append(context.new_page())
-            pages[-1].goto(page)
-            pages[-1].get_by_role("button", name="Reject").wait_for(timeout=60_000)
-        told = pages[0].locator("#approval").inner_text()
-        assert "unload" in told
-        assert "connect again" in told
-        pages[0].get_by_label("Reason").fill("after the <b>release</b>")
-        pages[0].get_by_role("button", name="Reject").click()
-        assert "open" in pages[0].locator("#approval-state").inner_text(), "one click answers nothing"
-        pages[0].get_by_role("button", name="Really reject it?").click()
-        pages[0].get_by_text("Answered: Reject, by").wait_for(timeout=30_000)
-        pages[1].get_by_role("button", name="Approve").click()
-        pages[1].get_by_role("button", name="Really carry it out?").click()
-        pages[1].get_by_text("It was answered elsewhere before you.").wait_for(timeout=30_000)
-        assert "after the <b>release</b>" in pages[1].locator("#approval-state").inner_text()
+    first, second = (browser.new_context() for _ in range(2))
+    pages = []
+    for context in (first, second):
+        context.add_cookies([token])  # type: ignore[list-item]
+        pages.append(context.new_page())
+        pages[-1].goto(page)
+        pages[-1].get_by_role("button", name="Reject").wait_for(timeout=60_000)
+    told = pages[0].locator("#approval").inner_text()
+    assert "unload" in told
+    assert "connect again" in told
+    pages[0].get_by_label("Reason").fill("after the <b>release</b>")
+    pages[0].get_by_role("button", name="Reject").click()
+    assert "open" in pages[0].locator("#approval-state").inner_text(), "one click answers nothing"
+    pages[0].get_by_role("button", name="Really reject it?").click()
+    pages[0].get_by_text("Answered: Reject, by").wait_for(timeout=30_000)
+    pages[1].get_by_role("button", name="Approve").click()
+    pages[1].get_by_role("button", name="Really carry it out?").click()
+    pages[1].get_by_text("It was answered elsewhere before you.").wait_for(timeout=30_000)
+    assert "after the <b>release</b>" in pages[1].locator("#approval-state").inner_text()
+    for context in (first, second):
+        context.close()
     assert ended(airflow, asking, APPROVAL_DAG_ID)["state"] == "success"
     assert pulsar.effects == []
     answers = [row for row in read_table(lake, "approvals") if row["plan_id"] == waiting.plan_id]
@@ -253,10 +245,6 @@ def approving(airflow: Airflow, path: str) -> Callable[[], bool]:
         return True
 
     return answered
-
-
-def at_approval(airflow: Airflow, run_id: str) -> dict[str, str]:
-    return states(airflow, run_id, APPROVAL_DAG_ID)
 
 
 def of(lake: Path, run_id: str) -> list[Attempt]:

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -18,6 +18,7 @@ from devtools.local_airflow.service import DAG_ID, Airflow
 
 PATIENCE_SECONDS = 420
 LOOK_SECONDS = 0.5
+APPROVAL_DAG_ID = "rebalance_approval"
 
 
 def ended(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, Any]:
@@ -33,6 +34,19 @@ def ended(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, Any]:
 
 def states(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, str]:
     return {task["task_id"]: task["state"] for task in airflow.rest.tasks(dag, run_id)}
+
+
+def at_approval(airflow: Airflow, run_id: str) -> dict[str, str]:
+    return states(airflow, run_id, APPROVAL_DAG_ID)
+
+
+def awaited(what: str, found: Callable[[], Any]) -> Any:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        if answer := found():
+            return answer
+        time.sleep(LOOK_SECONDS)
+    raise AssertionError(f"{what}: not in {PATIENCE_SECONDS} s")
 
 
 def tries(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, int]:

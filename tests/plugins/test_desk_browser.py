@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import LOW_CONTRAST, OPEN_ALL, axe_script, started_browser
+from tests.browsing import LOW_CONTRAST, OPEN_ALL, Watched, violations
 from tests.plugins.here_reader import HereReader
 from tests.record.status.urgent_lake import XSS, urgent_lake
 
@@ -29,16 +29,6 @@ pytestmark = [pytest.mark.airflow, pytest.mark.browser, pytest.mark.slow]
 
 PAGES = {"clusters": "", "cycles": "cycles", "cluster": "cycles?cluster=harm", "cycle": "cycle?cluster=harm&at=latest",
          "settings": "settings?show=all", "proof": "proof", "unknown": "cycle?cluster=nobody&at=latest"}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    return axe_script()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    yield from started_browser()
 
 
 @pytest.fixture(scope="module")
@@ -77,21 +67,14 @@ def served(lake: Path) -> Iterator[str]:
 
 @contextmanager
 def shown(browser: Browser, address: str, width: int, scheme: Any, *, scripts: bool = False) -> Iterator[Page]:
-    """A page; what the browser complained of stands in its `complaints`, and nothing may have come from elsewhere."""
+    """A page; nothing may have come from elsewhere, and the browser may complain of no more than a 404."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=scripts)
     page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    watched = Watched(page)
     page.goto(address, wait_until="networkidle")
     yield page
     context.close()
-    host = address.split("/airflow/")[0]
-    assert [url for url in asked if not url.startswith((host, "data:"))] == []
-    assert [one for one in complaints if "404" not in one] == []
+    watched.expect_silence(address.split("/airflow/")[0], but="404")
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -104,8 +87,7 @@ def test_a_page_is_accessible_and_fits(
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         assert page.evaluate(LOW_CONTRAST) == []
         page.evaluate(axe)
-        found = page.evaluate("axe.run()")["violations"]
-        assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
+        assert violations(page) == []
         if folder := os.environ.get("EVENKEEL_SHOTS"):
             page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True)
 

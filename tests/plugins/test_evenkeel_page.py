@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,15 @@ import pytest
 from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.handover_files import FOLDER, handed_on
+from evenkeel.lake.store import Lake
+from evenkeel.lake_log.chains import Chains
 from evenkeel.record.read import find_cycles
+from evenkeel.record.verify_runs import VerifyRun, leave
 from tests.plugins.conftest import PLUGINS
 from tests.plugins.here_reader import HereReader
 from tests.record.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd
 from tests.record.small_lake import SmallLake, moment
-from tests.record.status.urgent_lake import urgent_lake
+from tests.record.status.urgent_lake import XSS, urgent_lake
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -173,6 +177,26 @@ def test_without_a_log_the_page_of_proofs_says_how_to_begin_one(page: TestClient
     answer = page.get("/proof-file", params={"cluster": LAB, "at": "latest"})
     assert answer.status_code == 404
     assert "No proof" in answer.text
+
+
+def test_the_page_of_proofs_tells_of_the_last_verify_as_of_a_line_that_nobody_signed(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = shutil.copytree(lake, tmp_path / "lake")
+    page = client(copy, monkeypatch)
+    without = page.get("/proof").text
+    assert "has left word in this lake" in without
+    assert "Heads of the chains" in without
+    assert Chains(Lake(str(copy))).end(LAB).digest in without
+    at = datetime.now(UTC) - timedelta(hours=3)
+    run = VerifyRun(at, f"{XSS[0]}@host", "v1", "topics", XSS[0], "2026-11-01", "", 12_345, 10, 9, 1, 16, 0)
+    assert leave(str(copy), run) is None
+    text = page.get("/proof").text
+    assert XSS[0] not in text
+    said = html.unescape(re.sub(r"<[^>]+>", "", text))
+    told = ("The last verify found 1 place not as it should be", "9 of 10 cycles reproduced", "12,345 manifests")
+    for words in (*told, "of 16 leaves", "3 h", "nothing from elsewhere", "Nobody signs this", XSS[0]):
+        assert words in said, words
 
 
 def test_a_proof_is_downloaded_as_a_file_that_the_verifier_takes(

@@ -21,7 +21,7 @@ import pytest
 
 from evenkeel.heat import build, picture
 from evenkeel.record.read import Record
-from tests.browsing import OPEN_ALL, axe_script, started_browser
+from tests.browsing import OPEN_ALL, Watched, violations
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BEGIN, CLUSTER, HOT, warm_lake
@@ -84,16 +84,6 @@ SCALE = """async (dark) => {
 
 
 @pytest.fixture(scope="module")
-def axe() -> str:
-    return axe_script()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    yield from started_browser()
-
-
-@pytest.fixture(scope="module")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return warm_lake(tmp_path_factory.mktemp("lakes") / "warm")
 
@@ -114,12 +104,7 @@ def seen(
         viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=scripts, **more
     )
     page = context.new_page()
-    complaints: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: complaints.append(f"thrown: {error}"))
-    page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-    page.on("request", lambda request: asked.append(request.url))
+    watched = Watched(page)
     if before is not None:
         before(page)
     page.goto(address)
@@ -130,9 +115,7 @@ def seen(
         name = re.sub(r"\W+", "-", os.environ.get("PYTEST_CURRENT_TEST", "seen").split("::")[-1].split(" ")[0])
         page.screenshot(path=f"{folder}/{name}.png", full_page=True)
     context.close()
-    host = address.split("/evenkeel/")[0]
-    assert [url for url in asked if not url.startswith((host, "data:"))] == []
-    assert [one for one in complaints if not (expects and expects in one)] == []
+    watched.expect_silence(address.split("/evenkeel/")[0], but=expects)
 
 
 def announced(page: Page) -> str:
@@ -157,11 +140,6 @@ def test_the_page_is_accessible_and_fits(browser: Browser, axe: str, desk: str, 
         page.keyboard.press("?")
         assert page.locator("#keys").is_visible()
         assert violations(page) == []
-
-
-def violations(page: Page) -> list[tuple[str, str]]:
-    found = page.evaluate("axe.run()")["violations"]
-    return [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

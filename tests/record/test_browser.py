@@ -6,7 +6,6 @@ worked out from the computed colours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import pytest
 from evenkeel.record.read import read_cycles
 from evenkeel.record.report import build_report
 from evenkeel.record.report.page import render_listing
-from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL, axe_script, started_browser
+from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL, Watched, violations
 from tests.record.plausible import SKIPPED
 
 if TYPE_CHECKING:
@@ -25,16 +24,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 PAGES = ("lab", "both", "skipped", "odd", "list")
 SCHEMES = ("light", "dark")
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    return axe_script()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    yield from started_browser()
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +42,11 @@ class Shown:
     """A page in one width and scheme, with what the browser complained of and asked the network for."""
 
     def __init__(self, browser: Browser, file: Path, width: int, scheme: Any, *, scripts: bool) -> None:
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
         # Scripts of our own check the page; the page's policy would stop them, so they get past it where they run.
         size = {"width": width, "height": 900}
         self.context = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=scripts)  # type: ignore[arg-type]
         self.page: Page = self.context.new_page()
-        self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.watched = Watched(self.page)
         self.page.goto(file.as_uri())
 
     def __enter__(self) -> Shown:
@@ -91,8 +76,7 @@ def test_a_page_is_accessible_readable_and_fits(
         assert shown.page.evaluate(LOW_CONTRAST) == []
         assert shown.page.evaluate(CLIPPED) == []
         shown.page.evaluate(axe)
-        found = shown.page.evaluate("axe.run()")["violations"]
-        assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
+        assert violations(shown.page) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -100,8 +84,10 @@ def test_a_page_works_under_its_own_policy_and_asks_the_network_for_nothing(
     browser: Browser, pages: Path, name: str
 ) -> None:
     with Shown(browser, pages / f"{name}.html", 1280, "light", scripts=False) as shown:
-        assert shown.complaints == []
-        assert [url for url in shown.requests if not url.startswith("data:")] == [(pages / f"{name}.html").as_uri()]
+        assert shown.watched.complaints == []
+        assert [url for url in shown.watched.asked if not url.startswith("data:")] == [
+            (pages / f"{name}.html").as_uri()
+        ]
         # The style was taken: the policy names the digest of its text.
         assert shown.page.evaluate("getComputedStyle(document.querySelector('main')).maxWidth") == "1080px"
 

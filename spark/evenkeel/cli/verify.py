@@ -17,9 +17,12 @@ from evenkeel.cli.progress import course_of
 from evenkeel.errors import BadInput
 from evenkeel.model.amounts import plural
 from evenkeel.record.verify import BUNDLES, TOPICS, LogReport, LogSources, VerifyReport, verify
+from evenkeel.record.verify_runs import leave, run_of
 from evenkeel.times import IN_UTC, bounds_given
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from evenkeel.lake_log.witness_lines import LakeWitness
 
 _HEAD = re.compile(r"[0-9a-f]{64}")
@@ -85,6 +88,11 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         metavar="[CLUSTER=]HEAD",
         help="a head that was noted: does the chain still hold it? (repeatable)",
     )
+    parser.add_argument(
+        "--unrecorded",
+        action="store_true",
+        help="leave no file in the lake that says when this ran and what came of it",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document for a program")
     parser.set_defaults(run=run)
 
@@ -107,7 +115,22 @@ def run(given: argparse.Namespace) -> int:
             say=progress.say,
         )
     print(json.dumps(as_json(found), indent=2, ensure_ascii=False) if given.json else as_text(found))
+    if not given.unrecorded:
+        _leave(given, found, sources, since, until)
     return 0 if found.is_sound else NOT_SOUND
+
+
+def _leave(
+    given: argparse.Namespace, found: VerifyReport, sources: LogSources, since: datetime | None, until: datetime | None
+) -> None:
+    """Leaves a file in the lake that says what was looked at; where it cannot be written, nothing else changes."""
+    held_against = len(given.log_key) + len(sources.checkpoints) + len(sources.witnesses) + len(sources.expected_heads)
+    run = run_of(
+        found, depth=given.depth, cluster=given.cluster, since=since, until=until, held_against=held_against
+    )  # fmt: skip
+    why = leave(given.lake, run)
+    if why is not None:
+        print(f"the desk will not show this run, since no file could be left in the lake: {why}", file=sys.stderr)
 
 
 def _log_sources(given: argparse.Namespace) -> LogSources:

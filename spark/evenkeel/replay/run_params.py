@@ -75,11 +75,7 @@ def _simulated(spark: SparkSession, lake: str, params: Mapping[str, Any]) -> Var
     wanted = asked_simulation(simulation_request(lake, params))
     log.info("%s", wanted.stage.note)
     played = Played(uuid.uuid4().hex)
-
-    def progress(done: int, total: int, name: str, seconds: float) -> None:
-        log.info("%d of %d variants simulated: %s in %.1f s", done, total, name, seconds)
-
-    comparison = play(wanted, played, progress)
+    comparison = play(wanted, played, lambda done, total: log.info("%d of %d variants simulated", done, total))
     keep(spark, lake, played, comparison, wanted)
     return comparison
 
