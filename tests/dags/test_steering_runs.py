@@ -24,7 +24,7 @@ from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.report import build_report
-from tests.dags.waiting import APPROVAL_DAG_ID, at_approval, awaited, ended, tries
+from tests.dags.waiting import APPROVAL_DAG_ID, PATIENCE_SECONDS, at_approval, awaited, ended, tries
 from tests.publish.acting import LivingPulsar
 from tests.steering.simulated import Fault
 
@@ -183,7 +183,7 @@ def test_a_plan_is_rejected_on_the_desk_with_a_reason_and_a_second_answer_is_tol
 
 @pytest.mark.browser
 def test_a_plan_is_approved_without_its_splits_on_the_desk_and_its_outcomes_arrive_on_the_open_page(
-    airflow: Airflow, lake: Path, pulsar: LivingPulsar
+    browser: Browser, airflow: Airflow, lake: Path, pulsar: LivingPulsar
 ) -> None:
     bundle = min(pulsar.owner)
     wish = {"kind": "split", "namespace": bundle.rpartition("/")[0], "bundle": bundle.rpartition("/")[2]}
@@ -195,34 +195,32 @@ def test_a_plan_is_approved_without_its_splits_on_the_desk_and_its_outcomes_arri
     awaited("the question", lambda: at_approval(airflow, asking).get("approve") in ("deferred", "awaiting_input"))
     link = f"{airflow.url}/evenkeel/run?{urlencode({'dag_id': DAG_ID, 'run_id': run_id})}"
     token = {"name": "_token", "value": airflow.rest.token(), "url": airflow.url}
-    for browser in started_browser():
-        context = browser.new_context()
-        context.add_cookies([token])  # type: ignore[list-item]
-        page = context.new_page()
-        page.goto(link)
-        address = page.url
-        assert f"at={quote(waiting.cycle_at.isoformat(), safe='')}" in address, (
-            "the link on tasks leads to the very cycle"
-        )
-        page.evaluate("window.stayed = true")
-        page.locator("#tasks-said", has_text="ended in").wait_for(timeout=60_000)
-        page.locator("#tasks > summary").click()
-        logs = {
-            name: page.get_by_role("link", name=f"Log of {name}", exact=True).get_attribute("href")
-            for name in ("ingest", "publish", "ask [0]")
-        }
-        page.get_by_role("button", name="Approve without splits").click()
-        page.get_by_role("button", name="Really without its splits?").click()
-        page.get_by_text("Answered: Approve without splits, by").wait_for(timeout=30_000)
-        page.locator("#progress-said", has_text="Approved without splits by").wait_for(timeout=PATIENCE_SECONDS * 1_000)
-        page.get_by_text("Nothing more is to come.").wait_for(timeout=PATIENCE_SECONDS * 1_000)
-        assert page.locator("#outcomes-0 tr", has_text="split ").locator(".pill").inner_text() == "withheld"
-        assert "done" in page.locator("#outcomes-0").inner_text()
-        assert (page.url, page.evaluate("window.stayed")) == (address, True), "it was never loaded anew"
-        for name, href in logs.items():
-            page.goto(f"{airflow.url}/evenkeel/{href}")
-            page.get_by_text(name.partition(" ")[0]).first.wait_for(timeout=60_000)
-            assert "not found" not in page.locator("body").inner_text().lower()
+    context = browser.new_context()
+    context.add_cookies([token])  # type: ignore[list-item]
+    page = context.new_page()
+    page.goto(link)
+    address = page.url
+    assert f"at={quote(waiting.cycle_at.isoformat(), safe='')}" in address, "the link on tasks leads to the very cycle"
+    page.evaluate("window.stayed = true")
+    page.locator("#tasks-said", has_text="ended in").wait_for(timeout=60_000)
+    page.locator("#tasks > summary").click()
+    logs = {
+        name: page.get_by_role("link", name=f"Log of {name}", exact=True).get_attribute("href")
+        for name in ("ingest", "publish", "ask [0]")
+    }
+    page.get_by_role("button", name="Approve without splits").click()
+    page.get_by_role("button", name="Really without its splits?").click()
+    page.get_by_text("Answered: Approve without splits, by").wait_for(timeout=30_000)
+    page.locator("#progress-said", has_text="Approved without splits by").wait_for(timeout=PATIENCE_SECONDS * 1_000)
+    page.get_by_text("Nothing more is to come.").wait_for(timeout=PATIENCE_SECONDS * 1_000)
+    assert page.locator("#outcomes-0 tr", has_text="split ").locator(".pill").inner_text() == "withheld"
+    assert "done" in page.locator("#outcomes-0").inner_text()
+    assert (page.url, page.evaluate("window.stayed")) == (address, True), "it was never loaded anew"
+    for name, href in logs.items():
+        page.goto(f"{airflow.url}/evenkeel/{href}")
+        page.get_by_text(name.partition(" ")[0]).first.wait_for(timeout=60_000)
+        assert "not found" not in page.locator("body").inner_text().lower()
+    context.close()
     assert ended(airflow, asking, APPROVAL_DAG_ID)["state"] == "success"
     (attempt,) = of(lake, run_id)
     asked = {row["bundle"]: row for row in read_table(lake, "commands") if row["plan_id"] == attempt.plan_id}

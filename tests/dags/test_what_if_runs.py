@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import pytest
@@ -11,8 +12,10 @@ import pytest
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.dag_names import REPLAY_DAG
 from evenkeel.record.read import read_attempts, read_table
-from tests.browsing import started_browser
 from tests.dags.waiting import ended
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.browser]
 
@@ -38,24 +41,23 @@ def recorded(airflow: Airflow, lake: Path) -> None:
 
 
 def test_a_simulation_is_started_from_the_page_and_leads_to_its_comparison(
-    airflow: Airflow, lake: Path, unpaused: None, recorded: None
+    browser: Browser, airflow: Airflow, lake: Path, unpaused: None, recorded: None
 ) -> None:
     token = {"name": "_token", "value": airflow.rest.token(), "url": airflow.url}
-    for browser in started_browser():
-        context = browser.new_context()
-        context.add_cookies([token])  # type: ignore[list-item]
-        page = context.new_page()
-        page.goto(f"{airflow.url}/evenkeel/what-if/new?{urlencode(ASKED)}")
-        page.get_by_role("button", name="Start it").click()
-        page.wait_for_url("**/what-if/started?run_id=*", timeout=30_000)
-        run_id = page.locator(".effect").inner_text()
-        page.wait_for_url("**/what-if/run?id=*", timeout=300_000)
-        assert ended(airflow, run_id, REPLAY_DAG)["state"] == "success"
-        replay_id = page.url.rpartition("=")[2]
-        figures = page.locator(".variants tbody tr").all_inner_texts()
-        page.goto(f"{airflow.url}/evenkeel/what-if")
-        assert page.locator(f"input[value='{replay_id}']").count() == 1
-        context.close()
+    context = browser.new_context()
+    context.add_cookies([token])  # type: ignore[list-item]
+    page = context.new_page()
+    page.goto(f"{airflow.url}/evenkeel/what-if/new?{urlencode(ASKED)}")
+    page.get_by_role("button", name="Start it").click()
+    page.wait_for_url("**/what-if/started?run_id=*", timeout=30_000)
+    run_id = page.locator(".effect").inner_text()
+    page.wait_for_url("**/what-if/run?id=*", timeout=300_000)
+    assert ended(airflow, run_id, REPLAY_DAG)["state"] == "success"
+    replay_id = page.url.rpartition("=")[2]
+    figures = page.locator(".variants tbody tr").all_inner_texts()
+    page.goto(f"{airflow.url}/evenkeel/what-if")
+    assert page.locator(f"input[value='{replay_id}']").count() == 1
+    context.close()
     (run,) = (row for row in read_table(lake, "replay_runs") if row["replay_id"] == replay_id)
     assert (run["kind"], run["cluster"], run["cycles"]) == ("closed_loop", "model", 12)
     assert [line.split()[1] for line in figures] == ["untouched", "AvgShedder"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL, axe_script, started_browser
+from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.record.open_cycle import CLUSTER, MOVED, OpenCycle
@@ -34,16 +34,6 @@ TASKS = [
     (HOSTILE, -1, "running", "2026-11-27T08:00:06Z", None, None, 1),
 ]
 OPTIONS = ["Approve", "Approve without splits", "Reject"]
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    return axe_script()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    yield from started_browser()
 
 
 @pytest.fixture

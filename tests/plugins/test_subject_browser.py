@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import pytest
 
 from evenkeel.model.bundles import BundleRange
-from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL, axe_script, started_browser
+from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BROKERS, CLUSTER, HOT, HOT_RANGE, warm_lake
@@ -35,16 +35,6 @@ PAGES = {
     "broker": ("broker", {"name": BROKERS[1], "at": "2026-11-20T12:30"}),
     "unknown": ("bundle", {"name": "nobody/nothing/0x00000000_0xffffffff"}),
 }
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    return axe_script()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    yield from started_browser()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL, axe_script, started_browser
+from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.replayed_lake import EU, replayed_lake
@@ -26,16 +26,6 @@ PAGES = {
     "model": "what-if/run?id=model", "new": "what-if/new", "ready": READY,
     "wrong": f"what-if/new?cluster={EU}&strategy=AvgSheder&check=yes", "never": "what-if/run?id=never",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    return axe_script()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    yield from started_browser()
 
 
 @pytest.fixture(scope="module")
