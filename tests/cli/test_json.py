@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from evenkeel.cli import main, parser, status
+from evenkeel.cli import main, parser
 from evenkeel.record.read import Record
 from tests.pulsar.admin.books import Size, sized
 from tests.pulsar.admin.simulated import SimulatedCluster
@@ -213,7 +213,7 @@ def test_a_watch_prints_a_status_in_one_line_for_each_change(
         if end is not None:
             raise end
 
-    monkeypatch.setattr(status.time, "sleep", sleep)
+    monkeypatch.setattr("evenkeel.cli.status.time.sleep", sleep)
     assert main(["watch", "lab", "--lake", places["lake"], "--json"]) == 0, "it is calm"
     out = capsys.readouterr().out
     assert out.count("\n") == 1, "three looks, and nothing changed"
