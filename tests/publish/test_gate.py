@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from evenkeel.handover import Handover, Run
 from evenkeel.lake.store import Lake
 from evenkeel.publish import dispatch
-from evenkeel.publish.dispatch import GateReasons, OutcomeRecorder
+from evenkeel.publish.dispatch import ClusterCommands, GateReasons, OutcomeRecorder, for_queue
 from evenkeel.publish.gate import GateFacts, gate_reasons, is_approved, on_splits, why_withheld, why_without_splits
+from evenkeel.steering.dispatcher import LeaseGuard, Timing
+from evenkeel.steering.outcome import Outcome
 
 AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 
@@ -133,6 +135,20 @@ def test_what_is_sent_without_splits_is_for_bundles_that_are_there(data: st.Data
     left_out = on_splits(commands)
     sent = {one["bundle"] for one in commands if one["command_id"] not in left_out}
     assert sent == {named(one) for one in unloads if one in before}
+
+
+def test_a_queue_gets_what_is_not_left_out_and_nothing_is_said_of_what_may_be_on_it_already() -> None:
+    names = ("split before", "split now", "unload")
+    commands = [{"command_id": name} for name in names]
+    cycle: Any = None
+    batch = ClusterCommands(cycle, commands, tried=frozenset({names[0]}), on_splits=frozenset(names[:2]))
+    guard, told = LeaseGuard("east", Timing(), 0.0), list[Outcome]()
+    assert for_queue(batch, guard, told.append) == commands
+    guard.without_splits = "jo said so"
+    assert for_queue(batch, guard, told.append) == commands[2:]
+    assert [(one.command_id, one.outcome, one.detail) for one in told] == [
+        (names[1], "withheld", "not sent: jo said so")
+    ]
 
 
 def test_while_commands_go_out_the_gate_is_asked_whenever_a_table_that_it_reads_has_changed(

@@ -290,15 +290,7 @@ def _queue_work(batch: ClusterCommands, records: OutcomeRecorder, signature: Sig
     wait_s = settings_in(batch.cycle.settings).evenkeelReportWaitSeconds
 
     def work(stop: LeaseGuard, report: ReportOutcome) -> str | None:
-        leave_out = _left_out(batch, stop)
-        going = []
-        for command in batch.commands:
-            why = leave_out(command)
-            if why is None:
-                going.append(command)
-            elif command["command_id"] not in batch.tried:  # what is on the queue already may be carried out
-                report(not_sent(command["command_id"], datetime.now(UTC), why))
-        return send_by_queue(sink, going, records, wait_s, stop, report)
+        return send_by_queue(sink, for_queue(batch, stop, report), records, wait_s, stop, report)
 
     return work
 
@@ -328,6 +320,21 @@ def _work(batch: ClusterCommands, lease: Lease, sending: Sending, client: AdminC
             client.close()
 
     return work
+
+
+def for_queue(batch: ClusterCommands, guard: LeaseGuard, report: ReportOutcome) -> list[Command]:
+    """The commands that go onto the queue; reports those that are left out.
+
+    Nothing is said of one that an earlier try has put on record: it may be on the queue, and be carried out.
+    """
+    leave_out, going = _left_out(batch, guard), []
+    for command in batch.commands:
+        why = leave_out(command)
+        if why is None:
+            going.append(command)
+        elif command["command_id"] not in batch.tried:
+            report(not_sent(command["command_id"], datetime.now(UTC), why))
+    return going
 
 
 def _left_out(batch: ClusterCommands, guard: LeaseGuard) -> Callable[[Command], str | None]:

@@ -301,10 +301,12 @@ def put_out(
     stopped = {cluster: one.stopped for cluster, one in done.items() if one.stopped is not None}
     parted = {cluster: why for cluster, why in records.without_splits.items() if resting.get(cluster)}
     # Of a plan of splits alone nothing was to go out.
-    stopped |= {cluster: parted[cluster] for cluster in parted if len(resting[cluster]) == len(rows_of(rows, cluster))}
+    alone = {cluster: parted[cluster] for cluster in parted if len(resting[cluster]) == len(rows_of(rows, cluster))}
+    stopped = {**alone, **stopped}
     unfinished = frozenset(cluster for cluster, one in done.items() if one.is_lost or one.error is not None)
     errors = [one.error for one in done.values() if one.error is not None]
-    out = {row["cluster"] for row in rows if row["command_id"] in records.sent}
+    sent = records.sent | {row["command_id"] for row in seen if row["outcome"] in SENT}
+    out = {row["cluster"] for row in rows if row["command_id"] in sent}
     return SendingResult(
         writes=tuple(records.writes),
         why={**parted, **withheld, **stopped},
