@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import tarfile
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from evenkeel.cli import main, parser, status
+from evenkeel.cli import main, parser
 from evenkeel.record.read import Record
 from tests.pulsar.admin.books import Size, sized
 from tests.pulsar.admin.simulated import SimulatedCluster
@@ -213,7 +214,7 @@ def test_a_watch_prints_a_status_in_one_line_for_each_change(
         if end is not None:
             raise end
 
-    monkeypatch.setattr(status.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     assert main(["watch", "lab", "--lake", places["lake"], "--json"]) == 0, "it is calm"
     out = capsys.readouterr().out
     assert out.count("\n") == 1, "three looks, and nothing changed"
