@@ -72,7 +72,7 @@ HERE = {
     "engine": ["engine status", "engine stop"],
 }
 WITH_SPARK = {
-    "rebalance": [f"rebalance --recording {RECORDING} --lake {{new}}/lake --to 2026-11-22"],
+    "rebalance": [f"rebalance --recording {RECORDING} --lake {{new}}/lake"],
     "replay": ["replay --lake {lake} --cluster modular --strategy AvgShedder"],
     "upkeep": ["upkeep --lake {lake}"],
 }
