@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import tarfile
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,7 +72,7 @@ HERE = {
     "engine": ["engine status", "engine stop"],
 }
 WITH_SPARK = {
-    "rebalance": [f"rebalance --recording {RECORDING} --lake {{new}}/lake --to 2026-11-22"],
+    "rebalance": [f"rebalance --recording {RECORDING} --lake {{new}}/lake"],
     "replay": ["replay --lake {lake} --cluster modular --strategy AvgShedder"],
     "upkeep": ["upkeep --lake {lake}"],
 }
@@ -213,7 +214,7 @@ def test_a_watch_prints_a_status_in_one_line_for_each_change(
         if end is not None:
             raise end
 
-    monkeypatch.setattr("evenkeel.cli.status.time.sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     assert main(["watch", "lab", "--lake", places["lake"], "--json"]) == 0, "it is calm"
     out = capsys.readouterr().out
     assert out.count("\n") == 1, "three looks, and nothing changed"

@@ -61,7 +61,7 @@ class ProgressLine:
         self._stream.flush()
 
 
-class Course:
+class WorkProgress:
     """How far long work is, on a line; called with how much is done, and of how much."""
 
     def __init__(self, line: ProgressLine, noun: str) -> None:
@@ -78,11 +78,11 @@ class Course:
 
 
 @contextmanager
-def course_of(noun: str) -> Iterator[Course]:
+def course_of(noun: str) -> Iterator[WorkProgress]:
     """The course of work that is counted in `noun` (in the plural), on standard error: from the fifth second on."""
     line = ProgressLine(sys.stderr, quiet=QUIET_S)
     try:
-        yield Course(line, noun)
+        yield WorkProgress(line, noun)
     finally:
         line.end()
 
