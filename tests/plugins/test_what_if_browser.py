@@ -77,7 +77,7 @@ def test_two_replays_are_chosen_from_the_list_by_keyboard_and_told_apart(page: P
         "[...document.querySelectorAll('.legend .line')].map(l => getComputedStyle(l).strokeDasharray)"
     )
     assert len(dashes) == len({*dashes}) == 6, "lines differ not by colour alone"
-    assert page.locator(".wide .course .tag").all_inner_texts()[:6] == ["1", "2", "3", "4", "5", "6"]
+    assert page.locator(".wide .course .tag").all_text_contents()[:6] == ["1", "2", "3", "4", "5", "6"]
     assert page.locator("main script, main img").count() == 0
 
 

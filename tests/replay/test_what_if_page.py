@@ -5,9 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from evenkeel.record.read import read_table
 from evenkeel.replay.results import find_replays, read_courses
 from evenkeel.replay.run_params import check_params, run_params
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 CLUSTER = "threshold"
@@ -34,11 +32,9 @@ def made(spark: Any, lake: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pages can be imported; they need no Airflow."""
     monkeypatch.syspath_prepend(str(PLUGINS))
-    yield
-    for name in [name for name in sys.modules if name.startswith("evenkeel_page")]:
-        del sys.modules[name]
 
 
 def page(lake: Path, name: str, **arguments: Any) -> str:

@@ -146,6 +146,7 @@ class Courses:
 def read_courses(lake: str | Path, replays: Sequence[ReplayOnRecord]) -> Courses:
     """The courses of all variants of replays of one cluster, from exactly the rows that the replays list."""
     import numpy as np
+    import pyarrow.compute as pc
 
     try:
         rows = _course_rows(lake, replays)
@@ -159,12 +160,11 @@ def read_courses(lake: str | Path, replays: Sequence[ReplayOnRecord]) -> Courses
     stretch, ends = _stretches(np, times)
     values = rows["after_max_over_mean"].to_numpy(zero_copy_only=False).astype(float)
     moves = rows["moves"].to_numpy()
-    names = np.array(rows["variant"].to_pylist(), dtype=object)
-    owners = np.array(rows["replay_id"].to_pylist(), dtype=object)
     courses = []
     for replay in replays:
         for variant in [str(row["variant"]) for row in replay.summary]:
-            mine = (owners == replay.replay_id) & (names == variant)
+            is_own = pc.and_(pc.equal(rows["replay_id"], replay.replay_id), pc.equal(rows["variant"], variant))
+            mine = is_own.to_numpy()
             if mine.any():
                 own = stretch[mine], values[mine], moves[mine]
                 courses.append(VariantCourse(replay.replay_id, variant, *_course(np, len(ends), *own)))
