@@ -30,6 +30,8 @@ from tests.object_store.stores import Store, running_store
 from tests.plugins.warm_lake import CLUSTER, warm_lake
 
 MOST_RATIO = 3.0
+LONGEST_S = 300.0
+"""What is to be measured is not ended."""
 LITTLE_S = 0.05
 """Who is answered within so long does not wait, however much shorter a folder takes."""
 _NUMBERS = frozenset({"lower", "upper", "first", "to", "at"})
@@ -141,7 +143,7 @@ class Pages:
 
 @contextmanager
 def _reader(kind: Any) -> Iterator[Any]:
-    reader = kind()
+    reader = kind(longest=LONGEST_S)
     try:
         reader.start()
         time.sleep(2)  # its start is not of a page

@@ -155,7 +155,7 @@ class Client:
 
 @dataclass
 class Told:
-    """What tabs were answered: how often, how often with 304, how often with 503, and bytes on the wire."""
+    """What tabs were answered: how often, how often with 304, how often with 503 or 504, and bytes on the wire."""
 
     answers: int = 0
     kept: int = 0
@@ -168,9 +168,9 @@ class Told:
         with self.lock:
             self.answers += 1
             self.kept += status == 304
-            self.refused += status == 503
+            self.refused += status in (503, 504)
             self.megabytes += size / 1e6
-        assert status in (200, 304, 503), status
+        assert status in (200, 304, 503, 504), status
 
 
 @contextmanager
@@ -204,7 +204,7 @@ def _tab(
                 status, tag, size = client.get(page, tags[page])
                 tags[page] = tag or tags[page]
                 told.note(status, size)
-                refused |= status == 503
+                refused |= status in (503, 504)
             closed.wait(3.0 if refused else every)
 
     return work
