@@ -16,6 +16,7 @@ from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
 from evenkeel.replay.closed_loop import MEANINGS, ModelSteering, Scenario, Size, scenario, simulate
 from evenkeel.replay.comparison import CLOSED_LOOP, VariantComparison
 from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit, fitted
+from evenkeel.replay.simulation import SimulationRequest, asked_simulation, play
 from evenkeel.settings import Settings, resolve
 
 SMALL = Size(brokers=3, bundles=24, cycles=30)
@@ -48,6 +49,15 @@ def test_the_same_seed_gives_the_same_run_and_every_cycle_is_told(name: str, ove
     asked = [row for table, row in rows if table == "replay_decisions" and row["outcome"] == "asked"]
     assert len(asked) == sum(row["moves"] + row["splits"] for row in cycles)
     assert all(row["destination"] != row["from_broker"] for row in asked if row["kind"] == "unload")
+
+
+def test_in_a_generated_cluster_a_shedder_of_the_extensible_manager_finds_brokers_of_its_own() -> None:
+    asked = asked_simulation(
+        SimulationRequest(scenario="rolling-restart", cycles=60, strategies=["TransferShedder"], seed=1)
+    )
+    untouched, transfer = play(asked, None, lambda done, total: None).rows()
+    assert transfer["moves"] > 0
+    assert transfer["moved_traffic"] >= untouched["moved_traffic"] > 0, "what a restart frees finds a place"
 
 
 def test_another_seed_gives_another_run() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
 from evenkeel.model.amounts import plural
+from evenkeel.pulsar.snapshot import CLASSES, EXTENSIBLE
 from evenkeel.replay.closed_loop import (
     CLUSTER,
     MEANINGS,
@@ -26,6 +27,7 @@ from evenkeel.replay.history import Played, keep_closed_loop, read_history
 from evenkeel.replay.recorded_traffic import error_of, read_seen, recorded_scenario
 from evenkeel.replay.variants import RECORDED, Variant, check_limit, settings_of, variants_of
 from evenkeel.settings import EffectiveSettings, resolve
+from evenkeel.settings.key import Value
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 from evenkeel.times import FROM_TO
 
@@ -185,11 +187,13 @@ def simulated_variants(request: SimulationRequest, manager: str) -> tuple[Varian
 
 
 def _with_manager(variant: Variant) -> Variant:
-    """In a generated cluster the brokers run the load manager that the strategy belongs to."""
+    """In a generated cluster the brokers run the load manager that the strategy belongs to, and its settings say so too: a
+    broker whose report names another class than they do is no candidate (Pulsar: BrokerLoadManagerClassFilter)."""
     shedder = variant.overrides.get("loadBalancerLoadSheddingStrategy")
     if shedder not in SHEDDERS_OF["extensible"] or "evenkeelManager" in variant.overrides:
         return variant
-    return Variant(variant.name, {**variant.overrides, "evenkeelManager": "extensible"})
+    manager: dict[str, Value] = {"evenkeelManager": EXTENSIBLE, "loadManagerClassName": CLASSES[EXTENSIBLE]}
+    return Variant(variant.name, {**manager, **variant.overrides})
 
 
 def play(asked: Simulation, played: Played | None, progress: Callable[[int, int], None]) -> VariantComparison:
