@@ -187,8 +187,8 @@ def simulated_variants(request: SimulationRequest, manager: str) -> tuple[Varian
 
 
 def _with_manager(variant: Variant) -> Variant:
-    """In a generated cluster the brokers run the load manager that the strategy belongs to, and its settings say so too: a
-    broker whose report names another class than they do is no candidate (Pulsar: BrokerLoadManagerClassFilter)."""
+    """In a generated cluster the brokers run the load manager that the strategy belongs to, and its settings say so too:
+    a broker whose report names another class than they do is no candidate (Pulsar: BrokerLoadManagerClassFilter)."""
     shedder = variant.overrides.get("loadBalancerLoadSheddingStrategy")
     if shedder not in SHEDDERS_OF["extensible"] or "evenkeelManager" in variant.overrides:
         return variant
