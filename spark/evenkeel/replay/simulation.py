@@ -187,7 +187,7 @@ def simulated_variants(request: SimulationRequest, manager: str) -> tuple[Varian
 
 
 def _with_manager(variant: Variant) -> Variant:
-    """In a generated cluster the brokers run the load manager that the strategy belongs to, and its settings say so too:
+    """In a generated cluster the brokers run the load manager that the strategy belongs to, and so do its settings:
     a broker whose report names another class than they do is no candidate (Pulsar: BrokerLoadManagerClassFilter)."""
     shedder = variant.overrides.get("loadBalancerLoadSheddingStrategy")
     if shedder not in SHEDDERS_OF["extensible"] or "evenkeelManager" in variant.overrides:
