@@ -8,6 +8,8 @@ had moved it; the plan of the cycle that saw it come back is approved, and its o
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +20,6 @@ import pytest
 
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.dag_names import approval_run_id
-from evenkeel.cli import main
 from evenkeel.heat import build
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
 from evenkeel.spark.server import Engine
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.browser, pytest.mark.slow]
 
+CHECKOUT = Path(__file__).resolve().parents[2]
 CLUSTER = "walked"
 DRAWN = "#heat[data-drawn]"
 ARRIVES_S = 120.0
@@ -52,26 +54,29 @@ class Bounced:
 
 @pytest.fixture
 def bounced(
-    browser: Browser, engine: Engine, airflow: Airflow, lake: Path, clusters: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Bounced]:  # fmt: skip
+    browser: Browser, engine: Engine, airflow: Airflow, lake: Path, clusters: Path, tmp_path: Path
+) -> Iterator[Bounced]:
     """A cycle that unloads, one that sees it, and, after the brokers have brought a bundle back, one of Airflow's."""
     pulsar = LivingPulsar()
     before = clusters.read_text()
-    monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
+    environment = {**os.environ, "EVENKEEL_SPARK": engine.url, "PYTHONPATH": f"{CHECKOUT}/spark"}
     try:
         alone = tmp_path / "alone.toml"
         alone.write_text(pulsar.described(CLUSTER))
         owners = dict(pulsar.owner)
-        shell = ["rebalance", "--config", str(alone), "--lake", str(lake)]
-        assert main([*shell, "--mode", "auto"]) == 0
+        shell = [sys.executable, "-m", "evenkeel.cli", "rebalance", "--config", str(alone), "--lake", str(lake)]
+        subprocess.run([*shell, "--mode", "auto"], env=environment, check=True)
         bundle = next(name for kind, name, _ in pulsar.effects if kind == "unload")
         home, away = owners[bundle], pulsar.owner[bundle]
         assert home != away
-        assert main(shell) == 0
+        subprocess.run(shell, env=environment, check=True)
         pulsar.owner[bundle] = home
         clusters.write_text(before + pulsar.described(CLUSTER))
-        run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf={"clusters": [CLUSTER], "mode": "approve"})
+        # What is moved back waits out its window, so somebody wishes for another move.
+        other = next(name for name in sorted(pulsar.owner) if name != bundle)
+        wish = {"kind": "unload", "namespace": other.rpartition("/")[0], "bundle": other.rpartition("/")[2]}
+        conf = {"clusters": [CLUSTER], "mode": "approve", "wishes": [wish]}
+        run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
         assert ended(airflow, run_id)["state"] == "success"
         build(str(lake))
         moving, *_, waiting = sorted(read_attempts(lake, cluster=CLUSTER), key=lambda one: one.cycle_at)
