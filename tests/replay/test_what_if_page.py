@@ -19,9 +19,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 CLUSTER = "threshold"
+EAGER = {
+    "loadBalancerLoadSheddingStrategy": "UniformLoadShedder", "loadBalancerMsgRateDifferenceShedderThreshold": 1,
+    "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold": 1.01, "maxUnloadPercentage": 0.5,
+    "minUnloadMessage": 0, "minUnloadMessageThroughput": 0, "evenkeelGuardsEnabled": False,
+}  # fmt: skip
 ASKED = {
-    "replay": {"cluster": CLUSTER, "strategies": ["AvgShedder", "OverloadShedder"]},
-    "simulate": {"kind": "simulate", "cluster": CLUSTER, "strategies": ["AvgShedder"], "limit": 70},
+    "replay": {"cluster": CLUSTER, "strategies": ["AvgShedder"], "variants": {"eager": EAGER}},
+    "simulate": {"kind": "simulate", "cluster": CLUSTER, "variants": {"eager": EAGER}, "limit": 70},
 }
 
 
@@ -75,7 +80,7 @@ def test_the_lines_to_copy_make_the_variant(made: dict[str, dict[str, Any]], lak
     sheets = [tomllib.loads(html.unescape(one)) for one in re.findall(r"<pre[^>]*>(.*?)</pre>", text, re.DOTALL)]
     assert [sheet["clusters"][CLUSTER]["settings"]["loadBalancerLoadSheddingStrategy"] for sheet in sheets] == [
         "AvgShedder",
-        "OverloadShedder",
+        "UniformLoadShedder",
     ]
 
 
