@@ -80,6 +80,7 @@ def bounced(
         assert ended(airflow, run_id)["state"] == "success"
         build(str(lake))
         moving, *_, waiting = sorted(read_attempts(lake, cluster=CLUSTER), key=lambda one: one.cycle_at)
+        assert (waiting.status, waiting.reason) == ("planned", None), read_rows(lake, waiting, "guard_decisions")
         question = approval_run_id(run_id, str(waiting.plan_id))
         awaited("the question", lambda: at_approval(airflow, question).get("approve") in ("deferred", "awaiting_input"))
         yield Bounced(bundle, home, away, moving, waiting, question, pulsar)

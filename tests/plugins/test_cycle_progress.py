@@ -44,7 +44,9 @@ def parts(text: str) -> tuple[list[str], list[tuple[str, str]], bool]:
     said = re.search(r'<div id="progress-said" role="status">(.*?)</div>', text, re.DOTALL)
     assert said
     lines = [html.unescape(re.sub("<[^>]+>", "", line)) for line in re.findall(r"<p>(.*?)</p>", said[1], re.DOTALL)]
-    rows = re.findall(r'<tr><td>(\w+) <bdi class="n">([^<]+)<.*?<span class="pill \w*">([^<]+)<', text)
+    rows = re.findall(
+        r'<tr><td>(\w+) <a href="bundle[^>]*><bdi class="n">([^<]+)<.*?<span class="pill \w*">([^<]+)<', text
+    )
     return lines, [(f"{kind} {bundle}", outcome) for kind, bundle, outcome in rows], 'data-over="yes"' in text
 
 
