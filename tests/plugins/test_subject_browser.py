@@ -113,7 +113,7 @@ def test_a_bounce_leads_to_its_moment_and_to_the_cycle_before_by_keyboard(browse
         page.get_by_role("link", name="cycle before").click()
         assert "goes to broker-2.eu.example:8080" in page.locator(".section.why").inner_text()
         page.get_by_label("Moment (UTC)").fill("2026-11-20T12:00")
-        page.get_by_label("Range").select_option("1h")
+        page.get_by_role("combobox", name="Range").select_option("1h")
         page.get_by_role("button", name="Show").click()
         assert "12:00:20" in page.locator(".subject-head .when").inner_text()
         page.get_by_text("What the decision rests on").click()
