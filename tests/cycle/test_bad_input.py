@@ -7,7 +7,6 @@ no row carries a figure that is none, and that what cannot be decided on is refu
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -344,15 +343,12 @@ def a_thousand(cpu: float = 95.0) -> LoadData:
 
 def test_among_a_thousand_equal_brokers_nobody_gives_but_for_overload_and_then_by_name() -> None:
     load = a_thousand()
-    begin = time.thread_time()
     found = {name: shed(name, load).unloads for name in SHEDDERS}
     moved = transfers(extensible_of(load))
-    spent = time.thread_time() - begin
     assert found.pop("OverloadShedder") == tuple((bundles_of(n)[0], of_broker(n)) for n in range(1_000))
     assert set(found.values()) == {()}
     assert (moved.transfers, moved.notes) == ((), ("Skip:HitCount",))
     are_fit_to_be_read(moved.considered)
-    assert spent < 1.0
 
 
 @pytest.mark.parametrize("strategy", [*PLACEMENTS, "extensible"])
@@ -360,12 +356,10 @@ def test_a_thousand_equal_brokers_are_told_apart_by_name(strategy: str) -> None:
     load = a_thousand(50.0)
     extensible = extensible_of(load)
     asked = [bundles_of(n, WHOLE)[0] for n in (7_001, 7_002, 7_003)]
-    begin = time.thread_time()
     if strategy == "extensible":
         placed = [one.destination for one in extensible_placing(extensible).place(asked)]
     else:
         placed = [one.destination for one in placing(load, strategy).place_ownerless(asked)]
-    assert time.thread_time() - begin < 1.0
     one_by_one = strategy in ("RoundRobinBrokerSelector", "LeastLongTermMessageRate")
     assert placed == [of_broker(n if one_by_one else 0) for n in range(3)]
 
@@ -374,9 +368,7 @@ def test_a_thousand_equal_brokers_split_the_same_bundle_each() -> None:
     busy = figures(99_000.0, 40 * MIB)
     stats = [dict(zip(bundles_of(n), (busy, BUSY, BUSY, BUSY), strict=True)) for n in range(1_000)]
     load = load_of(*(report_of(n, ResourceUsage(95.0, 100.0), one) for n, one in enumerate(stats)))
-    begin = time.thread_time()
     plan, made = modular_splits(load), splits_by_brokers(load)
-    assert time.thread_time() - begin < 1.0
     first = [bundles_of(n)[0] for n in range(1_000)]
     assert list(plan.splits) == [one.bundle for one in made.splits] == first
 
