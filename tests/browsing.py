@@ -86,3 +86,14 @@ def violations(page: Page) -> list[tuple[str, str]]:
     """Rules of axe that the page breaks, each with the first element that does; axe has been loaded."""
     found = page.evaluate("axe.run()")["violations"]
     return [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found]
+
+
+def expect_fit(page: Page, axe: str) -> None:
+    """Fails where the page, all of it unfolded, is wider than the window, hard to read, cut off, or breaks a rule of
+    axe."""
+    page.evaluate(OPEN_ALL)
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert page.evaluate(LOW_CONTRAST) == []
+    assert page.evaluate(CLIPPED) == []
+    page.evaluate(axe)
+    assert violations(page) == []

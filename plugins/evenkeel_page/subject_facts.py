@@ -1,4 +1,4 @@
-"""What stands on the page of a bundle or a broker beside its course: its figures, its relatives, what rests on what."""
+"""Facts for the page of a bundle or a broker, the course aside: figures, parents and children, inputs, dependents."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Relatives:
 
 
 def relatives_of(record: Record, attempt: Attempt, subject: Subject) -> Relatives | None:
-    """Those of a bundle in a cycle; None where there are none."""
+    """The parents and children of a bundle in a cycle; None where the bundle has neither."""
     if subject.kind != "bundle" or not attempt.decided:
         return None
     own = range_of(subject.name)

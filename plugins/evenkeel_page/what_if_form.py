@@ -1,4 +1,4 @@
-"""What stands in the form of *What if*, as params of the DAG `replay`."""
+"""The fields of the form of *What if*, read as params of the DAG `replay`."""
 
 from __future__ import annotations
 

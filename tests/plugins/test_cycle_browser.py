@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL
+from tests.browsing import expect_fit
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.record.open_cycle import CLUSTER, MOVED, OpenCycle
@@ -214,13 +214,7 @@ def test_the_page_is_accessible_and_fits(
         page.locator("#tasks > summary").click()
         if folder := os.environ.get("EVENKEEL_SHOTS"):
             page.screenshot(path=f"{folder}/open-{state.replace(' ', '-')}-{width}-{scheme}.png", full_page=True)
-        page.evaluate(OPEN_ALL)
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-        assert page.evaluate(LOW_CONTRAST) == []
-        assert page.evaluate(CLIPPED) == []
-        page.evaluate(axe)
-        found = page.evaluate("axe.run()")["violations"]
-        assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
+        expect_fit(page, axe)
 
 
 def test_the_commands_alone_are_a_page_too_and_without_scripts_all_is_there(browser: Browser, cycle: OpenCycle) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import pytest
 
 from evenkeel.model.bundles import BundleRange
-from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL
+from tests.browsing import expect_fit
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BROKERS, CLUSTER, HOT, HOT_RANGE, warm_lake
@@ -80,13 +80,7 @@ def test_a_page_is_accessible_and_fits(
     browser: Browser, axe: str, desk: str, name: str, width: int, scheme: str
 ) -> None:
     with seen(browser, address_of(desk, name), width, scheme, scripts=True, name=name) as page:
-        page.evaluate(OPEN_ALL)
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-        assert page.evaluate(LOW_CONTRAST) == []
-        assert page.evaluate(CLIPPED) == []
-        page.evaluate(axe)
-        found = page.evaluate("axe.run()")["violations"]
-        assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
+        expect_fit(page, axe)
 
 
 def test_from_the_heat_map_s_why_to_the_bundle_its_owner_and_back(browser: Browser, desk: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL
+from tests.browsing import expect_fit
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.replayed_lake import EU, replayed_lake
@@ -53,13 +53,7 @@ def test_a_page_is_accessible_and_fits(browser: Browser, axe: str, desk: str, na
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)  # type: ignore[arg-type]
         shown = context.new_page()
         shown.goto(desk + PAGES[name], wait_until="networkidle")
-        shown.evaluate(OPEN_ALL)
-        assert shown.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-        assert shown.evaluate(LOW_CONTRAST) == []
-        assert shown.evaluate(CLIPPED) == []
-        shown.evaluate(axe)
-        found = shown.evaluate("axe.run()")["violations"]
-        assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
+        expect_fit(shown, axe)
         if folder := os.environ.get("EVENKEEL_SHOTS"):
             shown.screenshot(path=f"{folder}/what-if-{name}-{width}-{scheme}.png", full_page=True)
         context.close()
