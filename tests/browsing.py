@@ -82,6 +82,13 @@ class Watched:
         assert [one for one in self.complaints if not (but and but in one)] == []
 
 
+def expect_words(page: Page, selector: str, words: str, seconds: float = 60) -> None:
+    """Waits for the words to stand in the element; where they do not come, the failure says what stood there."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(selector)).to_contain_text(words, timeout=seconds * 1_000)
+
+
 def violations(page: Page) -> list[tuple[str, str]]:
     """Rules of axe that the page breaks, each with the first element that does; axe has been loaded."""
     found = page.evaluate("axe.run()")["violations"]

@@ -21,7 +21,7 @@ from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoLake, NoSuchCy
 from evenkeel.record.read import Record
 from evenkeel.replay.as_settings import lines_of
 from evenkeel.replay.closed_loop import MEANINGS
-from evenkeel.replay.history import read_span
+from evenkeel.replay.history import HistorySpan, read_span
 from evenkeel.replay.results import Courses, ReplayOnRecord, find_replays, list_replays, read_courses
 from evenkeel.replay.run_params import NUMBERS, SIMULATE, CheckedParams, check_params
 from evenkeel.replay.variants import RECORDED
@@ -175,14 +175,11 @@ def form_page(lake: str, render: Render, fields: Mapping[str, Sequence[str]]) ->
     if not clusters:
         raise NoLake(f"no cycle is on record in {lake}")
     given = {name: [*values] for name, values in fields.items() if name in FIELDS}
-    chosen = (given.get("cluster") or [""])[0] or clusters[0]
-    problem, ready, manager, span = "", None, "", None
-    try:
-        span = read_span(lake, chosen, None, None)
-        manager = span.manager
-    except (EvenkeelError, ValueError) as error:
-        problem = str(error) if isinstance(error, NoSuchCycle) else ""
-    if "check" in fields and not problem:
+    named = (given.get("cluster") or [""])[0]
+    chosen, span, problem = _first_with_span(lake, [named] if named else clusters)
+    manager, ready = "" if span is None else span.manager, None
+    if "check" in fields:
+        problem = ""  # of the form's cluster, which need not be what is asked for
         try:
             params = params_of(given)
             ready = _ready(params, check_params(lake, params))
@@ -194,6 +191,17 @@ def form_page(lake: str, render: Render, fields: Mapping[str, Sequence[str]]) ->
         scenarios=MEANINGS, numbers=NUMBERS, simulate=SIMULATE, api=_API, airflow=_AIRFLOW,
     )  # fmt: skip
     return Answer(400 if problem and "check" in fields else 200, body)
+
+
+def _first_with_span(lake: str, clusters: Sequence[str]) -> tuple[str, HistorySpan | None, str]:
+    """The first cluster with a decided cycle and what there is to replay of it; else the first of all, and why not."""
+    problems = []
+    for name in clusters:
+        try:
+            return name, read_span(lake, name, None, None), ""
+        except (EvenkeelError, ValueError) as error:
+            problems.append(str(error) if isinstance(error, NoSuchCycle) else "")
+    return clusters[0], None, problems[0]
 
 
 def _ready(params: Mapping[str, Any], checked: CheckedParams) -> ReadyRun:

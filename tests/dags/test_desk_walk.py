@@ -23,7 +23,7 @@ from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.heat import build
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
 from evenkeel.spark.server import Engine
-from tests.browsing import OPEN_ALL, Watched, violations
+from tests.browsing import OPEN_ALL, Watched, expect_words, violations
 from tests.dags.waiting import APPROVAL_DAG_ID, at_approval, awaited, ended
 from tests.publish.acting import LivingPulsar
 from tests.record.status.urgent_lake import XSS
@@ -134,7 +134,7 @@ def test_a_bounce_is_found_and_its_reason_a_plan_is_approved_and_its_outcome_arr
     page.get_by_label("Reason").fill(XSS[0])
     page.get_by_role("button", name="Approve", exact=True).click()
     page.get_by_role("button", name="Really carry it out?").click()
-    page.get_by_text("Answered: Approve, by").wait_for(timeout=60_000)
+    expect_words(page, "#approval-state", "Answered: Approve, by")
     assert XSS[0] in page.locator("#approval-state").inner_text()
     looked_at("approved")
     arrived(page)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 import psutil
@@ -24,6 +24,7 @@ from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.report import build_report
+from tests.browsing import expect_words
 from tests.dags.waiting import APPROVAL_DAG_ID, PATIENCE_SECONDS, at_approval, awaited, ended, tries
 from tests.publish.acting import LivingPulsar
 from tests.steering.simulated import Fault
@@ -121,7 +122,7 @@ def test_an_approved_plan_is_carried_out_once_though_its_task_is_killed_and_no_t
     assert pulsar.tokens == {f"Bearer {TOKEN}"}
     places = [airflow.home.folder, lake, clusters.parent, tmp_path]
     assert [str(file) for place in places for file in holding(place)] == []
-    assert [(row["answer"], row["by"]) for row in read_table(lake, "approvals")] == [("approved", ADMIN)]
+    assert [(row["answer"], row["by"]) for row in answers_to(lake, waiting)] == [("approved", ADMIN)]
 
     effects = [*pulsar.effects]
     edited = {
@@ -137,7 +138,7 @@ def test_an_approved_plan_is_carried_out_once_though_its_task_is_killed_and_no_t
     reason = airflow.rest.xcom(APPROVAL_DAG_ID, asking, "send", "reason")
     assert f"what the task approve of the run {asking} of {APPROVAL_DAG_ID} left in XCom has no seal" in reason
     assert pulsar.effects == effects
-    assert len(read_table(lake, "approvals")) == 1
+    assert len(answers_to(lake, waiting)) == 1
 
 
 @pytest.mark.browser
@@ -166,17 +167,16 @@ def test_a_plan_is_rejected_on_the_desk_with_a_reason_and_a_second_answer_is_tol
     pages[0].get_by_role("button", name="Reject").click()
     assert "open" in pages[0].locator("#approval-state").inner_text(), "one click answers nothing"
     pages[0].get_by_role("button", name="Really reject it?").click()
-    pages[0].get_by_text("Answered: Reject, by").wait_for(timeout=30_000)
+    expect_words(pages[0], "#approval-state", "Answered: Reject, by")
     pages[1].get_by_role("button", name="Approve").click()
     pages[1].get_by_role("button", name="Really carry it out?").click()
-    pages[1].get_by_text("It was answered elsewhere before you.").wait_for(timeout=30_000)
+    expect_words(pages[1], "#approval-state", "It was answered elsewhere before you.")
     assert "after the <b>release</b>" in pages[1].locator("#approval-state").inner_text()
     for context in (first, second):
         context.close()
     assert ended(airflow, asking, APPROVAL_DAG_ID)["state"] == "success"
     assert pulsar.effects == []
-    answers = [row for row in read_table(lake, "approvals") if row["plan_id"] == waiting.plan_id]
-    assert [(row["answer"], row["by"], row["note"]) for row in answers] == [
+    assert [(row["answer"], row["by"], row["note"]) for row in answers_to(lake, waiting)] == [
         ("rejected", ADMIN, "after the <b>release</b>")
     ]
 
@@ -210,7 +210,7 @@ def test_a_plan_is_approved_without_its_splits_on_the_desk_and_its_outcomes_arri
     }
     page.get_by_role("button", name="Approve without splits").click()
     page.get_by_role("button", name="Really without its splits?").click()
-    page.get_by_text("Answered: Approve without splits, by").wait_for(timeout=30_000)
+    expect_words(page, "#approval-state", "Answered: Approve without splits, by")
     page.locator("#progress-said", has_text="Approved without splits by").wait_for(timeout=PATIENCE_SECONDS * 1_000)
     page.get_by_text("Nothing more is to come.").wait_for(timeout=PATIENCE_SECONDS * 1_000)
     assert page.locator("#outcomes-0 tr", has_text="split ").locator(".pill").inner_text() == "withheld"
@@ -230,8 +230,7 @@ def test_a_plan_is_approved_without_its_splits_on_the_desk_and_its_outcomes_arri
     assert left_out["outcome"] == "withheld"
     assert f"{ADMIN} approved the plan without its splits" in left_out["detail"]
     assert {one[1] for one in pulsar.effects} == asked.keys() - {bundle}
-    answers = [row for row in read_table(lake, "approvals") if row["plan_id"] == attempt.plan_id]
-    assert [(row["answer"], row["by"]) for row in answers] == [("approved_without_splits", ADMIN)]
+    assert [(row["answer"], row["by"]) for row in answers_to(lake, attempt)] == [("approved_without_splits", ADMIN)]
 
 
 def approving(airflow: Airflow, path: str) -> Callable[[], bool]:
@@ -247,6 +246,11 @@ def approving(airflow: Airflow, path: str) -> Callable[[], bool]:
 
 def of(lake: Path, run_id: str) -> list[Attempt]:
     return [one for one in read_attempts(lake, cluster="steered") if one.planned["run_id"] == run_id]
+
+
+def answers_to(lake: Path, attempt: Attempt) -> list[dict[str, Any]]:
+    """The answers on record to the plan of this attempt; tests before have answered to others."""
+    return [row for row in read_table(lake, "approvals") if row["plan_id"] == attempt.plan_id]
 
 
 def holding(folder: Path) -> Iterator[Path]:

@@ -52,12 +52,16 @@ class Api:
         if self.status != 200:
             route.fulfill(status=self.status, json={"detail": "no"})
         elif "hitlDetails" in route.request.url:
+            at, jo = "2026-11-27T08:01:00Z", {"id": "jo", "name": "jo"}
             if route.request.method == "PATCH":
-                self.patched.append(json.loads(route.request.post_data or ""))
+                given = json.loads(route.request.post_data or "")
+                self.patched.append(given)
+                route.fulfill(json={**given, "responded_by": jo, "responded_at": at})
+                return
             said = self.patched[-1]["chosen_options"] if self.patched else None
             route.fulfill(json={
                 "response_received": bool(said), "chosen_options": said, "options": self.options,
-                "responded_by_user": {"id": "jo", "name": "jo"}, "responded_at": "2026-11-27T08:01:00Z",
+                "responded_by_user": jo, "responded_at": at,
                 "params_input": {},
             })  # fmt: skip
         elif "rebalance_approval" in route.request.url:
@@ -190,6 +194,26 @@ def test_a_plan_with_splits_can_be_approved_without_them_and_asks_once_more(brow
         page.get_by_role("button", name="Really without its splits?").click()
         page.get_by_text("Answered: Approve without splits, by jo").wait_for(timeout=10_000)
         assert api.patched == [{"chosen_options": ["Approve without splits"], "params_input": {}}]
+
+
+def test_an_answer_that_airflow_fails_to_take_can_be_given_again(browser: Browser, cycle: OpenCycle) -> None:
+    def failing(route: Route) -> None:
+        if route.request.method == "PATCH":
+            route.fulfill(status=500, json={"detail": "database is locked"})
+        else:
+            route.fallback()
+
+    api = Api()
+    with shown(browser, cycle, api) as page:
+        page.route("**/hitlDetails", failing)
+        page.get_by_role("button", name="Approve", exact=True).click()
+        page.get_by_role("button", name="Really carry it out?").click()
+        page.locator("#approval-state", has_text="was not taken (500): database is locked").wait_for(timeout=10_000)
+        page.unroute("**/hitlDetails")
+        page.get_by_role("button", name="Approve", exact=True).click()
+        page.get_by_role("button", name="Really carry it out?").click()
+        page.get_by_text("Answered: Approve, by jo").wait_for(timeout=10_000)
+        assert [one["chosen_options"] for one in api.patched] == [["Approve"]]
 
 
 def test_where_the_question_does_not_offer_it_the_third_button_is_not_there(browser: Browser, cycle: OpenCycle) -> None:

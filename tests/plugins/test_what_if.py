@@ -222,6 +222,23 @@ def test_a_simulation_of_generated_traffic_needs_no_cluster(page: TestClient) ->
     assert "Generated traffic" in shown(answer.text)
 
 
+def test_a_cluster_without_a_decided_cycle_stands_in_the_way_of_nothing_but_its_own_replay(
+    client: Client, tmp_path: Path
+) -> None:
+    lake = ReplayedLake(tmp_path / "lake")
+    lake.add("aa", BEGIN, {}, status="skipped", reason="its brokers do not answer", plan_id=None)
+    lake.cluster(EU)
+    page = client(tmp_path / "lake")
+    form = page.get("/what-if/new")
+    assert f'value="{EU}" selected' in form.text
+    assert 'id="problem"' not in form.text
+    generated = page.get("/what-if/new", params={"kind": "simulate", "cluster": "aa", "scenario": "zipf", "check": "y"})
+    assert conf_of(generated.text) == {"kind": "simulate", "scenario": "zipf"}
+    own = page.get("/what-if/new", params={"cluster": "aa", "check": "yes"})
+    assert own.status_code == 400
+    assert "was decided: its brokers do not answer" in shown(own.text)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -72,11 +72,17 @@
         headers: { Accept: "application/json", "Content-Type": "application/json" },
         body: JSON.stringify({ chosen_options: [option], params_input: input }),
       });
-      if (answer.ok) show(await answer.json());
-      else if (answer.status === 409) {
+      if (answer.ok) {
+        // Airflow's answer to an answer names who gave it elsewhere than its question does, and leaves the rest away.
+        const taken = await answer.json();
+        show({ ...taken, response_received: true, responded_by_user: taken.responded_by });
+      } else if (answer.status === 409) {
         await look();
         state.textContent = `It was answered elsewhere before you. ${state.textContent}`;
-      } else say(`The answer was not taken (${answer.status}): ${await told(answer)}`, answer.status < 500);
+      } else {
+        say(`The answer was not taken (${answer.status}): ${await told(answer)}`, true);
+        if (answer.status >= 500) await look(); // it may have been taken all the same
+      }
     } catch {
       say("Airflow could not be reached: nothing was answered as far as this page knows.", true);
     }
