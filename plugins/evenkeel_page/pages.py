@@ -25,6 +25,7 @@ from evenkeel.object_store import resolve_connections_by
 from evenkeel.record.plan_cost import PlanCost, read_plan_cost
 from evenkeel.record.prove import prove_cycle
 from evenkeel.record.read import Attempt, Record, clusters_of, find_cycles, newest_cycles, read_rows
+from evenkeel.record.read.open_tables import OpenTables
 from evenkeel.record.read.recent import Recent
 from evenkeel.record.read.tables import all_of, text
 from evenkeel.record.report import build_model, gather
@@ -51,6 +52,7 @@ _UP = {"heat_why": "../", "what_if_run": "../", "what_if_new": "../", "what_if_s
 """Page -> the way up to the desk's own addresses, of those that lie below them."""
 
 limit_threads()
+_tables = OpenTables()
 
 
 def answer(job: Job) -> Answer:
@@ -60,7 +62,8 @@ def answer(job: Job) -> Answer:
         if job.store is not None:
             connection = airflow_side.as_connection(job.store)
             resolve_connections_by(lambda name: connection)
-        return _PAGES[job.page](job.lake, **job.arguments)
+        with _tables.look():
+            return _PAGES[job.page](job.lake, **job.arguments)
     except NoLake as error:
         return Answer(200, notice("No cycles yet", str(error), look.FIRST_STEPS))
     except NoSuchCycle as error:

@@ -9,6 +9,8 @@ import pytest
 
 from evenkeel import object_store
 from evenkeel.cli import main
+from evenkeel.record.read import read_attempts
+from evenkeel.record.read.open_tables import OpenTables
 from evenkeel.record.read.recent import Recent
 from evenkeel.record.status import read_status
 from tests.object_store.stores import Store
@@ -68,3 +70,23 @@ def test_a_store_that_refuses_is_told_in_one_line(
     line = capsys.readouterr().err
     assert line.startswith("evenkeel: the lake s3a://")
     assert line.count("\n") == 1
+
+
+def test_a_page_that_is_made_again_asks_a_store_for_no_log_a_second_time(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = upload(store, small(tmp_path), "again")
+    with Faults(store.port) as proxy:
+        for variable, value in store.variables(proxy.url).items():
+            monkeypatch.setenv(variable, value)
+        tables = OpenTables()
+
+        def asked() -> tuple[int, int, int]:
+            """How often for a log, for whether a file is there, and for a list."""
+            proxy.forget()
+            with tables.look():
+                assert {one.cluster for one in read_attempts(lake)} == {"calm", "a b/ü"}
+            return proxy.count("GET", r"_delta_log/\d"), proxy.count("HEAD"), proxy.count("GET", "list-type")
+
+        assert asked()[0] > 0
+        assert asked() == (0, 2, 0), "the newest version, and that there is none behind it"

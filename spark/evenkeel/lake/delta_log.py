@@ -49,10 +49,13 @@ def table_exists(spark: SparkSession, path: str) -> bool:
     return True
 
 
-def newest_version(path: str) -> int | None:
-    """The newest version in a log that can be listed from here; None for a store that only Spark knows."""
+def newest_version(path: str, since: int | None = None) -> int | None:
+    """The newest version in a log that can be listed from here; None for a store that only Spark knows.
+
+    `since`: a version that was there, from which on it is looked for.
+    """
     files = files_of(path)
-    return None if files is None else _newest(files)
+    return None if files is None else _newest(files, since)
 
 
 def is_as_made(path: str) -> bool:
@@ -189,14 +192,16 @@ def _versions_carrying(spark: SparkSession, path: str, write_id: str, after: int
     return sorted(int(row["version"]) for row in rows)
 
 
-def _newest(files: TableFiles) -> int:
+def _newest(files: TableFiles, since: int | None = None) -> int:
     """The newest version of a log, -1 without any.
 
     Commits are asked for one by one from the last checkpoint on: a log of months has a hundred thousand files, and
     listing it for every append would make each cycle slower than the one before. In an object store, where each
     question takes a request, the newest version that this process has seen is the one to begin with.
     """
-    seen = None if isinstance(files, FolderFiles) else _seen.get(files.address)
+    seen = (
+        since if isinstance(files, FolderFiles) else max(_seen.get(files.address, -1), -1 if since is None else since)
+    )
     newest = seen if seen is not None and files.exists(_commit(seen)) else _first_known(files)
     if newest is None:
         return max(_listed(files), default=-1)

@@ -109,11 +109,12 @@ class StoreFiles:
             return bytes(opened.read(most))
 
     def exists(self, name: str) -> bool:
-        """Whether there is such an object."""
-        from pyarrow.fs import FileType
-
-        with self._well_told(name):
-            return bool(_arrow().get_file_info(self._key(name)).type == FileType.File)
+        """Whether there is such an object; one request tells, where Arrow's question for it also looks for a folder."""
+        try:
+            with self._well_told(name), _arrow().open_input_file(self._key(name)):
+                return True
+        except FileNotFoundError:
+            return False
 
     def has_bucket(self) -> bool:
         """Whether the bucket is there at all."""

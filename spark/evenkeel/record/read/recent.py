@@ -7,7 +7,6 @@ replaced.
 
 from __future__ import annotations
 
-import os
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
@@ -20,9 +19,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.table_files import arrow_place
 from evenkeel.object_store import canonical, is_object_store
+from evenkeel.record.read.open_tables import brought_up_to_date, mark_of
 from evenkeel.record.read.tables import ROUNDING, Row, as_rows, damaged, is_table, open_table
 
 _THREADS_HERE, _THREADS_IN_STORE = 2, 8
@@ -134,16 +133,11 @@ class Recent:
     def refresh(self) -> None:
         """Takes up what was committed since; forgets everything of a table that is another one now, or gone."""
         for table, (opened, mark) in [*self._opened.items()]:
-            newest = newest_version(self._path(table))
-            if newest is None or newest < opened.version() or mark != self._mark(table):
+            is_newer = brought_up_to_date(opened, self._path(table), mark)
+            if is_newer is None:
                 self._forget()
                 return
-            if newest > opened.version():
-                try:
-                    opened.update_incremental()
-                except Exception:  # whatever it is, opening the table anew will say it
-                    self._forget()
-                    return
+            if is_newer:
                 self._files = {key: files for key, files in self._files.items() if key[0] != table}
 
     def clusters(self) -> list[str]:
@@ -163,7 +157,7 @@ class Recent:
             if table not in self._opened:
                 if table != "cycles" and not is_table(self.lake, table):
                     return KnownFiles(pa.table({}))
-                self._opened[table] = open_table(self.lake, table), self._mark(table)
+                self._opened[table] = open_table(self.lake, table, is_own=True), mark_of(self._path(table))
             actions = pa.table(self._opened[table][0].get_add_actions(flatten=True))
             if kinds_from and "max.kind" in actions.column_names:
                 highest = actions.column("max.kind")
@@ -239,14 +233,6 @@ class Recent:
 
     def _path(self, table: str) -> str:
         return f"{canonical(self.lake).rstrip('/')}/{table}"
-
-    def _mark(self, table: str) -> object:
-        """What tells a table from another one that took its place: the identity of its log's folder."""
-        try:
-            found = os.stat(f"{self._path(table).removeprefix('file://')}/_delta_log")
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
 
     def _forget(self) -> None:
         self._opened.clear()

@@ -7,10 +7,12 @@ from datetime import date, datetime, timedelta
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from evenkeel.errors import LakeError, NoLake
 from evenkeel.lake.table_files import arrow_place, delta_table, is_delta_table
-from evenkeel.object_store import canonical, explained
+from evenkeel.object_store import canonical, explained, is_object_store
+from evenkeel.record.read.open_tables import open_at
 
 Row = dict[str, Any]
 _TOLD = 200
@@ -74,12 +76,15 @@ def dataset(lake: str | Path, table: str, files: Sequence[FileFilter] | None = N
     return dataset_of(open_table(lake, table), lake, table, files)
 
 
-def open_table(lake: str | Path, table: str) -> Any:
-    """The table as its log describes it; no file is read yet. LakeError where it is missing or its log is damaged."""
+def open_table(lake: str | Path, table: str, *, is_own: bool = False) -> Any:
+    """The table as its log describes it; no file is read yet. LakeError where it is missing or its log is damaged.
+
+    `is_own`: one that nobody else brings up to date.
+    """
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        return delta_table(_path(lake, table))
+        return delta_table(_path(lake, table)) if is_own else open_at(_path(lake, table))
     except TableNotFoundError as error:
         if table == "cycles" or not is_table(lake, "cycles"):
             raise NoLake(
@@ -106,12 +111,30 @@ def dataset_of(opened: Any, lake: str | Path, table: str, files: Sequence[FileFi
     from deltalake.exceptions import DeltaError
 
     try:
-        return opened.to_pyarrow_dataset(
+        found = opened.to_pyarrow_dataset(
             file_pruning_predicate=list(files) if files else None,
             filesystem=_own_files(_path(lake, table)),
         )
+        return _with_sizes(found, opened) if is_object_store(str(lake)) else found
     except (DeltaError, OSError, ValueError) as error:
         raise damaged(lake, table, error) from error
+
+
+def _with_sizes(found: Any, opened: Any) -> Any:
+    """The dataset, its files with the sizes that the log has, so that a store need not be asked for each of them."""
+    import pyarrow as pa
+    from pyarrow.dataset import FileSystemDataset
+
+    if found.filesystem is None or not found.files:
+        return found
+    actions = pa.table(opened.get_add_actions())
+    names = (unquote(path) for path in actions.column("path").to_pylist())
+    sizes = dict(zip(names, actions.column("size_bytes").to_pylist(), strict=True))
+    fragments = [
+        found.format.make_fragment(one.path, found.filesystem, one.partition_expression, file_size=sizes.get(one.path))
+        for one in found.get_fragments()
+    ]
+    return FileSystemDataset(fragments, found.schema, found.format, found.filesystem)
 
 
 def files_between(
