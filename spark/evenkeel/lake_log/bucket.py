@@ -11,10 +11,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from evenkeel.errors import DamagedLog, LogBusy, LogError
-from evenkeel.object_store import SCHEME, access, canonical
+from evenkeel.object_store import SCHEME, StoreAccess, access, canonical
 from evenkeel.transparency.storage import MOST_FILE_BYTES
 
 _LOCK = ".lock"
@@ -24,6 +25,12 @@ _LOOKS_EVERY_SECONDS = 0.5
 _ABSENT = frozenset({"NoSuchKey", "404"})
 _OTHERS_CAME = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409", *_ABSENT})
 _UNSEEN = object()
+
+
+@lru_cache(maxsize=4)
+def _client_of(given: StoreAccess) -> Any:
+    """A client; to make one takes longer than ten requests."""
+    return given.for_boto()
 
 
 class BucketStorage:
@@ -52,7 +59,7 @@ class BucketStorage:
     @property
     def _client(self) -> Any:
         if self._own is None:
-            self._own = access().for_boto()
+            self._own = _client_of(access())
         return self._own
 
     def get(self, name: str) -> bytes | None:
