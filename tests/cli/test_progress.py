@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import threading
 
 import pytest
 
 from evenkeel.cli import progress
-from evenkeel.cli.progress import ProgressLine, course_of, course_text, duration, is_screen
+from evenkeel.cli.progress import ProgressLine, busy_with, course_of, course_text, duration, is_screen
 
 
 class Terminal(io.StringIO):
@@ -115,6 +116,30 @@ def test_a_course_goes_to_standard_error_alone_and_names_what_it_counts(
     assert first.endswith(" to go")
     assert aside == "aside"
     assert last.startswith("4 of 4 tables, 100 %")
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_work_of_unknown_length_says_on_a_terminal_how_long_it_has_taken(
+    monkeypatch: pytest.MonkeyPatch, stream: type[io.StringIO]
+) -> None:
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    monkeypatch.setattr(progress, "_TELLS_EVERY_S", 0.01)
+    told = threading.Event()
+    monkeypatch.setattr(progress, "duration", lambda seconds: told.set() or duration(seconds))
+    written = stream()
+    monkeypatch.setattr("sys.stderr", written)
+
+    def fail() -> None:
+        with busy_with("reading"):
+            if stream is Terminal:
+                assert told.wait(60)
+            raise RuntimeError("torn")
+
+    with pytest.raises(RuntimeError, match="torn"):
+        fail()
+    assert ("reading, 0 s so far" in written.getvalue()) == (stream is Terminal)
+    assert screen(written.getvalue()) == [""], "nothing of it stays"
+    assert not [one for one in threading.enumerate() if one.name == "busy"]
 
 
 def test_a_course_ends_its_line_also_where_the_work_fails(

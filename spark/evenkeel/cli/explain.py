@@ -8,6 +8,8 @@ import os
 from evenkeel.errors import BadInput
 from evenkeel.times import IN_UTC
 
+_READING = "reading the record"
+
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `explain` and of `trace`."""
@@ -49,10 +51,12 @@ def lake_of(given: argparse.Namespace) -> str:
 
 def run_explain(given: argparse.Namespace) -> int:
     """Prints the explanation."""
+    from evenkeel.cli.progress import busy_with
     from evenkeel.record.explain import as_json, as_text, explain, times
 
-    when = times(given.at, given.first, given.last, given.tz)
-    found = explain(lake_of(given), given.subject, cluster=given.cluster, when=when)
+    when, lake = times(given.at, given.first, given.last, given.tz), lake_of(given)
+    with busy_with(_READING):
+        found = explain(lake, given.subject, cluster=given.cluster, when=when)
     print(as_json(found) if given.json else as_text(found, when.where), end="\n" if given.json else "")
     return 0
 
@@ -85,6 +89,7 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run_trace(given: argparse.Namespace) -> int:
     """Prints the trace."""
+    from evenkeel.cli.progress import busy_with
     from evenkeel.record import trace
     from evenkeel.record.explain import times
 
@@ -94,13 +99,14 @@ def run_trace(given: argparse.Namespace) -> int:
     if given.subject is None and when.at is not None:
         raise BadInput("--at goes with a subject: give --from and --to for a broker.")
     found: trace.Inputs | trace.Dependents
-    if given.broker is not None:
-        found = trace.of_broker(lake, given.broker, cluster=given.cluster, when=when)
-    elif given.write is not None:
-        found = trace.of_write(lake, given.write, cluster=given.cluster)
-    elif given.snapshot is not None:
-        found = trace.of_snapshot(lake, given.snapshot, cluster=given.cluster)
-    else:
-        found = trace.inputs(lake, given.subject, cluster=given.cluster, when=when)
+    with busy_with(_READING):
+        if given.broker is not None:
+            found = trace.of_broker(lake, given.broker, cluster=given.cluster, when=when)
+        elif given.write is not None:
+            found = trace.of_write(lake, given.write, cluster=given.cluster)
+        elif given.snapshot is not None:
+            found = trace.of_snapshot(lake, given.snapshot, cluster=given.cluster)
+        else:
+            found = trace.inputs(lake, given.subject, cluster=given.cluster, when=when)
     print(trace.as_json(found) if given.json else trace.as_text(found, when.where), end="\n" if given.json else "")
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import TextIO
 
 _EVERY_S = 10.0
 """How often a plain line comes, where lines stay."""
+_TELLS_EVERY_S = 1.0
 QUIET_S = 5.0
 """Work that takes less long shows nothing."""
 _CLEARED = "\r\x1b[K"
@@ -85,6 +87,31 @@ def course_of(noun: str) -> Iterator[WorkProgress]:
         yield WorkProgress(line, noun)
     finally:
         line.end()
+
+
+@contextmanager
+def busy_with(what: str) -> Iterator[None]:
+    """Says on a terminal how long `what` has taken, from the fifth second on, and takes it back at the end: for work of
+    which nobody knows how long it still takes."""
+    stream, begin, is_over = sys.stderr, time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        is_over.wait(QUIET_S)
+        while not is_over.wait(_TELLS_EVERY_S):
+            stream.write(f"{_CLEARED}{what}, {duration(time.monotonic() - begin)} so far")
+            stream.flush()
+
+    telling = threading.Thread(target=tell, name="busy", daemon=True)
+    if is_screen(stream):
+        telling.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        if telling.ident is not None:
+            telling.join()
+            stream.write(_CLEARED)
+            stream.flush()
 
 
 def is_screen(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:

@@ -37,6 +37,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(given: argparse.Namespace) -> int:
     """Writes the proof, and says how it is checked."""
+    from evenkeel.cli.progress import busy_with
     from evenkeel.lake_log.witness_lines import witnesses_from_environment
     from evenkeel.record.prove import TABLES_OF_DECISIONS, prove_cycle
     from evenkeel.transparency.keys import VerifierKey
@@ -48,16 +49,18 @@ def run(given: argparse.Namespace) -> int:
         raise BadInput(f"--table {given.table}: decisions stand in {', '.join(TABLES_OF_DECISIONS)}")
     witnesses = [one.address for one in witnesses_from_environment() if one.address is not None]
     witness_keys = [key for address in witnesses for key in address.keys]
-    found = prove_cycle(
-        lake_of(given),
-        given.cluster,
-        given.cycle,
-        subject=given.decision,
-        table=given.table,
-        number=given.number,
-        log_keys=[VerifierKey.read(text) for text in given.log_key],
-        witness_keys=witness_keys,
-    )
+    lake, log_keys = lake_of(given), [VerifierKey.read(text) for text in given.log_key]
+    with busy_with("reading the record and its log"):
+        found = prove_cycle(
+            lake,
+            given.cluster,
+            given.cycle,
+            subject=given.decision,
+            table=given.table,
+            number=given.number,
+            log_keys=log_keys,
+            witness_keys=witness_keys,
+        )
     out = Path(given.out)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(found.proof.data)

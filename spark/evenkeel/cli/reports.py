@@ -36,6 +36,7 @@ def _add_cycle(parser: argparse.ArgumentParser) -> None:
 
 def run_report(given: argparse.Namespace) -> int:
     """Writes the page and says where."""
+    from evenkeel.cli.progress import busy_with
     from evenkeel.errors import BadInput
     from evenkeel.record.compare import LOG
     from evenkeel.record.report import build_report
@@ -44,13 +45,15 @@ def run_report(given: argparse.Namespace) -> int:
         raise BadInput(f"{given.recording} has no {LOG}: --recording wants a folder that holds the brokers' logs")
     check_file(given.out, "--out")
     out = Path(given.out)
-    page = build_report(given.lake, cluster=given.cluster, cycle=given.cycle, out=out, recording=given.recording)
+    with busy_with("reading the cycle and drawing its page"):
+        page = build_report(given.lake, cluster=given.cluster, cycle=given.cycle, out=out, recording=given.recording)
     print_result(given, str(page), {"page": str(page)})
     return 0
 
 
 def run_data_docs(given: argparse.Namespace) -> int:
     """Writes the pages and says where the first one is."""
+    from evenkeel.cli.progress import busy_with
     from evenkeel.errors import LakeError
     from evenkeel.record.read import find_cycles, read_rows
     from evenkeel.validate.data_docs import render
@@ -61,6 +64,7 @@ def run_data_docs(given: argparse.Namespace) -> int:
     if not rows:
         named = ", ".join(f"{cycle.cluster} at {cycle.cycle_at.isoformat()} ({cycle.status})" for cycle in cycles)
         raise LakeError(f"nothing was checked in {named}: its run ended before validate. Ask for another --cycle.")
-    page = render(rows, Path(given.out))
+    with busy_with("drawing the pages"):
+        page = render(rows, Path(given.out))
     print_result(given, str(page), {"page": str(page)})
     return 0

@@ -8,6 +8,7 @@ import json
 from evenkeel.cli.control import say
 from evenkeel.cli.options import add_on_record, said_by
 from evenkeel.cli.output import add_json, print_result
+from evenkeel.cli.progress import busy_with
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake.controls import HANDBACK, TAKEOVER, control_row, last_switches
 from evenkeel.pulsar.admin import AdminClient
@@ -39,7 +40,8 @@ def run_takeover(given: argparse.Namespace) -> int:
         if noted is None:  # on record before anything changes: whoever takes over twice still knows what was there
             _record(given, TAKEOVER, before)
         set_values(client, dict.fromkeys(before, OFF))
-        await_off(client)
+        with busy_with("waiting until every broker says that it is off"):
+            await_off(client)
     restored = before if noted is None else noted
     words = (
         f"the brokers of {given.cluster} neither shed nor split by themselves any more\n"
