@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import expect_fit
+from tests.browsing import Watched, expect_fit
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.record.open_cycle import CLUSTER, MOVED, OpenCycle
@@ -77,16 +77,13 @@ def shown(browser: Browser, cycle: OpenCycle, api: Api, *, width: int = 1440, **
     with desk_served(cycle.root, HereReader()) as address:
         context = browser.new_context(viewport={"width": width, "height": 900}, **more)
         page = context.new_page()
-        complaints: list[str] = []
-        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        watched = Watched(page)
         page.route("**/api/v2/**", api)
         page.clock.install()
         page.goto(f"{address}cycle?cluster={CLUSTER}&at=latest")
         yield page
         context.close()
-        assert [one for one in complaints if "Failed to load resource" not in one] == []
+        watched.expect_silence(address.split("/evenkeel/")[0], but="Failed to load resource")
 
 
 def asked(page: Page) -> list[str]:

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import pytest
 
 from evenkeel.model.bundles import BundleRange
-from tests.browsing import expect_fit
+from tests.browsing import Watched, expect_fit
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BROKERS, CLUSTER, HOT, HOT_RANGE, warm_lake
@@ -58,20 +58,13 @@ def seen(
         viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=scripts, **more
     )
     page = context.new_page()
-    complaints: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: complaints.append(f"thrown: {error}"))
-    page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-    page.on("request", lambda request: asked.append(request.url))
+    watched = Watched(page)
     page.goto(address)
     if (folder := os.environ.get("EVENKEEL_SHOTS")) and name:
         page.screenshot(path=f"{folder}/subject-{name}-{width}-{scheme}.png", full_page=True)
     yield page
     context.close()
-    host = address.split("/evenkeel/")[0]
-    assert [url for url in asked if not url.startswith((host, "data:"))] == []
-    assert [one for one in complaints if "404" not in one] == []
+    watched.expect_silence(address.split("/evenkeel/")[0], but="404")
 
 
 @pytest.mark.parametrize("name", PAGES)

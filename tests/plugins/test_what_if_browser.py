@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import expect_fit
+from tests.browsing import Watched, expect_fit
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.replayed_lake import EU, replayed_lake
@@ -36,15 +36,13 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+def page(browser: Browser, desk: str) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     found = context.new_page()
-    complaints: list[str] = []
-    found.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-    found.on("pageerror", lambda error: complaints.append(str(error)))
+    watched = Watched(found)
     yield found
     context.close()
-    assert [one for one in complaints if "status of 4" not in one] == []
+    watched.expect_silence(desk.split("/evenkeel/")[0], but="status of 4")
 
 
 @pytest.mark.parametrize("name", PAGES)
