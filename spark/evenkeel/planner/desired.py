@@ -1,0 +1,223 @@
+"""The placement that a cluster is to come to: no broker above the target, and as little moved for it as can be found.
+
+Brokers above the target give bundles away, the fullest first; the heaviest go first, each to the broker with most room
+among those that may own it and stay within the target with it. What fits nowhere is exchanged for something lighter. A
+broker below the target never comes above it, so that every plan, also one that falls short, is better than what it
+began with. Loads are counted in whole units, and ties break by name: the order of rows changes nothing.
+
+Several resources may count. A broker's room is that of the resource that has least of it, as a share of what the broker
+may carry of it at the target.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evenkeel.planner.target import UsageCurve
+
+_UNITS = 1 << 44
+"""A cluster's load of a resource, in the units that are counted."""
+_EXCHANGES_LOOKED_AT = 64
+"""So many bundles of a full broker are held against each receiver's for an exchange."""
+
+Whole = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedBundle:
+    """A bundle with its `loads` by resource (each finite, at least 0).
+
+    `owner`: None where it has none. `brokers`: those that may own it. `is_held`: it stays where it is.
+    """
+
+    name: str
+    owner: str | None
+    loads: tuple[float, ...]
+    brokers: frozenset[str]
+    is_held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredMove:
+    """A bundle that changes its owner; `source` is None where it had none."""
+
+    bundle: str
+    source: str | None
+    destination: str
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredPlacement:
+    """The `moves`, in the order in which they were found, and what no plan of this kind mends: `over`, the brokers that
+    stay above the target, and `nowhere`, bundles that have no owner or are to leave theirs, and fit on no broker that
+    may own them."""
+
+    moves: tuple[DesiredMove, ...]
+    over: tuple[str, ...]
+    nowhere: tuple[str, ...]
+
+
+def desired_placement(
+    curves: Mapping[str, Sequence[UsageCurve]], bundles: Iterable[OwnedBundle], usage: float
+) -> DesiredPlacement:
+    """What to move so that no broker's usage is above `usage`.
+
+    `curves`: broker -> by resource, how its usage grows with its load; a broker that is an owner and not among them is
+    to be emptied.
+    """
+    return _Search(curves, sorted(bundles, key=lambda one: one.name), usage).run()
+
+
+class _Search:
+    """The placement as it stands, and the moves that led to it."""
+
+    def __init__(
+        self, curves: Mapping[str, Sequence[UsageCurve]], bundles: Sequence[OwnedBundle], usage: float
+    ) -> None:
+        self.bundles = bundles
+        self.brokers = sorted(curves.keys() | {one.owner for one in bundles if one.owner is not None})
+        place = {broker: n for n, broker in enumerate(self.brokers)}
+        kinds = len(next(iter(curves.values()), ()))
+        totals = [math.fsum(one.loads[r] for one in bundles) for r in range(kinds)]
+        units = [total / _UNITS if total > 0 else 1.0 for total in totals]
+        self.loads: Whole = np.array(
+            [[math.floor(load / unit) for load, unit in zip(one.loads, units, strict=True)] for one in bundles],
+            dtype=np.int64,
+        ).reshape(len(bundles), kinds)
+        self.limit: Whole = np.array(
+            [[_limit(curves[b][r], usage, units[r]) if b in curves else 0 for r in range(kinds)] for b in self.brokers],
+            dtype=np.int64,
+        ).reshape(len(self.brokers), kinds)
+        self.carried: Whole = np.zeros_like(self.limit)
+        self.owner = [-1 if one.owner is None else place[one.owner] for one in bundles]
+        self.own: list[list[int]] = [[] for _ in self.brokers]
+        for n, owner in enumerate(self.owner):
+            if owner >= 0:
+                self.carried[owner] += self.loads[n]
+                self.own[owner].append(n)
+        self.receives = np.array([broker in curves for broker in self.brokers], dtype=bool)
+        self.places: dict[frozenset[str], npt.NDArray[np.int64]] = {}
+        for one in bundles:
+            if one.brokers not in self.places:
+                found = sorted(place[b] for b in one.brokers if b in curves)
+                self.places[one.brokers] = np.array(found, dtype=np.int64)
+        # How heavy a bundle is: the largest of its shares of what the cluster carries.
+        self.weight = self.loads.max(axis=1, initial=0) if kinds else np.zeros(len(bundles), dtype=np.int64)
+        self.moved: set[int] = set()
+        self.moves: list[tuple[int, int, int]] = []
+
+    def run(self) -> DesiredPlacement:
+        """Bundles that must go somewhere first, the heaviest before all others; then what stands above the target."""
+        homeless = [n for n, one in enumerate(self.bundles) if not one.is_held and self._must_go(n)]
+        nowhere = [n for n in self._heaviest_first(homeless) if not self._sent(n)]
+        for broker in self._fullest_first():
+            self._relieve(broker)
+        over = [b for n, b in enumerate(self.brokers) if self.receives[n] and (self.carried[n] > self.limit[n]).any()]
+        moves = (
+            DesiredMove(self.bundles[n].name, self.brokers[a] if a >= 0 else None, self.brokers[b])
+            for n, a, b in self.moves
+        )
+        return DesiredPlacement(tuple(moves), tuple(over), tuple(sorted(self.bundles[n].name for n in nowhere)))
+
+    def _must_go(self, n: int) -> bool:
+        owner = self.owner[n]
+        return owner < 0 or not self.receives[owner] or self.brokers[owner] not in self.bundles[n].brokers
+
+    def _heaviest_first(self, found: Iterable[int]) -> list[int]:
+        return sorted(found, key=lambda n: (-self.weight[n], n))
+
+    def _fullest_first(self) -> list[int]:
+        """Brokers above the target, those with most above it first."""
+        above = (self.carried - self.limit).max(axis=1, initial=0)
+        return sorted(
+            (n for n in range(len(self.brokers)) if self.receives[n] and above[n] > 0), key=lambda n: -above[n]
+        )
+
+    def _relieve(self, broker: int) -> None:
+        """Takes bundles from the broker until it is within the target, or nothing helps."""
+        free = [n for n in self.own[broker] if n not in self.moved and not self.bundles[n].is_held]
+        # Lightest first, so that what is a little lighter than the excess is found at once.
+        ladder = sorted(free, key=lambda n: (self.weight[n], -n))
+        while (self.carried[broker] > self.limit[broker]).any():
+            excess = int((self.carried[broker] - self.limit[broker]).max())
+            if not self._one_leaves(broker, ladder, excess) and not self._one_is_exchanged(broker, ladder, excess):
+                return
+
+    def _one_leaves(self, broker: int, ladder: list[int], excess: int) -> bool:
+        """Sends away the heaviest bundle that is not heavier than the excess (but for what rounding makes of it), else
+        the lightest that is."""
+        cut = bisect_right(ladder, excess + len(self.bundles), key=lambda n: int(self.weight[n]))
+        for at in (*range(cut - 1, -1, -1), *range(cut, len(ladder))):
+            n = ladder[at]
+            if self.weight[n] > 0 and self._sent(n):
+                ladder.pop(at)
+                return True
+        return False
+
+    def _sent(self, n: int) -> bool:
+        """Whether a broker was found for the bundle: the one with most room, as a share of what it may carry."""
+        places = self.places[self.bundles[n].brokers]
+        places = places[places != self.owner[n]]
+        left = self.limit[places] - self.carried[places] - self.loads[n]
+        fits = (left >= 0).all(axis=1)
+        if not fits.any():
+            return False
+        room = (left[fits] / np.maximum(self.limit[places[fits]], 1)).min(axis=1, initial=1.0)
+        self._move(n, int(places[fits][room.argmax()]))
+        return True
+
+    def _one_is_exchanged(self, broker: int, ladder: list[int], excess: int) -> bool:
+        """Exchanges a bundle for a lighter one of a broker that has no room for it alone; whether there was one.
+
+        The exchange that takes most of the excess away, of those with as much the one that moves least.
+        """
+        best: tuple[int, int, int, int] | None = None
+        for n in ladder[-_EXCHANGES_LOOKED_AT:]:
+            for other in self.places[self.bundles[n].brokers].tolist():
+                if other == broker or (self.carried[other] > self.limit[other]).any():
+                    continue
+                for back in self.own[other]:
+                    gain = self._gain(broker, n, other, back)
+                    if gain > 0:
+                        found = (-min(gain, excess), int(self.weight[n] + self.weight[back]), n, back)
+                        best = found if best is None or found < best else best
+        if best is None:
+            return False
+        *_, n, back = best
+        other = self.owner[back]
+        ladder.remove(n)
+        self._move(n, other)
+        self._move(back, broker)
+        return True
+
+    def _gain(self, broker: int, n: int, other: int, back: int) -> int:
+        """What the broker has less if it gives `n` for `back`; 0 where that cannot be."""
+        if back in self.moved or self.bundles[back].is_held or self.brokers[broker] not in self.bundles[back].brokers:
+            return 0
+        difference = self.loads[n] - self.loads[back]
+        if (difference < 0).any() or (self.carried[other] + difference > self.limit[other]).any():
+            return 0
+        return int(difference.max())
+
+    def _move(self, n: int, destination: int) -> None:
+        source = self.owner[n]
+        if source >= 0:
+            self.carried[source] -= self.loads[n]
+            self.own[source].remove(n)
+        self.carried[destination] += self.loads[n]
+        self.own[destination].append(n)
+        self.owner[n] = destination
+        self.moved.add(n)
+        self.moves.append((n, source, destination))
+
+
+def _limit(curve: UsageCurve, usage: float, unit: float) -> int:
+    """What a broker may carry at a usage, in whole units; not more than two clusters' load."""
+    room = curve.load_within(usage)
+    return 2 * _UNITS if math.isinf(room) else min(2 * _UNITS, math.ceil(room / unit))

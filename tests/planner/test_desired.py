@@ -1,0 +1,128 @@
+"""The desired placement, on small clusters of every kind and on one large enough to be balanced."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenkeel.planner.desired import DesiredMove, DesiredPlacement, OwnedBundle, desired_placement
+from evenkeel.planner.floor import floor_of
+from evenkeel.planner.target import BundleKind, UsageLine, target_of
+from tests.planner.small_clusters import SmallCluster, small_clusters
+
+ROUNDING = 1e-9
+ALIKE = {name: (UsageLine(0.0, 0.01),) for name in ("b1", "b2", "b3")}
+
+
+def bundle(
+    name: str, owner: str | None, *loads: float, brokers: Sequence[str] = ("b1", "b2", "b3"), is_held: bool = False
+) -> OwnedBundle:
+    return OwnedBundle(name, owner, loads, frozenset(brokers), is_held)
+
+
+def of(cluster: SmallCluster) -> list[OwnedBundle]:
+    return [
+        bundle(f"n{n}", owner, load, brokers=[*allowed]) for n, (load, allowed, owner) in enumerate(cluster.bundles)
+    ]
+
+
+def after(bundles: Sequence[OwnedBundle], found: DesiredPlacement) -> dict[str, str | None]:
+    return {one.name: one.owner for one in bundles} | {move.bundle: move.destination for move in found.moves}
+
+
+def carried(bundles: Sequence[OwnedBundle], owners: dict[str, str | None], broker: str, resource: int = 0) -> float:
+    return math.fsum(one.loads[resource] for one in bundles if owners[one.name] == broker)
+
+
+def test_the_heaviest_that_is_not_too_heavy_goes_to_the_broker_with_most_room() -> None:
+    bundles = [
+        *(bundle(f"n{load:g}", "b1", load) for load in (30.0, 20.0, 14.0, 6.0)),
+        bundle("m", "b2", 25.0), bundle("l", "b3", 10.0),
+    ]  # fmt: skip
+    found = desired_placement(ALIKE, bundles, 0.50)
+    assert found == DesiredPlacement((DesiredMove("n20", "b1", "b3"),), (), ())
+
+
+def test_nothing_moves_where_no_broker_is_above_the_target() -> None:
+    assert desired_placement(ALIKE, [bundle("n", "b1", 50.0)], 0.50).moves == ()
+    assert desired_placement(ALIKE, [], 0.50) == DesiredPlacement((), (), ())
+
+
+def test_a_bundle_that_fits_nowhere_is_exchanged_for_a_lighter_one() -> None:
+    two = {name: (UsageLine(0.0, 0.01),) for name in ("b1", "b2")}
+    bundles = [
+        bundle("n1", "b1", 30.0, brokers=["b1", "b2"]), bundle("n2", "b1", 25.0, brokers=["b1", "b2"]),
+        bundle("m1", "b2", 26.0, brokers=["b1", "b2"]), bundle("m2", "b2", 21.0, brokers=["b1", "b2"]),
+    ]  # fmt: skip
+    found = desired_placement(two, bundles, 0.51)
+    assert {(move.bundle, move.destination) for move in found.moves} == {("n2", "b2"), ("m2", "b1")}
+    assert found.over == ()
+
+
+def test_a_broker_that_goes_is_emptied_and_bundles_without_owner_or_against_the_rules_find_one() -> None:
+    bundles = [
+        bundle("a", "gone", 10.0), bundle("b", None, 20.0), bundle("c", "b1", 5.0, brokers=["b2"]),
+        bundle("d", "gone", 5.0, is_held=True), bundle("e", None, 1.0, brokers=["gone"]),
+    ]  # fmt: skip
+    found = desired_placement(ALIKE, bundles, 0.40)
+    assert found.moves == (DesiredMove("b", None, "b2"), DesiredMove("a", "gone", "b3"), DesiredMove("c", "b1", "b2"))
+    assert found.nowhere == ("e",)
+
+
+def test_a_bundle_that_is_too_heavy_for_every_broker_is_left_and_its_broker_named() -> None:
+    found = desired_placement(ALIKE, [bundle("hot", "b1", 70.0), bundle("n", "b1", 1.0)], 0.50)
+    assert found.over == ("b1",)
+    assert all(move.bundle != "hot" for move in found.moves)
+
+
+def test_the_resource_that_has_least_room_counts() -> None:
+    lines = {name: (UsageLine(0.0, 0.01), UsageLine(0.0, 0.02)) for name in ("b1", "b2", "b3")}
+    bundles = [bundle("n1", "b1", 10.0, 20.0), bundle("n2", "b1", 10.0, 19.0), bundle("m", "b2", 1.0, 20.0)]
+    found = desired_placement(lines, bundles, 0.50)
+    assert [move.destination for move in found.moves] == ["b3"]
+
+
+@given(small_clusters(), st.floats(0.0, 1.5), st.randoms(use_true_random=False))
+def test_rules_hold_no_broker_is_pushed_above_the_target_and_the_order_of_rows_changes_nothing(
+    cluster: SmallCluster, usage: float, chance: Random
+) -> None:
+    bundles = of(cluster)
+    curves = {name: (line,) for name, line in cluster.lines.items()}
+    found = desired_placement(curves, bundles, usage)
+    assert desired_placement(curves, chance.sample(bundles, len(bundles)), usage) == found
+    assert len({move.bundle for move in found.moves}) == len(found.moves), "each moves once at most"
+    owners, allowed = after(bundles, found), {one.name: one.brokers for one in bundles}
+    assert all(move.destination in allowed[move.bundle] and move.destination != move.source for move in found.moves)
+    loaded = {name: carried(bundles, owners, name) for name in cluster.lines}
+    over = {name for name, load in loaded.items() if load and cluster.lines[name].usage(load) > usage + ROUNDING}
+    assert over <= set(found.over)
+    began = {name for name, line in cluster.lines.items() if line.usage(cluster.carried[name]) > usage - ROUNDING}
+    assert over <= began
+    for name in over:
+        assert carried(bundles, owners, name) <= cluster.carried[name] * (1 + ROUNDING) + ROUNDING
+
+
+def test_a_cluster_of_many_bundles_comes_to_its_target_with_little_more_than_the_floor() -> None:
+    chance = Random(19)
+    lines = {f"b{n:03}": UsageLine(0.05 * (n % 3), 0.01 / (1 + n % 2)) for n in range(40)}
+    drawn = [chance.paretovariate(1.5) for _ in range(2_000)]
+    most = 0.5 * math.fsum(drawn) / len(lines)
+    loads = [min(load, most) for load in drawn]
+    scale = 40 * 60 / math.fsum(loads)
+    every = frozenset(lines)
+    bundles = [OwnedBundle(f"n{n}", chance.choice([*lines]), (load * scale,), every) for n, load in enumerate(loads)]
+    now = {name: math.fsum(one.loads[0] for one in bundles if one.owner == name) for name in lines}
+    target = target_of(lines, [BundleKind(every, 40 * 60)])
+    found = desired_placement({name: (line,) for name, line in lines.items()}, bundles, target.usage)
+    assert (found.over, found.nowhere) == ((), ())
+    owners, load = after(bundles, found), {one.name: one.loads[0] for one in bundles}
+    busiest = max(line.usage(carried(bundles, owners, name)) for name, line in lines.items())
+    assert busiest <= target.usage + ROUNDING
+    floor = floor_of(lines, now, target.usage)
+    assert math.fsum(load[move.bundle] for move in found.moves) <= 1.25 * floor.load
+    assert floor.load == pytest.approx(floor.share * 40 * 60)
