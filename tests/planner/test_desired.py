@@ -80,6 +80,20 @@ def test_a_bundle_that_is_too_heavy_for_every_broker_is_left_and_its_broker_name
     assert all(move.bundle != "hot" for move in found.moves)
 
 
+def test_a_cluster_that_cannot_be_balanced_gets_better_and_its_full_brokers_are_named() -> None:
+    chance = Random(7)
+    lines = {f"b{n:03}": (UsageLine(0.0, 0.01),) for n in range(30)}
+    bundles = [
+        OwnedBundle(f"n{n}", chance.choice([*lines]), (chance.uniform(1.0, 9.0),), frozenset(lines)) for n in range(600)
+    ]
+    mean = math.fsum(one.loads[0] for one in bundles) / len(lines)
+    found = desired_placement(lines, bundles, 0.01 * mean * 0.99)
+    owners: dict[str, str | None] = {one.name: one.owner for one in bundles}
+    before = max(carried(bundles, owners, name) for name in lines)
+    assert max(carried(bundles, after(bundles, found), name) for name in lines) < before
+    assert 0 < len(found.over) < len(lines)
+
+
 def test_the_resource_that_has_least_room_counts() -> None:
     lines = {name: (UsageLine(0.0, 0.01), UsageLine(0.0, 0.02)) for name in ("b1", "b2", "b3")}
     bundles = [bundle("n1", "b1", 10.0, 20.0), bundle("n2", "b1", 10.0, 19.0), bundle("m", "b2", 1.0, 20.0)]

@@ -15,6 +15,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,9 @@ from evenkeel.planner.target import UsageCurve
 
 _UNITS = 1 << 44
 """A cluster's load of a resource, in the units that are counted."""
-_EXCHANGES_LOOKED_AT = 64
-"""So many bundles of a full broker are held against each receiver's for an exchange."""
+_HEAVIEST_LOOKED_AT, _RECEIVERS_LOOKED_AT, _LOOKS_PER_BROKER = 64, 16, 4
+"""For an exchange so many bundles of a full broker are held against those of so many receivers, and in all for so many
+times the number of brokers: a cluster that cannot be balanced is given up on in time."""
 
 Whole = npt.NDArray[np.int64]
 
@@ -109,6 +111,7 @@ class _Search:
                 self.places[one.brokers] = np.array(found, dtype=np.int64)
         # How heavy a bundle is: the largest of its shares of what the cluster carries.
         self.weight = self.loads.max(axis=1, initial=0) if kinds else np.zeros(len(bundles), dtype=np.int64)
+        self.looks_left = _LOOKS_PER_BROKER * len(self.brokers)
         self.moved: set[int] = set()
         self.moves: list[tuple[int, int, int]] = []
 
@@ -177,33 +180,52 @@ class _Search:
 
         The exchange that takes most of the excess away, of those with as much the one that moves least.
         """
-        best: tuple[int, int, int, int] | None = None
-        for n in ladder[-_EXCHANGES_LOOKED_AT:]:
-            for other in self.places[self.bundles[n].brokers].tolist():
-                if other == broker or (self.carried[other] > self.limit[other]).any():
-                    continue
-                for back in self.own[other]:
-                    gain = self._gain(broker, n, other, back)
-                    if gain > 0:
-                        found = (-min(gain, excess), int(self.weight[n] + self.weight[back]), n, back)
-                        best = found if best is None or found < best else best
-        if best is None:
+        if not self.looks_left:
             return False
-        *_, n, back = best
+        self.looks_left -= 1
+        mine = ladder[-_HEAVIEST_LOOKED_AT:]
+        found = [one for other in self._roomiest(broker) if (one := self._best_exchange(broker, mine, other, excess))]
+        if not found:
+            return False
+        *_, n, back = min(found)
         other = self.owner[back]
         ladder.remove(n)
         self._move(n, other)
         self._move(back, broker)
         return True
 
-    def _gain(self, broker: int, n: int, other: int, back: int) -> int:
-        """What the broker has less if it gives `n` for `back`; 0 where that cannot be."""
-        if back in self.moved or self.bundles[back].is_held or self.brokers[broker] not in self.bundles[back].brokers:
-            return 0
-        difference = self.loads[n] - self.loads[back]
-        if (difference < 0).any() or (self.carried[other] + difference > self.limit[other]).any():
-            return 0
-        return int(difference.max())
+    def _roomiest(self, broker: int) -> list[int]:
+        """The receivers within the target, those with most room first; not all of them."""
+        room = ((self.limit - self.carried) / np.maximum(self.limit, 1)).min(axis=1, initial=1.0)
+        order = np.argsort(-room, kind="stable").tolist()
+        within = (n for n in order if n != broker and self.receives[n] and room[n] >= 0)
+        return [*islice(within, _RECEIVERS_LOOKED_AT)]
+
+    def _best_exchange(
+        self, broker: int, mine: Sequence[int], other: int, excess: int
+    ) -> tuple[int, int, int, int] | None:
+        """The best exchange of one of `mine` for a bundle of the other broker: what is not gained, what is moved, and
+        both bundles; None where there is none."""
+        here, there = self.brokers[broker], self.brokers[other]
+        given = [n for n in mine if there in self.bundles[n].brokers]
+        taken = [
+            n
+            for n in sorted(self.own[other])
+            if n not in self.moved and not self.bundles[n].is_held and here in self.bundles[n].brokers
+        ]
+        if not given or not taken:
+            return None
+        less = self.loads[given][:, None, :] - self.loads[taken][None, :, :]
+        can_be = (less >= 0).all(axis=2) & (self.carried[other] + less <= self.limit[other]).all(axis=2)
+        gain = np.where(can_be, np.minimum(less.max(axis=2, initial=0), excess), 0)
+        most = int(gain.max())
+        if most == 0:
+            return None
+        moved = self.weight[given][:, None] + self.weight[taken][None, :]
+        least = int(moved[gain == most].min())
+        return min(
+            (-most, least, given[i], taken[k]) for i, k in np.argwhere((gain == most) & (moved == least)).tolist()
+        )
 
     def _move(self, n: int, destination: int) -> None:
         source = self.owner[n]
