@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 CHROMIUM = Path(os.environ.get("EVENKEEL_CHROMIUM", "/usr/bin/chromium"))
+BUSY, BUSY_S = re.compile("The desk is busy|That took too long"), 3.0
 OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
 # WCAG's relative luminance, for the colours of text in charts against the page behind them.
 LOW_CONTRAST = """() => {
@@ -87,6 +89,15 @@ def expect_words(page: Page, selector: str, words: str, seconds: float = 60) -> 
     from playwright.sync_api import expect
 
     expect(page.locator(selector)).to_contain_text(words, timeout=seconds * 1_000)
+
+
+def past_busy(page: Page, seconds: float = 90) -> None:
+    """Loads a page of the desk again as long as it says that it is busy or took too long, as it asks its readers to."""
+    for _ in range(round(seconds / BUSY_S)):
+        if not page.locator("h1").filter(has_text=BUSY).count():
+            return
+        page.wait_for_timeout(BUSY_S * 1_000)
+        page.reload()
 
 
 def violations(page: Page) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.heat import build
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
 from evenkeel.spark.server import Engine
-from tests.browsing import OPEN_ALL, Watched, expect_words, violations
+from tests.browsing import OPEN_ALL, Watched, expect_words, past_busy, violations
 from tests.dags.waiting import APPROVAL_DAG_ID, at_approval, awaited, ended
 from tests.publish.acting import LivingPulsar
 from tests.record.status.urgent_lake import XSS
@@ -129,7 +129,8 @@ def test_a_bounce_is_found_and_its_reason_a_plan_is_approved_and_its_outcome_arr
 
     page.goto(seen_at)
     page.get_by_role("link", name="Report of this cycle").click(timeout=60_000)
-    page.get_by_role("button", name="Approve", exact=True).wait_for(timeout=60_000)
+    past_busy(page)
+    expect_words(page, "main", "The question is open.")
     looked_at("plan")
     page.get_by_label("Reason").fill(XSS[0])
     page.get_by_role("button", name="Approve", exact=True).click()

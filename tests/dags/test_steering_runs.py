@@ -24,7 +24,7 @@ from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.report import build_report
-from tests.browsing import expect_words
+from tests.browsing import expect_words, past_busy
 from tests.dags.waiting import APPROVAL_DAG_ID, PATIENCE_SECONDS, at_approval, awaited, ended, tries
 from tests.publish.acting import LivingPulsar
 from tests.steering.simulated import Fault
@@ -159,7 +159,8 @@ def test_a_plan_is_rejected_on_the_desk_with_a_reason_and_a_second_answer_is_tol
         context.add_cookies([token])  # type: ignore[list-item]
         pages.append(context.new_page())
         pages[-1].goto(page)
-        pages[-1].get_by_role("button", name="Reject").wait_for(timeout=60_000)
+        past_busy(pages[-1])
+        expect_words(pages[-1], "main", "The question is open.")
     told = pages[0].locator("#approval").inner_text()
     assert "unload" in told
     assert "connect again" in told
@@ -199,6 +200,7 @@ def test_a_plan_is_approved_without_its_splits_on_the_desk_and_its_outcomes_arri
     context.add_cookies([token])  # type: ignore[list-item]
     page = context.new_page()
     page.goto(link)
+    past_busy(page)
     address = page.url
     assert f"at={quote(waiting.cycle_at.isoformat(), safe='')}" in address, "the link on tasks leads to the very cycle"
     page.evaluate("window.stayed = true")

@@ -12,7 +12,7 @@ import pytest
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.dag_names import REPLAY_DAG
 from evenkeel.record.read import read_attempts, read_table
-from tests.browsing import expect_words
+from tests.browsing import expect_words, past_busy
 from tests.dags.waiting import ended
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.browser]
 
-BUSY_TIMES = 20
-"""So often the page is loaded again where its reader is busy: right after the start of Airflow it may be."""
 ASKED = {"kind": "simulate", "scenario": "zipf", "cycles": 12, "bundles": 24, "strategy": "AvgShedder", "check": "yes"}
 
 
@@ -51,11 +49,7 @@ def test_a_simulation_is_started_from_the_page_and_leads_to_its_comparison(
     context.add_cookies([token])  # type: ignore[list-item]
     page = context.new_page()
     page.goto(f"{airflow.url}/evenkeel/what-if/new?{urlencode(ASKED)}")
-    for _ in range(BUSY_TIMES):
-        if page.locator("h1", has_text="The desk is busy").count() == 0:
-            break
-        page.wait_for_timeout(3_000)
-        page.reload()
+    past_busy(page)
     expect_words(page, "main", "Ready to run", 1)
     page.get_by_role("button", name="Start it").click()
     page.wait_for_url("**/what-if/started?run_id=*", timeout=30_000)

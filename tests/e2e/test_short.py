@@ -31,11 +31,12 @@ def test_load_is_evened_out_once_and_the_next_cycle_lets_it_settle(
         empty_lake(folder / "lake")
         if evens_out(Scene(spark, modular_cluster, folder, settings), layout):
             return
-    pytest.fail(f"{TRIES} times a bundle went elsewhere than was asked")
+    pytest.fail(f"{TRIES} times a bundle went elsewhere than was asked, or nobody saw where")
 
 
 def evens_out(scene: Scene, layout: Layout) -> bool:
-    """Two cycles under load, each looked at; False if a bundle went elsewhere and that was reported."""
+    """Two cycles under load, each looked at; False if a bundle went elsewhere or was lost sight of, and that was
+    reported."""
     admin, topics = scene.cluster.admin(), [topic.name for topic in layout.topics]
     with traffic_for(scene.cluster, layout, seconds=600) as traffic:
         before = measure_load(admin, topics)
@@ -43,6 +44,8 @@ def evens_out(scene: Scene, layout: Layout) -> bool:
 
         first = scene.cycle()
         tally = scene.tally(first)
+        if tally.get("unknown"):  # on a busy machine a broker may answer too late to be seen
+            return False
         assert set(tally) <= SEEN, tally
         # Other tests have left bundles without traffic, which it may move as well: those are nobody's afterwards.
         own = [row for row in scene.commands(first) if row["bundle"].startswith(f"{layout.tenant}/")]
