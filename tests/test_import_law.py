@@ -43,7 +43,11 @@ PLAIN_PYTHON = {
     "zlib",
 }
 _OF_HEAT = ("blocks", "columns", "key_ranges", "owner_changes", "rows_shown", "scale")
-ARITHMETIC = {"model/exact_sums.py": {"numpy", "pyarrow"}, **{f"heat/{name}.py": {"numpy"} for name in _OF_HEAT}}
+ARITHMETIC = {
+    "model/exact_sums.py": {"numpy", "pyarrow"},
+    "planner/desired.py": {"numpy"},
+    **{f"heat/{name}.py": {"numpy"} for name in _OF_HEAT},
+}
 """Beside plain Python, by module: libraries that add up many figures at once."""
 LAYER_OF = {name: number for number, layer in enumerate(LAYERS) for name in layer}
 CLOCK = {"now", "utcnow", "today"}
