@@ -110,6 +110,7 @@ def busy_with(what: str) -> Iterator[None]:
         is_over.set()
         if telling.ident is not None:
             telling.join()
+        if telling.ident is not None and time.monotonic() - begin > QUIET_S:
             stream.write(_CLEARED)
             stream.flush()
 
