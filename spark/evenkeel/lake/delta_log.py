@@ -199,10 +199,9 @@ def _newest(files: TableFiles, since: int | None = None) -> int:
     listing it for every append would make each cycle slower than the one before. In an object store, where each
     question takes a request, the newest version that this process has seen is the one to begin with.
     """
-    seen = (
-        since if isinstance(files, FolderFiles) else max(_seen.get(files.address, -1), -1 if since is None else since)
-    )
-    newest = seen if seen is not None and files.exists(_commit(seen)) else _first_known(files)
+    seen = None if isinstance(files, FolderFiles) else _seen.get(files.address)
+    known = max((one for one in (since, seen) if one is not None), default=None)
+    newest = known if known is not None and files.exists(_commit(known)) else _first_known(files)
     if newest is None:
         return max(_listed(files), default=-1)
     while files.exists(_commit(newest + 1)):
