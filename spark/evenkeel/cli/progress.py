@@ -94,6 +94,9 @@ def busy_with(what: str) -> Iterator[None]:
     """Says on a terminal how long `what` has taken, from the fifth second on, and takes it back at the end: for work of
     which nobody knows how long it still takes."""
     stream, begin, is_over = sys.stderr, time.monotonic(), threading.Event()
+    if not is_screen(stream):
+        yield
+        return
 
     def tell() -> None:
         is_over.wait(QUIET_S)
@@ -102,15 +105,13 @@ def busy_with(what: str) -> Iterator[None]:
             stream.flush()
 
     telling = threading.Thread(target=tell, name="busy", daemon=True)
-    if is_screen(stream):
-        telling.start()
+    telling.start()
     try:
         yield
     finally:
         is_over.set()
-        if telling.ident is not None:
-            telling.join()
-        if telling.ident is not None and time.monotonic() - begin > QUIET_S:
+        telling.join()
+        if time.monotonic() - begin > QUIET_S:
             stream.write(_CLEARED)
             stream.flush()
 
