@@ -31,16 +31,21 @@ def test_load_is_evened_out_once_and_the_next_cycle_lets_it_settle(
         empty_lake(folder / "lake")
         if evens_out(Scene(spark, modular_cluster, folder, settings), layout):
             return
-    pytest.fail(f"{TRIES} times a bundle went elsewhere than was asked, or nobody saw where")
+    pytest.fail(f"{TRIES} times no bundle left its broker, or nobody saw where it went")
 
 
 def evens_out(scene: Scene, layout: Layout) -> bool:
-    """Two cycles under load, each looked at; False if a bundle went elsewhere or was lost sight of, and that was
-    reported."""
+    """Two cycles under load, each looked at; False if a bundle stayed where it was or was lost sight of, and that was
+    reported.
+
+    A bundle may go to another broker than asked: Pulsar keeps a destination for the first look-up alone, and clients of
+    a busy bundle come two at a time. That is reported, too, and evens the load out as well.
+    """
     admin, topics = scene.cluster.admin(), [topic.name for topic in layout.topics]
+    hot = scene.cluster.broker_ids[0]
     with traffic_for(scene.cluster, layout, seconds=600) as traffic:
         before = measure_load(admin, topics)
-        assert before.share[scene.cluster.broker_ids[0]] > 0.6
+        assert before.share[hot] > 0.6
 
         first = scene.cycle()
         tally = scene.tally(first)
@@ -49,13 +54,17 @@ def evens_out(scene: Scene, layout: Layout) -> bool:
         assert set(tally) <= SEEN, tally
         # Other tests have left bundles without traffic, which it may move as well: those are nobody's afterwards.
         own = [row for row in scene.commands(first) if row["bundle"].startswith(f"{layout.tenant}/")]
-        moved = {row["bundle"]: row["destination"] for row in own if row["kind"] == "unload"}
+        moved = {row["bundle"]: row for row in own if row["kind"] == "unload"}
         assert moved
+        assert {row["from_broker"] for row in moved.values()} == {hot}
         wait_until("clients to ask for what was moved", lambda: set(moved) <= set(owners(admin)), seconds=60)
-        found, outcomes = owners(admin), scene.outcomes()
-        there = {bundle: found[bundle] == {destination} for bundle, destination in moved.items()}
-        assert there == {row["bundle"]: outcomes[row["command_id"]] == "done" for row in own if row["kind"] == "unload"}
-        if not all(there.values()):
+        found, said = owners(admin), {row["command_id"]: row for row in scene.rows_of("outcomes")}
+        for bundle, row in moved.items():
+            outcome = said[row["command_id"]]
+            if "no broker owns it" not in outcome["detail"]:  # then it was nobody's yet, and anybody's since
+                there = found[bundle] == {row["destination"]}
+                assert there == (outcome["outcome"] == "done"), (bundle, outcome, found[bundle])
+        if any(found[bundle] == {hot} for bundle in moved):
             return False
 
         second = scene.cycle()

@@ -309,6 +309,32 @@ def test_a_bounce_is_found_and_its_reason(browser: Browser, desk: str) -> None:
         assert "goes to broker-2.eu.example:8080" in said
 
 
+def test_a_bounce_in_one_column_with_the_move_that_it_undoes_is_what_is_asked_for(
+    browser: Browser, warm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenkeel_page import heat_request
+
+    def coarse(*asked: Any, within: Any = None) -> Any:
+        return picture(*asked, within=within, most_columns=4)
+
+    monkeypatch.setattr(heat_request, "picture", coarse)
+    monkeypatch.setattr(heat_request, "_made", {})
+    with desk_served(warm, HereReader()) as desk, seen(browser, f"{desk}heat") as page:
+        page.focus("#field")
+        for _ in range(8):
+            page.keyboard.press("n")
+            if {"move", "bounce"} <= set(announced(page).split(", ")):
+                break
+        else:
+            raise AssertionError(announced(page))
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#why .exact")
+        assert page.locator("#why .when").inner_text().startswith("2026-11-20 13:10:20 UTC")
+        page.reload()
+        page.wait_for_selector("#why .exact")
+        assert page.locator("#why .when").inner_text().startswith("2026-11-20 13:10:20 UTC")
+
+
 def test_a_click_on_a_mark_asks_about_its_moment(browser: Browser, desk: str) -> None:
     with seen(browser, f"{desk}heat", scripts=True, expects="404") as page:  # no Airflow to ask for tasks
         box = page.locator("#field").bounding_box()

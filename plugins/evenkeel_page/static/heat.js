@@ -360,6 +360,13 @@ const marksNear = (point) => picture.marks.flatMap(([at, kind, row], place) => {
 /** Marks in a cell, as places in `picture.marks`. */
 const marksIn = (row, column) => picture.marksAt.get(row * picture.columns + column) ?? [];
 
+/** The moment of the most telling of the marks that are shown in a cell, or null: a bounce before the move it undoes. */
+const markedAt = (row, column) => {
+  const marks = marksIn(row, column).map((place) => picture.marks[place]).filter(([, kind]) => !look.hidden.has(kind));
+  const [first] = marks.sort(([, one], [, other]) => SIGNS.indexOf(other) - SIGNS.indexOf(one));
+  return first?.[0] ?? null;
+};
+
 const markWords = (place) => {
   const [at, kind, , text] = picture.marks[place];
   return `${stamp(at)} ${kind}: ${visible(picture.texts[text])}`;
@@ -634,7 +641,7 @@ field.addEventListener("keydown", (event) => {
     End: () => goTo(row, picture.column(view.t1 - 1e-3)),
     PageUp: () => space(-1),
     PageDown: () => space(1),
-    Enter: () => choose(row, column, true, picture.marks[marksIn(row, column)[0]]?.[0] ?? null),
+    Enter: () => choose(row, column, true, markedAt(row, column)),
     "+": () => zoom(0.5, ...middle(), only),
     "=": () => zoom(0.5, ...middle(), only),
     "-": () => zoom(2, ...middle(), only),
