@@ -30,6 +30,7 @@ from tests.record.plausible import (
     placement,
 )
 from tests.record.small_lake import SmallLake, moment
+from tests.vega_lite import checked_charts
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +77,11 @@ def test_the_page_says_what_would_be_done_and_shows_the_charts_in_two_widths(pag
     assert "Dry run: nothing was sent" in reader.text
     assert len(pictures) == 2 * 2 * 3
     assert all(picture["role"] == "img" and picture["aria-label"] for picture in pictures)
+
+
+def test_charts_are_vega_lite(lake: Path) -> None:
+    with checked_charts():
+        render(build_model(gather(lake)))
 
 
 def test_every_colour_in_a_chart_is_one_of_the_pages_own(page: str) -> None:

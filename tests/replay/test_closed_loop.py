@@ -14,10 +14,11 @@ import pytest
 from evenkeel.errors import BadInput
 from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
 from evenkeel.replay.closed_loop import MEANINGS, ModelSteering, Scenario, Size, scenario, simulate
-from evenkeel.replay.comparison import CLOSED_LOOP, VariantComparison
+from evenkeel.replay.comparison import CLOSED_LOOP, VariantComparison, page_of
 from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit, fitted
 from evenkeel.replay.simulation import SimulationRequest, asked_simulation, play
 from evenkeel.settings import Settings, resolve
+from tests.vega_lite import checked_charts
 
 SMALL = Size(brokers=3, bundles=24, cycles=30)
 UNIFORM = {"loadBalancerLoadSheddingStrategy": "UniformLoadShedder"}
@@ -85,6 +86,8 @@ def test_a_comparison_says_how_even_it_is_at_the_end_and_since_when_nothing_move
         assert found["last_max_over_mean"] == own[-1]["after_max_over_mean"]
         last = comparison.cells()[-1][-2:]
         assert last == [f"{found['last_max_over_mean']:.3f}", str(found["at_rest"])]
+    with checked_charts() as charts:
+        assert page_of(comparison).count("<svg role=") == len(charts)
 
 
 def test_bundles_of_a_broker_that_dies_are_placed_on_those_that_live() -> None:

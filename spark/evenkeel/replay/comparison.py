@@ -7,16 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evenkeel.model.amounts import percent, plural
-from evenkeel.record.report.charts import MOST_SERIES, Picture, configured, labels, picture, series_colors, time_axis
+from evenkeel.record.report.charts import (
+    MOST_SERIES,
+    Picture,
+    Spec,
+    amount,
+    labels,
+    layer_of,
+    one_above_another,
+    picture,
+    series_colors,
+    spec_of,
+    time_axis,
+)
 from evenkeel.record.report.page import render_template
 from evenkeel.replay.variants import RECORDED
-
-if TYPE_CHECKING:
-    import altair as alt
-
 
 COLUMNS: Mapping[str, str] = {
     "variant": "variant",
@@ -219,12 +227,11 @@ def _course(comparison: VariantComparison, names: Sequence[str]) -> Picture:
     return picture(lambda width: _panels(comparison, shown, width), label)
 
 
-def _panels(comparison: VariantComparison, names: Sequence[str], width: int) -> alt.TopLevelMixin:
-    import altair as alt
-
+def _panels(comparison: VariantComparison, names: Sequence[str], width: int) -> Spec:
     short = labels(names)
     points = {name: thinned(comparison.tallies[name]) for name in names}
     moments = [at for found in points.values() for at, _ in found]
+    color = series_colors("variant", [short[name] for name in names])
     panels = []
     for column, title, height in _PANELS:
         place = SERIES.index(column)
@@ -234,12 +241,11 @@ def _panels(comparison: VariantComparison, names: Sequence[str], width: int) -> 
             for at, figures in points[name]
         ]
         x = time_axis(moments, narrow=width < 500, labels=column == _PANELS[-1][0])
-        y = alt.Y("value:Q", title=title, axis=alt.Axis(tickCount=4), scale=alt.Scale(zero=column == "moves"))
-        color = series_colors("variant", [short[name] for name in names])
-        chart = alt.Chart(alt.Data(values=rows)).mark_line(strokeWidth=1.8)
-        panels.append(chart.encode(x=x, y=y, color=color).properties(width=width - _ROOM, height=height))
-    joined = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", y="independent", color="shared")
-    return configured(joined, columns=2 if width < 500 else 4)
+        y = amount("value", title=title, axis={"tickCount": 4}, scale={"zero": column == "moves"})
+        lines = layer_of(rows, "line", {"strokeWidth": 1.8}, x=x, y=y, color=color)
+        panels.append({"width": width - _ROOM, "height": height, **lines})
+    joined = one_above_another(*panels, shared=("x", "color"), own=("y",))
+    return spec_of(joined, columns=2 if width < 500 else 4)
 
 
 def thinned(tally: Tally) -> list[tuple[datetime, tuple[float | None, ...]]]:

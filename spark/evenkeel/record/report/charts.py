@@ -1,4 +1,7 @@
-"""The report's pictures as static SVG: Vega-Lite by Altair, drawn by vl-convert, coloured by the page's own tokens.
+"""The report's pictures as static SVG: Vega-Lite, drawn by vl-convert, coloured by the page's own tokens.
+
+A chart is Vega-Lite's own JSON, as mappings: `layer_of` makes a part of it, `spec_of` a whole one. (Altair, which
+checks and copies each part of a chart many times over, took longer for a page than reading its tables.)
 
 Every chart comes in two widths; the style sheet shows the one that fits. Colours are CSS variables, so that one SVG
 serves light and dark. No script, no style attribute, no font from elsewhere.
@@ -8,22 +11,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evenkeel.model import amounts
 from evenkeel.record import wording
 from evenkeel.record.report.chapters import BrokerLine, foremost
 from evenkeel.record.report.gather import CourseModel, Point
 
-if TYPE_CHECKING:
-    import altair as alt
-
 WIDE, NARROW = 1_030, 356
 _HALF = 496
+Spec = Mapping[str, Any]
+"""A chart or a part of one, or what an axis or a mark looks like, in Vega-Lite's words."""
+
 MOST_SERIES = 6
 MOST_BROKERS = 20
 
@@ -77,16 +80,16 @@ def broker_picture(lines: Sequence[BrokerLine], what: str, limit: float | None =
     return picture(lambda width: _brokers(known[:MOST_BROKERS], what, mean, limit, width), label, _HALF)
 
 
-def picture(chart: Callable[[int], alt.TopLevelMixin], label: str, wide: int = WIDE) -> Picture:
+def picture(chart: Callable[[int], Spec], label: str, wide: int = WIDE) -> Picture:
     """What `chart` draws for a width, in both widths."""
     return Picture(_svg(chart(wide), label), _svg(chart(NARROW), label), label)
 
 
-def _svg(chart: alt.TopLevelMixin, label: str) -> str:
+def _svg(chart: Spec, label: str) -> str:
     """The chart as an SVG element whose colours come from the page and whose ids are its own."""
     import vl_convert
 
-    drawn: str = vl_convert.vegalite_to_svg(chart.to_dict(), vl_version="v6.1")
+    drawn: str = vl_convert.vegalite_to_svg(dict(chart), vl_version="v6.1")
     prefix = "c" + hashlib.sha256(f"{label}{drawn}".encode()).hexdigest()[:10]
     for placeholder, variable in _TOKENS.items():
         drawn = re.sub(re.escape(placeholder), variable, drawn, flags=re.IGNORECASE)
@@ -98,28 +101,45 @@ def _svg(chart: alt.TopLevelMixin, label: str) -> str:
     return drawn.replace("<svg ", f'<svg role="img" aria-label="{escape(label, quote=True)}" ', 1)
 
 
-def _course(course: CourseModel, width: int) -> alt.TopLevelMixin:
-    import altair as alt
+def layer_of(rows: Sequence[Mapping[str, Any]], mark: str, style: Spec, **encoding: Spec) -> dict[str, Any]:
+    """The rows drawn with a mark; `encoding`: channel -> the field that it shows, and how."""
+    return {"data": {"values": rows}, "mark": {"type": mark, **style}, "encoding": encoding}
 
+
+def amount(field: str, **more: Any) -> Spec:
+    """A channel that shows the numbers of a field."""
+    return {"field": field, "type": "quantitative", **more}
+
+
+def name(field: str, **more: Any) -> Spec:
+    """A channel that shows the names of a field."""
+    return {"field": field, "type": "nominal", **more}
+
+
+def one_above_another(*parts: Spec, shared: Sequence[str], own: Sequence[str]) -> dict[str, Any]:
+    """Charts one above another, with `shared` and `own` scales by channel."""
+    scale = {**dict.fromkeys(shared, "shared"), **dict.fromkeys(own, "independent")}
+    return {"vconcat": list(parts), "spacing": 14, "resolve": {"scale": scale}}
+
+
+def _course(course: CourseModel, width: int) -> Spec:
     narrow = width == NARROW
     names = labels(course.brokers)
     series = list(course.brokers[:MOST_SERIES])
     times = [point.at for point in course.points]
     silent, x = time_axis(times, narrow, labels=False), time_axis(times, narrow)
     plot = width - 72
-    parts = [_usage(course, series, names, silent).properties(width=plot, height=190 if narrow else 240)]
-    parts.append(_unevenness(course, silent).properties(width=plot, height=60 if narrow else 70))
-    parts.append(_events(course, x).properties(width=plot, height=84))
-    joined = alt.vconcat(*parts, spacing=14).resolve_scale(
-        x="shared", y="independent", color="independent", shape="independent"
+    parts = (
+        {"width": plot, "height": 190 if narrow else 240, "layer": _usage(course, series, names, silent)},
+        {"width": plot, "height": 60 if narrow else 70, **_unevenness(course, silent)},
+        {"width": plot, "height": 84, "layer": _events(course, x)},
     )
+    joined = one_above_another(*parts, shared=("x",), own=("y", "color", "shape"))
     longest = max((len(names[broker]) for broker in series), default=1)
-    return configured(joined, columns=max(1, round(plot // (7.6 * longest + 60))))
+    return spec_of(joined, columns=max(1, round(plot // (7.6 * longest + 60))))
 
 
-def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x: alt.X) -> alt.LayerChart:
-    import altair as alt
-
+def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x: Spec) -> list[Spec]:
     rows = [
         {"at": _stamp(p), "broker": names[b], "value": p.compared.get(b)} for p in course.points for b in course.brokers
     ]
@@ -127,18 +147,18 @@ def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x:
     values = [value for p in course.points for value in (*p.compared.values(), *p.usage.values(), p.limit or 0.0)]
     top = max(values, default=0.0) or 0.01
     title = "share of traffic" if course.is_share else "usage"
-    y = alt.Y("value:Q", title=title, axis=_axis(format="%", tickCount=5), scale=alt.Scale(domain=[0, top * 1.05]))
-    layers: list[Any] = []
+    y = amount("value", title=title, axis={"format": "%", "tickCount": 5}, scale={"domain": [0, top * 1.05]})
+    layers: list[Spec] = []
     bands = [{"at": _stamp(p), "mean": p.mean, "limit": p.limit} for p in course.points]
     if any(p.limit is not None for p in course.points):
-        band = alt.Chart(alt.Data(values=bands)).mark_area(color=_BAND, line=False)
-        layers.append(band.encode(x=x, y=alt.Y("mean:Q"), y2="limit:Q"))
+        band = {"color": _BAND, "line": False}
+        layers.append(layer_of(bands, "area", band, x=x, y=amount("mean"), y2={"field": "limit"}))
     rest = [row for row in rows if row["broker"] not in named]
     if rest:
-        others = alt.Chart(alt.Data(values=rest)).mark_line(color=_REST, strokeWidth=1)
-        layers.append(others.encode(x=x, y=y, detail="broker:N"))
-    mean = alt.Chart(alt.Data(values=bands)).mark_line(color=_INK, strokeDash=[5, 4], strokeWidth=1.2)
-    layers.append(mean.encode(x=x, y=alt.Y("mean:Q")))
+        layers.append(layer_of(rest, "line", {"color": _REST, "strokeWidth": 1}, x=x, y=y, detail=name("broker")))
+    dashed = {"color": _INK, "strokeDash": [5, 4], "strokeWidth": 1.2}
+    layers.append(layer_of(bands, "line", dashed, x=x, y=amount("mean")))
+    color = series_colors("broker", [names[broker] for broker in series])
     if course.is_remembered:
         seen = [
             {"at": _stamp(p), "broker": names[b], "value": p.usage[b]}
@@ -146,35 +166,26 @@ def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x:
             for b in series
             if b in p.usage
         ]
-        dots = alt.Chart(alt.Data(values=seen)).mark_point(filled=False, size=16, strokeWidth=1, opacity=0.75)
-        layers.append(dots.encode(x=x, y=y, color=_color(series, names)))
-    lines = alt.Chart(alt.Data(values=[row for row in rows if row["broker"] in named]))
-    mark = lines.mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=34, filled=True, opacity=1))
-    shape = alt.Shape(
-        "broker:N", title=None, scale=alt.Scale(domain=[names[b] for b in series], range=_SHAPES[: len(series)])
-    )
-    layers.append(mark.encode(x=x, y=y, color=_color(series, names), shape=shape))
-    return alt.layer(*layers)
+        dots = {"filled": False, "size": 16, "strokeWidth": 1, "opacity": 0.75}
+        layers.append(layer_of(seen, "point", dots, x=x, y=y, color=color))
+    scale = {"domain": [names[broker] for broker in series], "range": _SHAPES[: len(series)]}
+    shape = name("broker", title=None, scale=scale)
+    lines = {"strokeWidth": 2, "point": {"size": 34, "filled": True, "opacity": 1}}
+    own = [row for row in rows if row["broker"] in named]
+    layers.append(layer_of(own, "line", lines, x=x, y=y, color=color, shape=shape))
+    return layers
 
 
-def _unevenness(course: CourseModel, x: alt.X) -> alt.Chart:
-    import altair as alt
-
+def _unevenness(course: CourseModel, x: Spec) -> Spec:
     rows = [{"at": _stamp(p), "value": p.max_over_mean} for p in course.points]
     highest = max([row["value"] for row in rows if isinstance(row["value"], float)], default=1.0)
-    y = alt.Y(
-        "value:Q",
-        title="max / mean",
-        axis=_axis(format=".1f", tickCount=3),
-        scale=alt.Scale(domain=[1, max(highest * 1.03, 1.1)], zero=False),
-    )
-    chart = alt.Chart(alt.Data(values=rows))
-    return chart.mark_line(color=_INK, strokeWidth=1.5, point=alt.OverlayMarkDef(color=_INK, size=14)).encode(x=x, y=y)
+    scale = {"domain": [1, max(highest * 1.03, 1.1)], "zero": False}
+    y = amount("value", title="max / mean", axis={"format": ".1f", "tickCount": 3}, scale=scale)
+    line = {"color": _INK, "strokeWidth": 1.5, "point": {"color": _INK, "size": 14}}
+    return layer_of(rows, "line", line, x=x, y=y)
 
 
-def _events(course: CourseModel, x: alt.X) -> alt.LayerChart:
-    import altair as alt
-
+def _events(course: CourseModel, x: Spec) -> list[Spec]:
     order = ["unload", "split", "place", "left out"]
     rows = [
         {"at": _stamp(point), "event": event, "number": str(number)}
@@ -182,19 +193,15 @@ def _events(course: CourseModel, x: alt.X) -> alt.LayerChart:
         for event, number in _happened(point)
         if number
     ]
-    y = alt.Y("event:N", title=None, scale=alt.Scale(domain=order), axis=_axis(grid=True, ticks=False, labelPadding=6))
-    chart = alt.Chart(alt.Data(values=rows))
-    shape = alt.Shape(
-        "event:N",
-        legend=None,
-        scale=alt.Scale(domain=order, range=["triangle-down", "square", "circle", "cross"]),
-    )
-    color = alt.Color(
-        "event:N", legend=None, scale=alt.Scale(domain=order, range=[_SERIES[0], _SERIES[1], _SERIES[2], _SERIES[4]])
-    )
-    marks = chart.mark_point(filled=True, size=80, opacity=1).encode(x=x, y=y, shape=shape, color=color)
-    numbers = chart.transform_filter("datum.number != '1'").mark_text(dx=11, align="left", color=_MUTED, fontSize=11)
-    return alt.layer(marks, numbers.encode(x=x, y=y, text="number:N"))
+    axis = {"grid": True, "ticks": False, "labelPadding": 6}
+    y = name("event", title=None, scale={"domain": order}, axis=axis)
+    shapes = {"domain": order, "range": ["triangle-down", "square", "circle", "cross"]}
+    colors = {"domain": order, "range": [_SERIES[0], _SERIES[1], _SERIES[2], _SERIES[4]]}
+    shape, color = (name("event", legend=None, scale=scale) for scale in (shapes, colors))
+    marks = layer_of(rows, "point", {"filled": True, "size": 80, "opacity": 1}, x=x, y=y, shape=shape, color=color)
+    beside = {"dx": 11, "align": "left", "color": _MUTED, "fontSize": 11}
+    several = [row for row in rows if row["number"] != "1"]
+    return [marks, layer_of(several, "text", beside, x=x, y=y, text=name("number"))]
 
 
 def _happened(point: Point) -> list[tuple[str, int]]:
@@ -207,9 +214,7 @@ def _happened(point: Point) -> list[tuple[str, int]]:
     ]
 
 
-def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, limit: float | None, width: int) -> alt.TopLevelMixin:
-    import altair as alt
-
+def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, limit: float | None, width: int) -> Spec:
     names = labels([line.broker for line in lines])
     rows = [
         {
@@ -222,94 +227,63 @@ def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, limit: float |
     top = max(mean, limit or 0.0, *(max(row["before"], row["after"]) for row in rows))
     # The page's font may be wider than the one that vl-convert measures with.
     room = 8 + round(7.6 * max(len(str(row["broker"])) for row in rows))
-    axis = _axis(grid=False, ticks=False, labelLimit=room, minExtent=room)
-    y = alt.Y("broker:N", title=None, sort=[row["broker"] for row in rows], axis=axis)
-    x = alt.X(
-        "before:Q",
-        title="weighted usage" if what == "usage" else "share of traffic",
-        axis=_axis(format="%", tickCount=5, grid=True),
-        scale=alt.Scale(domain=[0, max(top * 1.08, 0.01)]),
-    )
-    chart = alt.Chart(alt.Data(values=rows))
-    way = chart.mark_rule(strokeWidth=3, color=_REST).encode(x=x, x2="after:Q", y=y)
-    before = chart.mark_point(size=70, filled=False, strokeWidth=2, color=_MUTED, opacity=1).encode(x=x, y=y)
-    after = chart.mark_point(size=90, filled=True, color=_SERIES[0], opacity=1).encode(x=alt.X("after:Q"), y=y)
-    middle = alt.Chart(alt.Data(values=[{"mean": mean}])).mark_rule(color=_INK, strokeDash=[5, 4], strokeWidth=1.2)
-    layers = [middle.encode(x=alt.X("mean:Q")), way, before, after]
+    axis = {"grid": False, "ticks": False, "labelLimit": room, "minExtent": room}
+    y = name("broker", title=None, sort=[row["broker"] for row in rows], axis=axis)
+    title = "weighted usage" if what == "usage" else "share of traffic"
+    scale = {"domain": [0, max(top * 1.08, 0.01)]}
+    x = amount("before", title=title, axis={"format": "%", "tickCount": 5, "grid": True}, scale=scale)
+    dashed = {"color": _INK, "strokeDash": [5, 4], "strokeWidth": 1.2}
+    open_ring = {"size": 70, "filled": False, "strokeWidth": 2, "color": _MUTED, "opacity": 1}
+    dot = {"size": 90, "filled": True, "color": _SERIES[0], "opacity": 1}
+    layers = [
+        layer_of([{"mean": mean}], "rule", dashed, x=amount("mean")),
+        layer_of(rows, "rule", {"strokeWidth": 3, "color": _REST}, x=x, x2={"field": "after"}, y=y),
+        layer_of(rows, "point", open_ring, x=x, y=y),
+        layer_of(rows, "point", dot, x=amount("after"), y=y),
+    ]
     if limit is not None:
-        line = alt.Chart(alt.Data(values=[{"limit": limit}])).mark_rule(color=_LIMIT, strokeWidth=1.6)
-        layers.insert(0, line.encode(x=alt.X("limit:Q")))
-    layered = alt.layer(*layers)
-    layered = layered.properties(width=width - room - 16, height=max(60, 30 * len(rows)))
-    return configured(layered, columns=1)
+        line = {"color": _LIMIT, "strokeWidth": 1.6}
+        layers.insert(0, layer_of([{"limit": limit}], "rule", line, x=amount("limit")))
+    height = max(60, 30 * len(rows))
+    return spec_of({"width": width - room - 16, "height": height, "layer": layers}, columns=1)
 
 
 def labels(names: Sequence[str]) -> dict[str, str]:
     """A short label for every name, different ones for different names."""
     found: dict[str, str] = {}
-    for name in names:
-        label = wording.shortened(wording.visible(name), 24)
+    for one in names:
+        label = wording.shortened(wording.visible(one), 24)
         taken = set(found.values())
-        found[name] = label if label not in taken else f"{wording.shortened(label, 20)} ({len(found) + 1})"
+        found[one] = label if label not in taken else f"{wording.shortened(label, 20)} ({len(found) + 1})"
     return found
 
 
-def _color(series: Sequence[str], names: dict[str, str]) -> alt.Color:
-    return series_colors("broker", [names[broker] for broker in series])
-
-
-def series_colors(field: str, names: Sequence[str]) -> alt.Color:
+def series_colors(field: str, names: Sequence[str]) -> Spec:
     """A colour of the page for each of at most `MOST_SERIES` names."""
-    import altair as alt
-
-    return alt.Color(f"{field}:N", scale=alt.Scale(domain=list(names), range=_SERIES[: len(names)]), title=None)
+    return name(field, title=None, scale={"domain": list(names), "range": _SERIES[: len(names)]})
 
 
-def time_axis(times: Sequence[datetime], narrow: bool, *, labels: bool = True) -> alt.X:
+def time_axis(times: Sequence[datetime], narrow: bool, *, labels: bool = True) -> Spec:
     """The axis of time, with as much of a date as the span needs."""
-    import altair as alt
-
     span = (max(times) - min(times)).total_seconds()
     form = "%d %b %H:%M" if span > 86_400 else "%H:%M" if span > 600 else "%H:%M:%S"
-    axis = _axis(format=form, tickCount=4 if narrow else 8, grid=False, labelOverlap=True, labels=labels)
-    return alt.X("at:T", title=None, axis=axis, scale=alt.Scale(type="utc"))
+    axis = {"format": form, "tickCount": 4 if narrow else 8, "grid": False, "labelOverlap": True, "labels": labels}
+    return {"field": "at", "type": "temporal", "title": None, "axis": axis, "scale": {"type": "utc"}}
 
 
 def _stamp(point: Point) -> str:
     return point.at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _axis(**more: Any) -> alt.Axis:
-    import altair as alt
-
-    return alt.Axis(**more)
-
-
-def configured(chart: Any, *, columns: int) -> alt.TopLevelMixin:
-    """The chart in the page's colours; `columns` of its legend."""
-    configured: alt.TopLevelMixin = (
-        chart.configure(background="transparent", aria=False, padding=4)
-        .configure_view(stroke=None)
-        .configure_axis(
-            labelColor=_MUTED,
-            titleColor=_MUTED,
-            titleFontWeight="normal",
-            titleFontSize=12,
-            labelFontSize=12,
-            domainColor=_GRID,
-            tickColor=_GRID,
-            gridColor=_GRID,
-            labelLimit=150,
-        )
-        .configure_axisY(minExtent=50)
-        .configure_legend(
-            labelColor=_INK,
-            labelFontSize=12,
-            orient="top",
-            columns=columns,
-            columnPadding=36,
-            symbolSize=70,
-            labelLimit=200,
-        )
-    )
-    return configured
+def spec_of(chart: Spec, *, columns: int) -> Spec:
+    """The whole of a chart, in the page's colours; `columns` of its legend."""
+    axis = {
+        "labelColor": _MUTED, "titleColor": _MUTED, "titleFontWeight": "normal", "titleFontSize": 12,
+        "labelFontSize": 12, "domainColor": _GRID, "tickColor": _GRID, "gridColor": _GRID, "labelLimit": 150,
+    }  # fmt: skip
+    legend = {
+        "labelColor": _INK, "labelFontSize": 12, "orient": "top", "columns": columns, "columnPadding": 36,
+        "symbolSize": 70, "labelLimit": 200,
+    }  # fmt: skip
+    looks = {"axis": axis, "axisY": {"minExtent": 50}, "legend": legend, "view": {"stroke": None}}
+    return {**chart, "config": {"background": "transparent", "aria": False, "padding": 4, **looks}}
