@@ -103,12 +103,14 @@ async def _with_reader(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _look_ahead(reader: Reader) -> None:
-    """Has the first page made once, so that the reader has at hand what it rests on when somebody comes for it."""
+    """Has the first page made once, and that of a cycle, so that the reader has at hand what pages rest on when
+    somebody comes for them."""
     try:
         lake = airflow_side.lake()
-        reader.ask(Job("clusters", lake, store=airflow_side.store(lake)))
-    except Exception as error:  # whoever comes for the page is told
-        log.info("Evenkeel's first page was not made ahead: %s", error)
+        for page in ("clusters", "ahead"):
+            reader.ask(Job(page, lake, store=airflow_side.store(lake)))
+    except Exception as error:  # whoever comes for a page is told
+        log.info("Evenkeel's pages were not made ahead: %s", error)
 
 
 # What failed, as pages.

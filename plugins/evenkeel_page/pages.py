@@ -154,7 +154,7 @@ def cycles(lake: str, cluster: str | None = None, before: str | None = None) -> 
     until = None if before is None else time_given(before, "before").first
     crumbs = [("Clusters", "./"), *([] if cluster is None else [(_shown(cluster), "")])]
     try:
-        found = newest_cycles(lake, MOST_LISTED, before=until, columns=LISTED, cluster=cluster)
+        found = newest_cycles(_recent(lake), MOST_LISTED, before=until, columns=LISTED, cluster=cluster)
     except NoSuchCycle as error:
         if cluster is not None:
             raise
@@ -163,8 +163,8 @@ def cycles(lake: str, cluster: str | None = None, before: str | None = None) -> 
     return Answer(
         200,
         render_listing(
-            found.cycles, lake=lake, title=title, older=found.older, continued=until is not None, cluster=cluster,
-            renderer=_renderer("cycles", crumbs if cluster else ()),
+            found.cycles, lake=lake, title=title, has_older=found.has_older, continued=until is not None,
+            cluster=cluster, renderer=_renderer("cycles", crumbs if cluster else ()),
         ),
     )  # fmt: skip
 
@@ -271,7 +271,7 @@ def _cycles_of_run(
 
 def _counted(record: Record, cycles: Collection[tuple[str, datetime]]) -> list[Attempt]:
     """The attempts that count for these cycles, by cluster and moment; each cluster's range is read once."""
-    columns = [*LISTED, "dag_id", "run_id"]
+    columns = ["cluster", *LISTED, "dag_id", "run_id"]
     found: list[Attempt] = []
     for name in sorted({name for name, _ in cycles} & {*record.clusters()}):
         moments = {at for cluster, at in cycles if cluster == name}
@@ -382,6 +382,17 @@ def what_if_started(lake: str, run_id: str, run: dict[str, Any] | None) -> Answe
     return what_if_pages.started_page(_below_what_if("Run"), run_id, run)
 
 
+def ahead(lake: str) -> Answer:
+    """The newest cycle's page, made for nobody: with it, and with all templates, whatever is loaded once is loaded."""
+    made = _environment()
+    for name in made.list_templates(extensions=("j2",)):
+        made.get_template(name)
+    found = newest_cycles(_recent(lake), 1, columns=LISTED).cycles
+    if not found:
+        raise NoLake("no cycle is on record")
+    return cycle(lake, found[0].cluster, found[0].cycle_at.isoformat())
+
+
 _NOT_IN_A_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 _PAGES: dict[str, Callable[..., Answer]] = {
@@ -402,4 +413,5 @@ _PAGES: dict[str, Callable[..., Answer]] = {
     "settings": settings,
     "proof": proof,
     "proof_file": proof_file,
+    "ahead": ahead,
 }

@@ -15,7 +15,7 @@ from evenkeel.record.explain.ask import find
 from evenkeel.record.explain.rendering import alternative_line, rule_line
 from evenkeel.record.explain.subject import Subject, parse_subject
 from evenkeel.record.read import Attempt, Record, Row, clusters_of
-from evenkeel.record.read.ranges import LAST_MOMENT
+from evenkeel.record.read.known_files import LAST_MOMENT
 from evenkeel_page.heat_request import RANGES
 from evenkeel_page.heat_words import exact
 from evenkeel_page.reader import Answer

@@ -160,13 +160,13 @@ def test_the_list_names_every_cycle_newest_first_with_a_link_to_its_report(lake:
 
 
 def test_a_list_of_the_newest_links_to_older_ones_and_back(lake: Path) -> None:
-    found = newest_cycles(lake, 5)
-    reader = Reader(render_listing(found.cycles, lake=str(lake), older=found.older))
+    found = newest_cycles(lake, 5, columns=LISTED)
+    reader = Reader(render_listing(found.cycles, lake=str(lake), has_older=found.has_older))
     (older,) = [str(attrs["href"]) for tag, attrs in reader.tags if tag == "a" and "before" in str(attrs["href"])]
     (before,) = parse_qs(urlsplit(older).query)["before"]
-    assert "5 cycles of 2 clusters, newest first. 6 cycles before these: older." in " ".join(reader.text.split())
+    assert "5 cycles of 2 clusters, newest first. There are older ones." in " ".join(reader.text.split())
     rest = newest_cycles(lake, 100, before=datetime.fromisoformat(before), columns=LISTED)
-    last = Reader(render_listing(rest.cycles, lake=str(lake), older=rest.older, continued=True))
+    last = Reader(render_listing(rest.cycles, lake=str(lake), has_older=rest.has_older, continued=True))
     said = "6 cycles of 1 cluster, newest first. These are the oldest on record. Back to the newest."
     assert said in " ".join(last.text.split())
     whole = {(one.cluster, one.cycle_at): one for one in read_cycles(lake)}
@@ -174,7 +174,13 @@ def test_a_list_of_the_newest_links_to_older_ones_and_back(lake: Path) -> None:
     for one in rest.cycles:
         same = whole[one.cluster, one.cycle_at]
         assert (one.status, one.reason, one.plan_id) == (same.status, same.reason, same.plan_id)
-    assert newest_cycles(lake, 5, before=LAB_FIRST).cycles == []
+    assert newest_cycles(lake, 5, before=LAB_FIRST, columns=LISTED).cycles == []
+    for most in range(1, 13):  # whole moments, and enough of them
+        some = newest_cycles(lake, most, columns=LISTED)
+        moments = sorted((at for _, at in whole), reverse=True)
+        kept = {key for key in whole if key[1] >= moments[min(most, len(moments)) - 1]}
+        assert {(one.cluster, one.cycle_at) for one in some.cycles} == kept
+        assert some.has_older == (len(kept) < len(whole))
 
 
 def test_an_odd_cluster_name_survives_its_link(odd_lake: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from pyarrow.fs import LocalFileSystem
 
 from evenkeel.record.read import recent as module
-from evenkeel.record.read.recent import KnownFiles, Recent
+from evenkeel.record.read.known_files import FIRST_MOMENT, KnownFile, KnownFiles
+from evenkeel.record.read.recent import Recent
 from tests.record.small_lake import SmallLake, moment
 
 START = moment("2026-11-21T12:00:00")
@@ -55,6 +56,41 @@ def test_files_between_are_those_whose_span_touches(spans: list[tuple[str, int, 
         lasts = [file.last for file in files.newest_first(cluster)]
         assert lasts == sorted(lasts, reverse=True)
         assert len(lasts) == sum(own == cluster for own, _, _ in spans)
+
+
+@given(SPANS, st.integers(-5, 90), st.integers(1, 60))
+def test_moments_of_files_are_those_that_the_log_has(spans: list[tuple[str, int, int]], asked: int, rows: int) -> None:
+    files = KnownFiles(actions(spans) if spans else None)
+    for cluster in "ab":
+        own = [(at(begin), at(begin + length)) for name, begin, length in spans if name == cluster]
+        before = [last if last <= at(asked) else first for first, last in own if first <= at(asked)]
+        after = [first if first > at(asked) else last for first, last in own if last > at(asked)]
+        assert files.last_known(cluster, at(asked)) == max(before, default=None)
+        assert files.next_known(cluster, at(asked)) == min(after, default=None)
+        ends = (min(first for first, _ in own), max(last for _, last in own)) if own else None
+        assert files.ends([cluster]) == ends
+    since = files.since(["a", "b"], at(asked), rows)
+    begun = [(at(begin), at(begin + length)) for _, begin, length in spans if at(begin) <= at(asked)]
+    if since is None:
+        assert 2 * len(begun) <= rows
+    else:  # files of two rows each: enough of them hold something from then on
+        assert 2 * sum(last >= since for _, last in begun) >= rows
+
+
+def test_a_day_is_what_is_known_of_a_file_without_moments() -> None:
+    whole = pa.table(
+        {
+            "path": ["p"],
+            "size_bytes": [1],
+            "num_records": [2],
+            "partition.cluster": ["a"],
+            "partition.cycle_date": ["2026-11-20"],
+        }
+    )
+    files, day = KnownFiles(whole), datetime(2026, 11, 20, tzinfo=UTC)
+    assert files.ends("a") == (day, day + timedelta(days=1) - timedelta(microseconds=1))
+    assert files.dates("a") == [day.date()]
+    assert files.last_known("a", FIRST_MOMENT) is None
 
 
 def test_a_file_of_which_the_log_knows_no_moments_may_hold_any() -> None:
@@ -99,7 +135,7 @@ NESTED = pa.list_(pa.struct([("cycle_at", pa.string()), ("n", pa.int64())]))
 COLUMNS = ("rule", "cycle_at", "acts", "joined")
 
 
-def files_of_other_shapes(folder: Path) -> list[module.KnownFile]:
+def files_of_other_shapes(folder: Path) -> list[KnownFile]:
     """Files of a table through its life: a column has joined, one is of large texts, one has no row."""
     zone = pa.timestamp("us", tz="UTC")
     plain = {
@@ -116,7 +152,7 @@ def files_of_other_shapes(folder: Path) -> list[module.KnownFile]:
     for number, table in enumerate(tables):
         path = folder / f"{number}.parquet"
         pq.write_table(table, path, use_deprecated_int96_timestamps=number == 5)
-        found.append(module.KnownFile(path.name, "a", 0, 0, table.num_rows, path.stat().st_size))
+        found.append(KnownFile(path.name, "a", 0, 0, table.num_rows, path.stat().st_size))
     return found
 
 

@@ -104,7 +104,9 @@ def _demand_known(lake: str, cluster: str) -> None:
     if not is_readable_here(lake):
         return
     record = Record(lake)
-    known = sorted({file.cluster for table in ("cycles", "broker_reports", "commands") for file in record.files(table)})
+    known = sorted(
+        {one for table in ("cycles", "broker_reports", "commands") for one in record.files(table).clusters()}
+    )
     if cluster not in known:
         raise NoSuchCycle(
             f"nothing of a cluster {cluster!r} is on record in {lake}.{nearest(cluster, known)} Nothing was changed. "

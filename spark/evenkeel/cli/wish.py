@@ -31,7 +31,8 @@ from evenkeel.record.read import (
     read_table,
     read_table_if_any,
 )
-from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT, nearest
+from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.ranges import nearest
 from evenkeel.record.read.tables import is_in, is_table
 from evenkeel.times import IN_UTC, after_all, moment_given, utc_text
 

@@ -15,7 +15,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, arrow_schema
 from evenkeel.model.amounts import plural
 from evenkeel.record.read import Attempt, Record, clusters_of
-from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.settings_in_force import decided_moments, newest_decided
 from evenkeel.record.verify.recorded_cycle import Background, again, background_of
 from evenkeel.replay.comparison import VariantComparison

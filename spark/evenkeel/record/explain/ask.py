@@ -14,7 +14,7 @@ from evenkeel.record.explain.cycles import bundle_of, course_of, facts_of, place
 from evenkeel.record.explain.explanation import Course, Moment, moment_of
 from evenkeel.record.explain.subject import RecordedCommand, Subject, find_command, parse_subject
 from evenkeel.record.read import LATEST, Attempt, Record, Row
-from evenkeel.record.read.ranges import LAST_MOMENT
+from evenkeel.record.read.known_files import LAST_MOMENT
 from evenkeel.record.wording import time
 from evenkeel.times import Given, range_given, time_given, zone
 
@@ -215,6 +215,7 @@ def _bounds(record: Record, clusters: Sequence[str], when: Times) -> tuple[datet
     """The range; an open end is the first or the newest cycle on record."""
     if when.first is not None and when.last is not None:
         return when.first.first, when.last.last
-    files = [file for name in clusters for file in record.files("cycles", name)]
-    first = when.first.first if when.first else min(file.first for file in files)
-    return first, when.last.last if when.last else max(file.last for file in files) + timedelta(seconds=1)
+    ends = record.files("cycles").ends(clusters)
+    assert ends is not None, "clusters are those with a cycle on record"
+    first = when.first.first if when.first else ends[0]
+    return first, when.last.last if when.last else ends[1] + timedelta(seconds=1)

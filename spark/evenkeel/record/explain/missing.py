@@ -11,7 +11,8 @@ from evenkeel.model.bundles import BundleRange, namespace_of, range_of
 from evenkeel.model.topics import parse_topic
 from evenkeel.record.explain.subject import RecordedCommand, Subject
 from evenkeel.record.read import Attempt, Record
-from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT, nearest
+from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.ranges import nearest
 from evenkeel.record.read.tables import text
 from evenkeel.record.wording import listed, time
 

@@ -12,7 +12,7 @@ from evenkeel.errors import BadInput, BadName, BadRange
 from evenkeel.model.bundles import parse_range
 from evenkeel.model.topics import parse_topic
 from evenkeel.record.read import Record
-from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import text
 from evenkeel.record.wording import time
 

@@ -20,7 +20,8 @@ from evenkeel.record.read.attempts import (
     read_where,
     trusted,
 )
-from evenkeel.record.read.ranges import LATEST, Record, clusters_of, find_cycles, newest_cycles
+from evenkeel.record.read.newest import newest_cycles
+from evenkeel.record.read.ranges import LATEST, Record, clusters_of, find_cycles
 from evenkeel.record.read.tables import Row
 
 __all__ = [

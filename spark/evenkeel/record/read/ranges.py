@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from evenkeel.errors import NoSuchCycle
 from evenkeel.record.read.attempts import Attempt, attempts_of, plans_of, trusted
+from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT, KnownFiles
 from evenkeel.record.read.tables import (
     ROUNDING,
     FileFilter,
@@ -28,26 +28,11 @@ from evenkeel.record.read.tables import (
 )
 from evenkeel.times import time_given
 
-_DAY = timedelta(days=1)
-_SECOND = timedelta(seconds=1)
-FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
-LAST_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
-
 _LINK = (
     *("sequence", "row_kind", "cycle_at", "attempt_id", "attempt"),
     *("previous_digest", "body_digest", "manifest_digest"),
 )
 _HANDOVER = ("sequence", "attempt_id", "cycle_at", "predecessor_attempt_id", "splits", "unloads", "placements")
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """What the log says of one file: its cluster, its date, and the moments that its rows lie between."""
-
-    cluster: str
-    date: str | None
-    first: datetime
-    last: datetime
 
 
 class Record:
@@ -56,29 +41,33 @@ class Record:
     def __init__(self, lake: str | Path) -> None:
         self.lake = lake
         self._opened: dict[str, Any] = {}
-        self._files: dict[str, list[_File]] = {}
+        self._files: dict[str, KnownFiles] = {}
         self._datasets: dict[tuple[Any, ...], Any] = {}
 
     # What there is
 
     def clusters(self) -> list[str]:
         """Clusters with a cycle on record, by name."""
-        return sorted({file.cluster for file in self.files("cycles")})
+        return self.files("cycles").clusters()
 
-    def files(self, table: str, cluster: str | None = None) -> list[_File]:
+    def files(self, table: str) -> KnownFiles:
         """What the log knows of a table's files; none where the table is missing, as nothing was written to it yet."""
+        import pyarrow as pa
+
         if table not in self._files:
             there = table == "cycles" or is_table(self.lake, table)
-            self._files[table] = list(_files_of(self._table(table))) if there else []
-        return [file for file in self._files[table] if cluster in (None, file.cluster)]
+            actions = pa.table(self._table(table).get_add_actions(flatten=True)) if there else None
+            self._files[table] = KnownFiles(actions)
+        return self._files[table]
 
     def newest_row_at(self, table: str, cluster: str) -> datetime | None:
         """The newest cycle of which the table holds rows, to the millisecond, listed or not."""
-        return max((file.last for file in self.files(table, cluster)), default=None)
+        ends = self.files(table).ends([cluster])
+        return None if ends is None else ends[1]
 
     def dates(self, table: str, cluster: str) -> list[date]:
         """The dates of which the table still holds files."""
-        return sorted({date.fromisoformat(file.date) for file in self.files(table, cluster) if file.date})
+        return self.files(table).dates(cluster)
 
     # Cycles
 
@@ -178,7 +167,7 @@ class Record:
     def in_force(self, cluster: str, at: datetime) -> Attempt | None:
         """The newest cycle that is not later than `at`."""
         while True:
-            since = self._last_known(cluster, at)
+            since = self.files("cycles").last_known(cluster, at)
             if since is None:
                 return None
             found = self.cycles(cluster, since - ROUNDING, at)
@@ -189,22 +178,13 @@ class Record:
     def following(self, cluster: str, at: datetime) -> Attempt | None:
         """The first cycle that is later than `at`."""
         while True:
-            until = self._next_known(cluster, at)
+            until = self.files("cycles").next_known(cluster, at)
             if until is None:
                 return None
             found = [one for one in self.cycles(cluster, at, until + ROUNDING) if one.cycle_at > at]
             if found:
                 return found[0]
             at = until + ROUNDING
-
-    def _last_known(self, cluster: str, at: datetime) -> datetime | None:
-        """A moment at `at` or before it, from which on there is a cycle, as far as the log can tell."""
-        known = [file for file in self.files("cycles", cluster) if file.first <= at]
-        return max((file.last if file.last <= at else file.first for file in known), default=None)
-
-    def _next_known(self, cluster: str, at: datetime) -> datetime | None:
-        known = [file for file in self.files("cycles", cluster) if file.last > at]
-        return min((file.first if file.first > at else file.last for file in known), default=None)
 
     # Rows
 
@@ -351,25 +331,6 @@ def _there(table: str, columns: Sequence[str] | None, there: Collection[str]) ->
     return [name for name in columns if name in there or name not in joined]
 
 
-def _files_of(opened: Any) -> Iterable[_File]:
-    import pyarrow as pa
-
-    actions = pa.table(opened.get_add_actions(flatten=True))
-    wanted = ("partition.cluster", "partition.cycle_date", "min.cycle_at", "max.cycle_at")
-    columns = {name: actions.column(name).to_pylist() for name in wanted if name in actions.column_names}
-    nothing = [None] * actions.num_rows
-    for cluster, day, first, last in zip(*(columns.get(name, nothing) for name in wanted), strict=True):
-        text = None if day is None else str(day)
-        # A file of which the log has no moments may hold any of its date's.
-        whole = datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
-        yield _File(
-            cluster=cluster,
-            date=text,
-            first=first or whole or FIRST_MOMENT,
-            last=last or (whole + _DAY - _SECOND if whole else LAST_MOMENT),
-        )
-
-
 # Which cycles are meant: by cluster and time, with the nearest ones on record where there is none.
 
 LATEST = "latest"
@@ -391,42 +352,6 @@ def find_cycles(
     earliest, latest = _span(cycle, option)
     found = [a for name in wanted for a in record.cycles(name, earliest, latest)]
     return _only_one_each(found, record, wanted, earliest, str(cycle))
-
-
-@dataclass(frozen=True, slots=True)
-class Newest:
-    """Cycles of all clusters, by cluster and time, and how many `older` ones there are."""
-
-    cycles: list[Attempt]
-    older: int
-
-
-def newest_cycles(
-    lake: str | Path,
-    most: int,
-    *,
-    before: datetime | None = None,
-    columns: Sequence[str] | None = None,
-    cluster: str | None = None,
-) -> Newest:
-    """The newest cycles, or the newest before a moment: about `most` of them, but all clusters' of each moment.
-
-    `cluster`: of this one alone. Raises NoSuchCycle where nothing at all is on record, or nothing of that cluster.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    record = Record(lake)
-    clusters = clusters_of(record, cluster)
-    known = pa.chunked_array([record.moments(name) for name in clusters])
-    if before is not None:
-        known = known.filter(pc.less(known, pa.scalar(before, known.type)))
-    if not len(known):
-        return Newest([], 0)
-    newest = known.take(pc.top_k_unstable(known, k=min(most, len(known))))
-    first, last = newest[-1].as_py(), newest[0].as_py()
-    cycles = [one for name in clusters for one in record.cycles(name, first, last, columns)]
-    return Newest(cycles, len(known) - len(cycles))
 
 
 class OnRecord(Protocol):

@@ -8,21 +8,19 @@ replaced.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from evenkeel.lake.table_files import arrow_place
 from evenkeel.object_store import canonical, is_object_store
+from evenkeel.record.read.known_files import KnownFile, KnownFiles
 from evenkeel.record.read.open_tables import brought_up_to_date, mark_of
-from evenkeel.record.read.tables import ROUNDING, Row, as_rows, damaged, is_table, open_table
+from evenkeel.record.read.tables import Row, as_rows, damaged, is_table, open_table
 
 _THREADS_HERE, _THREADS_IN_STORE = 2, 8
 """Files of a folder are opened faster than threads take turns; a store is waited for."""
@@ -31,90 +29,8 @@ _KEPT_BYTES = 192 << 20
 _SMALL_BYTES = 8 << 20
 """Of a larger file only the row groups are read that may hold what is asked for."""
 _NUMBER = "file number"
-_ROUNDING_US = int(ROUNDING.total_seconds() * 1_000_000)
-
-
-@dataclass(frozen=True, slots=True)
-class KnownFile:
-    """A file of a table: its path in the table's folder, its cluster, and the moments that its rows lie between, in
-    microseconds since 1970 (as the log has them: to the millisecond), with their number and its size."""
-
-    path: str
-    cluster: str
-    first: int
-    last: int
-    rows: int
-    size: int
-
-
-class KnownFiles:
-    """The files of a table by cluster, by what its log knows of them."""
-
-    def __init__(self, actions: Any) -> None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        self._starts: dict[str, tuple[int, int]] = {}
-        self._made: dict[int, KnownFile] = {}
-        if not actions.num_rows:
-            return
-        columns = {
-            "cluster": actions.column("partition.cluster").cast(pa.string()),
-            "path": actions.column("path"),
-            "rows": actions.column("num_records"),
-            "size": actions.column("size_bytes"),
-        }
-        for name in ("first", "last"):
-            there = f"{'min' if name == 'first' else 'max'}.cycle_at"
-            missing = pa.nulls(actions.num_rows, pa.int64())
-            found = actions.column(there) if there in actions.column_names else missing
-            moments = found if found.type == pa.int64() else pc.cast(pc.cast(found, pa.timestamp("us")), pa.int64())
-            # A file of which the log has no moments may hold any.
-            columns[name] = pc.fill_null(moments, 0 if name == "first" else 2**62)
-        table = pa.table(columns).sort_by([("cluster", "ascending"), ("last", "descending")])
-        self._path, self._cluster = table["path"].combine_chunks(), table["cluster"].combine_chunks()
-        self._first, self._last = table["first"].to_numpy(), table["last"].to_numpy()
-        self._rows, self._size = pc.fill_null(table["rows"], 1).to_numpy(), table["size"].to_numpy()
-        runs = pc.run_end_encode(self._cluster)
-        begin = 0
-        for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-            self._starts[name] = begin, end
-            begin = end
-
-    def clusters(self) -> list[str]:
-        """Clusters with a file, by name."""
-        return sorted(self._starts)
-
-    def newest_first(self, cluster: str) -> Iterator[KnownFile]:
-        """The cluster's files, those with the newest row first."""
-        for place in range(*self._starts.get(cluster, (0, 0))):
-            yield self._file(place)
-
-    def between(self, cluster: str, first: datetime, last: datetime) -> list[KnownFile]:
-        """The cluster's files that may hold rows of cycles from one moment to another."""
-        begin, end = self._starts.get(cluster, (0, 0))
-        low, high = log_moment(first) - _ROUNDING_US, log_moment(last) + _ROUNDING_US
-        # Newest first: what ends before `low` stands behind.
-        until = bisect_left(range(begin, end), True, key=lambda place: bool(self._last[place] < low)) + begin
-        return [self._file(place) for place in range(begin, until) if self._first[place] <= high]
-
-    def _file(self, place: int) -> KnownFile:
-        found = self._made.get(place)
-        if found is None:
-            found = self._made[place] = KnownFile(
-                unquote(self._path[place].as_py()),
-                self._cluster[place].as_py(),
-                int(self._first[place]),
-                int(self._last[place]),
-                int(self._rows[place]),
-                int(self._size[place]),
-            )
-        return found
-
-
-def log_moment(at: datetime) -> int:
-    """A moment as `KnownFile` has it: microseconds since 1970."""
-    return round(at.timestamp() * 1_000_000)
+MANY_ROWS = 1_000
+"""Of a file with more rows not all are to be asked for."""
 
 
 class Recent:

@@ -18,7 +18,7 @@ from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.past_commands import HARMED
 from evenkeel.record.compare import Cycle, LoggedMove, Round, ShedderComparison, compare, read_rounds
 from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
-from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import is_in
 from evenkeel.shed.rows import usage_averages
 

@@ -142,7 +142,7 @@ def figure_html(picture: Picture | None) -> Markup:
 MOST_LISTED = 500
 # What of a manifest a line shows, and what decides which attempt counts.
 LISTED = (
-    *("cluster", "cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id"),
+    *("cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id"),
     *("status", "reason", "splits", "unloads", "refusals"),
 )
 
@@ -198,14 +198,14 @@ def render_listing(
     *,
     lake: str,
     title: str = "Cycles",
-    older: int = 0,
+    has_older: bool = False,
     continued: bool = False,
     cluster: str | None = None,
     renderer: Callable[..., str] = render_template,
 ) -> str:
     """The page with the list of cycles, the newest first.
 
-    `older` cycles are on record before these, to which the page links; `continued` where it was come to that way.
+    `has_older`: cycles are on record before these, to which the page links; `continued`: it was come to that way.
     `cluster`: the only one that was asked for. `renderer`: makes the page of a template's name and context.
     """
     lines = cycle_lines(cycles)
@@ -214,8 +214,7 @@ def render_listing(
         "listing.html.j2",
         title=title,
         lines=lines,
-        older=older,
-        older_link="cycles?" + urlencode({**only, "before": lines[-1].at.isoformat()}) if older else "",
+        older_link="cycles?" + urlencode({**only, "before": lines[-1].at.isoformat()}) if has_older else "",
         newest_link="cycles" + ("?" + urlencode(only) if only else ""),
         continued=continued,
         clusters=sorted({attempt.cluster for attempt in cycles}),

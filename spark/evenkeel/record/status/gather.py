@@ -20,8 +20,8 @@ from evenkeel.lake.outbox import SENT, harmed
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.model.past_commands import HARMED
 from evenkeel.record.read import Attempt, Record, Row, attempts_of, clusters_of, trusted
-from evenkeel.record.read.ranges import LAST_MOMENT
-from evenkeel.record.read.recent import KnownFile, Recent, log_moment
+from evenkeel.record.read.known_files import LAST_MOMENT, KnownFile, log_moment
+from evenkeel.record.read.recent import Recent
 from evenkeel.record.read.tables import is_in
 from evenkeel.record.status.attention import (
     AGE_KEY,

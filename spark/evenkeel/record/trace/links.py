@@ -18,7 +18,7 @@ from evenkeel.record.explain import missing
 from evenkeel.record.explain.ask import FoundCycle, Times, cycles_within, find, record_of
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
-from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import is_in, text
 from evenkeel.record.trace.answer import Decision, Dependents, HandedOn, Inputs, Resting, StateLink, Written
 from evenkeel.record.wording import listed, time

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import NoSuchCycle
 from evenkeel.lake.store import Lake
 from evenkeel.record.read import Record, clusters_of
-from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.verify.chain import (
     CHAIN,
     CODE,

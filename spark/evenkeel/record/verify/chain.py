@@ -22,7 +22,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table
 from evenkeel.maintenance.expiry import Periods, settled, whole_kind
 from evenkeel.record.read import Attempt, Record, Row, attempts_of, read_table_if_any
-from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
