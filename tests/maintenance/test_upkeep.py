@@ -41,7 +41,12 @@ AUDIT = ("settings", "commands", "outcomes", "unload_decisions")
 
 
 def run(kept: Recorded, now: datetime = NOW, **more: Any) -> UpkeepResult:
-    return keep(kept.spark, Request(kept.lake.root, "tests", **more), lambda line: None, now)
+    steps: list[tuple[int, int]] = []
+    done = keep(
+        kept.spark, Request(kept.lake.root, "tests", **more), lambda line: None, now, lambda *step: steps.append(step)
+    )
+    assert [step for step, _ in steps] == [*range(1, steps[0][1] + 1)], "the course ends where all is done"
+    return done
 
 
 def days_of(kept: Recorded, table: str) -> list[int]:
@@ -180,7 +185,15 @@ def test_a_table_that_promises_less_is_raised_and_more_is_left_unless_told(kept)
         set_to = f"'delta.deletedFileRetentionDuration'='{days} days', 'delta.logRetentionDuration'='{days} days'"
         change(kept.spark, f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({set_to})")
     look = upkeep._Run(
-        kept.spark, kept.lake, "u", Periods(), NOW, upkeep._Last(), Request(kept.lake.root, "t"), lambda _: None
+        kept.spark,
+        kept.lake,
+        "u",
+        Periods(),
+        NOW,
+        upkeep._Last(),
+        Request(kept.lake.root, "t"),
+        lambda _: None,
+        lambda *_: None,
     )
     look._promise({name: look._inventory(name) for name in ("settings", "outcomes")})
     kept_for = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import TYPE_CHECKING
 
 from evenkeel.maintenance.expiry import MEANINGS, NAMES, Periods, settled
@@ -36,13 +35,14 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run_upkeep(given: argparse.Namespace) -> int:
     """Keeps the lake and says per table what came of it."""
     from evenkeel.cli.options import said_by, session
+    from evenkeel.cli.progress import course_of
     from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_json, upkeep_as_text
 
     periods = {name: getattr(given, name) for name in NAMES}
     request = Request(given.lake, said_by(given), periods, given.shorten)
     _check(request)
-    with session(_NAME, given.lake, writes=True) as spark:
-        done = keep(spark, request, lambda line: print(line, file=sys.stderr, flush=True))
+    with session(_NAME, given.lake, writes=True) as spark, course_of("steps") as course:
+        done = keep(spark, request, course.say, course=course)
     lines = map(json.dumps, upkeep_as_json(done)) if given.json else upkeep_as_text(done)
     print("\n".join(lines))
     return 0

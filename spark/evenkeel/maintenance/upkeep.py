@@ -48,11 +48,15 @@ if TYPE_CHECKING:
 
 
 Progress = Callable[[str], None]
+Course = Callable[[int, int], None]
+"""Told how many steps are done, and of how many: a step is one table's part of expiry, compaction, proof or vacuum."""
 UPKEEPS = "upkeeps"
 BEGUN, DONE = "begun", "done"
 MOST_FILES = 100_000
 MOST_ROWS = 20_000_000
 _AT_ONCE = 4
+_PASSES = 4
+"""Every table is gone over so often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,13 @@ class UpkeepResult:
     wrong: tuple[str, ...] = ()
 
 
-def keep(spark: SparkSession, request: Request, progress: Progress, now: datetime | None = None) -> UpkeepResult:
+def keep(
+    spark: SparkSession,
+    request: Request,
+    progress: Progress,
+    now: datetime | None = None,
+    course: Course = lambda done, of: None,
+) -> UpkeepResult:
     """Runs an upkeep. Raises SettingsError for periods that cannot hold, NoLake where there is none."""
     lake, now = Lake(request.lake), now or datetime.now(UTC)
     if not table_exists(spark, lake.path("cycles")):
@@ -109,7 +119,7 @@ def keep(spark: SparkSession, request: Request, progress: Progress, now: datetim
         begun: tuple[Any, ...] = (upkeep_id, BEGUN, now, None, request.by, periods.as_dict(), [], code_version())
         append_values(spark, lake, "upkeeps", [begun])
         log_manifests(lake.root, to_witnesses=False)  # the periods are in the log before anything goes by them
-        done = _Run(spark, lake, upkeep_id, periods, now, last, request, progress).run()
+        done = _Run(spark, lake, upkeep_id, periods, now, last, request, progress, course).run()
         tables = [tuple(getattr(one, name) for name in TableDone.__slots__) for one in done.tables]
         ended = datetime.now(UTC)
         done_row = (upkeep_id, DONE, now, ended, request.by, periods.as_dict(), tables, code_version())
@@ -137,6 +147,8 @@ class _Run:
     last: _Last
     request: Request
     progress: Progress
+    course: Course
+    steps: int = 0
     expired: dict[str, int] = field(default_factory=dict)
     unlisted: dict[str, int] = field(default_factory=dict)
     freed: dict[str, int] = field(default_factory=dict)
@@ -153,6 +165,10 @@ class _Run:
         after = {name: self._inventory(name) for name in OF_RECORD}
         told = tuple(self._told(before[name], after[name]) for name in OF_RECORD)
         return UpkeepResult(self.periods, told, tuple(self.left), tuple(self.wrong))
+
+    def _step(self) -> None:
+        self.steps += 1
+        self.course(self.steps, _PASSES * len(OF_RECORD))
 
     def _inventory(self, name: str) -> Inventory:
         return take_inventory(TABLES[name], self.lake.path(name))
@@ -175,6 +191,7 @@ class _Run:
             gone = drop_days(spark, lake, inventory, look) + thin_days(spark, lake, inventory, look)
             self._count(self.expired, name, gone, "rows past their period")
             self._count(self.unlisted, name, clear_unlisted(spark, lake, inventory, look), "rows that nothing lists")
+            self._step()
         manifests, wishes = truncate(spark, lake, look.cutoff("audit"), self.now)
         self._count(self.expired, "wishes", wishes, "wishes past their period")
         self._count(self.expired, "cycles", manifests, "manifests past their period, after an anchor")
@@ -201,10 +218,12 @@ class _Run:
             left = sum(batch.files for batch in batches(inventory, self.now.date(), 10**12)) - total
             if left:
                 self.left.append(f"{name}: {plural(left, 'small file')}, for the next upkeep")
+            self._step()
 
     def _prove(self) -> None:
         """Files that upkeep has written are held against the manifests while those that they came from are there."""
         for name in OF_RECORD:
+            self._step()
             if "cycle_date" not in TABLES[name].partition or name in OUTBOX:
                 continue
             kind = whole_kind(TABLES[name])
@@ -223,12 +242,15 @@ class _Run:
     def _vacuum(self) -> None:
         """Removes data files and commits that no promised version names; mostly listing, so several tables at once."""
         written = [name for name in OF_RECORD if self._inventory(name).version > 0]  # others never held a row
+        for _ in range(len(OF_RECORD) - len(written)):
+            self._step()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for name, freed in zip(written, pool.map(self._freed, written), strict=True):
                 if freed is not None:
                     self.freed[name] = freed
                 if freed:
                     self.progress(f"{name}: {freed:,} bytes freed")
+                self._step()
 
     def _freed(self, name: str) -> int | None:
         path = self.lake.path(name)
