@@ -379,6 +379,26 @@ def test_a_disk_that_takes_no_more_is_told_and_the_log_is_as_it_was(
     assert log.append([b"entry"]).checkpoint.checkpoint.size == 1
 
 
+@pytest.mark.parametrize("step", ["open", "replace"])
+def test_a_file_is_put_though_somebody_begins_to_append_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    storage, other, do, times = FolderStorage(tmp_path), FolderStorage(tmp_path), getattr(Path, step), []
+
+    def beside(path: Path, *more: object) -> object:
+        if ".parts" in path.parts and len(times) < 3:
+            times.append(path)
+            with other.appending():
+                pass
+        return do(path, *more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, step, beside)
+        storage.put("keys", b"one")
+    assert len(times) == 3
+    assert storage.get("keys") == b"one"
+
+
 def test_a_place_that_is_no_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(LogError, match=r"the lock in .*/file cannot be had"):

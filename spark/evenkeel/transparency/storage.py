@@ -27,6 +27,7 @@ MOST_FILE_BYTES = 256 * (2 + 65_535)
 
 _PARTS = ".parts"
 _LOCK = ".lock"
+_TRIES = 20
 
 
 class LogStorage(Protocol):
@@ -75,18 +76,26 @@ class FolderStorage:
     def put(self, name: str, data: bytes) -> None:
         """Writes the file under another name, has the disk keep it, then gives it its own. Raises LogError where that
         cannot be; the file then has its old content."""
-        path, part = self._folder / name, self._folder / _PARTS / uuid.uuid4().hex
-        try:
-            make_folder(part.parent)
-            make_folder(path.parent)
-            with part.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-            keep_names(path.parent)
-        except OSError as error:
-            raise LogError(f"{path} cannot be written: {error.strerror}") from None
+        path = self._folder / name
+        for left in reversed(range(_TRIES)):
+            try:
+                self._put(path, data)
+                return
+            except OSError as error:
+                # Who begins to append clears away what writers have left, and this one may just have begun.
+                if not isinstance(error, FileNotFoundError) or not left:
+                    raise LogError(f"{path} cannot be written: {error.strerror}") from None
+
+    def _put(self, path: Path, data: bytes) -> None:
+        part = self._folder / _PARTS / uuid.uuid4().hex
+        make_folder(part.parent)
+        make_folder(path.parent)
+        with part.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        keep_names(path.parent)
 
     def names(self, folder: str, most: int) -> list[str]:
         """The names in a folder, sorted. Raises DamagedLog where there are more than `most`, or it cannot be read."""
