@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
-import re
 import shutil
 import tarfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
 
 from evenkeel.cli import main, parser
 from evenkeel.record.read import Record
+from tests.json_schemas import REFERENCE, SCHEMAS, check
 from tests.pulsar.admin.books import Size, sized
 from tests.pulsar.admin.simulated import SimulatedCluster
 from tests.record.status.urgent_lake import urgent_lake
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from evenkeel.spark.server import Engine
 
 TESTS = Path(__file__).resolve().parents[1]
-REFERENCE = TESTS.parent / "docs" / "reference"
 KEPT = TESTS / "kept_lakes" / "schema_5.tar.gz"
 RECORDING = TESTS.parent / "demo" / "recordings" / "own-threshold"
 WITHOUT = {
@@ -38,8 +36,8 @@ ELSEWHERE = {
     "approve": "the plan that waits is made in the test of its own below",
     "reject": "the plan that waits is made in the test of its own below",
     "watch": "it goes on until Ctrl-C; its lines are those of `status`, in a test of its own below",
-    "takeover": "the simulated brokers have no dynamic configuration that can be set: its output is not run",
-    "handback": "the simulated brokers have no dynamic configuration that can be set: its output is not run",
+    "takeover": "the simulated brokers have no dynamic configuration that can be set: tests/e2e/test_takeover.py",
+    "handback": "the simulated brokers have no dynamic configuration that can be set: tests/e2e/test_takeover.py",
 }
 BROKER = "127.0.0.1:22080"
 SPAN = "--from 2026-11-21 --to 2026-11-22"
@@ -90,33 +88,7 @@ def leaves(top: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, 
             yield from leaves(own, f"{name} {word}".strip())
 
 
-def schemas() -> dict[str, Any]:
-    """Command -> its documented schema."""
-    (of_status,) = re.findall(r"```json schema\n(.*?)```", (REFERENCE / "status-json.md").read_text("utf-8"), re.S)
-    found: dict[str, Any] = {}
-    for section in re.split(r"^### ", (REFERENCE / "json.md").read_text("utf-8"), flags=re.M)[1:]:
-        head, _, body = section.partition("\n")
-        own = re.findall(r"```json schema\n(.*?)```", body, re.S)
-        assert len(own) == 1 or "[status-json.md]" in body, head
-        for name in re.findall(r"`(.+?)`", head):
-            assert name not in found, name
-            found[name] = json.loads(own[0] if own else of_status)
-    return found
-
-
 COMMANDS = dict(leaves(parser()))
-SCHEMAS = schemas()
-
-
-def check(name: str, out: str) -> list[Any]:
-    """The results on standard output, each held against the schema: one document, or a line each."""
-    try:
-        results = [json.loads(out)]
-    except ValueError:
-        results = [json.loads(line) for line in out.splitlines()]
-    for one in results:
-        jsonschema.validate(one, SCHEMAS[name], cls=jsonschema.Draft202012Validator)
-    return results
 
 
 def test_every_command_has_json_and_a_schema_but_those_that_serve() -> None:

@@ -16,6 +16,7 @@ from evenkeel.cli import main
 from evenkeel.lake.store import Lake
 from evenkeel.record.read import read_table
 from tests.e2e.scene import configuration
+from tests.json_schemas import check
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
@@ -50,11 +51,14 @@ def test_a_takeover_switches_the_brokers_off_and_a_handback_restores_what_was(
     assert main(["handback", *options]) == 2
     assert "no takeover of lab is on record" in capsys.readouterr().err
 
-    for _ in range(2):  # again and again is the same
-        assert main(["takeover", *options, "--reason", "release night"]) == 0
+    for more in ([], ["--json"]):  # again and again is the same
+        assert main(["takeover", *options, "--reason", "release night", *more]) == 0
         assert runtime(cluster, SHEDDING) == runtime(cluster, SPLITTING) == {"false"}
-        assert f"{SHEDDING} true" in capsys.readouterr().out
-    assert main(["handback", *options]) == 0
+        said = capsys.readouterr().out
+        switches = {SHEDDING: "true", SPLITTING: None}
+        assert check("takeover", said)[0]["switches"] == switches if more else f"{SHEDDING} true" in said
+    assert main(["handback", *options, "--json"]) == 0
+    assert check("handback", capsys.readouterr().out)[0]["switches"] == switches
     wait_until("the brokers to shed again", lambda: runtime(cluster, SHEDDING) == {"true"}, seconds=20)
     values = cluster.admin().get(f"{DYNAMIC}/values")
     assert (values.get(SHEDDING), values.get(SPLITTING)) == ("true", None)
