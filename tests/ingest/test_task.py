@@ -33,6 +33,7 @@ pytestmark = pytest.mark.spark
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 TOPICS = "/admin/v2/broker-stats/topics"
+SEGMENT = "segment://shop/orders/clicks/0000-7fff-1"
 RUNTIME = "/admin/v2/brokers/configuration/runtime"
 HTML = "<html><body>504 Gateway Time-out</body></html>"
 ODD_NAMES = (
@@ -76,6 +77,7 @@ def strange(folder: Path) -> ClusterCycle:
     topics: dict[str, Any] = {odd(name): topic() for name in ODD_NAMES}
     topics |= {odd("nan"): topic("NaN"), odd("negative"): topic(-5.0), odd("bare"): {}}
     topics |= {odd("no-object"): 5, odd("null"): None, odd("texts"): topic("many")}
+    topics[SEGMENT] = topic(7.0)
     small.topics("b1:8080", topics)
     small.topics("b2:8080", {"persistent://gone/unknown/t": topic()}, namespace="gone/unknown")
     small.namespace("shop/orders", ["0x00000000", "0x40000000", "0x30000000", "0xffffffff"], '"quoted"')
@@ -87,7 +89,7 @@ def moving(folder: Path) -> ClusterCycle:
     small = SmallCluster(2, cluster="moving")
     small.topics("b1:8080", {odd("twice"): topic(), odd("once"): topic()})
     small.topics("b2:8080", {odd("twice"): topic(9.0)})
-    small.reply("/admin/v2/persistent/shop/orders", [odd("twice"), odd("once"), odd("nowhere"), "not a topic"])
+    small.reply("/admin/v2/persistent/shop/orders", [odd("twice"), odd("once"), odd("nowhere"), "not a topic", SEGMENT])
     small.reply("/admin/v2/persistent/shop/returns", HTML)
     # The same question once more, and the answer before it has to stay on record.
     first = {"shop/orders": {"0x00000000_0xffffffff": {"persistent": {odd("once"): topic(note="n" * 3_000)}}}}
@@ -285,7 +287,16 @@ def test_a_topic_that_cannot_be_read_is_set_aside_and_the_others_of_its_bundle_s
     assert refused.keys() == {"no-object", "null", "texts"}
     assert refused["no-object"] == "5"
     topics = {row["topic"] for row in ingested.rows("topic_stats", "strange")}
-    assert topics == {odd(name) for name in (*ODD_NAMES, "nan", "negative", "bare")} | {"persistent://gone/unknown/t"}
+    others = {"persistent://gone/unknown/t", SEGMENT}
+    assert topics == {odd(name) for name in (*ODD_NAMES, "nan", "negative", "bare")} | others
+
+
+def test_a_segment_of_a_scalable_topic_is_a_topic_of_its_namespace(ingested: Ingested) -> None:
+    (loaded,) = [row for row in ingested.rows("topic_stats", "strange") if row["topic"] == SEGMENT]
+    (listed,) = [row for row in ingested.rows("topic_stats", "moving") if row["topic"] == SEGMENT]
+    assert (loaded["domain"], loaded["msg_rate_in"], listed["domain"]) == ("persistent", 7.0, "segment")
+    for row in (loaded, listed):
+        assert (row["namespace"], row["hash"]) == ("shop/orders", pulsar_hash(SEGMENT))
 
 
 def test_odd_figures_are_kept_as_observed_and_missing_ones_stay_unknown(ingested: Ingested) -> None:
@@ -319,6 +330,7 @@ def test_a_topic_seen_twice_has_a_row_for_each_broker_and_says_so(ingested: Inge
         (odd("twice"), "b2:8080"): 2,
         (odd("once"), "b1:8080"): 1,
         (odd("nowhere"), None): 0,
+        (SEGMENT, None): 0,
     }
     rules = sorted(row["rule"] for row in ingested.rows("rejected", "moving"))
     assert rules == ["html_page", "unreadable_topic"]

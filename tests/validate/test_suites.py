@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,13 @@ def test_every_rate_is_checked_to_be_finite_and_not_negative(table: str) -> None
         rule = checked[f"{rate}_is_a_rate"]
         assert (rule.severity, rule.definition["kwargs"]["min_value"]) == ("reject", 0)
         assert rule.unit in {"msg/s", "byte/s"}
+
+
+@pytest.mark.parametrize("name", ["persistent://t/n/a", "Non-Persistent://t/n/a b", "segment://t/n/a/0000-7fff-1"])
+def test_names_of_topics_of_every_kind_pass(name: str) -> None:
+    (rule,) = [one for one in read_suites()["topic_stats"].rules if one.name == "topic_is_named"]
+    assert re.match(rule.definition["kwargs"]["regex"], name)
+    assert not re.match(rule.definition["kwargs"]["regex"], name.replace("://", ":/"))
 
 
 def damaged(tmp_path: Path, expectation: dict[str, Any]) -> Path:

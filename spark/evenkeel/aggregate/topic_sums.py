@@ -318,7 +318,7 @@ def rejected_topics(rejected: DataFrame) -> DataFrame:
     """
     name: Column = F.coalesce(
         F.expr("get_json_object(record_key, '$[0]')"),
-        F.expr("nullif(regexp_extract(place, '((?i:persistent|non-persistent)://.+)', 1), '')"),
+        F.expr("nullif(regexp_extract(place, '((?i:persistent|non-persistent|topic|segment)://.+)', 1), '')"),
     )
     return (
         rejected.where("rejected_from = 'topic_stats'")

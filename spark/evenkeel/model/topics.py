@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from evenkeel.errors import BadName
 
 DOMAINS = ("persistent", "non-persistent")
+SCALABLE_DOMAINS = ("topic", "segment")
+"""Pulsar 5's (PIP-460): a scalable topic, and one of the segments that it is made of, which bundles hold as topics."""
 HIGHEST_HASH = 0xFFFF_FFFF
 
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
@@ -44,18 +46,20 @@ def topic_hash(full_name: str) -> int:
     return zlib.crc32(full_name.encode("utf-8", "replace"))
 
 
-def parse_topic(text: str) -> TopicName:
+def parse_topic(text: str, *, scalable: bool = False) -> TopicName:
     """The topic that Pulsar 4.2 understands by `topic`, `tenant/namespace/topic` or `domain://tenant/namespace/topic`.
 
-    `BadName` where Pulsar refuses: wrong number of parts, unknown domain, blank topic, letters a tenant or namespace
-    may not have.
+    `scalable`: also Pulsar 5's `topic://tenant/namespace/topic` and `segment://tenant/namespace/topic/0000-7fff-1`,
+    whose local names may have slashes. `BadName` where Pulsar refuses: wrong number of parts, unknown domain, blank
+    topic, letters a tenant or namespace may not have.
     """
     full = text if "://" in text else _expand(text)
     typed_domain, rest = full.split("://", 1)
     domain = typed_domain.lower()
-    if domain not in DOMAINS:
-        raise BadName(f"topic {text!r} has the unknown domain {typed_domain!r}: known are {', '.join(DOMAINS)}")
-    parts = rest.split("/")
+    known = (*DOMAINS, *SCALABLE_DOMAINS) if scalable else DOMAINS
+    if domain not in known:
+        raise BadName(f"topic {text!r} has the unknown domain {typed_domain!r}: known are {', '.join(known)}")
+    parts = rest.split("/", 2 if domain in SCALABLE_DOMAINS else -1)
     if len(parts) != 3:
         raise BadName(f"topic {text!r} is not of the form domain://tenant/namespace/topic")
     tenant, namespace, local = parts

@@ -45,6 +45,8 @@ _TOPIC_TYPE = ", ".join(
     ]
 )
 _TOPIC_NAME = r"^(persistent|non-persistent)://([^/]+/[^/]+(?:/[^/]+)?)/[^/]+$"
+# Of Pulsar 5's scalable topics, whose local names may have slashes.
+_SCALABLE_NAME = r"^(topic|segment)://([^/]+/[^/]+)/.+$"
 
 
 _PLACE = ("snapshot", "n", "broker", "path")
@@ -88,15 +90,21 @@ def listed_topics(answers: DataFrame) -> DataFrame:
     names = read.select(*keys, refused_body.alias("refused_body"), F.explode_outer("topics").alias("topic"))
     # An empty list leaves one row without a topic, and so does a null in a list.
     names = names.where(F.col("topic").isNotNull() | F.col("refused_body").isNotNull())
-    is_name = F.col("topic").rlike(_TOPIC_NAME)
+    is_scalable = F.col("topic").rlike(_SCALABLE_NAME)
+    is_name = is_scalable | F.col("topic").rlike(_TOPIC_NAME)
+
+    def part(number: int) -> Column:
+        usual, scalable = (F.regexp_extract("topic", name, number) for name in (_TOPIC_NAME, _SCALABLE_NAME))
+        return F.when(is_scalable, scalable).otherwise(usual)
+
     refused = F.when(F.col("refused_body").isNotNull(), _rule_of("refused_body")).when(
         ~is_name, F.lit(UNREADABLE_TOPIC)
     )
     return names.select(
         *keys,
         "topic",
-        F.regexp_extract("topic", _TOPIC_NAME, 2).alias("namespace"),
-        F.regexp_extract("topic", _TOPIC_NAME, 1).alias("domain"),
+        part(2).alias("namespace"),
+        part(1).alias("domain"),
         refused.alias("refused"),
         F.coalesce("refused_body", "topic").alias("rest"),
     )

@@ -14,6 +14,8 @@ from evenkeel.record.explain.subject import parse_subject
         ("persistent://acme/web/orders", "topic", "persistent://acme/web/orders"),
         ("non-persistent://acme/web/a-partition-3", "topic", "non-persistent://acme/web/a-partition-3"),
         ("acme/web/orders", "topic", "persistent://acme/web/orders"),
+        ("segment://acme/web/orders/0000-7fff-1", "topic", "segment://acme/web/orders/0000-7fff-1"),
+        ("topic://acme/web/orders", "topic", "topic://acme/web/orders"),
         ("broker-1.example:8080", "broker", "broker-1.example:8080"),
         ("127.0.0.1:19080", "broker", "127.0.0.1:19080"),
         (" B538C0DE ", "command", "b538c0de"),

@@ -65,7 +65,12 @@ TOPIC_STATS = cycle_table(
     _INGEST,
     Column("topic", "string", "full name with domain and partition suffix", nullable=False),
     Column("namespace", "string", "tenant/namespace", nullable=False),
-    Column("domain", "string", "persistent or non-persistent", nullable=False),
+    Column(
+        "domain",
+        "string",
+        "persistent or non-persistent; topic or segment where a scalable topic is listed only",
+        nullable=False,
+    ),
     Column("hash", "bigint", "CRC32 of the UTF-8 name, 0 to 4294967295", nullable=False),
     Column("observation", "string", "loaded, or listed (in the topic list, in no broker's figures)", nullable=False),
     Column("broker", "string", "broker that has it loaded; NULL where it is only listed"),

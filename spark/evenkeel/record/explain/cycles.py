@@ -51,7 +51,7 @@ def _where(subject: Subject) -> tuple[str, tuple[str, ...], Any]:
         return "broker_load", _BROKER, text("broker") == subject.name
     if subject.kind == "bundle":
         return "bundle_load", _BUNDLE, text("bundle") == subject.name
-    topic = parse_topic(subject.name)
+    topic = parse_topic(subject.name, scalable=True)
     upper = (pc.field("upper") > topic.hash) | (pc.field("upper") == HIGHEST_HASH)
     return (
         "bundle_load",

@@ -156,7 +156,7 @@ def unknown(record: Record, attempt: Attempt, subject: Subject) -> BadInput:
         seen = _last_seen(record, attempt, subject)
         return BadInput(f"broker {subject.name} is not among those of {here}.{nearest(subject.name, names)}{seen}")
     if subject.kind == "topic":
-        namespace = parse_topic(subject.name).namespace
+        namespace = parse_topic(subject.name, scalable=True).namespace
         return BadInput(f"topic {subject.name}: {_no_namespace(record, attempt, namespace)}")
     namespace = namespace_of(subject.name)
     siblings = _bundles(record, attempt, namespace)
@@ -170,7 +170,9 @@ def unknown(record: Record, attempt: Attempt, subject: Subject) -> BadInput:
 def _has_namespace(record: Record, attempt: Attempt, subject: Subject) -> bool:
     if subject.kind == "broker":
         return False
-    namespace = namespace_of(subject.name) if subject.kind == "bundle" else parse_topic(subject.name).namespace
+    namespace = (
+        namespace_of(subject.name) if subject.kind == "bundle" else parse_topic(subject.name, scalable=True).namespace
+    )
     return bool(_bundles(record, attempt, namespace))
 
 

@@ -41,13 +41,13 @@ def parse_subject(text: str) -> Subject:
     if found := _RANGE.fullmatch(text):
         return Subject("bundle", f"{found[1]}/{_range(text, found[2])}")
     if "://" in text:
-        return Subject("topic", parse_topic(text).name)
+        return Subject("topic", parse_topic(text, scalable=True).name)
     if _BROKER.fullmatch(text):
         return Subject("broker", text)
     if _COMMAND.fullmatch(text.lower()):
         return Subject("command", text.lower())
     if text.count("/") == 2:
-        return Subject("topic", parse_topic(text).name)
+        return Subject("topic", parse_topic(text, scalable=True).name)
     if text.count("/") == 1:
         raise BadInput(f"{text!r} is a namespace, and each of its bundles has a course of its own: name {_FORMS}.")
     raise BadInput(f"{text[:80]!r} is nothing that can be explained: name {_FORMS}.")
