@@ -102,6 +102,16 @@ def test_a_hash_outside_all_bundles_is_refused(bounds: tuple[int, ...], found: i
         bundle_of(bounds, found)
 
 
+def test_segments_of_scalable_topics_are_topics_where_they_are_asked_for() -> None:
+    name = "segment://t/n/clicks/0000-7fff-1"
+    found = parse_topic(name, scalable=True)
+    assert (found.namespace, found.local_name, found.canonical) == ("t/n", "clicks/0000-7fff-1", name)
+    with pytest.raises(BadName, match="unknown domain 'segment'"):
+        parse_topic(name)
+    with pytest.raises(BadName, match="not of the form"):
+        parse_topic("segment://t/n", scalable=True)
+
+
 def test_short_and_full_names_of_a_topic_hash_alike() -> None:
     names = ["my-topic", "public/default/my-topic", "persistent://public/default/my-topic"]
     assert {parse_topic(name).hash for name in names} == {0x2BAD45F7}
