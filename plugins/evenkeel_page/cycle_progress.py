@@ -28,12 +28,14 @@ _SAID = {APPROVED: "Approved", WITHOUT_SPLITS: "Approved without splits", REJECT
 @dataclass(frozen=True, slots=True)
 class CycleProgress:
     """How far a cycle is. `said`: sentences, empty where there is nothing to say; `is_over`: nothing is to come;
-    `address`: of the page that shows this alone, below the desk's own."""
+    `address`: of the page that shows this alone, below the desk's own; `is_answered`: somebody has answered to its
+    plan, here or in a shell."""
 
     said: tuple[str, ...]
     results: tuple[Result, ...]
     is_over: bool
     address: str
+    is_answered: bool = False
 
     @property
     def brokers(self) -> frozenset[str]:
@@ -53,8 +55,9 @@ def cycle_progress(lake: str, attempt: Attempt, now: datetime) -> CycleProgress:
     found = results(commands, harm)
     left = [row for row in commands if is_open(row)]
     is_over = (attempt.closed is not None and not left) or now - attempt.cycle_at > LONGEST
-    said = (*_answers(lake, attempt), *_state(attempt, found, len(left)))
-    return CycleProgress(said, found, is_over, address)
+    answers = _answers(lake, attempt)
+    said = (*answers, *_state(attempt, found, len(left)))
+    return CycleProgress(said, found, is_over, address, bool(answers))
 
 
 def _harm(lake: str, attempt: Attempt) -> list[Row]:

@@ -168,6 +168,13 @@ def test_a_plan_that_waits_says_what_it_costs_and_where_airflow_asks(
         f"../api/v2/dags/rebalance_approval/dagRuns/{run}/taskInstances/approve/-1/hitlDetails"
     )
     assert "data-question" not in page.get("/cycle", params={"cluster": "calm-a", "at": "latest"}).text
+    assert "This plan waits for an answer" in text
+
+    answered = {"plan_id": "approval-plan", "answer": "approved_without_splits", "by": "jo", "note": "<b>night</b>"}
+    SmallLake(lake).append("approvals", [{"cluster": "approval", "at": moment("2026-11-21T08:31:00"), **answered}])
+    text = page.get("/cycle", params={"cluster": "approval", "at": "latest"}).text
+    assert "Approved without splits by jo at 2026-11-21 08:31:00 UTC: &lt;b&gt;night&lt;/b&gt;" in text
+    assert "This plan has an answer; a later one holds instead" in text
 
 
 def test_without_a_log_the_page_of_proofs_says_how_to_begin_one(page: TestClient) -> None:
