@@ -15,8 +15,8 @@ from evenkeel.manual_requests.round import wishes_of
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import round as split_round
 from evenkeel.plan_splits.round import cuts_by_topics
-from evenkeel.publish import plan as plan_round
 from evenkeel.planner import round as planner_round
+from evenkeel.publish import plan as plan_round
 from evenkeel.publish.plan import GUARD_TABLE, Plan
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows

@@ -53,10 +53,24 @@ def decide(key: Row, rows: Rows) -> Decided:
 
 
 _REASON = frozenset(
-    (
-        "subject subject_kind namespace broker strategy outcome rule setting measured threshold margin unit "
-        "alternatives numbers sentence wish_id"
-    ).split()
+    [
+        "subject",
+        "subject_kind",
+        "namespace",
+        "broker",
+        "strategy",
+        "outcome",
+        "rule",
+        "setting",
+        "measured",
+        "threshold",
+        "margin",
+        "unit",
+        "alternatives",
+        "numbers",
+        "sentence",
+        "wish_id",
+    ]
 )
 
 

@@ -14,6 +14,7 @@ from evenkeel.rounds import reading
 from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Decided, Row, Rows
 from evenkeel.rounds.window import fold
+from evenkeel.settings import Settings, digest_with
 from evenkeel.spark.column_types import schema_of
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def made_of(rows: Rows) -> Plan:
     plan = wanted(cycle, splits, placements, decided["unload_decisions"])
     found = harm_found(rows, settings)
     asked, verdicts = guarded(rows, plan, settings, harms(rows, found))
-    name = "" if acts_only(rows) else plan_id(cycle, {**decided, GUARD_TABLE: verdicts}, _NOT_DECIDED)
+    rests_on = {**cycle, "settings_digest": _settings_digest(cycle, settings)}
+    name = "" if acts_only(rows) else plan_id(rests_on, {**decided, GUARD_TABLE: verdicts}, _NOT_DECIDED)
     ownerless = [row for row in placements if row["cause"] == "no_owner"]
     change = forecast_of(rows, [*ownerless, *(one.decision for one in asked if one.command["kind"] == "unload")])
     figures = {
@@ -103,6 +105,15 @@ def made_of(rows: Rows) -> Plan:
     harm = outcome_rows(cycle["cluster"], datetime.fromisoformat(cycle["cycle_at"]), found)
     commands = with_clients(numbered(name, cycle, asked, settings), rows)
     return Plan(figures, asked, commands, verdicts, change, harm)
+
+
+def _settings_digest(cycle: Row, settings: Settings) -> str | None:
+    """The digest of the settings that the plan rests on. A planner that only looks on counts as one that is off: the
+    plan is the same."""
+    digest: str | None = cycle["settings_digest"]
+    if settings.evenkeelPlanner != "shadow" or not cycle["settings"]:
+        return digest
+    return digest_with(cycle["settings"], "evenkeelPlanner", "off")
 
 
 def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:
