@@ -151,5 +151,6 @@ PLANNER_FINDINGS = cycle_table(
 
 PLANNED = (PLANNER_TARGETS, PLANNER_MODELS, PLANNER_FINDINGS)
 """What Evenkeel's own planner leaves on record, where it is not off."""
+PLANNER_TABLES = tuple(table.name for table in PLANNED)
 
 DECIDED = (SPLIT_DECISIONS, UNLOAD_DECISIONS, PLACEMENT_DECISIONS, GUARD_DECISIONS, *PLANNED)
