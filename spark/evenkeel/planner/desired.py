@@ -47,18 +47,22 @@ class OwnedBundle:
 
 @dataclass(frozen=True, slots=True)
 class DesiredMove:
-    """A bundle that changes its owner; `source` is None where it had none."""
+    """A bundle that changes its owner; `source` is None where it had none.
+
+    `exchanged_for`: the bundle that goes the other way, where neither has room without the other.
+    """
 
     bundle: str
     source: str | None
     destination: str
+    exchanged_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredPlacement:
     """The `moves`, in the order in which they were found, and what no plan of this kind mends: `over`, the brokers that
-    stay above the target, and `nowhere`, bundles that have no owner or are to leave theirs, and fit on no broker that
-    may own them."""
+    stay above the target, and `nowhere`, bundles that no broker may own, or that are to leave theirs and fit nowhere. A
+    bundle without owner that fits nowhere goes where it does least harm."""
 
     moves: tuple[DesiredMove, ...]
     over: tuple[str, ...]
@@ -66,21 +70,21 @@ class DesiredPlacement:
 
 
 def desired_placement(
-    curves: Mapping[str, Sequence[UsageCurve]], bundles: Iterable[OwnedBundle], usage: float
+    curves: Mapping[str, Sequence[UsageCurve]], bundles: Iterable[OwnedBundle], usage: float, slack: float = 0.0
 ) -> DesiredPlacement:
     """What to move so that no broker's usage is above `usage`.
 
     `curves`: broker -> by resource, how its usage grows with its load; a broker that is an owner and not among them is
-    to be emptied.
+    to be emptied. `slack`: a broker that is no more than this above `usage` gives nothing away.
     """
-    return _Search(curves, sorted(bundles, key=lambda one: one.name), usage).run()
+    return _Search(curves, sorted(bundles, key=lambda one: one.name), usage, slack).run()
 
 
 class _Search:
     """The placement as it stands, and the moves that led to it."""
 
     def __init__(
-        self, curves: Mapping[str, Sequence[UsageCurve]], bundles: Sequence[OwnedBundle], usage: float
+        self, curves: Mapping[str, Sequence[UsageCurve]], bundles: Sequence[OwnedBundle], usage: float, slack: float
     ) -> None:
         self.bundles = bundles
         self.brokers = sorted(curves.keys() | {one.owner for one in bundles if one.owner is not None})
@@ -92,10 +96,14 @@ class _Search:
             [[math.floor(load / unit) for load, unit in zip(one.loads, units, strict=True)] for one in bundles],
             dtype=np.int64,
         ).reshape(len(bundles), kinds)
-        self.limit: Whole = np.array(
-            [[_limit(curves[b][r], usage, units[r]) if b in curves else 0 for r in range(kinds)] for b in self.brokers],
-            dtype=np.int64,
-        ).reshape(len(self.brokers), kinds)
+
+        def limits(most: float) -> Whole:
+            found = [[_limit(curves[b][r], most, units[r]) if b in curves else 0 for r in range(kinds)] for b in names]
+            return np.array(found, dtype=np.int64).reshape(len(names), kinds)
+
+        names = self.brokers
+        self.limit = limits(usage)
+        self.bearable = limits(usage + slack) if slack > 0 else self.limit
         self.carried: Whole = np.zeros_like(self.limit)
         self.owner = [-1 if one.owner is None else place[one.owner] for one in bundles]
         self.own: list[list[int]] = [[] for _ in self.brokers]
@@ -114,16 +122,24 @@ class _Search:
         self.looks_left = _LOOKS_PER_BROKER * len(self.brokers)
         self.moved: set[int] = set()
         self.moves: list[tuple[int, int, int]] = []
+        self.exchanged: dict[int, int] = {}
 
     def run(self) -> DesiredPlacement:
         """Bundles that must go somewhere first, the heaviest before all others; then what stands above the target."""
         homeless = [n for n, one in enumerate(self.bundles) if not one.is_held and self._must_go(n)]
-        nowhere = [n for n in self._heaviest_first(homeless) if not self._sent(n)]
+        nowhere = [n for n in self._heaviest_first(homeless) if not self._sent(n) and not self._squeezed_in(n)]
         for broker in self._fullest_first():
             self._relieve(broker)
-        over = [b for n, b in enumerate(self.brokers) if self.receives[n] and (self.carried[n] > self.limit[n]).any()]
+        over = [
+            b for n, b in enumerate(self.brokers) if self.receives[n] and (self.carried[n] > self.bearable[n]).any()
+        ]
         moves = (
-            DesiredMove(self.bundles[n].name, self.brokers[a] if a >= 0 else None, self.brokers[b])
+            DesiredMove(
+                self.bundles[n].name,
+                self.brokers[a] if a >= 0 else None,
+                self.brokers[b],
+                self.bundles[self.exchanged[n]].name if n in self.exchanged else None,
+            )
             for n, a, b in self.moves
         )
         return DesiredPlacement(tuple(moves), tuple(over), tuple(sorted(self.bundles[n].name for n in nowhere)))
@@ -137,7 +153,7 @@ class _Search:
 
     def _fullest_first(self) -> list[int]:
         """Brokers above the target, those with most above it first."""
-        above = (self.carried - self.limit).max(axis=1, initial=0)
+        above = (self.carried - self.bearable).max(axis=1, initial=0)
         return sorted(
             (n for n in range(len(self.brokers)) if self.receives[n] and above[n] > 0), key=lambda n: -above[n]
         )
@@ -192,6 +208,7 @@ class _Search:
         ladder.remove(n)
         self._move(n, other)
         self._move(back, broker)
+        self.exchanged |= {n: back, back: n}
         return True
 
     def _roomiest(self, broker: int) -> list[int]:
@@ -226,6 +243,15 @@ class _Search:
         return min(
             (-most, least, given[i], taken[k]) for i, k in np.argwhere((gain == most) & (moved == least)).tolist()
         )
+
+    def _squeezed_in(self, n: int) -> bool:
+        """Whether a bundle without owner that fits nowhere was given to the broker that it leaves least overfull."""
+        places = self.places[self.bundles[n].brokers]
+        if self.owner[n] >= 0 or not len(places):
+            return False
+        after = (self.carried[places] + self.loads[n]) / np.maximum(self.limit[places], 1)
+        self._move(n, int(places[after.max(axis=1, initial=0.0).argmin()]))
+        return True
 
     def _move(self, n: int, destination: int) -> None:
         source = self.owner[n]

@@ -62,13 +62,6 @@ class OwnKeys:
         unit="%",
         meaning="Share of the brokers that may fail to answer before the cluster is left out of a cycle.",
     )
-    evenkeelPlanner: str = key(
-        "off",
-        choices=("off", "shadow", "on"),
-        unit="name",
-        meaning="Whether Evenkeel's own planner decides (on), or is only put on record beside the strategy in force "
-        "(shadow).",
-    )
     evenkeelAssumeUnloadsSucceed: bool = key(
         False, unit="switch", meaning="Whether a decided unload counts as done before its outcome was seen."
     )
@@ -94,7 +87,6 @@ DECIDING_KEYS = frozenset(
         "evenkeelPulsarVersion",
         "evenkeelDrainingBrokers",
         "evenkeelDrainingUnloads",
-        "evenkeelPlanner",
         "evenkeelAssumeUnloadsSucceed",
     }
 )
