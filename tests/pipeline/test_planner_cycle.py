@@ -196,3 +196,45 @@ def test_a_task_killed_while_it_writes_a_target_leaves_one_set_of_rows(
     rows = read_rows(tmp_path / "killed", attempt, "planner_targets")
     assert len(rows) == write.rows < len(read_table(tmp_path / "killed", "planner_targets"))
     assert content(attempt) == content(read_attempts(beside.shadow)[0])
+
+
+EAGER = {
+    "evenkeelPlannerActAbovePercent": 0.0,
+    "evenkeelPlannerActAtOnceAbovePercent": 0.0,
+    "evenkeelPlannerStopAtPercent": 0.0,
+    "evenkeelPlannerLeastGainPoints": 0.0,
+    "evenkeelSplitEnabled": False,
+    "evenkeelMaxBundleTrafficPercent": 100.0,
+}
+
+
+def test_on_the_planner_unloads_by_its_targets(spark: Any, new_lake: Path) -> None:
+    moved = 0
+    for snapshot in Recording(MODULAR).snapshots[:2]:
+        request = asked(MODULAR, new_lake, "on", at=snapshot.cycle_at)
+        attempt = run(spark, replace(request, overrides={**request.overrides, **EAGER}))
+        tables = {table: read_rows(new_lake, attempt, table) for table in ("planner_targets", *AS_DECIDED[1:3])}
+        due = {row["subject"]: row for row in tables["planner_targets"] if row["outcome"] == "unload"}
+        unloads = {row["subject"]: row for row in tables["unload_decisions"] if row["outcome"] == "unload"}
+        assert unloads.keys() == due.keys()
+        assert {row["strategy"] for row in tables["unload_decisions"]} == {"Planner"}
+        placed = {row["subject"]: row["destination"] for row in tables["placement_decisions"] if row["cause"] == "shed"}
+        assert placed == {bundle: row["destination"] for bundle, row in due.items()}
+        sent = {row["bundle"]: row["destination"] for row in read_table(new_lake, "commands")
+                if row["plan_id"] == attempt.plan_id and row["kind"] == "unload"}  # fmt: skip
+        assert sent == placed, "no guard holds what the planner has fitted into the budgets"
+        assert attempt.planned["shedder"] == attempt.planned["placement"] == "Planner"
+        moved += len(sent)
+        if due:
+            shown = explain(new_lake, min(due))
+            assert {one.step for one in shown.reasons} >= {"planner", "unload", "placement"}
+            assert shown.notes == ()
+            assert explained(shown)
+    assert moved > 0
+    model = build_model(gather(new_lake))
+    (chapter,) = model.chapters
+    assert chapter.planner is not None
+    assert not chapter.planner.only_looks_on
+    assert "Planner" in {fact.value for fact in chapter.state}
+    assert "due now" in render(model)
+    demand_sound(spark, new_lake)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.planner.remembered import STRATEGY as PLANNER
+from evenkeel.planner.round import OFF, ON, SHADOW
 from evenkeel.publish.commands import Wanted, numbered, plan_id, wanted
 from evenkeel.publish.guarding import guarded, throughput
 from evenkeel.publish.harm_watch import harm_found, harms, outcome_rows, with_clients
@@ -86,10 +88,11 @@ def made_of(rows: Rows) -> Plan:
     name = "" if acts_only(rows) else plan_id(rests_on, {**decided, GUARD_TABLE: verdicts}, _NOT_DECIDED)
     ownerless = [row for row in placements if row["cause"] == "no_owner"]
     change = forecast_of(rows, [*ownerless, *(one.decision for one in asked if one.command["kind"] == "unload")])
+    by_planner = _is_by_planner(decided["unload_decisions"], settings)
     figures = {
         "plan_id": name,
-        "shedder": settings.loadBalancerLoadSheddingStrategy,
-        "placement": settings.loadBalancerLoadPlacementStrategy,
+        "shedder": PLANNER if by_planner else settings.loadBalancerLoadSheddingStrategy,
+        "placement": PLANNER if by_planner else settings.loadBalancerLoadPlacementStrategy,
         "splits": sum(row["outcome"] == "split" for row in splits),
         "unloads": sum(one.command["kind"] == "unload" for one in plan),
         "placements": sum(row["outcome"] == "placed" for row in placements),
@@ -107,13 +110,21 @@ def made_of(rows: Rows) -> Plan:
     return Plan(figures, asked, commands, verdicts, change, harm)
 
 
+def _is_by_planner(unloads: Sequence[Row], settings: Settings) -> bool:
+    """Whether Evenkeel's planner decided in the place of the strategies in force: then its word on the cluster stands
+    among the unloads."""
+    if settings.evenkeelPlanner != ON:
+        return False
+    return any(row["strategy"] == PLANNER and row["subject_kind"] == "cluster" for row in unloads)
+
+
 def _settings_digest(cycle: Row, settings: Settings) -> str | None:
     """The digest of the settings that the plan rests on. A planner that only looks on counts as one that is off: the
     plan is the same."""
     digest: str | None = cycle["settings_digest"]
-    if settings.evenkeelPlanner != "shadow" or not cycle["settings"]:
+    if settings.evenkeelPlanner != SHADOW or not cycle["settings"]:
         return digest
-    return digest_with(cycle["settings"], "evenkeelPlanner", "off")
+    return digest_with(cycle["settings"], "evenkeelPlanner", OFF)
 
 
 def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:

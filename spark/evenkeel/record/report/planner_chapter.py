@@ -157,12 +157,24 @@ def _model(row: Row) -> PlannerModelLine:
     return PlannerModelLine(**{name: row[name] for name in names})
 
 
+_FIGURES: tuple[tuple[str, str, str], ...] = (
+    ("even", "Evenly used", "fraction"),
+    ("stop", "Target", "fraction"),
+    ("busiest", "Busiest broker", "fraction"),
+    ("busiest_after_due", "Busiest after the steps due", "fraction"),
+    ("busiest_after", "Busiest after all steps", "fraction"),
+    ("floor_load", "Load that has to move at least", "fraction"),
+    ("floor_moves", "Moves at least", "count"),
+    ("promised_gain", "Promised gain", "fraction"),
+    ("due_cost", "Cost of the steps due", "fraction"),
+    ("misses", "Promises not kept in a row", "count"),
+)
+
+
 def _figures(row: Row) -> tuple[tuple[str, str], ...]:
-    """The numbers of the cluster's row, each with its name in words; shares as percent, counts as they are."""
-    return tuple(
-        (name.replace("_", " "), f"{value:,.0f}" if value == int(value) and abs(value) > 1 else f"{value:,.3g}")
-        for name, value in sorted(row["numbers"].items())
-    )
+    """The numbers of the cluster's row that a reader looks for, by name."""
+    numbers = row["numbers"]
+    return tuple((words, amounts.quantity(numbers[name], unit)) for name, words, unit in _FIGURES if name in numbers)
 
 
 def _basis(targets: Sequence[Row]) -> str:
