@@ -1,9 +1,10 @@
 """The placement that a cluster is to come to: no broker above the target, and as little moved for it as can be found.
 
 Brokers above the target give bundles away, the fullest first; the heaviest go first, each to the broker with most room
-among those that may own it and stay within the target with it. What fits nowhere is exchanged for something lighter. A
-broker below the target never comes above it, so that every plan, also one that falls short, is better than what it
-began with. Loads are counted in whole units, and ties break by name: the order of rows changes nothing.
+among those that may own it and stay within the target with it. What fits nowhere is exchanged for something lighter, or
+room is made for it: bundles of a third broker go elsewhere first. A broker below the target never comes above it, so
+that every plan, also one that falls short, is better than what it began with. Loads are counted in whole units, and
+ties break by name: the order of rows changes nothing.
 
 Several resources may count. A broker's room is that of the resource that has least of it, as a share of what the broker
 may carry of it at the target.
@@ -27,6 +28,8 @@ _UNITS = 1 << 44
 _HEAVIEST_LOOKED_AT, _RECEIVERS_LOOKED_AT, _LOOKS_PER_BROKER = 64, 16, 4
 """For an exchange so many bundles of a full broker are held against those of so many receivers, and in all for so many
 times the number of brokers: a cluster that cannot be balanced is given up on in time."""
+_HEAVIEST_MADE_ROOM_FOR, _ASKED_FOR_ROOM, _MOST_THAT_MAKE_ROOM = 8, 4, 3
+"""Room is made for so many bundles of a full broker, on so many receivers, by so many of their bundles at most."""
 
 Whole = npt.NDArray[np.int64]
 
@@ -165,7 +168,11 @@ class _Search:
         ladder = sorted(free, key=lambda n: (self.weight[n], -n))
         while (self.carried[broker] > self.limit[broker]).any():
             excess = int((self.carried[broker] - self.limit[broker]).max())
-            if not self._one_leaves(broker, ladder, excess) and not self._one_is_exchanged(broker, ladder, excess):
+            if not (
+                self._one_leaves(broker, ladder, excess)
+                or self._one_is_exchanged(broker, ladder, excess)
+                or self._room_is_made(broker, ladder)
+            ):
                 return
 
     def _one_leaves(self, broker: int, ladder: list[int], excess: int) -> bool:
@@ -210,6 +217,54 @@ class _Search:
         self._move(back, broker)
         self.exchanged |= {n: back, back: n}
         return True
+
+    def _room_is_made(self, broker: int, ladder: list[int]) -> bool:
+        """Sends away one of the heaviest bundles to a broker that others leave for it; whether there was one."""
+        if not self.looks_left:
+            return False
+        self.looks_left -= 1
+        receivers = self._roomiest(broker)[:_ASKED_FOR_ROOM]
+        for n in ladder[: -_HEAVIEST_MADE_ROOM_FOR - 1 : -1]:
+            for other in receivers:
+                if self.weight[n] > 0 and self.brokers[other] in self.bundles[n].brokers:
+                    leaving = self._who_makes_room(other, n, broker)
+                    for one, destination in leaving:
+                        self._move(one, destination)
+                    if leaving:
+                        ladder.remove(n)
+                        self._move(n, other)
+                        return True
+        return False
+
+    def _who_makes_room(self, other: int, n: int, broker: int) -> list[tuple[int, int]]:
+        """Bundles of a receiver, with where they go, so that bundle `n` of `broker` fits there; none where few are not
+        enough."""
+        free = sorted(
+            (m for m in self.own[other] if m not in self.moved and not self.bundles[m].is_held and self.weight[m] > 0),
+            key=lambda m: (self.weight[m], m),
+        )
+        given = np.zeros_like(self.carried)
+        found: list[tuple[int, int]] = []
+        while free and len(found) < _MOST_THAT_MAKE_ROOM:
+            lacking = self.carried[other] + given[other] + self.loads[n] - self.limit[other]
+            if (lacking <= 0).all():
+                return found
+            # The lightest that is enough, else the heaviest.
+            at = next((k for k, m in enumerate(free) if (self.loads[m] >= lacking).all()), len(free) - 1)
+            one = free.pop(at)
+            places = self.places[self.bundles[one].brokers]
+            places = places[(places != other) & (places != broker)]
+            left = self.limit[places] - self.carried[places] - given[places] - self.loads[one]
+            fits = (left >= 0).all(axis=1)
+            if not fits.any():
+                continue
+            room = (left[fits] / np.maximum(self.limit[places[fits]], 1)).min(axis=1, initial=1.0)
+            destination = int(places[fits][room.argmax()])
+            given[other] -= self.loads[one]
+            given[destination] += self.loads[one]
+            found.append((one, destination))
+        lacking = self.carried[other] + given[other] + self.loads[n] - self.limit[other]
+        return found if (lacking <= 0).all() else []
 
     def _roomiest(self, broker: int) -> list[int]:
         """The receivers within the target, those with most room first; not all of them."""

@@ -37,7 +37,8 @@ class PlannerMemory:
     """What one cycle leaves for the next.
 
     `message_bytes`: what a message counts as, 0 where not known yet. `above`: settled cycles in a row above the band.
-    `is_acting`: a plan is under way. `reversals`, `changes`: whether load swings to and fro (see `plan`). `misses`:
+    `is_acting`: a plan is under way. `reversals`, `changes`: whether load swings to and fro (see `plan`). `unsteady`:
+    cycles in a row in which it changed much. `misses`:
     cycles in a row that brought less than half of what was promised; `fell_back`: since when the planner is not
     trusted for it.
     """
@@ -48,6 +49,7 @@ class PlannerMemory:
     is_acting: bool = False
     reversals: float = 0.0
     changes: float = 0.0
+    unsteady: int = 0
     misses: int = 0
     fell_back: datetime | None = None
     brokers: Mapping[str, BrokerMemory] = field(default_factory=dict)

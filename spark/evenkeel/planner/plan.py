@@ -30,7 +30,9 @@ COUNTS_FROM = 0.25
 """A resource counts where its busiest broker has at least so much of the busiest broker's usage of any resource."""
 NEARLY_IDLE = 0.25
 """A broker is nearly idle with less than so much of what it carries in the evenly used cluster."""
-SWINGING, SWINGS_FROM, STEADIER = 0.25, 0.03, 0.8
+UNSTEADY, MOST_UNSTEADY = 0.1, 3
+"""Where load changed by more than this part since the cycle before, the planner waits, so many cycles at most."""
+SWINGING, SWINGS_FROM, STEADIER = 0.25, 0.03, 0.9
 """Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
 of it; the third is what counts of the cycle before."""
 KEPT_PART, MOST_MISSES = 0.5, 3
@@ -132,9 +134,7 @@ class _Seen:
                 counts[one.owner] += 1
         self.new = tuple(sorted(view.brokers.keys() - memory.brokers.keys())) if memory.brokers else ()
         self.after = self._remembered(memory, latest, latest[by], counts)
-        self.is_swinging = self.after.reversals < -SWINGING * self.after.changes and self.after.changes > (
-            SWINGS_FROM * SWINGS_FROM / (1.0 - STEADIER)
-        )
+        self.is_swinging = _swings(self.after)
         self._planned = {r: self._loads(r, is_average=True) for r in latest} if self.is_swinging else latest
 
     def _loads(self, resource: str, *, is_average: bool) -> dict[str, float]:
@@ -170,25 +170,31 @@ class _Seen:
             undone.append(change * before.change)
             changed.append(change * change)
             brokers[name] = BrokerMemory(counts[name], load[name], change, before.since)
-        sums = {}
-        wait = timedelta(minutes=self._view.usage_settles_minutes)
-        for resource in self._resources:
-            for name, broker in sorted(self._view.brokers.items()):
-                kept = memory.sums.get((resource, name), UsageSums()).decayed(minutes)
-                since = brokers[name].since
-                usage = broker.usages.get(resource)
-                if broker.is_settled and usage is not None and (since is None or at - since >= wait):
-                    kept = kept.with_sample(latest[resource][name], usage)
-                sums[resource, name] = kept
-        return replace(
+        after = replace(
             memory,
             at=at,
             message_bytes=self.message_bytes,
             reversals=STEADIER * memory.reversals + _mean(undone),
             changes=STEADIER * memory.changes + _mean(changed),
+            unsteady=memory.unsteady + 1 if _mean(changed) > UNSTEADY * UNSTEADY else 0,
             brokers=brokers,
-            sums=sums,
         )
+        return replace(after, sums=self._sums(memory, after, latest, minutes))
+
+    def _sums(
+        self, memory: PlannerMemory, after: PlannerMemory, latest: Mapping[str, Mapping[str, float]], minutes: float
+    ) -> dict[tuple[str, str], UsageSums]:
+        """What fits rest on, with the usages of brokers whose figures have settled."""
+        sums = {}
+        wait = timedelta(minutes=self._view.usage_settles_minutes)
+        for resource in self._resources:
+            for name, broker in sorted(self._view.brokers.items()):
+                kept = memory.sums.get((resource, name), UsageSums()).decayed(minutes)
+                since, usage = after.brokers[name].since, broker.usages.get(resource)
+                if broker.is_settled and usage is not None and (since is None or self._view.at - since >= wait):
+                    kept = kept.with_sample(latest[resource][name], usage, is_swinging=_swings(after))
+                sums[resource, name] = kept
+        return sums
 
     def figures(self) -> PlannerFigures:
         """Models, the evenly used cluster and its levels."""
@@ -279,13 +285,24 @@ def _resources(brokers: Iterable[PlannerBroker]) -> tuple[str, ...]:
     return tuple(r for r in RESOURCES if busiest.get(r, 0.0) > 0 and busiest[r] >= COUNTS_FROM * most)
 
 
+def _swings(memory: PlannerMemory) -> bool:
+    """Whether load goes to and fro from cycle to cycle, so that an average tells more than the latest figures."""
+    least = SWINGS_FROM * SWINGS_FROM / (1.0 - STEADIER)
+    return memory.reversals < -SWINGING * memory.changes and memory.changes > least
+
+
+def _waits_for_steady_load(memory: PlannerMemory) -> bool:
+    """Whether load has just changed so much that the next cycle may be another again."""
+    return 0 < memory.unsteady <= MOST_UNSTEADY and not _swings(memory)
+
+
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else 0.0
 
 
 def _counted(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory) -> PlannerMemory:
     """The memory with the count of settled cycles above the level `act`."""
-    if not _is_settled(view):
+    if not _is_settled(view) or _waits_for_steady_load(memory):
         return memory
     above = memory.above + 1 if max(figures.usage.values()) > figures.act else 0
     return replace(memory, above=min(above, CYCLES_ABOVE))
@@ -307,6 +324,8 @@ def _verdict(
         return "within_band"
     if not _is_settled(view):
         return "settling"
+    if _waits_for_steady_load(memory):
+        return "unsteady"
     return "acts" if acts_at_once or memory.above >= CYCLES_ABOVE else "seen_once"
 
 

@@ -13,7 +13,7 @@ from evenkeel.rounds.reading import Row
 from evenkeel.rounds.state import THE_CLUSTER, state_row
 
 STRATEGY = "Planner"
-_FIGURES = ("message_bytes", "above", "is_acting", "reversals", "changes", "misses")
+_FIGURES = ("message_bytes", "above", "is_acting", "reversals", "changes", "unsteady", "misses")
 _OF_BROKER = ("bundles", "load", "change")
 _OF_PROMISE = ("gain", "before", "load")
 _SEEN, _FELL_BACK, _SINCE, _PROMISED = "seen", "fell_back", "bundles since", "promised"
@@ -68,6 +68,7 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
         is_acting=bool(whole.get("is_acting", 0.0)),
         reversals=whole.get("reversals", 0.0),
         changes=whole.get("changes", 0.0),
+        unsteady=int(whole.get("unsteady", 0.0)),
         misses=int(whole.get("misses", 0.0)),
         fell_back=at.get(_FELL_BACK),
         brokers={

@@ -19,8 +19,11 @@ from evenkeel.planner.target import UsageLine
 from evenkeel.planner.view import NETWORK, BundleFigures
 
 HALF_LIFE_MINUTES = 360.0
-NEAR = 0.75
-"""What counts of the settled cycle before in a broker's proportion of usage to load."""
+NEAR, SWINGING = 0.75, 0.9
+"""What counts of the settled cycle before in a broker's proportion of usage to load; and where load goes to and fro, so
+that no single cycle shows which usage belongs to which load."""
+ANOTHER_LOAD = 0.3
+"""A load that differs by this part from that of the last few cycles makes them count for nothing."""
 MOST_ERROR = 0.8
 FEWEST_SAMPLES = 10
 SATURATED = 0.95
@@ -32,7 +35,8 @@ NEARLY_IDLE = 0.3
 class UsageSums:
     """What is remembered of a broker and resource: weighted moments of (load, usage), and errors made so far.
 
-    `near_load`, `near_usage`: sums of the last few settled cycles. `tried`: weight of the errors.
+    `near_load`, `near_usage`: sums of the last few settled cycles, with `near_weight`; weight 0: a saturated figure,
+    which the next one replaces. `tried`: weight of the errors.
     """
 
     weight: float = 0.0
@@ -40,6 +44,7 @@ class UsageSums:
     usage: float = 0.0
     load_square: float = 0.0
     load_usage: float = 0.0
+    near_weight: float = 0.0
     near_load: float = 0.0
     near_usage: float = 0.0
     tried: float = 0.0
@@ -81,11 +86,13 @@ class UsageSums:
             share_error=self.share_error * part,
         )
 
-    def with_sample(self, load: float, usage: float) -> UsageSums:
-        """The sums with the figures of one more settled cycle."""
-        near_load, near_usage = NEAR * self.near_load + load, NEAR * self.near_usage + usage
+    def with_sample(self, load: float, usage: float, *, is_swinging: bool = False) -> UsageSums:
+        """The sums with the figures of one more settled cycle; `is_swinging`: load goes to and fro."""
         if usage >= SATURATED:
-            return replace(self, near_load=near_load, near_usage=near_usage)
+            return replace(self, near_weight=0.0, near_load=load, near_usage=usage)
+        part = (SWINGING if self.near_weight > 0 else 0.0) if is_swinging else self._what_is_near(load)
+        near_weight = part * self.near_weight + 1.0
+        near_load, near_usage = part * self.near_load + load, part * self.near_usage + usage
         found = self
         if self.weight > 0 and self.near_load > 0:
             found = replace(
@@ -106,10 +113,18 @@ class UsageSums:
             usage=after,
             load_square=self.load_square + off_load * (load - middle),
             load_usage=self.load_usage + off_load * (usage - after),
+            near_weight=near_weight,
             near_load=near_load,
             near_usage=near_usage,
             samples=self.samples + 1.0,
         )
+
+    def _what_is_near(self, load: float) -> float:
+        """What counts of the cycles before: nothing once load is quite another, for usage bends."""
+        if self.near_weight <= 0:
+            return 0.0
+        before = self.near_load / self.near_weight
+        return NEAR * max(0.0, 1.0 - abs(load - before) / max(before, load, 1e-300) / ANOTHER_LOAD)
 
 
 SUM_NAMES = tuple(field.name for field in fields(UsageSums))

@@ -73,6 +73,7 @@ ACTS = Rule(
 WITHIN_BAND = Rule("kept", "within_band", _cluster("nothing is to be moved"))
 SEEN_ONCE = Rule("kept", "seen_once", _cluster("{steps} would be due, and wait for a second settled cycle"))
 SETTLING = Rule("kept", "settling", _cluster("{steps} wait until the figures of all brokers have settled"))
+UNSTEADY = Rule("kept", "unsteady", _cluster("{steps} wait, since the load has just changed much"))
 FELL_BACK = Rule(
     "skipped",
     "fell_back",
@@ -90,7 +91,18 @@ TOO_MANY_SILENT = Rule("kept", "too_many_silent_brokers", _stopped("too many bro
 OWNERSHIP_UNCLEAR = Rule("kept", "ownership_unclear", _stopped("too many bundles have two owners, or an unknown one"))
 OF_CLUSTER = by_name(
     "rules",
-    *(ACTS, WITHIN_BAND, SEEN_ONCE, SETTLING, FELL_BACK, NOTHING_KNOWN, SWITCHED_OFF, TOO_FEW_BROKERS, PAUSED),
+    *(
+        ACTS,
+        WITHIN_BAND,
+        SEEN_ONCE,
+        SETTLING,
+        UNSTEADY,
+        FELL_BACK,
+        NOTHING_KNOWN,
+        SWITCHED_OFF,
+        TOO_FEW_BROKERS,
+        PAUSED,
+    ),
     *(OUTSIDE_WINDOWS, TOO_MANY_SILENT, OWNERSHIP_UNCLEAR),
 )
 
@@ -142,6 +154,7 @@ _BINDS = {
     "no_room_yet": ("no_room_yet", "that broker has room for it only once others have left"),
     "seen_once": ("waits_for_second_cycle", "not before a second settled cycle shows the same"),
     "settling": ("waits_for_settled_figures", "not before the figures of all brokers have settled"),
+    "unsteady": ("waits_for_steady_load", "not before the load is steadier"),
     "fell_back": ("planner_fell_back", "the planner's targets are on record only"),
 }
 _PLANNED = {key: Rule("planned", name, _moves(f"not now, {words}")) for key, (name, words) in _BINDS.items()}
