@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,6 @@ from evenkeel import pipeline
 from evenkeel.handover import Handover
 from evenkeel.ingest import chunks
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
-from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.record.explain import explain
 from evenkeel.record.explain.rendering import as_text as explained
@@ -25,19 +24,29 @@ from evenkeel.record.report.page import render
 from evenkeel.record.trace import inputs
 from evenkeel.record.trace.answer import as_text as traced
 from evenkeel.record.verify import verify
+from evenkeel.replay.comparison import VariantComparison
+from evenkeel.replay.open_loop import asked as asked_replay
+from evenkeel.replay.open_loop import replay
 from evenkeel.sources.recordings import Recording
 from tests.pipeline.killed_task import Point, run_until, run_whole
 from tests.pipeline.window_cases import CHECKOUT, content, demand_sound, demand_the_same
-from tests.planned import FITTED
 
 if TYPE_CHECKING:
     from evenkeel.spark.server import Engine
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-MODULAR = CHECKOUT / "tests" / "recordings" / "lost-modular"
+MODULAR = CHECKOUT / "demo" / "recordings" / "own-threshold"
 EXTENSIBLE = CHECKOUT / "tests" / "recordings" / "own-transfer"
 MOST = 3
+EAGER: dict[str, Any] = {
+    "evenkeelPlannerActAbovePercent": 0.0,
+    "evenkeelPlannerActAtOnceAbovePercent": 0.0,
+    "evenkeelPlannerStopAtPercent": 0.0,
+    "evenkeelPlannerLeastGainPoints": 0.0,
+    "evenkeelMaxBundleTrafficPercent": 100.0,
+}
+"""With these the planner has something to do in a small cluster that is quite even."""
 AS_DECIDED = ("split_decisions", "unload_decisions", "placement_decisions", "commands", "bundle_load")
 
 
@@ -59,7 +68,7 @@ class Beside:
 
 
 def asked(recording: Path, lake: Path, planner: str = "shadow", **more: Any) -> CycleRequest:
-    overrides = (FITTED if recording == MODULAR else {}) | {"evenkeelPlanner": planner}
+    overrides = EAGER | {"evenkeelPlanner": planner}
     return CycleRequest(str(lake), f"recording:{recording}", overrides=overrides, run_id="test", **more)
 
 
@@ -85,14 +94,10 @@ def beside(request: Any, spark: Any, empty_lake: Callable[[Path], Path], tmp_pat
     return Beside(request.param, lakes["off"], lakes["shadow"])
 
 
-def versions(lake: Path) -> Mapping[str, int]:
-    return {table: newest_version(str(lake / table)) for table in PLANNER_TABLES}
-
-
 def test_off_nothing_is_written_and_in_shadow_all_else_is_the_same(beside: Beside) -> None:
     off, shadow = read_attempts(beside.off), read_attempts(beside.shadow)
     assert len(off) == len(shadow) == len(beside.moments) > 1
-    assert versions(beside.off) == dict.fromkeys(PLANNER_TABLES, 0)
+    assert not [table for table in PLANNER_TABLES if (beside.off / table).exists()]
     for without, having in zip(off, shadow, strict=True):
         assert not without.writes_of("planner_targets")
         assert having.plan_id == without.plan_id is not None
@@ -162,6 +167,24 @@ def test_what_the_planner_says_is_explained_traced_and_shown(beside: Beside) -> 
     assert inputs(beside.off, bundle["subject"]).planner == ()
 
 
+def test_a_replay_reproduces_plans_beside_a_planner_and_takes_it_as_a_strategy(
+    spark: Any, beside: Beside, tmp_path: Path
+) -> None:
+    lake = str(shutil.copytree(beside.shadow, tmp_path / "lake"))
+
+    def compared(**asked_for: Any) -> VariantComparison:
+        return replay(spark, asked_replay(lake, cluster=None, since=None, until=None, **asked_for), lambda *_: None)
+
+    notes = compared().notes()
+    cycles = len(beside.moments)
+    assert f"again: {cycles} of {cycles} recorded plans reproduced" in notes
+    assert "Evenkeel's planner only looks on in: again" in notes
+    found = compared(strategies=("Planner",), variants=("without:evenkeelPlanner=off",))
+    assert found.notes()[-1] == "Evenkeel's planner decides in: Planner"
+    without = next(row for row in found.rows() if row["variant"] == "without")
+    assert (without["only_here"], without["only_recorded"]) == (0, 0), "a planner that looks on changes no command"
+
+
 def test_a_cycle_that_is_decided_in_shadow_after_it_was_without_is_a_further_attempt(
     spark: Any, beside: Beside, tmp_path: Path
 ) -> None:
@@ -198,21 +221,10 @@ def test_a_task_killed_while_it_writes_a_target_leaves_one_set_of_rows(
     assert content(attempt) == content(read_attempts(beside.shadow)[0])
 
 
-EAGER = {
-    "evenkeelPlannerActAbovePercent": 0.0,
-    "evenkeelPlannerActAtOnceAbovePercent": 0.0,
-    "evenkeelPlannerStopAtPercent": 0.0,
-    "evenkeelPlannerLeastGainPoints": 0.0,
-    "evenkeelSplitEnabled": False,
-    "evenkeelMaxBundleTrafficPercent": 100.0,
-}
-
-
 def test_on_the_planner_unloads_by_its_targets(spark: Any, new_lake: Path) -> None:
     moved = 0
     for snapshot in Recording(MODULAR).snapshots[:2]:
-        request = asked(MODULAR, new_lake, "on", at=snapshot.cycle_at)
-        attempt = run(spark, replace(request, overrides={**request.overrides, **EAGER}))
+        attempt = run(spark, asked(MODULAR, new_lake, "on", at=snapshot.cycle_at))
         tables = {table: read_rows(new_lake, attempt, table) for table in ("planner_targets", *AS_DECIDED[1:3])}
         due = {row["subject"]: row for row in tables["planner_targets"] if row["outcome"] == "unload"}
         unloads = {row["subject"]: row for row in tables["unload_decisions"] if row["outcome"] == "unload"}

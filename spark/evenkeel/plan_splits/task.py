@@ -55,6 +55,8 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     handover = _with_topic_hashes(inputs, handover)
     decide = planned.decide_window if plans else split_round.decide_window
     outputs = (*OUTPUTS, *PLANNER_TABLES) if plans else OUTPUTS
+    if plans:
+        lake.ensure_tables(spark, PLANNER_TABLES)
     made, handover = decide_rounds(handover, inputs, decide, [TABLES[n] for n in outputs], TASK)
     # The modular rule remembers nothing, and a planner may find nothing: no empty commit.
     frames = made.frames(OUTPUTS if remembers else OUTPUTS[:1])
