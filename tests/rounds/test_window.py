@@ -107,12 +107,17 @@ def content(table: str, rows: Sequence[Row]) -> list[str]:
 
 
 CASES = [(shedder, assuming) for shedder in VARIANTS for assuming in (True, False)]
-PLANNED = [("ThresholdShedder", "shadow"), ("ThresholdShedder", "on"), ("TransferShedder", "on")]
+PLANNED = [
+    ("ThresholdShedder", False, "shadow"),
+    ("ThresholdShedder", True, "on"),
+    ("TransferShedder", False, "on"),
+    ("TransferShedder", True, "on"),
+]
 
 
 @pytest.mark.parametrize(
     ("shedder", "assuming", "planner"),
-    [*((*case, "off") for case in CASES), *((shedder, False, planner) for shedder, planner in PLANNED)],
+    [*((*case, "off") for case in CASES), *PLANNED],
 )
 @example_settings(max_examples=25)
 @given(data=st.data())
