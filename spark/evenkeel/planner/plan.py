@@ -26,6 +26,9 @@ from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, Plann
 from evenkeel.settings import Settings
 
 CYCLES_ABOVE = 2
+UNSETTLED_PART = 0.1
+"""While the figures of more than this part of the brokers are blurred, nothing is moved; else what they have no part in
+is."""
 COUNTS_FROM = 0.25
 """A resource counts where its busiest broker has at least so much of the busiest broker's usage of any resource."""
 NEARLY_IDLE = 0.25
@@ -330,8 +333,10 @@ def _verdict(
 
 
 def _is_settled(view: PlannerView) -> bool:
-    """Whether the figures of all brokers can be trusted, but for those of which nobody knows until when they cannot."""
-    return all(broker.is_settled or broker.waits_until_known for broker in view.brokers.values())
+    """Whether the figures of nearly all brokers can be trusted; those of which nobody knows until when they cannot are
+    not waited for."""
+    waiting = sum(not broker.is_settled and not broker.waits_until_known for broker in view.brokers.values())
+    return waiting <= UNSETTLED_PART * len(view.brokers)
 
 
 def _desired(
@@ -411,21 +416,16 @@ class _Reconciler:
             return placed + [self._step(move, bound) for unit in units for move in unit]
         due: list[PlannedStep] = []
         waiting: list[PlannedStep] = []
-        too_large: list[tuple[DesiredMove, ...]] = []
         for unit in self._fullest_first(units):
             why = self._why_not(unit)
-            if why == MOVED_TRAFFIC and len(unit) == 1:
-                too_large.append(unit)
+            if why == MOVED_TRAFFIC and len(unit) == 1 and not due and self._budget.may_go_alone():
+                why = ""
             if why:
                 waiting += [self._step(move, why) for move in unit]
                 continue
             due += [self._step(move, "") for move in unit]
             for move in unit:
                 self._take(move)
-        if not due and too_large and self._budget.may_go_alone():
-            alone = too_large[0][0]
-            due = [self._step(alone, "")]
-            waiting = [step for step in waiting if step.bundle != alone.bundle]
         return placed + due + waiting
 
     def _units(self, moves: Sequence[DesiredMove]) -> list[tuple[DesiredMove, ...]]:
@@ -463,12 +463,13 @@ class _Reconciler:
     def _why_not(self, unit: tuple[DesiredMove, ...]) -> str:
         """What keeps moves from going now, "" where nothing does."""
         for move in unit:
+            ends = [self._view.brokers.get(broker or "") for broker in (move.source, move.destination)]
+            if any(broker is not None and not broker.is_settled for broker in ends):
+                return "settling"
             group = self._bundles[move.bundle].group
             if group is not None and group in self._groups:
                 return "group_moves_once"
-        if len(unit) == 1 and self._usage(unit[0].destination, unit[0]) > max(
-            self._figures.act, self._usage(unit[0].destination)
-        ):
+        if len(unit) == 1 and self._usage(unit[0].destination, unit[0]) > self._figures.act:
             return "no_room_yet"
         return self._budget.full(
             [(move.source or "", move.destination, self._bundles[move.bundle].figures.traffic) for move in unit]
