@@ -164,7 +164,7 @@ def _of_brokers(made: PlannerPlan, figures: PlannerFigures) -> Iterator[Consider
 
 def _of_bundles(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
     """Bundles that alone bring every broker above what the rest could come to."""
-    limit = figures.stop if not figures.targets else _without_atoms(figures)
+    limit = figures.spread
     for one in view.bundles:
         if one.owner is None:
             continue
@@ -180,16 +180,6 @@ def _of_bundles(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -
             unit="fraction",
             numbers={"alone": alone, "stop": limit, "topics": float(one.topics)},
         )
-
-
-def _without_atoms(figures: PlannerFigures) -> float:
-    """The level `stop` if every bundle could be split."""
-    part = figures.stop / top if (top := _top(figures)) > 0 and figures.stop > top else 1.0
-    return part * top
-
-
-def _top(figures: PlannerFigures) -> float:
-    return max(max(one.even, one.ruled) for one in figures.targets.values())
 
 
 def _of_namespaces(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:

@@ -26,6 +26,9 @@ from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, Plann
 from evenkeel.settings import Settings
 
 CYCLES_ABOVE = 2
+UNSETTLED_PART = 0.1
+"""While the figures of more than this part of the brokers are blurred, nothing is moved; else what they have no part in
+is."""
 COUNTS_FROM = 0.25
 """A resource counts where its busiest broker has at least so much of the busiest broker's usage of any resource."""
 NEARLY_IDLE = 0.25
@@ -35,9 +38,10 @@ UNSTEADY, MOST_UNSTEADY = 0.1, 3
 SWINGING, SWINGS_FROM, STEADIER = 0.25, 0.03, 0.9
 """Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
 of it; the third is what counts of the cycle before."""
+NO_ROOM_YET = "no_room_yet"
 KEPT_PART, MOST_MISSES = 0.5, 3
 DISTRUSTED_FOR = timedelta(days=1)
-ALWAYS_HELD = frozenset({"frozen", "brokers_own_namespace", "excluded_namespace", "bundle_too_heavy"})
+ALWAYS_HELD = frozenset({"frozen", "brokers_own_namespace", "excluded_namespace"})
 """Why a bundle stays for good; for other reasons it stays for a while, and the target does not count with it."""
 
 
@@ -63,7 +67,8 @@ class PlannerFigures:
     """What was found of the cluster. Usages are fractions, `floor` that of the level `stop`.
 
     `models`: resource -> broker -> model; `loads`: resource -> broker -> load (byte/s); `usage`: broker -> the usage of
-    its busiest resource by the models. `even`: the evenly used cluster; `rule`: why the cluster is at rest or not.
+    its busiest resource by the models. `even`: the evenly used cluster; `act`, `at_once`, `stop`: the levels; `spread`:
+    the level `stop`, could every bundle be split.
     """
 
     resources: Sequence[str]
@@ -74,6 +79,7 @@ class PlannerFigures:
     act: float
     at_once: float
     stop: float
+    spread: float
     targets: Mapping[str, Target]
     floor: Floor
     is_swinging: bool = False
@@ -215,9 +221,9 @@ class _Seen:
         }
         targets = {r: self._target(r, {name: one.line for name, one in models[r].items()}) for r in models}
 
-        def level(percent: float) -> float:
+        def level(percent: float, atoms: float = 1.0) -> float:
             part = 1.0 + percent / 100.0
-            return max(max(part * one.even, part * one.ruled, one.atomic) for one in targets.values())
+            return max(max(part * one.even, part * one.ruled, atoms * one.atomic) for one in targets.values())
 
         settings = self._settings
         stop = level(settings.evenkeelPlannerStopAtPercent)
@@ -231,6 +237,7 @@ class _Seen:
             max(stop, level(settings.evenkeelPlannerActAbovePercent)),
             max(stop, level(settings.evenkeelPlannerActAtOnceAbovePercent)),
             stop,
+            level(settings.evenkeelPlannerStopAtPercent, atoms=0.0),
             targets,
             max(floors, key=lambda one: one.share),
             self.is_swinging,
@@ -330,8 +337,10 @@ def _verdict(
 
 
 def _is_settled(view: PlannerView) -> bool:
-    """Whether the figures of all brokers can be trusted, but for those of which nobody knows until when they cannot."""
-    return all(broker.is_settled or broker.waits_until_known for broker in view.brokers.values())
+    """Whether the figures of nearly all brokers can be trusted; those of which nobody knows until when they cannot are
+    not waited for."""
+    waiting = sum(not broker.is_settled and not broker.waits_until_known for broker in view.brokers.values())
+    return waiting <= UNSETTLED_PART * len(view.brokers)
 
 
 def _desired(
@@ -411,21 +420,25 @@ class _Reconciler:
             return placed + [self._step(move, bound) for unit in units for move in unit]
         due: list[PlannedStep] = []
         waiting: list[PlannedStep] = []
-        too_large: list[tuple[DesiredMove, ...]] = []
-        for unit in self._fullest_first(units):
-            why = self._why_not(unit)
-            if why == MOVED_TRAFFIC and len(unit) == 1:
-                too_large.append(unit)
-            if why:
-                waiting += [self._step(move, why) for move in unit]
-                continue
-            due += [self._step(move, "") for move in unit]
-            for move in unit:
-                self._take(move)
-        if not due and too_large and self._budget.may_go_alone():
-            alone = too_large[0][0]
-            due = [self._step(alone, "")]
-            waiting = [step for step in waiting if step.bundle != alone.bundle]
+        left = [*self._fullest_first(units)]
+        while left:
+            no_room = []
+            before = len(due)
+            for unit in left:
+                why = self._why_not(unit)
+                if why == MOVED_TRAFFIC and len(unit) == 1 and not due and self._budget.may_go_alone():
+                    why = ""
+                if why == NO_ROOM_YET:
+                    no_room.append(unit)
+                elif why:
+                    waiting += [self._step(move, why) for move in unit]
+                else:
+                    due += [self._step(move, "") for move in unit]
+                    for move in unit:
+                        self._take(move)
+            # What left may have made room.
+            left = no_room if len(due) > before else []
+            waiting += [] if left else [self._step(move, NO_ROOM_YET) for unit in no_room for move in unit]
         return placed + due + waiting
 
     def _units(self, moves: Sequence[DesiredMove]) -> list[tuple[DesiredMove, ...]]:
@@ -463,13 +476,14 @@ class _Reconciler:
     def _why_not(self, unit: tuple[DesiredMove, ...]) -> str:
         """What keeps moves from going now, "" where nothing does."""
         for move in unit:
+            ends = [self._view.brokers.get(broker or "") for broker in (move.source, move.destination)]
+            if any(broker is not None and not broker.is_settled for broker in ends):
+                return "settling"
             group = self._bundles[move.bundle].group
             if group is not None and group in self._groups:
                 return "group_moves_once"
-        if len(unit) == 1 and self._usage(unit[0].destination, unit[0]) > max(
-            self._figures.act, self._usage(unit[0].destination)
-        ):
-            return "no_room_yet"
+        if len(unit) == 1 and self._usage(unit[0].destination, unit[0]) > self._figures.act:
+            return NO_ROOM_YET
         return self._budget.full(
             [(move.source or "", move.destination, self._bundles[move.bundle].figures.traffic) for move in unit]
         )

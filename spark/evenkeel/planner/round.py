@@ -158,6 +158,8 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
     leaving = draining(reports, settings)
     blurred = unsettled_brokers(acts, at, settings)
     moment = _moment_of_ages(cycle)
+    unsettled = unsettled_bundles(acts, at, settings)
+    has_unsettled = {row["owner"] for row in rows["bundle_load"] if row["bundle"] in unsettled}
     brokers, apart = {}, []
     for row in reading.usable_reports(rows):
         name = row["broker"]
@@ -169,11 +171,11 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
             apart.append(SILENT.about_broker(name))
         else:
             waits = name in blurred and blurred[name].until is None
-            brokers[name] = PlannerBroker(name, _usages(row, settings), name not in blurred, waits)
+            is_settled = name not in blurred and name not in has_unsettled
+            brokers[name] = PlannerBroker(name, _usages(row, settings), is_settled, waits)
     silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in reports)
     apart += [SILENT.about_broker(name) for name in silent]
     bundles, spent, traffic = _bundles(rows, settings, brokers.keys(), leaving, reports, at, acts)
-    unsettled = unsettled_bundles(acts, at, settings)
     view = PlannerView(
         at=at,
         brokers=brokers,

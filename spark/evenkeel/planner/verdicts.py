@@ -338,7 +338,7 @@ def _of_others(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) ->
         heaviest = sorted(own[broker], key=lambda found: (-found[0], found[1].name))[:OTHERS_SHOWN]
         for gain, one in heaviest:
             alone = alone_on_best(one, made, figures)
-            is_too_hot = alone is not None and alone > figures.stop and one.topics > 1
+            is_too_hot = alone is not None and alone > figures.spread and one.topics > 1
             rule = SPLIT_FIRST if is_too_hot else HELD.get(one.held or "", NOT_CHOSEN)
             numbers = {"gain": gain} | ({} if alone is None else {"alone": alone})
             yield PlannerVerdict(
