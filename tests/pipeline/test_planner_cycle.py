@@ -223,7 +223,7 @@ def test_a_task_killed_while_it_writes_a_target_leaves_one_set_of_rows(
 
 def test_on_the_planner_unloads_by_its_targets(spark: Any, new_lake: Path) -> None:
     moved = 0
-    for snapshot in Recording(MODULAR).snapshots[:2]:
+    for snapshot in Recording(MODULAR).snapshots[1:]:  # in the first there is no traffic yet
         attempt = run(spark, asked(MODULAR, new_lake, "on", at=snapshot.cycle_at))
         tables = {table: read_rows(new_lake, attempt, table) for table in ("planner_targets", *AS_DECIDED[1:3])}
         due = {row["subject"]: row for row in tables["planner_targets"] if row["outcome"] == "unload"}

@@ -263,7 +263,9 @@ def _reasons(facts: CycleFacts) -> list[Reason]:
     for row in sorted(facts.tables["guard_decisions"], key=lambda row: (row["position"], row["rule"])):
         if _concerns(row, "guard", facts):
             found.append(reason_of("guard_decisions", row, Context((), values), settings))
-    return found
+    # Where the planner decides, shedding takes its words over: they stand there.
+    taken_over = {(one.subject, one.sentence) for one in found if one.step != "planner"}
+    return [one for one in found if one.step != "planner" or (one.subject, one.sentence) not in taken_over]
 
 
 def reason_of(table: str, row: Row, context: Context, settings: Sequence[Row]) -> Reason:

@@ -172,8 +172,8 @@ _FIGURES: tuple[tuple[str, str, str], ...] = (
 
 
 def _figures(row: Row) -> tuple[tuple[str, str], ...]:
-    """The numbers of the cluster's row that a reader looks for, by name."""
-    numbers = row["numbers"]
+    """The numbers of the cluster's row that a reader looks for, by name; promises that were kept are not counted."""
+    numbers = {name: value for name, value in row["numbers"].items() if value or name != "misses"}
     return tuple((words, amounts.quantity(numbers[name], unit)) for name, words, unit in _FIGURES if name in numbers)
 
 
