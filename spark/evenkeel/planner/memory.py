@@ -11,8 +11,8 @@ from evenkeel.planner.usage_model import UsageSums
 
 @dataclass(frozen=True, slots=True)
 class BrokerMemory:
-    """Of a broker: how many bundles it had, its load (byte/s, messages counted as bytes) and by how much that had
-    changed, and since when it has had as many bundles."""
+    """Of a broker: how many bundles it had, its load (byte/s, messages counted as bytes; 0 where figures had not
+    settled) and by how much that had changed, and since when it has had as many bundles."""
 
     bundles: float = 0.0
     load: float = 0.0

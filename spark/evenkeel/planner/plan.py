@@ -171,6 +171,11 @@ class _Seen:
             if before.bundles != counts[name]:
                 brokers[name] = BrokerMemory(counts[name], load[name], 0.0, at)
                 continue
+            if not self._view.brokers[name].is_settled or before.load <= 0:
+                # What is assumed of parts of a split, say, is no change of load.
+                known = load[name] if self._view.brokers[name].is_settled else 0.0
+                brokers[name] = BrokerMemory(counts[name], known, 0.0, before.since)
+                continue
             scale = max(before.load, load[name])
             change = (load[name] - before.load) / scale if scale > 0 else 0.0
             undone.append(change * before.change)
@@ -351,7 +356,7 @@ def _desired(
     curves = {
         broker: tuple(figures.models[r][broker].line for r in figures.resources) for broker in sorted(view.brokers)
     }
-    slack = settings.evenkeelPlannerLeastGainPoints / 100.0
+    slack = min(settings.evenkeelPlannerLeastGainPoints / 100.0, figures.act - figures.stop)
 
     def placed(*, may_return: bool) -> DesiredPlacement:
         owned = [
