@@ -44,6 +44,9 @@ SHEDDERS: Mapping[str, Overrides] = {
 }
 """Shedder -> what it takes to have it, under its own load manager."""
 
+PLANNER: Overrides = {"evenkeelPlanner": "on"}
+"""Evenkeel's own planner, with its defaults and with guards."""
+
 AXES: Mapping[str, Mapping[str, Sequence[Any]]] = {
     "ThresholdShedder": {
         "loadBalancerBrokerThresholdShedderPercentage": (5, 10),
@@ -97,6 +100,7 @@ def grid_of(shedder: str) -> list[dict[str, Any]]:
 def variants_for(scenario: str) -> Iterator[JudgedVariant]:
     """All that are judged in a scenario; tuned ones as far as they have been tuned for it."""
     yield JudgedVariant("nobody", "", settings_with(NOBODY))
+    yield JudgedVariant("planner", "", settings_with(PLANNER))
     tuned = json.loads(TUNED_FILE.read_text(encoding="utf-8")) if TUNED_FILE.exists() else {}
     for shedder, own in SHEDDERS.items():
         yield JudgedVariant(shedder, "defaults, no guards", settings_with(own, GUARDS_OFF))

@@ -14,7 +14,7 @@ page *What if* shows them side by side, and has a form that starts a run.
 | `kind` | `replay` (open loop, the default) or `simulate` (closed loop) |
 | `cluster` | of this cluster; empty: the only one on record |
 | `since`, `until` | from and up to this moment or date (UTC); empty: all that is on record |
-| `strategies` | shedders or placement strategies by Pulsar's names, each a variant |
+| `strategies` | shedders or placement strategies by Pulsar's names, or Evenkeel's own `Planner`, each a variant |
 | `settings` | Pulsar's own keys, for every variant |
 | `variants` | more variants: a name, and its settings |
 | `limit` | usage in percent that counts as over the limit; empty: the recorded limit, in a simulation 85 |
@@ -69,7 +69,7 @@ PARAMS = {
         type="array",
         items={"type": "string", "minLength": 1},
         uniqueItems=True,
-        description="Shedders or placement strategies by Pulsar's names, each a variant.",
+        description="Shedders or placement strategies by Pulsar's names, or Planner, each a variant.",
     ),
     "settings": Param({}, type="object", propertyNames=KEY, description="Under Pulsar's own keys, for every variant."),
     "variants": Param(

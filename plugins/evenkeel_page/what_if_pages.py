@@ -24,7 +24,7 @@ from evenkeel.replay.closed_loop import MEANINGS
 from evenkeel.replay.history import HistorySpan, read_span
 from evenkeel.replay.results import Courses, ReplayOnRecord, find_replays, list_replays, read_courses
 from evenkeel.replay.run_params import NUMBERS, SIMULATE, CheckedParams, check_params
-from evenkeel.replay.variants import RECORDED
+from evenkeel.replay.variants import PLANNER, RECORDED
 from evenkeel.settings.compatibility import PLACEMENTS_OF
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 from evenkeel_page import look
@@ -187,7 +187,7 @@ def form_page(lake: str, render: Render, fields: Mapping[str, Sequence[str]]) ->
             problem = str(error)
     body = render(
         "what_if_new.html.j2", clusters=clusters, chosen=chosen, given=given, problem=look.sentence(problem),
-        ready=ready, manager=manager, span=span, shedders=SHEDDERS_OF, placements=_PLACEMENTS,
+        ready=ready, manager=manager, span=span, shedders=SHEDDERS_OF, placements=_PLACEMENTS, planner=PLANNER,
         scenarios=MEANINGS, numbers=NUMBERS, simulate=SIMULATE, api=_API, airflow=_AIRFLOW,
     )  # fmt: skip
     return Answer(400 if problem and "check" in fields else 200, body)

@@ -9,6 +9,7 @@ import pytest
 
 from evenkeel.cycle import again, whole
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import resolve
@@ -52,6 +53,45 @@ def test_other_words_are_told_from_another_decision(
     assert [row["table_name"] for row in found[again.DIFFERING]] == differing
     assert [row["table_name"] for row in found[again.REWORDED]] == reworded
     assert set(found) == {again.PLAN, again.DIFFERING, again.REWORDED, *differing}
+
+
+def test_what_the_planner_said_is_held_against_what_it_says_now() -> None:
+    settings = resolve(observed=None, overrides={**EAGER, "evenkeelPlanner": "shadow"})
+    at, rows = cycles(settings, 1)[0]
+    cycle = reading.cycle_row("lab", at, settings.to_json(), settings.digest, manager=settings.settings.manager)
+    made = whole.decide(rows, cycle, [])
+    kept = {table: [dict(row) for row in made.rows[table]] for table in again.OUTPUTS}
+    for changed, differing in (({}, []), ({"measured": 1e9}, ["planner_targets"])):
+        kept["planner_targets"][0].update(changed)
+        recorded = {again.recorded(table): found for table, found in kept.items()}
+        given = {**rows, "cycle": [cycle], "state": [], "topic_hashes": [], **recorded}
+        found = again.held_against(
+            {"cluster": "lab"}, given, parameters={"columns": COLUMNS, "wording": IN_OTHER_WORDS}
+        )
+        assert [row["table_name"] for row in found[again.DIFFERING]] == differing
+        assert [row["plan_id"] for row in found[again.PLAN]] == [made.plan_id]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shedder", VARIANTS)
+def test_a_planner_that_only_looks_on_changes_nothing_else(shedder: str, seed: int) -> None:
+    overrides = {**EAGER, "loadBalancerLoadSheddingStrategy": shedder, **VARIANTS[shedder]}
+    off, shadow = (resolve(observed=None, overrides=overrides | {"evenkeelPlanner": m}) for m in ("off", "shadow"))
+    assert off.digest != shadow.digest
+    states: dict[str, list[Any]] = {"off": [], "shadow": []}
+    for at, rows in cycles(off, seed):
+        made = {}
+        for mode, settings in (("off", off), ("shadow", shadow)):
+            cycle = reading.cycle_row("lab", at, settings.to_json(), settings.digest, manager=settings.settings.manager)
+            made[mode] = whole.decide(rows, cycle, states[mode])
+            states[mode] = list(made[mode].rows[whole.STATE])
+        assert made["shadow"].plan_id == made["off"].plan_id
+        assert made["shadow"].plan == made["off"].plan
+        for table, found in made["off"].rows.items():
+            own = [row for row in made["shadow"].rows[table] if row.get("strategy") != "Planner"]
+            assert (own if table not in PLANNER_TABLES else []) == found, table
+        assert all(made["shadow"].rows[table] for table in ("planner_targets", "planner_models"))
+        assert any(row["strategy"] == "Planner" for row in states["shadow"])
 
 
 @pytest.mark.parametrize("seed", range(4))

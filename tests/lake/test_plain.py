@@ -20,6 +20,9 @@ DECIDED = (
     "unload_decisions",
     "placement_decisions",
     "guard_decisions",
+    "planner_targets",
+    "planner_models",
+    "planner_findings",
     "strategy_state",
     "commands",
 )

@@ -8,6 +8,7 @@ import pytest
 
 from evenkeel.errors import SettingsError
 from evenkeel.lake.schemas import OF_RECORD, TABLES
+from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.maintenance.expiry import MEANINGS, NAMES, Periods, kind_of, settled
 
 
@@ -77,3 +78,8 @@ def test_a_cutoff_is_the_first_date_that_is_kept() -> None:
 def test_every_table_has_a_period_but_those_of_upkeep_itself() -> None:
     forever = {name for name in OF_RECORD if kind_of(TABLES[name]) is None}
     assert forever == {"anchors", "proofs", "upkeeps"}
+
+
+def test_what_the_planner_said_goes_with_what_came_to_nothing() -> None:
+    """What it did stands in the tables of the decisions, which outlast it."""
+    assert {kind_of(TABLES[name]) for name in PLANNER_TABLES} == {"considered"}

@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from evenkeel.errors import BadInput, SettingsError
+from evenkeel.replay.comparison import VariantComparison
+from evenkeel.replay.open_loop import planner_modes
+from evenkeel.replay.simulation import OFF
 from evenkeel.replay.variants import AGAIN, Variant, settings_of, variants_of
 from evenkeel.settings import resolve
 
 THRESHOLD = resolve(observed=None, overrides={"loadBalancerLoadSheddingStrategy": "ThresholdShedder"})
+SHADOW, ON = (resolve(observed=None, overrides={"evenkeelPlanner": mode}) for mode in ("shadow", "on"))
 AVG = resolve(
     observed=None,
     overrides={"loadBalancerLoadSheddingStrategy": "AvgShedder", "loadBalancerLoadPlacementStrategy": "AvgShedder"},
@@ -43,6 +47,34 @@ def test_a_shedder_that_places_too_brings_its_placement_and_takes_it_along() -> 
 def test_the_recorded_strategy_asked_for_by_name_is_the_record() -> None:
     (same,) = variants_of(["ThresholdShedder"])
     assert settings_of(same, THRESHOLD, "modular", "lab") is THRESHOLD
+
+
+def test_the_planner_is_a_strategy_and_makes_way_for_those_of_pulsars() -> None:
+    planner, avg, untouched = (*variants_of(["Planner", "AvgShedder"]), Variant("untouched", OFF))
+    assert planner.described() == "evenkeelPlanner=on"
+    on = settings_of(planner, THRESHOLD, "modular", "lab")
+    assert on.settings.evenkeelPlanner == "on"
+    assert settings_of(avg, on, "modular", "lab").settings.evenkeelPlanner == "off"
+    assert settings_of(untouched, on, "modular", "lab").settings.evenkeelPlanner == "off"
+    (slower,) = variants_of((), ["loadBalancerSheddingIntervalMinutes=5"])
+    assert settings_of(slower, on, "modular", "lab").settings.evenkeelPlanner == "on"
+    (shown,) = variants_of(["UniformLoadShedder"], ["evenkeelPlanner=shadow"])
+    assert settings_of(shown, on, "modular", "lab").settings.evenkeelPlanner == "shadow"
+
+
+def test_the_comparison_says_where_the_planner_decides() -> None:
+    modes = planner_modes(
+        {
+            digest: {name: {"settings": text.to_json()} for name, text in (("set", first), ("other", second))}
+            for digest, first, second in (("a", THRESHOLD, SHADOW), ("b", ON, SHADOW))
+        }
+    )
+    assert modes == {"set": "on and off", "other": "shadow"}
+    notes = VariantComparison("r", "lab", {"set": "x", "other": "y", "third": "z"}, 0.85, planner=modes).notes()
+    assert notes[3:] == [
+        "Evenkeel's planner only looks on in: other",
+        "Evenkeel's planner decides in some cycles of: set",
+    ]
 
 
 @pytest.mark.parametrize(

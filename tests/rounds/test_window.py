@@ -17,7 +17,9 @@ from evenkeel.cycle import whole
 from evenkeel.handover import ClusterCycle, Handover, Predecessor, Run, Snapshot, Write
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.place import round as place_round
+from evenkeel.plan_splits import planned
 from evenkeel.plan_splits import round as split_round
 from evenkeel.publish import plan as plan_round
 from evenkeel.rounds import reading
@@ -36,10 +38,12 @@ Outcome = Mapping[str, list[Row]]
 
 
 @cache
-def decided(shedder: str, assuming: bool, seed: int) -> tuple[list[Row], dict[str, list[Row]], list[Outcome]]:
+def decided(
+    shedder: str, assuming: bool, seed: int, planner: str = "off"
+) -> tuple[list[Row], dict[str, list[Row]], list[Outcome]]:
     """Cycle rows, observed rows with their cycle, and what each cycle comes to, decided one after the other."""
     overrides = {**EAGER, "loadBalancerLoadSheddingStrategy": shedder, **VARIANTS[shedder]}
-    overrides |= {**FITTED[shedder], "evenkeelAssumeUnloadsSucceed": assuming}
+    overrides |= {**FITTED[shedder], "evenkeelAssumeUnloadsSucceed": assuming, "evenkeelPlanner": planner}
     if "evenkeelManager" in overrides:
         overrides |= {"loadManagerClassName": "ExtensibleLoadManagerImpl"}
     found: list[Row] = []
@@ -64,7 +68,9 @@ def decided(shedder: str, assuming: bool, seed: int) -> tuple[list[Row], dict[st
     return found, observed, answers
 
 
-def in_a_window(asked: Sequence[Row], observed: Rows, recorded: Sequence[Row], *, assuming: bool) -> Decided:
+def in_a_window(
+    asked: Sequence[Row], observed: Rows, recorded: Sequence[Row], *, assuming: bool, planner: str = "off"
+) -> Decided:
     """What the tasks write of these cycles, each task reading what the one before it wrote."""
     parameters = {"is_window": len(asked) > 1}
     moments = {row["cycle_at"] for row in asked}
@@ -81,7 +87,8 @@ def in_a_window(asked: Sequence[Row], observed: Rows, recorded: Sequence[Row], *
                 written[table] = rows[table] = read_back(table, own)  # type: ignore[assignment]
 
     state = [*recorded]
-    take(split_round.decide_window(KEY, {**rows, STATE: state}, parameters=parameters))
+    plan_splits = split_round if planner == "off" else planned
+    take(plan_splits.decide_window(KEY, {**rows, STATE: state}, parameters=parameters))
     shed = place_round.shed_window if assuming and len(asked) > 1 else shed_round.decide_window
     take(shed(KEY, {**rows, STATE: [*recorded, *within(written, moments)]}, parameters=parameters))
     take(place_round.decide_window(KEY, {**rows, STATE: [*recorded, *within(written, moments)]}, parameters=parameters))
@@ -100,24 +107,34 @@ def content(table: str, rows: Sequence[Row]) -> list[str]:
 
 
 CASES = [(shedder, assuming) for shedder in VARIANTS for assuming in (True, False)]
+PLANNED = [
+    ("ThresholdShedder", False, "shadow"),
+    ("ThresholdShedder", True, "on"),
+    ("TransferShedder", False, "on"),
+    ("TransferShedder", True, "on"),
+]
 
 
-@pytest.mark.parametrize(("shedder", "assuming"), CASES)
+@pytest.mark.parametrize(
+    ("shedder", "assuming", "planner"),
+    [*((*case, "off") for case in CASES), *PLANNED],
+)
 @example_settings(max_examples=25)
 @given(data=st.data())
 def test_windows_of_any_size_come_to_what_cycles_come_to_one_by_one(
-    shedder: str, assuming: bool, data: st.DataObject
+    shedder: str, assuming: bool, planner: str, data: st.DataObject
 ) -> None:
-    asked, observed, answers = decided(shedder, assuming, data.draw(st.integers(0, 2), "seed"))
+    asked, observed, answers = decided(shedder, assuming, data.draw(st.integers(0, 2), "seed"), planner)
     cuts = data.draw(st.sets(st.integers(1, len(asked) - 1)), "cuts")
     recorded: list[Row] = []
     for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(asked)], strict=True):
-        found = in_a_window(asked[begin:end], observed, recorded, assuming=assuming)
+        found = in_a_window(asked[begin:end], observed, recorded, assuming=assuming, planner=planner)
+        assert planner == "off" or len(found["planner_targets"]) > 0
         for number in range(begin, end):
             at, expected = asked[number]["cycle_at"], answers[number]
             own = {table: [row for row in rows if row["cycle_at"] == at] for table, rows in found.items()}
             assert [row["plan_id"] for row in own["plan"]] == [row["plan_id"] for row in expected["plan"]]
-            for table in (*DECIDED, whole.STATE):
+            for table in (*DECIDED, *(PLANNER_TABLES if planner != "off" else ()), whole.STATE):
                 assert content(table, own[table]) == content(table, expected[table]), (table, at)
         recorded = [row for row in found[whole.STATE] if row["cycle_at"] == asked[end - 1]["cycle_at"]]
 

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from evenkeel.errors import SettingsError
-from evenkeel.settings import EffectiveSettings, Settings, contradictions, registry, resolve
+from evenkeel.settings import EffectiveSettings, Settings, contradictions, digest_with, registry, resolve
 
 RUNTIME = {
     "brokerServicePort": "Optional[6650]",
@@ -44,6 +44,16 @@ def test_override_wins_over_observed_wins_over_default() -> None:
         "observed",
         "default",
     )
+
+
+def test_a_digest_with_another_value_is_that_of_the_settings_with_it() -> None:
+    off, shadow = (effective(RUNTIME, {"evenkeelPlanner": mode}) for mode in ("off", "shadow"))
+    assert off.digest != shadow.digest
+    assert digest_with(shadow.to_json(), "evenkeelPlanner", "off") == off.digest
+    # Settings of a version that had fewer keys: a digest covers those that it had.
+    values = json.loads(shadow.to_json())
+    del values["settings"]["evenkeelFrozenBundles"]
+    assert digest_with(json.dumps(values), "evenkeelPlanner", "off") != off.digest
 
 
 def test_a_brokers_own_spelling_is_read() -> None:

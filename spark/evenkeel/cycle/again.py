@@ -12,12 +12,13 @@ from evenkeel.cycle.whole import STATE as STATE
 from evenkeel.cycle.whole import run_rounds
 from evenkeel.lake.plain_rows import as_read, columns_as_read
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.publish import plan as plan_round
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.spark.rows import cells
 
-DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
+DECIDED = ("split_decisions", *PLANNER_TABLES, "unload_decisions", "placement_decisions")
 PLAN = "plan"
 OUTPUTS = (*DECIDED, STATE, plan_round.GUARD_TABLE)
 DIFFERING = "differing"

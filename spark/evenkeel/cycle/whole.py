@@ -15,6 +15,7 @@ from evenkeel.manual_requests.round import wishes_of
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import round as split_round
 from evenkeel.plan_splits.round import cuts_by_topics
+from evenkeel.planner import round as planner_round
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.plan import GUARD_TABLE, Plan
 from evenkeel.rounds import reading
@@ -30,6 +31,7 @@ STATE = "strategy_state"
 _BEFORE_THE_ROUNDS: Mapping[str, Sequence[Row]] = {
     "topic_hashes": (),
     "split_decisions": (),
+    **dict.fromkeys(planner_round.TABLES, ()),
     "unload_decisions": (),
     "placement_decisions": (),
 }
@@ -52,11 +54,12 @@ PassOn = Callable[[str, Sequence[Row]], Sequence[Row]]
 """Given a table and what its round came to: the rows of it that the next rounds see."""
 
 ROUNDS = (
-    ("split_decisions", split_round.decide),
-    ("unload_decisions", shed_round.decide),
-    ("placement_decisions", place_round.decide_remembering),
+    (("split_decisions",), split_round.decide),
+    (planner_round.TABLES, planner_round.decide),
+    (("unload_decisions",), shed_round.decide),
+    (("placement_decisions",), place_round.decide_remembering),
 )
-"""The rounds up to the plan, each with the table that it decides."""
+"""The rounds up to the plan, each with the tables that it decides."""
 
 
 def run_rounds(key: Row, rows: SharedRows, pass_on: PassOn = read_back) -> tuple[Decided, SharedRows]:
@@ -66,11 +69,12 @@ def run_rounds(key: Row, rows: SharedRows, pass_on: PassOn = read_back) -> tuple
     its place.
     """
     made: Decided = {STATE: []}
-    for table, decide_one in ROUNDS:
+    for tables, decide_one in ROUNDS:
         found = decide_one(key, rows)
-        made[table] = found[table]
         made[STATE] += found[STATE]
-        rows = rows.having({table: pass_on(table, found[table])})
+        for table in tables:
+            made[table] = found[table]
+        rows = rows.having({table: pass_on(table, found[table]) for table in tables})
     return made, rows
 
 
@@ -86,7 +90,7 @@ def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> DecidedCycle:
     made, rows = run_rounds(key, rows.having({"topic_hashes": _topics_of_chosen(key, rows)}))
     plan = plan_round.made_of(rows)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    found: dict[str, list[Row]] = {table: list(rows[table]) for table, _ in ROUNDS}
+    found: dict[str, list[Row]] = {table: list(rows[table]) for tables, _ in ROUNDS for table in tables}
     found[GUARD_TABLE] = [as_read(GUARD_TABLE, {**row, **stamp}) for row in plan.objections]
     found["commands"] = [as_read("commands", row) for row in plan.commands]
     return DecidedCycle({**found, STATE: [as_read(STATE, row) for row in made[STATE]]}, plan)

@@ -27,7 +27,7 @@ from evenkeel.lake.delta_log import (
 )
 from evenkeel.lake.digest import observed
 from evenkeel.lake.schema import SCHEMA_VERSION, STAMP_NAMES, Column, Table, column_definition, sql_text
-from evenkeel.lake.schemas import OF_RECORD, TABLES
+from evenkeel.lake.schemas import FROM_THE_FIRST, TABLES
 from evenkeel.lake.table_files import delta_table, files_of, is_delta_table, is_readable_here
 from evenkeel.object_store import canonical, is_object_store
 from evenkeel.retrying import at_once
@@ -89,14 +89,16 @@ class Lake:
         return f"{self.root}/{table}"
 
     def ensure_tables(self, spark: SparkSession, names: Iterable[str] | None = None) -> None:
-        """Creates the tables that are missing, by default those of the record, and adds columns that have joined since.
+        """Creates the tables that are missing, by default those that every lake has, and adds columns that have joined
+        since.
 
         Cheap where all exist, and safe with several callers at once. Raises EngineError for a Spark that would lose
         commits in the object store of this lake.
         """
         self._demand_safe_commits(spark)
-        missing = [TABLES[name] for name in (names or OF_RECORD) if not table_exists(spark, self.path(name))]
-        upgrade(spark, [(TABLES[n], self.path(n)) for n in (names or OF_RECORD) if TABLES[n] not in missing])
+        wanted = [*(FROM_THE_FIRST if names is None else names)]
+        missing = [TABLES[name] for name in wanted if not table_exists(spark, self.path(name))]
+        upgrade(spark, [(TABLES[name], self.path(name)) for name in wanted if TABLES[name] not in missing])
         if missing:
             log.info("creating %d tables under %s", len(missing), self.root)
             with ThreadPoolExecutor(_PARALLEL_APPENDS) as pool:

@@ -14,6 +14,7 @@ from evenkeel.errors import SettingsError
 from evenkeel.lake.controls import HANDBACK, LEASE, PAUSE, RESUME, TAKEOVER
 from evenkeel.lake.delta_log import TOPIC_VERSION_DAYS, TOPICS, VERSION_DAYS
 from evenkeel.lake.schema import Table, sql_text
+from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.maintenance.inventory import DatesOnRecord, Day, File, Inventory, unlisted_writes
 from evenkeel.maintenance.statements import at, delete, in_days, one_of
@@ -224,7 +225,7 @@ NAMES = tuple(field.name for field in fields(Periods))
 MEANINGS = {
     "audit_days": "manifests, decisions that acted, commands, outcomes, settings, approvals, controls, wishes",
     "observed_days": "what was observed, validation, bundle_load, broker_load, strategy_state",
-    "considered_days": "decisions that came to nothing: considered, and nothing done",
+    "considered_days": "decisions that came to nothing: considered, and nothing done; what the planner said",
     "topics_days": "topic_stats",
     "unlisted_days": "rows that no manifest lists; also how long what was just written is left alone",
     "version_days": "versions of the tables, for time travel",
@@ -268,6 +269,8 @@ def kind_of(table: Table) -> str | None:
     """The period that holds for the rows of a table; None: they are kept for good."""
     if table.name == TOPICS:
         return "topics"
+    if table.name in PLANNER_TABLES:  # what of it was done stands in the other decided tables
+        return "considered"
     if table.layer in ("observed", "checked", "derived"):
         return "observed"
     return "audit" if table.layer in ("decided", "acted", "wished") else None

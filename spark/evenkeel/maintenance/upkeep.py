@@ -111,7 +111,7 @@ def keep(
     lake, now = Lake(request.lake), now or datetime.now(UTC)
     if not table_exists(spark, lake.path("cycles")):
         raise NoLake(f"there is no lake at {lake.root}: its `cycles` table is missing. Name the folder of the tables")
-    lake.ensure_tables(spark)
+    lake.ensure_tables(spark, OF_RECORD)
     last = _last(spark, lake)
     periods = settled(last.promised, request.given, shorten=request.shorten, promised=request.promised)
     upkeep_id = uuid.uuid4().hex

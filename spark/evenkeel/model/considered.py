@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpac
 from evenkeel.errors import SettingsError
 
 SubjectKind = Literal["bundle", "broker", "cluster", "topic"]
-Outcome = Literal["split", "unload", "placed", "kept", "skipped", "refused"]
+Outcome = Literal["split", "unload", "planned", "placed", "kept", "skipped", "refused"]
 Unit = Literal["fraction", "percent", "byte/s", "msg/s", "count", "ms", ""]
 Comparison = Literal["at least", "above", "at most", "below", ""]
 
@@ -104,9 +104,9 @@ class Considered(NamedTuple):
     def outcome(self) -> Outcome:
         """What became of the subject.
 
-        "split"/"unload" are acts decided; "placed" is a destination found; "kept" means a rule looked at it and found
-        nothing to do; "skipped" means it was left out before the rule proper; "refused" means something wanted to act
-        and a gate said no.
+        "split"/"unload" are acts decided; "planned" is a move of the planner that is not due yet; "placed" is a
+        destination found; "kept" means a rule looked at it and found nothing to do; "skipped" means it was left out
+        before the rule proper; "refused" means something wanted to act and a gate said no.
         """
         return self.by.outcome
 

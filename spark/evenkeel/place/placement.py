@@ -102,3 +102,4 @@ NO_CANDIDATE = Rule(
 PREALLOCATED = Rule("placed", "preallocated", placed("it is already preallocated to that broker"))
 ITS_OWN = Rule("placed", "brokers_own_namespace", placed("its namespace belongs to that broker"))
 TRANSFERRED = Rule("placed", "transferred", placed("the transfer names that broker as the receiver"))
+BY_PLAN = Rule("placed", "planned", placed("the planner's target has it there"))

@@ -13,7 +13,7 @@ from evenkeel.model.load import LoadData, Policies
 from evenkeel.place.drained_bundles import drained_rows, is_drained
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound
 from evenkeel.place.modular_placement import PlacementRound, strategy_in_force
-from evenkeel.place.placement import TRANSFERRED, Placement, settled
+from evenkeel.place.placement import BY_PLAN, TRANSFERRED, Placement, settled
 from evenkeel.place.rows import (
     assumed_rows,
     is_unload,
@@ -28,6 +28,8 @@ from evenkeel.place.rows import (
 )
 from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, Turn, state_of, turn_of
 from evenkeel.place.strategy import PlacementState
+from evenkeel.planner.remembered import STRATEGY as PLANNER
+from evenkeel.planner.round import decides
 from evenkeel.rounds import reading
 from evenkeel.rounds.extensible_loads import SHEDDER, see
 from evenkeel.rounds.loads import load_of, owned_of
@@ -37,6 +39,7 @@ from evenkeel.rounds.state import shedder_state
 from evenkeel.rounds.window import LEFT_UNWRITTEN, REMEMBERED, STATE, fold, read_back
 from evenkeel.settings import Settings
 from evenkeel.shed import round as shed_round
+from evenkeel.shed.planned_unloads import planned_places
 from evenkeel.shed.unload_order import in_pulsars_order
 
 
@@ -69,8 +72,10 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     load, policies = load_of(rows), reading.policies(rows)
     strategy = strategy_in_force(settings)
     shed, before = _shed(rows, load, policies, settings)
+    by_plan = _by_plan(rows, settings)
     ownerless, after = _ownerless(rows, load, policies, settings, before)
     placed = [placement_row(placement, cause, strategy, without) for placement, cause, without in (*shed, *ownerless)]
+    placed += by_plan
     noted = waiting_rows(rows, strategy)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     wished = _wished(rows, load, policies, settings)
@@ -85,7 +90,7 @@ _Placed = tuple[Placement, str, Placement]
 
 def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> tuple[list[_Placed], PlacementState]:
     """Each shed bundle with its placement, and what it would have been without anti-affinity groups."""
-    chosen = sorted((row for row in rows["unload_decisions"] if _is_shed(row)), key=_selection)
+    chosen = sorted((row for row in rows["unload_decisions"] if _is_shed(row) and not _is_planned(row)), key=_selection)
     proposed = in_pulsars_order((row["subject"], row["broker"]) for row in chosen)
     remembered = placement_state(rows["state"])
     actual = _round(rows, load, policies, settings, remembered)
@@ -110,7 +115,7 @@ def _once(placement: Placement, acted_on: str | None) -> Placement:
 def _ownerless(
     rows: Rows, load: LoadData, policies: Policies, settings: Settings, remembered: PlacementState
 ) -> tuple[list[_Placed], PlacementState]:
-    bundles = lost_bundles(rows)
+    bundles = _left_to_strategy(rows, settings)
     actual = _round(rows, load, policies, settings, remembered)
     found = actual.place_ownerless(bundles)
     if not policies.groups:
@@ -179,13 +184,18 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     drained = {row["subject"]: None for row in rows["unload_decisions"] if is_drained(row)}
     view = _View(rows, gone, settings)
     leaving = {bundle: str(shed[bundle]["broker"]) for bundle, destination in gone.items() if destination is None}
-    lost = lost_bundles(rows)
+    lost = _left_to_strategy(rows, settings)
     actual, after = _place(view.round(), leaving, lost)
     freely = _place(view.round(freely=True), leaving, lost)[0] if view.policies.groups else actual
     placed = [
         placement_row(one, "shed", SHEDDER, one)
-        for one in (settled(bundle, to, TRANSFERRED, shed[bundle]["broker"]) for bundle, to in gone.items() if to)
+        for one in (
+            settled(bundle, to, TRANSFERRED, shed[bundle]["broker"])
+            for bundle, to in gone.items()
+            if to and not _is_planned(shed[bundle])
+        )
     ]
+    placed += _by_plan(rows, settings)
     placed += [
         placement_row(one, "shed" if one.bundle in leaving else "no_owner", STRATEGY, other)
         for one, other in zip(actual, freely, strict=True)
@@ -247,6 +257,31 @@ def _destination(row: Row) -> str | None:
 
 def _subject(row: Row) -> str:
     return str(row["subject"])
+
+
+def _is_planned(row: Row) -> bool:
+    """Whether the planner unloads the bundle, to the broker that it names."""
+    return bool(row["strategy"] == PLANNER)
+
+
+def _by_plan(rows: Rows, settings: Settings) -> list[dict[str, Any]]:
+    """Rows for the bundles that the planner unloads, in its order, and those without owner that it has a broker for."""
+    if not decides(rows, settings):
+        return []
+    shed = [row for row in rows["unload_decisions"] if _is_shed(row) and _is_planned(row)]
+    found = [
+        (settled(row["subject"], _destination(row) or "", BY_PLAN, row["broker"]), "shed")
+        for row in sorted(shed, key=_selection)
+    ]
+    places, lost = planned_places(rows), lost_bundles(rows)
+    found += [(settled(one, places[one]["destination"], BY_PLAN), "no_owner") for one in lost if one in places]
+    return [placement_row(one, cause, PLANNER, one) for one, cause in found]
+
+
+def _left_to_strategy(rows: Rows, settings: Settings) -> list[str]:
+    """The bundles without owner that the planner has no broker for."""
+    places = planned_places(rows) if decides(rows, settings) else {}
+    return [bundle for bundle in lost_bundles(rows) if bundle not in places]
 
 
 def _is_shed(row: Row) -> bool:

@@ -1,10 +1,10 @@
 """Where shed bundles, bundles of drained brokers, and bundles without owner, go.
 
 Reads: `unload_decisions` (shed), `split_decisions` (plan_splits), `bundle_load`, `broker_load` (aggregate),
-`broker_reports`, `cluster_policies`, and the predecessor's `strategy_state`. Writes: `placement_decisions`, a row per
-bundle that needs a broker, with every candidate and the filter that removed it; `strategy_state` where a placement
-strategy remembers anything, and with evenkeelAssumeUnloadsSucceed. Skips: cycles that are not open. Fails: never for
-what it finds in the data.
+`broker_reports`, `cluster_policies`, the predecessor's `strategy_state`, and with evenkeelPlanner on `planner_targets`
+(plan_splits). Writes: `placement_decisions`, a row per bundle that needs a broker, with every candidate and the filter
+that removed it; `strategy_state` where a placement strategy remembers anything, and with evenkeelAssumeUnloadsSucceed.
+Skips: cycles that are not open. Fails: never for what it finds in the data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from evenkeel.handover import Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.place.round import decide_window, keeps_state
-from evenkeel.rounds.frames import RoundInputs, decide_rounds
+from evenkeel.rounds.frames import RoundInputs, decide_rounds, planned_inputs
 from evenkeel.rounds.reading import EXTENSIBLE
 from evenkeel.settings import settings_in
 
@@ -29,7 +29,7 @@ OUTPUTS = ("placement_decisions", "strategy_state")
 def run(spark: SparkSession, handover: Handover) -> Handover:
     """Places the bundles of every open cycle."""
     lake = Lake(handover.lake)
-    inputs = RoundInputs(spark, lake, handover, *INPUTS)
+    inputs = RoundInputs(spark, lake, handover, *INPUTS, *planned_inputs(handover))
     keeps = any(keeps_state(settings_in(cycle.settings)) for cycle in handover.open_cycles())
     averages = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
     reads = inputs.with_state(handover, needed=keeps or averages)

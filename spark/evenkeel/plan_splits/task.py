@@ -1,10 +1,11 @@
-"""Which bundles to split, by Pulsar's rule or an operator's wish, and where to cut them.
+"""Which bundles to split, by Pulsar's rule or an operator's wish, and where to cut them; and Evenkeel's own plan.
 
 Reads: `bundle_load`, `broker_load` (aggregate), `broker_reports`, `namespace_bundles`, `cluster_policies`, of
-`topic_stats` the topics of the chosen bundles where the algorithm asks for them, and under the extensible manager the
-predecessor's `strategy_state`. Writes: `split_decisions`, a row per bundle considered, and under the extensible manager
-`strategy_state`. Skips: cycles that are not open, and those whose strategies do not go together. Fails: never for
-what it finds in the data.
+`topic_stats` the topics of the chosen bundles where the algorithm asks for them, and the predecessor's `strategy_state`
+under the extensible manager or for the planner. Writes: `split_decisions`, a row per bundle considered; under the
+extensible manager `strategy_state`; and where evenkeelPlanner is not off `planner_targets`, `planner_models`,
+`planner_findings` and `strategy_state`. Skips: cycles that are not open, and those whose strategies do not go together.
+Fails: never for what it finds in the data.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import ClusterCycle, Handover
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.wish_schema import HOT, LARGEST
 from evenkeel.model.bundles import HIGHEST_HASH
+from evenkeel.plan_splits import planned
 from evenkeel.plan_splits import round as split_round
-from evenkeel.rounds.frames import RoundInputs, decide_rounds, read_checked, state_writes
+from evenkeel.rounds.frames import RoundInputs, decide_rounds, has_planner, read_checked, state_writes
 from evenkeel.rounds.reading import EXTENSIBLE
 from evenkeel.rounds.window import undecidable
 from evenkeel.settings import settings_in
@@ -46,13 +49,21 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     inputs = RoundInputs(spark, lake, handover, *INPUTS)
     for name, frame in persistent_topics(spark, lake, handover, inputs.frame("bundle_load")).items():
         inputs.add(name, frame)
-    remembers = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
+    plans = has_planner(handover)
+    remembers = plans or any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
     reads = inputs.with_state(handover, needed=remembers)
     handover = _with_topic_hashes(inputs, handover)
-    made, handover = decide_rounds(handover, inputs, split_round.decide_window, [TABLES[n] for n in OUTPUTS], TASK)
-    # The modular rule remembers nothing: no empty commit.
+    decide = planned.decide_window if plans else split_round.decide_window
+    outputs = (*OUTPUTS, *PLANNER_TABLES) if plans else OUTPUTS
+    if plans:
+        lake.ensure_tables(spark, PLANNER_TABLES)
+    made, handover = decide_rounds(handover, inputs, decide, [TABLES[n] for n in outputs], TASK)
+    # The modular rule remembers nothing, and a planner may find nothing: no empty commit.
     frames = made.frames(OUTPUTS if remembers else OUTPUTS[:1])
-    return handover.with_writes(lake.append(spark, frames, handover=handover, task=TASK, reads=reads))
+    frames |= made.frames(table for table in outputs if table in PLANNER_TABLES and not made.is_empty(table))
+    writes = lake.append(spark, frames, handover=handover, task=TASK, reads=reads)
+    # A cluster of the same run whose planner is off lists none of its tables.
+    return handover.with_writes(one for one in writes if one.rows or one.table not in PLANNER_TABLES)
 
 
 def inputs_of_rule(spark: SparkSession, lake: Lake, handover: Handover, bundles: DataFrame) -> dict[str, DataFrame]:

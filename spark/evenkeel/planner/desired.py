@@ -1,9 +1,10 @@
 """The placement that a cluster is to come to: no broker above the target, and as little moved for it as can be found.
 
 Brokers above the target give bundles away, the fullest first; the heaviest go first, each to the broker with most room
-among those that may own it and stay within the target with it. What fits nowhere is exchanged for something lighter. A
-broker below the target never comes above it, so that every plan, also one that falls short, is better than what it
-began with. Loads are counted in whole units, and ties break by name: the order of rows changes nothing.
+among those that may own it and stay within the target with it. What fits nowhere is exchanged for something lighter, or
+room is made for it: bundles of a third broker go elsewhere first. A broker below the target never comes above it, so
+that every plan, also one that falls short, is better than what it began with. Loads are counted in whole units, and
+ties break by name: the order of rows changes nothing.
 
 Several resources may count. A broker's room is that of the resource that has least of it, as a share of what the broker
 may carry of it at the target.
@@ -27,6 +28,8 @@ _UNITS = 1 << 44
 _HEAVIEST_LOOKED_AT, _RECEIVERS_LOOKED_AT, _LOOKS_PER_BROKER = 64, 16, 4
 """For an exchange so many bundles of a full broker are held against those of so many receivers, and in all for so many
 times the number of brokers: a cluster that cannot be balanced is given up on in time."""
+_HEAVIEST_MADE_ROOM_FOR, _ASKED_FOR_ROOM, _MOST_THAT_MAKE_ROOM = 8, 4, 3
+"""Room is made for so many bundles of a full broker, on so many receivers, by so many of their bundles at most."""
 
 Whole = npt.NDArray[np.int64]
 
@@ -47,18 +50,22 @@ class OwnedBundle:
 
 @dataclass(frozen=True, slots=True)
 class DesiredMove:
-    """A bundle that changes its owner; `source` is None where it had none."""
+    """A bundle that changes its owner; `source` is None where it had none.
+
+    `exchanged_for`: the bundle that goes the other way, where neither has room without the other.
+    """
 
     bundle: str
     source: str | None
     destination: str
+    exchanged_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredPlacement:
     """The `moves`, in the order in which they were found, and what no plan of this kind mends: `over`, the brokers that
-    stay above the target, and `nowhere`, bundles that have no owner or are to leave theirs, and fit on no broker that
-    may own them."""
+    stay above the target, and `nowhere`, bundles that no broker may own, or that are to leave theirs and fit nowhere. A
+    bundle without owner that fits nowhere goes where it does least harm."""
 
     moves: tuple[DesiredMove, ...]
     over: tuple[str, ...]
@@ -66,21 +73,21 @@ class DesiredPlacement:
 
 
 def desired_placement(
-    curves: Mapping[str, Sequence[UsageCurve]], bundles: Iterable[OwnedBundle], usage: float
+    curves: Mapping[str, Sequence[UsageCurve]], bundles: Iterable[OwnedBundle], usage: float, slack: float = 0.0
 ) -> DesiredPlacement:
     """What to move so that no broker's usage is above `usage`.
 
     `curves`: broker -> by resource, how its usage grows with its load; a broker that is an owner and not among them is
-    to be emptied.
+    to be emptied. `slack`: a broker that is no more than this above `usage` gives nothing away.
     """
-    return _Search(curves, sorted(bundles, key=lambda one: one.name), usage).run()
+    return _Search(curves, sorted(bundles, key=lambda one: one.name), usage, slack).run()
 
 
 class _Search:
     """The placement as it stands, and the moves that led to it."""
 
     def __init__(
-        self, curves: Mapping[str, Sequence[UsageCurve]], bundles: Sequence[OwnedBundle], usage: float
+        self, curves: Mapping[str, Sequence[UsageCurve]], bundles: Sequence[OwnedBundle], usage: float, slack: float
     ) -> None:
         self.bundles = bundles
         self.brokers = sorted(curves.keys() | {one.owner for one in bundles if one.owner is not None})
@@ -92,10 +99,14 @@ class _Search:
             [[math.floor(load / unit) for load, unit in zip(one.loads, units, strict=True)] for one in bundles],
             dtype=np.int64,
         ).reshape(len(bundles), kinds)
-        self.limit: Whole = np.array(
-            [[_limit(curves[b][r], usage, units[r]) if b in curves else 0 for r in range(kinds)] for b in self.brokers],
-            dtype=np.int64,
-        ).reshape(len(self.brokers), kinds)
+
+        def limits(most: float) -> Whole:
+            found = [[_limit(curves[b][r], most, units[r]) if b in curves else 0 for r in range(kinds)] for b in names]
+            return np.array(found, dtype=np.int64).reshape(len(names), kinds)
+
+        names = self.brokers
+        self.limit = limits(usage)
+        self.bearable = limits(usage + slack) if slack > 0 else self.limit
         self.carried: Whole = np.zeros_like(self.limit)
         self.owner = [-1 if one.owner is None else place[one.owner] for one in bundles]
         self.own: list[list[int]] = [[] for _ in self.brokers]
@@ -114,16 +125,24 @@ class _Search:
         self.looks_left = _LOOKS_PER_BROKER * len(self.brokers)
         self.moved: set[int] = set()
         self.moves: list[tuple[int, int, int]] = []
+        self.exchanged: dict[int, int] = {}
 
     def run(self) -> DesiredPlacement:
         """Bundles that must go somewhere first, the heaviest before all others; then what stands above the target."""
         homeless = [n for n, one in enumerate(self.bundles) if not one.is_held and self._must_go(n)]
-        nowhere = [n for n in self._heaviest_first(homeless) if not self._sent(n)]
+        nowhere = [n for n in self._heaviest_first(homeless) if not self._sent(n) and not self._squeezed_in(n)]
         for broker in self._fullest_first():
             self._relieve(broker)
-        over = [b for n, b in enumerate(self.brokers) if self.receives[n] and (self.carried[n] > self.limit[n]).any()]
+        over = [
+            b for n, b in enumerate(self.brokers) if self.receives[n] and (self.carried[n] > self.bearable[n]).any()
+        ]
         moves = (
-            DesiredMove(self.bundles[n].name, self.brokers[a] if a >= 0 else None, self.brokers[b])
+            DesiredMove(
+                self.bundles[n].name,
+                self.brokers[a] if a >= 0 else None,
+                self.brokers[b],
+                self.bundles[self.exchanged[n]].name if n in self.exchanged else None,
+            )
             for n, a, b in self.moves
         )
         return DesiredPlacement(tuple(moves), tuple(over), tuple(sorted(self.bundles[n].name for n in nowhere)))
@@ -137,7 +156,7 @@ class _Search:
 
     def _fullest_first(self) -> list[int]:
         """Brokers above the target, those with most above it first."""
-        above = (self.carried - self.limit).max(axis=1, initial=0)
+        above = (self.carried - self.bearable).max(axis=1, initial=0)
         return sorted(
             (n for n in range(len(self.brokers)) if self.receives[n] and above[n] > 0), key=lambda n: -above[n]
         )
@@ -149,7 +168,11 @@ class _Search:
         ladder = sorted(free, key=lambda n: (self.weight[n], -n))
         while (self.carried[broker] > self.limit[broker]).any():
             excess = int((self.carried[broker] - self.limit[broker]).max())
-            if not self._one_leaves(broker, ladder, excess) and not self._one_is_exchanged(broker, ladder, excess):
+            if not (
+                self._one_leaves(broker, ladder, excess)
+                or self._one_is_exchanged(broker, ladder, excess)
+                or self._room_is_made(broker, ladder)
+            ):
                 return
 
     def _one_leaves(self, broker: int, ladder: list[int], excess: int) -> bool:
@@ -192,7 +215,56 @@ class _Search:
         ladder.remove(n)
         self._move(n, other)
         self._move(back, broker)
+        self.exchanged |= {n: back, back: n}
         return True
+
+    def _room_is_made(self, broker: int, ladder: list[int]) -> bool:
+        """Sends away one of the heaviest bundles to a broker that others leave for it; whether there was one."""
+        if not self.looks_left:
+            return False
+        self.looks_left -= 1
+        receivers = self._roomiest(broker)[:_ASKED_FOR_ROOM]
+        for n in ladder[: -_HEAVIEST_MADE_ROOM_FOR - 1 : -1]:
+            for other in receivers:
+                if self.weight[n] > 0 and self.brokers[other] in self.bundles[n].brokers:
+                    leaving = self._who_makes_room(other, n, broker)
+                    for one, destination in leaving:
+                        self._move(one, destination)
+                    if leaving:
+                        ladder.remove(n)
+                        self._move(n, other)
+                        return True
+        return False
+
+    def _who_makes_room(self, other: int, n: int, broker: int) -> list[tuple[int, int]]:
+        """Bundles of a receiver, with where they go, so that bundle `n` of `broker` fits there; none where few are not
+        enough."""
+        free = sorted(
+            (m for m in self.own[other] if m not in self.moved and not self.bundles[m].is_held and self.weight[m] > 0),
+            key=lambda m: (self.weight[m], m),
+        )
+        given = np.zeros_like(self.carried)
+        found: list[tuple[int, int]] = []
+        while free and len(found) < _MOST_THAT_MAKE_ROOM:
+            lacking = self.carried[other] + given[other] + self.loads[n] - self.limit[other]
+            if (lacking <= 0).all():
+                return found
+            # The lightest that is enough, else the heaviest.
+            at = next((k for k, m in enumerate(free) if (self.loads[m] >= lacking).all()), len(free) - 1)
+            one = free.pop(at)
+            places = self.places[self.bundles[one].brokers]
+            places = places[(places != other) & (places != broker)]
+            left = self.limit[places] - self.carried[places] - given[places] - self.loads[one]
+            fits = (left >= 0).all(axis=1)
+            if not fits.any():
+                continue
+            room = (left[fits] / np.maximum(self.limit[places[fits]], 1)).min(axis=1, initial=1.0)
+            destination = int(places[fits][room.argmax()])
+            given[other] -= self.loads[one]
+            given[destination] += self.loads[one]
+            found.append((one, destination))
+        lacking = self.carried[other] + given[other] + self.loads[n] - self.limit[other]
+        return found if (lacking <= 0).all() else []
 
     def _roomiest(self, broker: int) -> list[int]:
         """The receivers within the target, those with most room first; not all of them."""
@@ -226,6 +298,15 @@ class _Search:
         return min(
             (-most, least, given[i], taken[k]) for i, k in np.argwhere((gain == most) & (moved == least)).tolist()
         )
+
+    def _squeezed_in(self, n: int) -> bool:
+        """Whether a bundle without owner that fits nowhere was given to the broker that it leaves least overfull."""
+        places = self.places[self.bundles[n].brokers]
+        if self.owner[n] >= 0 or not len(places):
+            return False
+        after = (self.carried[places] + self.loads[n]) / np.maximum(self.limit[places], 1)
+        self._move(n, int(places[after.max(axis=1, initial=0.0).argmin()]))
+        return True
 
     def _move(self, n: int, destination: int) -> None:
         source = self.owner[n]

@@ -139,7 +139,7 @@ def ruled_usage(curves: Mapping[str, UsageCurve], kinds: Sequence[BundleKind]) -
     """
     loaded = [kind for kind in kinds if kind.load > 0]
     crowded = loaded
-    usage = 0.0
+    usage = -math.inf
     while crowded:
         reached = frozenset().union(*(kind.brokers for kind in crowded))
         needed = even_usage((curves[b] for b in sorted(reached)), math.fsum(kind.load for kind in crowded))
@@ -147,7 +147,7 @@ def ruled_usage(curves: Mapping[str, UsageCurve], kinds: Sequence[BundleKind]) -
             break
         usage = needed
         crowded = _without_room(curves, loaded, usage)
-    return usage
+    return max(usage, 0.0)
 
 
 def _without_room(curves: Mapping[str, UsageCurve], kinds: Sequence[BundleKind], usage: float) -> list[BundleKind]:

@@ -147,7 +147,7 @@ def _is_bound(row: Row, manager: str) -> bool:
     A wish may leave that open, and so does the extensible manager while loadBalancerTransferEnabled is off.
     """
     if row["cause"] == "shed" and manager == "extensible":
-        return bool(row["rule"] == "transferred")
+        return row["rule"] in ("transferred", "planned")
     return bool(row["rule"] != "wish")
 
 

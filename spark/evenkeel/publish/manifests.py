@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from evenkeel.handover import OPEN, ClusterCycle, CycleKey, Handover, Run, Write
 from evenkeel.lake.manifest import file_rows, write_rows, writes_of
 from evenkeel.lake.schema import SCHEMA_VERSION
+from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.rounds.frames import children_of_splits
 from evenkeel.rounds.window import linked
 from evenkeel.spark.code import code_digest, code_version
@@ -90,21 +91,22 @@ def as_recorded(row: dict[str, Any], known: AttemptsSoFar, *, is_handed_on: bool
 
 
 def _outcome(row: Row) -> tuple[Any, ...]:
-    """What an attempt came to; the same plan to be carried out in another mode is another attempt."""
-    return (row["plan_id"], row["mode"]) if row["plan_id"] else (row["status"], row["reason"])
+    """What an attempt came to. The same plan to be carried out in another mode is another attempt, and so is one beside
+    which a planner that only looks on has come to something else."""
+    if not row["plan_id"]:
+        return row["status"], row["reason"]
+    return row["plan_id"], row["mode"], _left(row, PLANNER_TABLES)
 
 
 def _serves(recorded: Row, row: Row) -> bool:
     """Whether what is on record can be taken over in the place of what was decided now."""
     may_be_taken = row["kind"] == "backfill" or recorded["kind"] != "backfill"
-    return may_be_taken and _left(recorded) == _left(row)
+    return may_be_taken and _left(recorded, STATE_TABLES) == _left(row, STATE_TABLES)
 
 
-def _left(row: Row) -> list[tuple[str, int, str]]:
-    """Content of what a cycle hands on."""
-    return sorted(
-        (w["table"], w["rows"], w["digest"]) for w in row["writes"] if w["table"] in STATE_TABLES and w["rows"]
-    )
+def _left(row: Row, tables: Collection[str]) -> list[tuple[str, int, str]]:
+    """Content of what a cycle has written to these tables; those of `STATE_TABLES` are what it hands on."""
+    return sorted((w["table"], w["rows"], w["digest"]) for w in row["writes"] if w["table"] in tables and w["rows"])
 
 
 def manifest_row(run: Run, cycle: ClusterCycle, writes: Sequence[Write], plan: Row, now: datetime) -> dict[str, Any]:

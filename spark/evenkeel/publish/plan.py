@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.planner.remembered import STRATEGY as PLANNER
+from evenkeel.planner.round import OFF, ON, SHADOW
 from evenkeel.publish.commands import Wanted, numbered, plan_id, wanted
 from evenkeel.publish.guarding import guarded, throughput
 from evenkeel.publish.harm_watch import harm_found, harms, outcome_rows, with_clients
@@ -14,6 +16,7 @@ from evenkeel.rounds import reading
 from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Decided, Row, Rows
 from evenkeel.rounds.window import fold
+from evenkeel.settings import Settings, digest_with
 from evenkeel.spark.column_types import schema_of
 
 if TYPE_CHECKING:
@@ -81,13 +84,15 @@ def made_of(rows: Rows) -> Plan:
     plan = wanted(cycle, splits, placements, decided["unload_decisions"])
     found = harm_found(rows, settings)
     asked, verdicts = guarded(rows, plan, settings, harms(rows, found))
-    name = "" if acts_only(rows) else plan_id(cycle, {**decided, GUARD_TABLE: verdicts}, _NOT_DECIDED)
+    rests_on = {**cycle, "settings_digest": _settings_digest(cycle, settings)}
+    name = "" if acts_only(rows) else plan_id(rests_on, {**decided, GUARD_TABLE: verdicts}, _NOT_DECIDED)
     ownerless = [row for row in placements if row["cause"] == "no_owner"]
     change = forecast_of(rows, [*ownerless, *(one.decision for one in asked if one.command["kind"] == "unload")])
+    by_planner = _is_by_planner(decided["unload_decisions"], settings)
     figures = {
         "plan_id": name,
-        "shedder": settings.loadBalancerLoadSheddingStrategy,
-        "placement": settings.loadBalancerLoadPlacementStrategy,
+        "shedder": PLANNER if by_planner else settings.loadBalancerLoadSheddingStrategy,
+        "placement": PLANNER if by_planner else settings.loadBalancerLoadPlacementStrategy,
         "splits": sum(row["outcome"] == "split" for row in splits),
         "unloads": sum(one.command["kind"] == "unload" for one in plan),
         "placements": sum(row["outcome"] == "placed" for row in placements),
@@ -103,6 +108,23 @@ def made_of(rows: Rows) -> Plan:
     harm = outcome_rows(cycle["cluster"], datetime.fromisoformat(cycle["cycle_at"]), found)
     commands = with_clients(numbered(name, cycle, asked, settings), rows)
     return Plan(figures, asked, commands, verdicts, change, harm)
+
+
+def _is_by_planner(unloads: Sequence[Row], settings: Settings) -> bool:
+    """Whether Evenkeel's planner decided in the place of the strategies in force: then its word on the cluster stands
+    among the unloads."""
+    if settings.evenkeelPlanner != ON:
+        return False
+    return any(row["strategy"] == PLANNER and row["subject_kind"] == "cluster" for row in unloads)
+
+
+def _settings_digest(cycle: Row, settings: Settings) -> str | None:
+    """The digest of the settings that the plan rests on. A planner that only looks on counts as one that is off: the
+    plan is the same."""
+    digest: str | None = cycle["settings_digest"]
+    if settings.evenkeelPlanner != SHADOW or not cycle["settings"]:
+        return digest
+    return digest_with(cycle["settings"], "evenkeelPlanner", OFF)
 
 
 def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:

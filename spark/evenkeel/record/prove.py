@@ -152,7 +152,8 @@ def _about(rows: Sequence[_DecisionRow], subject: str) -> list[_DecisionRow]:
 
 
 def _not_there(attempt: Attempt, rows: Sequence[_DecisionRow], subject: str) -> str:
-    there = sorted({str(row.values["subject"]) for row in rows})
+    # A model of the planner's has no subject: it is about a broker.
+    there = sorted({str(row.values.get("subject") or row.values["broker"]) for row in rows})
     hint = nearest(subject, there) if there else " Nothing was decided in it."
     at = attempt.cycle_at.isoformat()
     return f"no decision of {attempt.cluster} at {at} is about {subject!r}.{hint}"

@@ -52,6 +52,9 @@ _COUNTS = ("moves", "bounces", "splits", "held", "only_here", "only_recorded")
 SERIES = ("after_max_over_mean", "after_spread", "moves", "splits", "before_max_over_mean")
 
 
+_OF_THE_PLANNER = {"on": "decides in", "shadow": "only looks on in", "on and off": "decides in some cycles of"}
+
+
 @dataclass
 class Tally:
     """One variant's figures over the cycles so far. `series` are (moment, figures of `SERIES`) for pictures."""
@@ -116,7 +119,8 @@ class Tally:
 
 @dataclass
 class VariantComparison:
-    """A replay's outcome. `variants`: name -> what differs from the record, in words."""
+    """A replay's outcome. `variants`: name -> what differs from the record, in words; `planner`: name -> the value of
+    evenkeelPlanner that it was decided with."""
 
     replay_id: str
     cluster: str
@@ -124,6 +128,7 @@ class VariantComparison:
     limit: float
     columns: Mapping[str, str] = field(default_factory=lambda: COLUMNS)
     tallies: dict[str, Tally] = field(default_factory=dict)
+    planner: Mapping[str, str] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """A row of `replay_cycles`, of any variant; those of one variant come in the order of time."""
@@ -155,8 +160,12 @@ class VariantComparison:
         return "\n".join(line.rstrip() for line in lines)
 
     def notes(self) -> list[str]:
-        """What each variant is, and whether recorded decisions were reproduced."""
+        """What each variant is, whether Evenkeel's planner decides, and whether recorded decisions were reproduced."""
         lines = [f"{name}: {words}" for name, words in self.variants.items()]
+        for mode, does in _OF_THE_PLANNER.items():
+            names = [name for name in self.variants if self.planner.get(name) == mode]
+            if names:
+                lines.append(f"Evenkeel's planner {does}: {', '.join(names)}")
         for name in self.variants:
             found = self.tallies[name].figures() if name in self.tallies else {}
             if found.get("decided_again"):

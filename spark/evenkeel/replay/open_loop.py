@@ -35,7 +35,7 @@ from evenkeel.replay.split_topics import (
     topics_type,
 )
 from evenkeel.replay.variants import Variant, check_limit, manager_of, settings_of, variants_of
-from evenkeel.settings import EffectiveSettings
+from evenkeel.settings import EffectiveSettings, settings_in
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.column_types import columns_of, type_of
 from evenkeel.spark.packing import KIND, Packing
@@ -88,8 +88,10 @@ class OpenLoop:
         recorded = self.history.settings[digest]
         found = settings_of(variant, recorded, manager, self.history.cluster)
         same = found is recorded and manager_of(variant, recorded, manager) == manager
+        # As they were recorded, without keys that have joined since: a plan's id covers the keys of its time.
+        text = self.history.background.settings[digest] if same else found.to_json()
         return {
-            "settings": found.to_json(),
+            "settings": text,
             "digest": digest if same else found.digest,
             "manager": manager_of(variant, recorded, manager),
             "is_recorded": same,
@@ -110,7 +112,8 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantC
     lake.ensure_tables(spark, TABLES_OF_REPLAYS)
     chosen, limit = asked.chosen(), asked.limit_in_force()
     replay_id = uuid.uuid4().hex
-    comparison = VariantComparison(replay_id, history.cluster, {v.name: v.described() for v in asked.variants}, limit)
+    words = {v.name: v.described() for v in asked.variants}
+    comparison = VariantComparison(replay_id, history.cluster, words, limit, planner=planner_modes(chosen))
     parts = _parts(spark, asked.variants, asked.parts)
     writes: list[Write] = []
     done, last = 0, None
@@ -129,6 +132,15 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantC
     moments = [cycle.cycle_at for cycle in history.cycles]
     put_on_record(spark, lake, OPEN_LOOP, comparison, moments, writes)
     return comparison
+
+
+def planner_modes(chosen: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, str]:
+    """Variant -> evenkeelPlanner in what it decides with (see `OpenLoop.chosen`)."""
+    modes: dict[str, set[str]] = {}
+    for bodies in chosen.values():
+        for name, body in bodies.items():
+            modes.setdefault(name, set()).add(settings_in(body["settings"]).evenkeelPlanner)
+    return {name: "on and off" if "on" in own and len(own) > 1 else max(own) for name, own in modes.items()}
 
 
 def chunks(cycles: Sequence[Attempt], most_rows: int) -> Iterator[list[Attempt]]:

@@ -202,9 +202,9 @@ def play(asked: Simulation, played: Played | None, progress: Callable[[int, int]
     `progress` gets variants done, and variants in all.
     """
     words = {steering.name: variant.described() for variant, steering in asked.steerings}
-    comparison = VariantComparison(
-        played.replay_id if played else "", asked.stage.cluster, words, asked.limit, columns=CLOSED_LOOP
-    )
+    planner = {steering.name: steering.settings.settings.evenkeelPlanner for _, steering in asked.steerings}
+    replay_id, cluster = played.replay_id if played else "", asked.stage.cluster
+    comparison = VariantComparison(replay_id, cluster, words, asked.limit, columns=CLOSED_LOOP, planner=planner)
     for number, (_, steering) in enumerate(asked.steerings, start=1):
         rows = list(simulate(asked.stage.scenario, steering))
         for table, row in rows:

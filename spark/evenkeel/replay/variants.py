@@ -26,6 +26,9 @@ RECORDED = "recorded"
 """What was decided at the time, read and not decided again."""
 AGAIN = "again"
 """The recorded settings, decided again."""
+PLANNER = "Planner"
+"""The strategy that is Evenkeel's own: evenkeelPlanner on."""
+PLANNER_KEY = "evenkeelPlanner"
 _AUTO = "auto"
 
 
@@ -91,11 +94,12 @@ def settings_of(variant: Variant, recorded: EffectiveSettings, manager: str | No
     """The settings that the variant decides with where `recorded` were in force under `manager`.
 
     A strategy that the recorded placement does not go with brings its own: AvgShedder places too, and what follows it
-    places by LeastLongTermMessageRate. `SettingsError` where Pulsar would refuse the settings.
+    places by LeastLongTermMessageRate. A strategy of Pulsar's decides itself, also where Evenkeel's planner did.
+    `SettingsError` where Pulsar would refuse the settings.
     """
     if not variant.overrides:
         return recorded
-    values = {**_placing(variant, recorded), **variant.overrides}
+    values = {**_placing(variant, recorded), **_planning(variant, recorded), **variant.overrides}
     settings = recorded.settings.with_values(values)
     by = manager_of(variant, recorded, manager)
     asked = (one.text for one in contradictions(settings) if any(key in variant.overrides for key in one.keys))
@@ -111,6 +115,14 @@ def manager_of(variant: Variant, recorded: EffectiveSettings, manager: str | Non
     """Whose rules decide: those of the variant's own word, else the recorded ones."""
     given = str(variant.overrides.get("evenkeelManager", _AUTO))
     return manager if given == _AUTO else given
+
+
+def _planning(variant: Variant, recorded: EffectiveSettings) -> dict[str, Value]:
+    """The planner switched off where a variant names another strategy, which would have no say otherwise, or sheds
+    nothing."""
+    others = {SHEDDING_KEY, PLACEMENT_KEY} & variant.overrides.keys()
+    is_meant = others or variant.overrides.get("evenkeelSheddingEnabled") is False
+    return {PLANNER_KEY: "off"} if is_meant and recorded.settings.evenkeelPlanner == "on" else {}
 
 
 def _placing(variant: Variant, recorded: EffectiveSettings) -> dict[str, Value]:
@@ -135,17 +147,19 @@ def _other_manager(settings: Any, manager: str | None) -> str:
 
 
 def _strategy(name: str) -> dict[str, Value]:
+    if name == PLANNER:
+        return {PLANNER_KEY: "on"}
     for key, known in ((SHEDDING_KEY, SHEDDERS_OF), (PLACEMENT_KEY, PLACEMENTS_OF)):
         if any(name in names for names in known.values()):
             return {key: name}
-    every = [*SHEDDERS_OF["modular"], *SHEDDERS_OF["extensible"], *PLACEMENTS_OF["modular"]]
+    every = [*SHEDDERS_OF["modular"], *SHEDDERS_OF["extensible"], *PLACEMENTS_OF["modular"], PLANNER]
     lower = {one.lower(): one for one in every}
     close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
     hint = f"did you mean {lower[close[0]]}? " if close else ""
     raise BadInput(
         f"unknown strategy {name!r}: {hint}Shedders of the modular load manager: {', '.join(SHEDDERS_OF['modular'])}; "
         f"of the extensible one: {', '.join(SHEDDERS_OF['extensible'])}; placement: "
-        f"{', '.join(PLACEMENTS_OF['modular'])}"
+        f"{', '.join(PLACEMENTS_OF['modular'])}; Evenkeel's own: {PLANNER}"
     )
 
 

@@ -36,6 +36,9 @@ CYCLE_TYPE = (
     "wishes string, steering string"
 )
 CYCLE_NAMES = tuple(field.partition(" ")[0] for field in CYCLE_TYPE.split(", "))
+PLANNER_MODES = ("shadow", "on")
+"""The values of evenkeelPlanner with which the planner's tables are written."""
+TARGETS = "planner_targets"
 _CYCLE_TIMES = ("cycle_at", "snapshot_at", "predecessor_cycle_at")
 
 
@@ -163,6 +166,17 @@ def children_of_splits(cycle: ClusterCycle) -> dict[str, str]:
     if not any(act["kind"] == "split" for act in cycle.acts) or cycle.settings is None:
         return {}
     return split_children(acts_of(cycle.acts), cycle.at, settings_in(cycle.settings))
+
+
+def has_planner(handover: Handover, *modes: str) -> bool:
+    """Whether Evenkeel's own planner runs in an open cycle: in one of these modes, by default in any but off."""
+    wanted = modes or PLANNER_MODES
+    return any(settings_in(cycle.settings).evenkeelPlanner in wanted for cycle in handover.open_cycles())
+
+
+def planned_inputs(handover: Handover) -> tuple[str, ...]:
+    """The tables of the planner that shedding and placing read: none where it does not decide."""
+    return (TARGETS,) if has_planner(handover, "on") else ()
 
 
 def state_writes(handover: Handover, *, needed: bool = True) -> tuple[Write, ...]:

@@ -11,6 +11,7 @@ from evenkeel.settings.registry import Settings, registry
 from evenkeel.settings.resolving import (
     EffectiveSettings,
     Origin,
+    digest_with,
     read_overrides,
     resolve,
     settings_in,
@@ -28,6 +29,7 @@ __all__ = [
     "Value",
     "contradictions",
     "describe",
+    "digest_with",
     "read_overrides",
     "registry",
     "resolve",

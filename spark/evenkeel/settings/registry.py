@@ -13,11 +13,14 @@ from evenkeel.settings.keys.balancing import PlacementKeys, SheddingKeys
 from evenkeel.settings.keys.extensible import ExtensibleKeys
 from evenkeel.settings.keys.general import GeneralKeys, ReportKeys
 from evenkeel.settings.keys.own import GuardKeys, OwnKeys
+from evenkeel.settings.keys.planner import PlannerKeys
 from evenkeel.settings.keys.splitting import SplittingKeys
 
 
 @dataclass(frozen=True)
-class Settings(OwnKeys, GuardKeys, ExtensibleKeys, PlacementKeys, SheddingKeys, SplittingKeys, ReportKeys, GeneralKeys):
+class Settings(
+    OwnKeys, GuardKeys, PlannerKeys, ExtensibleKeys, PlacementKeys, SheddingKeys, SplittingKeys, ReportKeys, GeneralKeys
+):
     """The values that decisions are taken with, under Pulsar's own key names.
 
     `Settings()` is Pulsar 4.x as compiled (4.2.4). Classes are held by their simple name. Nothing is range-checked

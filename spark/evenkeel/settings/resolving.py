@@ -101,6 +101,16 @@ def settings_in(text: str | None) -> Settings:
     return EffectiveSettings.from_json(text).settings if text else Settings()
 
 
+@lru_cache(maxsize=64)
+def digest_with(text: str, name: str, value: str) -> str:
+    """The digest of the settings in a text of `EffectiveSettings.to_json`, had the key `name` that value.
+
+    Of the keys in the text alone, so that a digest stays what it is when keys join.
+    """
+    values = parse_json(text)["settings"]
+    return hashlib.sha256(_canonical({**values, name: value}).encode()).hexdigest()
+
+
 # Which value of each key is in force: an operator's override over what the cluster runs with over Pulsar's default.
 
 SWITCHES = {

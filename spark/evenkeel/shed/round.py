@@ -11,6 +11,7 @@ from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.manual_requests.drain import drained
 from evenkeel.manual_requests.round import granted_unloads, unloaded_by, with_unloads
 from evenkeel.model.past_commands import Act, brokers_unloaded, recently_unloaded
+from evenkeel.planner.round import decides
 from evenkeel.rounds import reading, state
 from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, see
 from evenkeel.rounds.loads import load_of, owned_of
@@ -18,8 +19,9 @@ from evenkeel.rounds.reading import Decided, Row, Rows, acts_before
 from evenkeel.rounds.reasons import named, telling
 from evenkeel.rounds.window import fold
 from evenkeel.settings import Settings
+from evenkeel.shed.planned_unloads import planned_unloads
 from evenkeel.shed.rows import silent_brokers
-from evenkeel.shed.schedule import TransferRound, run_shedding, run_transfers
+from evenkeel.shed.schedule import TransferRound, run_shedding, run_transfers, within_grace
 from evenkeel.shed.strategies import shedder_named
 from evenkeel.shed.strategies.transfer_shedder import TransferState
 
@@ -45,6 +47,13 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     wished = granted_unloads(rows)
     gone = state.assumed_unloaded(rows["state"]) | recently_unloaded(acts_before(cycle))
     drain = drained(rows, settings, unloaded_by(wished))
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    if decides(rows, settings):
+        now = datetime.fromisoformat(cycle["cycle_at"])
+        found = [*planned_unloads(rows), *with_unloads([], shedder, wished), *drain.rows()]
+        before = state.shedder_state(rows["state"], shedder)
+        last, recent = state.shed_at(rows["state"]), within_grace(gone, now, settings)
+        return _stamped(found, state.state_rows(shedder, before, last, recent), stamp)
     load = replace(load_of(rows), recently_unloaded=gone, wished=unloaded_by(wished) | drain.leaving)
     made = run_shedding(
         load,
@@ -55,11 +64,13 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         last_shed_at=state.shed_at(rows["state"]),
         shedder=shedder_named(shedder),
     )
-    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     shown = telling((*drain.beside(made.considered), *silent_brokers(rows)), rows)
     verdicts = [named(verdict, cycle["cluster"]) for verdict in shown]
     found = [*with_unloads(verdicts, shedder, wished), *drain.rows()]
-    kept = state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded)
+    return _stamped(found, state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded), stamp)
+
+
+def _stamped(found: Iterable[Row], kept: Iterable[Row], stamp: Row) -> dict[str, list[dict[str, Any]]]:
     return {
         "unload_decisions": [{**row, **stamp} for row in found],
         "strategy_state": [{**row, **stamp} for row in kept],
@@ -87,6 +98,12 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     now = datetime.fromisoformat(cycle["cycle_at"])
     wished, acts = granted_unloads(rows), acts_before(cycle)
     drain = drained(rows, settings, unloaded_by(wished))
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    if decides(rows, settings):
+        found = [*planned_unloads(rows), *with_unloads([], SHEDDER, wished), *drain.rows()]
+        handed_on = {name: before[name] for name in (HITS, UNLOADED_AT) if name in before}
+        last, recent = state.shed_at(rows["state"]), within_grace(seen.load.recently_unloaded, now, settings)
+        return _stamped(found, state.state_rows(SHEDDER, {**seen.averages, **handed_on}, last, recent), stamp)
     made = run_transfers(
         replace(seen.load, wished=unloaded_by(wished) | drain.leaving),
         _state_of(before, acts),
@@ -97,18 +114,13 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         last_shed_at=state.shed_at(rows["state"]),
     )
     after = {**seen.averages, **_remember(made, settings, now)}
-    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     # A round that ran has its own rows about brokers without load data.
     silent = () if made.status == "ran" else silent_brokers(rows)
     verdicts = [
         named(verdict, cycle["cluster"]) for verdict in telling((*drain.beside(made.considered), *silent), rows)
     ]
     found = [*with_unloads(verdicts, SHEDDER, wished), *drain.rows()]
-    kept = state.state_rows(SHEDDER, after, made.shed_at, made.recently_unloaded)
-    return {
-        "unload_decisions": [{**row, **stamp} for row in found],
-        "strategy_state": [{**row, **stamp} for row in kept],
-    }
+    return _stamped(found, state.state_rows(SHEDDER, after, made.shed_at, made.recently_unloaded), stamp)
 
 
 def _state_of(before: Remembered, acts: Iterable[Act]) -> TransferState:

@@ -216,5 +216,5 @@ def test_json_has_the_documented_keys(chain: Path) -> None:
     assert sorted(on) == sorted(
         ["version", "type", "subject", "cluster", "cycle_at", "attempt", "attempt_id", "plan_id", "snapshot", "source",
          "settings_digest", "code_version", "code_digest", "run", "decisions", "writes", "reads", "chain", "open_end",
-         "notes"]
+         "notes", "planner"]
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas.acted import ACTED, STEERED, WISHED
-from evenkeel.lake.schemas.decided import DECIDED
+from evenkeel.lake.schemas.decided import DECIDED, PLANNER_TABLES
 from evenkeel.lake.schemas.derived import DERIVED
 from evenkeel.lake.schemas.heat import HEAT
 from evenkeel.lake.schemas.kept import KEPT, REPLAYED
@@ -14,7 +14,9 @@ TABLES: dict[str, Table] = {
     table.name: table for table in (*OBSERVED, *DERIVED, *WISHED, *DECIDED, *ACTED, *STEERED, *KEPT, *REPLAYED)
 }
 OF_RECORD = tuple(name for name, table in TABLES.items() if table not in REPLAYED)
-"""What every lake has from its first cycle on; the others are made when something is replayed."""
+"""The tables of the record; the others are made when something is replayed."""
+FROM_THE_FIRST = tuple(name for name in OF_RECORD if name not in PLANNER_TABLES)
+"""What every lake has from its first cycle on; those of the planner are made when it first runs, or by upkeep."""
 HEAT_TABLES: dict[str, Table] = {table.name: table for table in HEAT}
 """Tables outside the record that Python alone writes: their bytes are no values that rules take."""
 EVERY_TABLE: dict[str, Table] = {**TABLES, **HEAT_TABLES}

@@ -85,7 +85,7 @@ CYCLES = Table(
         Column("plan_id", "string", "digest of the plan's content; NULL where nothing was decided"),
         Column("settings_digest", "string", "settings in force"),
         Column("manager", "string", "load manager whose rules decided"),
-        Column("shedder", "string", "shedding strategy"),
+        Column("shedder", "string", "shedding strategy; `Planner` where Evenkeel's own planner decided"),
         Column("placement", "string", "placement strategy"),
         Column("splits", "int", "splits decided, those held back included", "count"),
         Column("unloads", "int", "unloads decided, those held back included", "count"),

@@ -9,7 +9,7 @@ _REASON = (
     Column("subject_kind", "string", "bundle, broker, cluster or topic", nullable=False),
     Column("namespace", "string", "namespace of a bundle or topic"),
     Column("broker", "string", "present owner, or the broker considered"),
-    Column("strategy", "string", "Pulsar's name of the strategy, or `wish`", nullable=False),
+    Column("strategy", "string", "Pulsar's name of the strategy, `wish` or `Planner`", nullable=False),
     Column("outcome", "string", "what was decided", nullable=False),
     Column("rule", "string", "the gate that settled it", nullable=False),
     Column("setting", "string", "configuration key of the threshold"),
@@ -104,4 +104,53 @@ GUARD_DECISIONS = cycle_table(
     Column("wish_id", "string", "wish that asked for the command; NULL where none did"),
 )
 
-DECIDED = (SPLIT_DECISIONS, UNLOAD_DECISIONS, PLACEMENT_DECISIONS, GUARD_DECISIONS)
+PLANNER_TARGETS = cycle_table(
+    "planner_targets",
+    "decided",
+    "One row for the cluster, one per broker, and one per bundle that Evenkeel's planner moves, plans to move, or has "
+    "looked at instead. Only in cycles with evenkeelPlanner on or shadow.",
+    ("subject_kind", "subject"),
+    ("plan_splits",),
+    *_REASON,
+    Column("destination", "string", "broker where the planner wants the bundle; NULL if it stays"),
+    Column("position", "int", "order of the moves, 1 comes first; NULL where nothing moves", "count"),
+    Column("gain", "double", "usage that the move takes off the broker that gives", "fraction"),
+    Column("cost", "double", "weighted share of the cluster's sessions, topics and traffic that moves", "fraction"),
+    Column("needs_split", "boolean", "whether the bundle has to be split before it can be moved"),
+    Column("basis", "string", "what the figures rest on: usage or traffic"),
+)
+
+PLANNER_MODELS = cycle_table(
+    "planner_models",
+    "decided",
+    "One row per broker and resource: how its usage grows with its load, as Evenkeel's planner has fitted it. Only in "
+    "cycles with evenkeelPlanner on or shadow.",
+    ("broker", "resource"),
+    ("plan_splits",),
+    Column("broker", "string", "broker id (host:port)", nullable=False),
+    Column("resource", "string", "cpu, direct_memory, bandwidth_in or bandwidth_out", nullable=False),
+    Column("base", "double", "usage without any load", "fraction"),
+    Column("slope", "double", "usage added per unit of `regressor`", "fraction per byte/s or msg/s"),
+    Column("regressor", "string", "what the usage grows with: byte/s or msg/s"),
+    Column("error", "double", "mean absolute error on cycles that the fit has not seen", "fraction"),
+    Column("mean_error", "double", "the same error, had the mean usage been taken instead", "fraction"),
+    Column("samples", "int", "settled cycles that the fit rests on", "count", nullable=False),
+    Column("is_used", "boolean", "whether the fit is used; else the broker's share of traffic", nullable=False),
+    Column("sentence", "string", "the reason in words", nullable=False),
+)
+
+PLANNER_FINDINGS = cycle_table(
+    "planner_findings",
+    "decided",
+    "One row per thing that no plan mends, with its figures: a bundle hotter than a broker's share, a cluster that is "
+    "too small, a broker above the target by its base alone. Only in cycles with evenkeelPlanner on or shadow.",
+    ("subject_kind", "subject", "rule"),
+    ("plan_splits",),
+    *_REASON,
+)
+
+PLANNED = (PLANNER_TARGETS, PLANNER_MODELS, PLANNER_FINDINGS)
+"""What Evenkeel's own planner leaves on record, where it is not off."""
+PLANNER_TABLES = tuple(table.name for table in PLANNED)
+
+DECIDED = (SPLIT_DECISIONS, UNLOAD_DECISIONS, PLACEMENT_DECISIONS, GUARD_DECISIONS, *PLANNED)

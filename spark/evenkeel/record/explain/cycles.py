@@ -12,7 +12,7 @@ from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.model.topics import parse_topic
 from evenkeel.record.explain.changes import SETTINGS
-from evenkeel.record.explain.explanation import ACTS, Course, CycleFacts, Moment, Quiet, moment_of
+from evenkeel.record.explain.explanation import ACTS, PLANNER, PLANNER_KEY, Course, CycleFacts, Moment, Quiet, moment_of
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.tables import is_in, text
@@ -20,7 +20,7 @@ from evenkeel.record.wording import time
 from evenkeel.settings.compatibility import PLACEMENT
 from evenkeel.times import utc_seconds
 
-DECIDED = ("split_decisions", "unload_decisions", "placement_decisions", "guard_decisions")
+DECIDED = ("split_decisions", *PLANNER, "unload_decisions", "placement_decisions", "guard_decisions")
 _BUNDLE = (
     *("bundle", "owner", "ownership", "topics", "used_msg_rate_in", "used_msg_rate_out"),
     *("used_msg_throughput_in", "used_msg_throughput_out", "samples_since_quota"),
@@ -74,7 +74,7 @@ def facts_of(
     bundles = {one.attempt_id: bundle_of(subject, where.get(one.attempt_id)) for one in attempts}
     named = sorted({bundle for bundle in bundles.values() if bundle})
     tables = {table: _decided(record, attempts, table, subject, named, where) for table in DECIDED}
-    wanted = is_in("key", [*SETTINGS, PLACEMENT])
+    wanted = is_in("key", [*SETTINGS, PLACEMENT, PLANNER_KEY])
     tables["settings"] = record.rows(attempts, "settings", columns=["key", "value"], where=wanted)
     incomplete, gone = _incomplete(record, attempts)
     commands, outcomes = _outbox(record, attempts, subject, named)
@@ -115,10 +115,11 @@ def _decided(
     where: Mapping[str, Row],
 ) -> Rows:
     """The rows about the subject, and what was weighed against it."""
-    whole = is_in("subject_kind", ["cluster", "broker"] if table == "unload_decisions" else ["cluster"])
+    with_brokers = table in ("unload_decisions", *PLANNER)
+    whole = is_in("subject_kind", ["cluster", "broker"] if with_brokers else ["cluster"])
     if subject.kind == "broker":
         named = is_in("broker", [subject.name])
-        if table in ("placement_decisions", "guard_decisions"):
+        if table in ("planner_targets", "placement_decisions", "guard_decisions"):
             named = named | is_in("destination", [subject.name])
         return record.rows(attempts, table, where=whole | named)
     condition = whole | is_in("subject", [*bundles, subject.name])

@@ -15,7 +15,15 @@ from evenkeel.record.explain.changes.placements import candidates_of, scored_by,
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Row
 
-STEPS = {"split_decisions": "split", "unload_decisions": "unload", "placement_decisions": "placement"}
+PLANNER = ("planner_targets", "planner_findings")
+"""The tables of Evenkeel's own planner that an explanation reads; without rows where it is off."""
+PLANNER_KEY = "evenkeelPlanner"
+STEPS = {
+    "split_decisions": "split",
+    **dict.fromkeys(PLANNER, "planner"),
+    "unload_decisions": "unload",
+    "placement_decisions": "placement",
+}
 ACTS = frozenset({"split", "unload", "placed", "refused"})
 MOST_OTHERS = 5
 LEAST_SHARE_OF_QUOTA = 0.01
@@ -52,7 +60,7 @@ class OtherOption:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One decision row: `step` is split, unload, placement or guard. `margin` is measured - threshold."""
+    """One decision row: `step` is split, planner, unload, placement or guard. `margin` is measured - threshold."""
 
     step: str
     subject: str
@@ -73,8 +81,8 @@ class Reason:
 
     @property
     def acts(self) -> bool:
-        """Whether it would have changed something, or was kept from it."""
-        return self.outcome in ACTS or self.step == "guard"
+        """Whether it would have changed something, or was kept from it. What the planner says is acted on by others."""
+        return self.step != "planner" and (self.outcome in ACTS or self.step == "guard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +178,7 @@ class CycleFacts:
 
 def moment_of(facts: CycleFacts) -> Moment:
     """The explanation of one cycle."""
-    attempt = facts.attempt
+    attempt, reasons = facts.attempt, tuple(_reasons(facts))
     return Moment(
         subject=facts.subject,
         bundle=facts.bundle,
@@ -184,10 +192,18 @@ def moment_of(facts: CycleFacts) -> Moment:
         mode=attempt.mode,
         plan_id=attempt.plan_id,
         where=_where(facts),
-        reasons=tuple(_reasons(facts)),
+        reasons=reasons,
         commands=_sent(facts),
-        notes=(*_of_quota(facts), *facts.notes),
+        notes=(*_of_quota(facts), *_of_shadow(facts, reasons), *facts.notes),
     )
+
+
+def _of_shadow(facts: CycleFacts, reasons: Sequence[Reason]) -> tuple[str, ...]:
+    """That nothing follows from what the planner says, where it only looks on."""
+    is_shadow = any((row["key"], row["value"]) == (PLANNER_KEY, '"shadow"') for row in facts.tables["settings"])
+    if not is_shadow or not any(one.step == "planner" for one in reasons):
+        return ()
+    return (f"The planner only looks on ({PLANNER_KEY} = shadow): nothing of what it says is asked of the cluster.",)
 
 
 def _of_quota(facts: CycleFacts) -> tuple[str, ...]:
@@ -238,14 +254,18 @@ def _reasons(facts: CycleFacts) -> list[Reason]:
     values = setting_values(settings)
     found = []
     for table, step in STEPS.items():
-        rows = facts.tables[table]
+        rows = facts.tables.get(table, ())
         context = Context(rows, values, table not in facts.incomplete)
         chosen = [row for row in rows if _concerns(row, step, facts)]
+        if step == "planner" and facts.subject.kind != "broker" and not any(_is_own(row, facts) for row in chosen):
+            continue  # the planner has not looked at the bundle
         found += [reason_of(table, row, context, settings) for row in sorted(chosen, key=_order)]
     for row in sorted(facts.tables["guard_decisions"], key=lambda row: (row["position"], row["rule"])):
         if _concerns(row, "guard", facts):
             found.append(reason_of("guard_decisions", row, Context((), values), settings))
-    return found
+    # Where the planner decides, shedding takes its words over: they stand there.
+    taken_over = {(one.subject, one.sentence) for one in found if one.step != "planner"}
+    return [one for one in found if one.step != "planner" or (one.subject, one.sentence) not in taken_over]
 
 
 def reason_of(table: str, row: Row, context: Context, settings: Sequence[Row]) -> Reason:
@@ -267,7 +287,7 @@ def _concerns(row: Row, step: str, facts: CycleFacts) -> bool:
     """Of a bundle: its own rows, and why its broker sheds. Of a topic: its bundle's and its own. Of a broker: its own,
     and what leaves it or comes to it."""
     if row["subject_kind"] == "cluster":
-        return step == "guard" or bool(row["outcome"] == "skipped" or step == "unload")
+        return step in ("guard", "planner") or bool(row["outcome"] == "skipped" or step == "unload")
     if facts.subject.kind == "broker":
         name = facts.subject.name
         if row["subject_kind"] == "broker":
@@ -276,6 +296,10 @@ def _concerns(row: Row, step: str, facts: CycleFacts) -> bool:
         return concerned and (step == "guard" or row["outcome"] in ACTS)
     if row["subject_kind"] == "broker":
         return bool(row["subject"] == _owner(facts))
+    return _is_own(row, facts)
+
+
+def _is_own(row: Row, facts: CycleFacts) -> bool:
     return row["subject"] in (facts.bundle, facts.subject.name)
 
 
@@ -290,7 +314,8 @@ def _owner(facts: CycleFacts) -> str | None:
 
 def _order(row: Row) -> tuple[int, float, str, str]:
     kinds = {"cluster": 0, "broker": 1, "bundle": 2, "topic": 3}
-    return (kinds[row["subject_kind"]], row["numbers"].get("rank", 0.0), row["subject"], row["wish_id"] or "")
+    rank = row["numbers"].get("rank", float(row.get("position") or 0))
+    return (kinds[row["subject_kind"]], rank, row["subject"], row["wish_id"] or "")
 
 
 def _reason(row: Row, step: str, alternatives: Sequence[OtherOption], changes: tuple[Change, ...]) -> Reason:
@@ -317,6 +342,12 @@ def _reason(row: Row, step: str, alternatives: Sequence[OtherOption], changes: t
 def _alternatives(row: Row, step: str, context: Context, settings: Sequence[Row]) -> list[OtherOption]:
     if step == "placement":
         return _brokers_looked_at(row, settings)
+    if step == "planner":
+        return [
+            OtherOption(one["name"], _option(one), one["measured"], None, row["unit"] or "")
+            for one in row["alternatives"]
+            if one["verdict"] != "best"
+        ]
     if step == "unload" and row["subject_kind"] == "broker":
         return _other_brokers(row, context)
     if step == "unload" and row["subject_kind"] == "bundle" and row["outcome"] == "unload":
@@ -327,6 +358,15 @@ def _alternatives(row: Row, step: str, context: Context, settings: Sequence[Row]
             if other["verdict"] == "next"
         ]
     return []
+
+
+def _option(one: Mapping[str, Any]) -> str:
+    """What became of an alternative of the planner, in words."""
+    rule = str(one["rule"] or "").replace("_", " ")
+    if one["verdict"] == "removed":
+        return f"ruled out: {rule}" if rule else "ruled out"
+    said = "next in line" if one["verdict"] == "next" else "possible"
+    return f"{said}, {rule}" if rule else said
 
 
 def _gap(own: float | None, other: float | None) -> float | None:

@@ -48,6 +48,7 @@ def _moment(moment: Moment, where: tzinfo) -> Iterator[str]:
     yield "Where it was"
     yield f"  {_where(moment)}"
     yield from _decided(moment)
+    yield from _section("What Evenkeel's planner says", _of_planner(moment.reasons))
     yield from _section("What else was possible", _others(moment.reasons))
     yield from _section("What would have changed the answer", _changes(moment.reasons))
     guards = [reason for reason in moment.reasons if reason.step == "guard"]
@@ -79,13 +80,18 @@ def _load(found: Where) -> str:
 def _decided(moment: Moment) -> Iterator[str]:
     yield ""
     yield "What was decided"
-    reasons = [reason for reason in moment.reasons if reason.step != "guard"]
+    reasons = [reason for reason in moment.reasons if reason.step not in ("guard", "planner")]
     if not reasons:
         yield "  Nothing is on record about it in this cycle."
     for reason in reasons:
         yield f"  {reason.step}: {reason.outcome}"
         yield f"    {reason.sentence}"
         yield f"    {rule_line(reason)}"
+
+
+def _of_planner(reasons: Sequence[Reason]) -> list[str]:
+    found = [reason for reason in reasons if reason.step == "planner"]
+    return [line for one in found for line in (f"{one.outcome}: {one.sentence}", f"  {rule_line(one)}")]
 
 
 def rule_line(reason: Reason) -> str:

@@ -25,6 +25,7 @@ from evenkeel.record.report.headline import (
     results,
     tally,
 )
+from evenkeel.record.report.planner_chapter import PlannerChapter, planner_chapter
 from evenkeel.shed.strategies import overload_shedder, threshold_shedder
 
 
@@ -92,6 +93,7 @@ class Chapter:
     provenance: Provenance
     comparison: ShedderComparison | None
     missing: Mapping[str, str]
+    planner: PlannerChapter | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,7 @@ def _chapter(rows: ClusterRows) -> Chapter:
         provenance=_provenance(attempt, rows.signed),
         comparison=rows.comparison,
         missing=rows.missing,
+        planner=planner_chapter(tables),
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from evenkeel.errors import LakeError
 from evenkeel.lake.outbox import harmed
+from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.lake_log.standing import UNSIGNED, signed_words
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
@@ -42,6 +43,7 @@ _FULL = (
     "unload_decisions",
     "placement_decisions",
     "guard_decisions",
+    *PLANNER_TABLES,
 )
 _BROKER_REPORTS = ["broker", "state", "state_reason", "report_at"]
 _BUNDLE_LOAD = [

@@ -51,10 +51,23 @@ class Decision:
     outcome: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class PlannerWord:
+    """What Evenkeel's planner said of a bundle, a broker or the cluster (`subject`): a row of `table`, planner_targets
+    or planner_findings."""
+
+    table: str
+    outcome: str
+    subject: str
+    broker: str | None
+    destination: str | None
+    sentence: str
+
+
 @dataclass(frozen=True)
 class Inputs:
     """What a cycle rests on. `chain` holds the cycles whose state was handed on to it, the nearest first; `open_end`
-    whether it goes on beyond those."""
+    whether it goes on beyond those. `planner`: what the planner said of the subject."""
 
     subject: str
     cluster: str
@@ -74,6 +87,7 @@ class Inputs:
     chain: tuple[StateLink, ...]
     open_end: bool
     notes: tuple[str, ...]
+    planner: tuple[PlannerWord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,6 +155,10 @@ def _inputs(found: Inputs, where: tzinfo) -> Iterator[str]:
     yield ""
     yield "Decided"
     yield from [f"  {_decision(one)}" for one in found.decisions] or ["  nothing that acts"]
+    if found.planner:
+        yield ""
+        yield "Said by Evenkeel's planner"
+        yield from (f"  {_planner_word(one)}" for one in found.planner)
     yield ""
     yield "Rests on"
     yield f"  snapshot {found.snapshot or 'unknown'} ({found.source or 'unknown source'})"
@@ -176,6 +194,12 @@ def _decision(one: Decision) -> str:
     goal = f" to {one.destination}" if one.destination else ""
     outcome = f", {one.outcome.replace('_', ' ')}" if one.outcome else ""
     return f"{one.act} {one.bundle}{start}{goal}{outcome}"
+
+
+def _planner_word(one: PlannerWord) -> str:
+    kind = "finding" if one.table == "planner_findings" else one.outcome
+    goal = f" to {one.destination}" if one.destination else ""
+    return f"{kind} {one.subject}{goal}: {one.sentence}"
 
 
 def _dependents(found: Dependents, where: tzinfo) -> Iterator[str]:

@@ -16,11 +16,21 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.model.amounts import plural
 from evenkeel.record.explain import missing
 from evenkeel.record.explain.ask import FoundCycle, Times, cycles_within, find, record_of
+from evenkeel.record.explain.explanation import PLANNER
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import is_in, text
-from evenkeel.record.trace.answer import Decision, Dependents, HandedOn, Inputs, Resting, StateLink, Written
+from evenkeel.record.trace.answer import (
+    Decision,
+    Dependents,
+    HandedOn,
+    Inputs,
+    PlannerWord,
+    Resting,
+    StateLink,
+    Written,
+)
 from evenkeel.record.wording import listed, time
 
 MOST_LINKS = 10
@@ -63,7 +73,25 @@ def inputs_of(record: Record, found: FoundCycle) -> Inputs:
         chain=tuple(chain),
         open_end=open_end,
         notes=tuple(_notes(attempt)),
+        planner=_planner_words(record, attempt, [name for name in (found.bundle, found.subject.name) if name]),
     )
+
+
+def _planner_words(record: Record, attempt: Attempt, names: Sequence[str]) -> tuple[PlannerWord, ...]:
+    """What the planner said of a bundle or a broker, and of bundles that come to it or leave it."""
+    found = []
+    for table in PLANNER:
+        about = is_in("subject", names)
+        if table == "planner_targets":
+            acts = is_in("outcome", _ACTS)
+            about = about | (acts & (is_in("broker", names) | is_in("destination", names)))
+        rows = record.rows([attempt], table, where=about)[attempt.attempt_id]
+        rows.sort(key=lambda row: (row["subject"] not in names, row.get("position") or 0, row["subject"], row["rule"]))
+        found += [
+            PlannerWord(table, row["outcome"], row["subject"], row["broker"], row.get("destination"), row["sentence"])
+            for row in rows
+        ]
+    return tuple(found)
 
 
 def written(rows: Sequence[Mapping[str, Any]]) -> tuple[Written, ...]:

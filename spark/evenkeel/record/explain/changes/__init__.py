@@ -59,6 +59,8 @@ def changes_of(table: str, row: Row, context: Context) -> list[Change]:
     """What would have changed what the row says, the nearest first where several brokers are concerned."""
     if table == "guard_decisions":
         return held_back.of_guard(row, context)
+    if table not in _TABLES:  # of what the planner weighed against each other no single figure decides
+        return []
     found = _TABLES[table].get((row["outcome"], row["rule"]))
     changes = [] if found is None else found(row, context)
     return [*changes, *placements.without_groups(row)] if table == "placement_decisions" else changes

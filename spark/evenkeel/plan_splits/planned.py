@@ -1,0 +1,33 @@
+"""Splits of one cluster in one cycle, and the plan of Evenkeel's own planner, which knows of them.
+
+A cycle with evenkeelPlanner off has the rows of the splits alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evenkeel.plan_splits import round as split_round
+from evenkeel.planner import round as planner_round
+from evenkeel.rounds.memo import SharedRows
+from evenkeel.rounds.reading import Decided, Row, Rows
+from evenkeel.rounds.window import REMEMBERED, fold, read_back
+
+_SPLITS = "split_decisions"
+
+
+def decide(key: Row, rows: Rows) -> Decided:
+    """Rows of `split_decisions`, of the planner's tables, and of `strategy_state` for both.
+
+    The planner is given the splits as shedding is: as they are read from the lake.
+    """
+    made = split_round.decide(key, rows)
+    shared = rows if isinstance(rows, SharedRows) else SharedRows(rows)
+    found = planner_round.decide(key, shared.having({_SPLITS: read_back(_SPLITS, made[_SPLITS])}))
+    return {**made, **found, REMEMBERED: [*made[REMEMBERED], *found[REMEMBERED]]}
+
+
+def decide_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """`decide` for the cycles of a cluster (see `window.fold`)."""
+    return fold(decide, key, rows, **parameters)

@@ -1,0 +1,207 @@
+"""What no plan mends, with its figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from evenkeel.model.bundles import namespace_of
+from evenkeel.model.considered import Considered, Rule
+from evenkeel.model.words import number
+from evenkeel.planner.plan import DISTRUSTED_FOR, MOST_MISSES, PlannerFigures, PlannerPlan
+from evenkeel.planner.usage_model import load_of
+from evenkeel.planner.verdicts import alone_on_best
+from evenkeel.planner.view import PlannerView
+
+FULL = 0.85
+"""An evenly used cluster above this is too small."""
+FEW_BUNDLES = 2.0
+"""A namespace has too few bundles where one of them has, on average, more than 1 / this of a broker's share."""
+MANY_BUNDLES_PER_BROKER = 64
+_SMALL = 0.01
+
+HOT_BUNDLE = Rule(
+    "kept",
+    "hotter_than_a_broker",
+    lambda row: (
+        f"{row.subject} alone takes {number(row, 'alone', 'fraction')} of the best broker that may have it, above the "
+        f"{number(row, 'stop', 'fraction')} that brokers are to come to: split it, so that its parts can be apart."
+    ),
+    "above",
+)
+HOT_TOPIC = Rule(
+    "kept",
+    "topic_is_the_bundle",
+    lambda row: (
+        f"{row.subject} has one topic, which alone takes {number(row, 'alone', 'fraction')} of the best broker "
+        f"that may have it, above the {number(row, 'stop', 'fraction')} that brokers are to come to: partition it."
+    ),
+    "above",
+)
+TOO_SMALL = Rule(
+    "kept",
+    "cluster_too_small",
+    lambda row: (
+        f"Evenly used, the brokers would be at {number(row, 'even', 'fraction')}, and the limit is "
+        f"{number(row, 'full', 'fraction')}: of brokers like these {number(row, 'brokers_wanted')} would do, and there "
+        f"are {number(row, 'brokers')}."
+    ),
+    "above",
+)
+BASE_ABOVE = Rule(
+    "kept",
+    "base_above_target",
+    lambda row: (
+        f"{row.subject} has a usage of {number(row, 'base', 'fraction')} without any bundle, above the "
+        f"{number(row, 'stop', 'fraction')} that brokers are to come to: its load is not from bundles."
+    ),
+    "above",
+)
+FEW = Rule(
+    "kept",
+    "too_few_bundles",
+    lambda row: (
+        f"{number(row, 'namespace_bundles')} bundles of the namespace of {row.subject} have "
+        f"{number(row, 'share', 'fraction')} of the load, more than {number(row, 'brokers_filled')} brokers are to "
+        f"carry: {number(row, 'bundles_wanted')} would do."
+    ),
+)
+MANY = Rule(
+    "kept",
+    "too_many_bundles",
+    lambda row: (
+        f"The namespace of {row.subject} has {number(row, 'namespace_bundles')} bundles with "
+        f"{number(row, 'share', 'fraction')} of the load: far more than placing needs."
+    ),
+)
+BROKEN_PROMISE = Rule(
+    "kept",
+    "promises_not_kept",
+    lambda row: (
+        f"{number(row, 'misses')} plans in a row brought less than half of what was promised: the strategy in force "
+        f"decides for {number(row, 'hours')} hours, and the planner's targets are on record only."
+    ),
+)
+OVER = Rule(
+    "kept",
+    "stays_above_target",
+    lambda row: (
+        f"{row.subject} stays at {number(row, 'usage', 'fraction')}, above the {number(row, 'stop', 'fraction')} that "
+        "brokers are to come to: none of its bundles fits elsewhere within rules and return window."
+    ),
+    "above",
+)
+
+
+def findings(view: PlannerView, made: PlannerPlan) -> list[Considered]:
+    """All findings, by subject and rule; each subject has one of each rule at most."""
+    figures = made.figures
+    found = [*_of_promises(made)]
+    if figures is not None:
+        found += _of_cluster(view, figures)
+        found += _of_brokers(made, figures)
+        found += _of_bundles(view, made, figures)
+        found += _of_namespaces(view, made, figures)
+    return sorted(found, key=lambda one: (one.subject_kind, one.subject, one.rule))
+
+
+def _of_promises(made: PlannerPlan) -> Iterator[Considered]:
+    if made.memory.fell_back is not None:
+        hours = DISTRUSTED_FOR.total_seconds() / 3_600
+        yield BROKEN_PROMISE.about_cluster(
+            measured=made.memory.misses,
+            threshold=MOST_MISSES,
+            unit="count",
+            numbers={"misses": float(made.memory.misses), "hours": hours},
+        )
+
+
+def _of_cluster(view: PlannerView, figures: PlannerFigures) -> Iterator[Considered]:
+    if figures.is_by_traffic or figures.even <= FULL:
+        return
+    wanted = len(view.brokers)
+    for resource, target in figures.targets.items():
+        lines = [model.line for model in figures.models[resource].values()]
+        each = math.fsum(min(line.load_within(FULL), 1e300) for line in lines) / len(lines)
+        load = math.fsum(figures.loads[resource].values())
+        if target.even > FULL:
+            wanted = max(wanted, math.ceil(load / each) if each > 0 else wanted)
+    yield TOO_SMALL.about_cluster(
+        measured=figures.even,
+        threshold=FULL,
+        unit="fraction",
+        numbers={
+            "even": figures.even,
+            "full": FULL,
+            "brokers": float(len(view.brokers)),
+            "brokers_wanted": float(wanted),
+        },
+    )
+
+
+def _of_brokers(made: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
+    for broker in sorted(figures.usage):
+        base = max(figures.models[r][broker].line.usage(0.0) for r in figures.resources)
+        if base > figures.stop > 0:
+            yield BASE_ABOVE.about_broker(
+                broker,
+                measured=base,
+                threshold=figures.stop,
+                unit="fraction",
+                numbers={"base": base, "stop": figures.stop},
+            )
+    for broker in sorted(made.over):
+        usage = figures.usage[broker]
+        if usage > figures.stop:
+            yield OVER.about_broker(
+                broker,
+                measured=usage,
+                threshold=figures.stop,
+                unit="fraction",
+                numbers={"usage": usage, "stop": figures.stop},
+            )
+
+
+def _of_bundles(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
+    """Bundles that alone bring every broker above what the rest could come to."""
+    limit = figures.spread
+    for one in view.bundles:
+        if one.owner is None:
+            continue
+        alone = alone_on_best(one, made, figures)
+        if alone is None or alone <= limit or limit <= 0:
+            continue
+        rule = HOT_TOPIC if one.topics == 1 else HOT_BUNDLE
+        yield rule.about_bundle(
+            one.name,
+            one.owner,
+            measured=alone,
+            threshold=limit,
+            unit="fraction",
+            numbers={"alone": alone, "stop": limit, "topics": float(one.topics)},
+        )
+
+
+def _of_namespaces(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
+    """Namespaces whose bundles are too few to be spread, or far too many; named by their first bundle."""
+    resource, brokers = figures.resources[0], len(view.brokers)
+    own: dict[str, list[tuple[str, float]]] = {}
+    for one in view.bundles:
+        load = load_of(one.figures, resource, made.memory.message_bytes)
+        own.setdefault(namespace_of(one.name), []).append((one.name, load))
+    total = math.fsum(load for bundles in own.values() for _, load in bundles)
+    if total <= 0:
+        return
+    for _, bundles in sorted(own.items()):
+        share = math.fsum(load for _, load in bundles) / total
+        numbers = {
+            "namespace_bundles": float(len(bundles)),
+            "share": share,
+            "brokers_filled": float(math.floor(share * brokers)),
+            "bundles_wanted": float(math.ceil(FEW_BUNDLES * share * brokers)),
+        }
+        first = min(name for name, _ in bundles)
+        if share * brokers > 1.0 and len(bundles) < min(FEW_BUNDLES * share * brokers, brokers):
+            yield FEW.about_bundle(first, None, numbers=numbers)
+        elif len(bundles) > MANY_BUNDLES_PER_BROKER * brokers and share < _SMALL:
+            yield MANY.about_bundle(first, None, numbers=numbers)

@@ -1,0 +1,596 @@
+"""The planner: from what is known of a cluster to the placement that it is to come to, and the steps of this cycle.
+
+Keys: evenkeelPlannerActAbovePercent, evenkeelPlannerActAtOnceAbovePercent, evenkeelPlannerStopAtPercent,
+evenkeelPlannerLeastGainPoints, the weights of costs, and the guards' budgets. Three levels of usage count, each so much
+above the evenly used cluster that the placement rules allow: above the first the planner acts, once it was seen in two
+settled cycles; above the second at once, as for a broker that is new or nearly idle; the third is what it brings
+brokers down to. The plan is made anew in every cycle from where the bundles are. Moves of the fullest broker come
+first, of those the ones with most gain for their cost; what has no room in a budget waits. Where load swings to and fro
+from cycle to cycle, averages of the last samples are planned with. Ties break by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from evenkeel.planner.desired import DesiredMove, DesiredPlacement, OwnedBundle, desired_placement
+from evenkeel.planner.floor import Floor, floor_of
+from evenkeel.planner.limits import MOVED_TRAFFIC, CycleBudget
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise
+from evenkeel.planner.target import Target, UsageLine, kinds_of, target_of
+from evenkeel.planner.usage_model import SATURATED, BrokerModel, UsageSums, by_traffic, load_of, models_of
+from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, PlannerView
+from evenkeel.settings import Settings
+
+CYCLES_ABOVE = 2
+UNSETTLED_PART = 0.1
+"""While the figures of more than this part of the brokers are blurred, nothing is moved; else what they have no part in
+is."""
+COUNTS_FROM = 0.25
+"""A resource counts where its busiest broker has at least so much of the busiest broker's usage of any resource."""
+NEARLY_IDLE = 0.25
+"""A broker is nearly idle with less than so much of what it carries in the evenly used cluster."""
+UNSTEADY, MOST_UNSTEADY = 0.1, 3
+"""Where load changed by more than this part since the cycle before, the planner waits, so many cycles at most."""
+SWINGING, SWINGS_FROM, STEADIER = 0.25, 0.03, 0.9
+"""Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
+of it; the third is what counts of the cycle before."""
+NO_ROOM_YET = "no_room_yet"
+KEPT_PART, MOST_MISSES = 0.5, 3
+DISTRUSTED_FOR = timedelta(days=1)
+ALWAYS_HELD = frozenset({"frozen", "brokers_own_namespace", "excluded_namespace"})
+"""Why a bundle stays for good; for other reasons it stays for a while, and the target does not count with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """A bundle that is to move; `source` None: it has no owner and is placed.
+
+    `gain`: usage (fraction) that it takes off its broker. `cost`: see the weights. `loads`: by resource that counts.
+    `bound`: what keeps it from moving now, "" where it is due.
+    """
+
+    bundle: str
+    source: str | None
+    destination: str
+    gain: float
+    cost: float
+    loads: tuple[float, ...]
+    bound: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerFigures:
+    """What was found of the cluster. Usages are fractions, `floor` that of the level `stop`.
+
+    `models`: resource -> broker -> model; `loads`: resource -> broker -> load (byte/s); `usage`: broker -> the usage of
+    its busiest resource by the models. `even`: the evenly used cluster; `act`, `at_once`, `stop`: the levels; `spread`:
+    the level `stop`, could every bundle be split.
+    """
+
+    resources: Sequence[str]
+    models: Mapping[str, Mapping[str, BrokerModel]]
+    loads: Mapping[str, Mapping[str, float]]
+    usage: Mapping[str, float]
+    even: float
+    act: float
+    at_once: float
+    stop: float
+    spread: float
+    targets: Mapping[str, Target]
+    floor: Floor
+    is_swinging: bool = False
+    is_by_traffic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerPlan:
+    """The plan of a cycle. `rule`: what decided whether steps are due. `over`: brokers that stay above the level
+    `stop` also with all steps taken; `nowhere`: bundles that no broker may own."""
+
+    rule: str
+    memory: PlannerMemory
+    figures: PlannerFigures | None = None
+    steps: Sequence[PlannedStep] = ()
+    over: Sequence[str] = ()
+    nowhere: Sequence[str] = ()
+    new: Sequence[str] = ()
+
+    @property
+    def due(self) -> list[PlannedStep]:
+        """The moves of this cycle."""
+        return [step for step in self.steps if not step.bound and step.source is not None]
+
+
+def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> PlannerPlan:
+    """What is to be done in this cycle, and what is remembered of it."""
+    if not view.brokers:
+        return PlannerPlan("nothing_known", replace(memory, at=view.at))
+    seen = _Seen(view, memory, settings)
+    figures = seen.figures()
+    after = _counted(view, figures, _promises_checked(view, figures, seen.after))
+    rule = _verdict(view, figures, after, settings, is_urgent=bool(seen.new) or seen.has_idle(figures))
+    acts = rule == "acts"
+    desired = _desired(view, figures, seen, settings, moves=rule != "within_band")
+    steps = _steps(view, figures, seen, desired, settings, "" if acts else rule)
+    due = [step for step in steps if not step.bound and step.source is not None]
+    is_acting = any(step.bound for step in steps) if acts else after.is_acting and rule != "within_band"
+    promises = {**after.promises, **_promises(view, figures, seen, due)}
+    after = replace(after, is_acting=is_acting, promises=promises)
+    return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere, seen.new)
+
+
+class _Seen:
+    """The cluster's loads and usages of this cycle, and the memory with them."""
+
+    def __init__(self, view: PlannerView, memory: PlannerMemory, settings: Settings) -> None:
+        self._view, self._settings = view, settings
+        self.message_bytes = _message_bytes(view.bundles, memory.message_bytes)
+        if self.message_bytes != memory.message_bytes:
+            memory = replace(memory, sums={}, brokers={})
+        self._resources = _resources(view.brokers.values())
+        latest = {r: self._loads(r, is_average=False) for r in self._resources or ("cpu",)}
+        by = next(iter(latest))
+        counts = dict.fromkeys(view.brokers, 0)
+        for one in view.bundles:
+            if one.owner in counts:
+                counts[one.owner] += 1
+        self.new = tuple(sorted(view.brokers.keys() - memory.brokers.keys())) if memory.brokers else ()
+        self.after = self._remembered(memory, latest, latest[by], counts)
+        self.is_swinging = _swings(self.after)
+        self._planned = {r: self._loads(r, is_average=True) for r in latest} if self.is_swinging else latest
+
+    def _loads(self, resource: str, *, is_average: bool) -> dict[str, float]:
+        """Broker -> load of its bundles."""
+        own: dict[str, list[float]] = {broker: [] for broker in sorted(self._view.brokers)}
+        for one in self._view.bundles:
+            if one.owner in own:
+                figures = one.average if is_average else one.figures
+                own[one.owner].append(load_of(figures, resource, self.message_bytes))
+        return {broker: math.fsum(loads) for broker, loads in own.items()}
+
+    def _remembered(
+        self,
+        memory: PlannerMemory,
+        latest: Mapping[str, Mapping[str, float]],
+        load: Mapping[str, float],
+        counts: Mapping[str, int],
+    ) -> PlannerMemory:
+        at = self._view.at
+        minutes = 0.0 if memory.at is None else (at - memory.at) / timedelta(minutes=1)
+        brokers, undone, changed = {}, [], []
+        for name in sorted(self._view.brokers):
+            before = memory.brokers.get(name)
+            if before is None:
+                since = None if not memory.brokers else at
+                brokers[name] = BrokerMemory(counts[name], load[name], 0.0, since)
+                continue
+            if before.bundles != counts[name]:
+                brokers[name] = BrokerMemory(counts[name], load[name], 0.0, at)
+                continue
+            if not self._view.brokers[name].is_settled or before.load <= 0:
+                # What is assumed of parts of a split, say, is no change of load.
+                known = load[name] if self._view.brokers[name].is_settled else 0.0
+                brokers[name] = BrokerMemory(counts[name], known, 0.0, before.since)
+                continue
+            scale = max(before.load, load[name])
+            change = (load[name] - before.load) / scale if scale > 0 else 0.0
+            undone.append(change * before.change)
+            changed.append(change * change)
+            brokers[name] = BrokerMemory(counts[name], load[name], change, before.since)
+        after = replace(
+            memory,
+            at=at,
+            message_bytes=self.message_bytes,
+            reversals=STEADIER * memory.reversals + _mean(undone),
+            changes=STEADIER * memory.changes + _mean(changed),
+            unsteady=memory.unsteady + 1 if _mean(changed) > UNSTEADY * UNSTEADY else 0,
+            brokers=brokers,
+        )
+        return replace(after, sums=self._sums(memory, after, latest, minutes))
+
+    def _sums(
+        self, memory: PlannerMemory, after: PlannerMemory, latest: Mapping[str, Mapping[str, float]], minutes: float
+    ) -> dict[tuple[str, str], UsageSums]:
+        """What fits rest on, with the usages of brokers whose figures have settled."""
+        sums = {}
+        wait = timedelta(minutes=self._view.usage_settles_minutes)
+        for resource in self._resources:
+            for name, broker in sorted(self._view.brokers.items()):
+                kept = memory.sums.get((resource, name), UsageSums()).decayed(minutes)
+                since, usage = after.brokers[name].since, broker.usages.get(resource)
+                if broker.is_settled and usage is not None and (since is None or self._view.at - since >= wait):
+                    kept = kept.with_sample(latest[resource][name], usage, is_swinging=_swings(after))
+                sums[resource, name] = kept
+        return sums
+
+    def figures(self) -> PlannerFigures:
+        """Models, the evenly used cluster and its levels."""
+        models: dict[str, Mapping[str, BrokerModel]] = {}
+        for resource in self._resources:
+            usages = {n: b.usages[resource] for n, b in self._view.brokers.items() if resource in b.usages}
+            sums = {name: self.after.sums[resource, name] for name in self._view.brokers}
+            found = models_of(usages, self._planned[resource], sums)
+            if any(model.line.slope > 0 for model in found.values()):
+                models[resource] = found
+        is_by_traffic = not models
+        if is_by_traffic:
+            own = next(iter(self._planned))
+            models = {own: by_traffic(self._planned[own])}
+        loads = {resource: self._planned[resource] for resource in models}
+        usage = {
+            name: max(models[r][name].line.usage(loads[r][name]) for r in models) for name in sorted(self._view.brokers)
+        }
+        targets = {r: self._target(r, {name: one.line for name, one in models[r].items()}) for r in models}
+
+        def level(percent: float, atoms: float = 1.0) -> float:
+            part = 1.0 + percent / 100.0
+            return max(max(part * one.even, part * one.ruled, atoms * one.atomic) for one in targets.values())
+
+        settings = self._settings
+        stop = level(settings.evenkeelPlannerStopAtPercent)
+        floors = [floor_of({name: one.line for name, one in models[r].items()}, loads[r], stop) for r in models]
+        return PlannerFigures(
+            tuple(models),
+            models,
+            loads,
+            usage,
+            max(one.even for one in targets.values()),
+            max(stop, level(settings.evenkeelPlannerActAbovePercent)),
+            max(stop, level(settings.evenkeelPlannerActAtOnceAbovePercent)),
+            stop,
+            level(settings.evenkeelPlannerStopAtPercent, atoms=0.0),
+            targets,
+            max(floors, key=lambda one: one.share),
+            self.is_swinging,
+            is_by_traffic,
+        )
+
+    def _target(self, resource: str, curves: Mapping[str, UsageLine]) -> Target:
+        kinds = kinds_of(
+            (
+                frozenset({one.owner or ""}) if one.held in ALWAYS_HELD and one.owner in curves else one.brokers,
+                self.load(one, resource),
+                False,
+            )
+            for one in self._view.bundles
+        )
+        return target_of(curves, kinds, 1.0)
+
+    def load(self, one: PlannerBundle, resource: str) -> float:
+        """What is planned with as a bundle's load."""
+        return load_of(one.average if self.is_swinging else one.figures, resource, self.message_bytes)
+
+    def has_idle(self, figures: PlannerFigures) -> bool:
+        """Whether a broker is new, or nearly idle, and may have some of the bundles."""
+        wanted = {broker for one in self._view.bundles if one.held is None for broker in one.brokers}
+        for name in wanted & self._view.brokers.keys():
+            share = max(
+                figures.loads[r][name] / room if (room := figures.models[r][name].line.load_within(figures.even)) > 0
+                else 1.0
+                for r in figures.resources
+            )  # fmt: skip
+            if share < NEARLY_IDLE:
+                return True
+        return False
+
+
+def _message_bytes(bundles: Iterable[PlannerBundle], known: float) -> float:
+    """What a message counts as: bytes of a message of the cluster on average, as it was first found unless it has
+    become twice or half as much."""
+    every = [*bundles]
+    messages = math.fsum(one.figures.messages for one in every)
+    found = math.fsum(one.figures.traffic for one in every) / messages if messages > 0 else 0.0
+    return known if known > 0 and 0.5 * known <= found <= 2.0 * known else found
+
+
+def _resources(brokers: Iterable[PlannerBroker]) -> tuple[str, ...]:
+    """The resources that count, in a fixed order."""
+    busiest: dict[str, float] = {}
+    for broker in brokers:
+        for resource, usage in broker.usages.items():
+            busiest[resource] = max(usage, busiest.get(resource, 0.0))
+    most = max(busiest.values(), default=0.0)
+    return tuple(r for r in RESOURCES if busiest.get(r, 0.0) > 0 and busiest[r] >= COUNTS_FROM * most)
+
+
+def _swings(memory: PlannerMemory) -> bool:
+    """Whether load goes to and fro from cycle to cycle, so that an average tells more than the latest figures."""
+    least = SWINGS_FROM * SWINGS_FROM / (1.0 - STEADIER)
+    return memory.reversals < -SWINGING * memory.changes and memory.changes > least
+
+
+def _waits_for_steady_load(memory: PlannerMemory) -> bool:
+    """Whether load has just changed so much that the next cycle may be another again."""
+    return 0 < memory.unsteady <= MOST_UNSTEADY and not _swings(memory)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0
+
+
+def _counted(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory) -> PlannerMemory:
+    """The memory with the count of settled cycles above the level `act`."""
+    if not _is_settled(view) or _waits_for_steady_load(memory):
+        return memory
+    above = memory.above + 1 if max(figures.usage.values()) > figures.act else 0
+    return replace(memory, above=min(above, CYCLES_ABOVE))
+
+
+def _verdict(
+    view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, settings: Settings, *, is_urgent: bool
+) -> str:
+    """Why the cluster is at rest or not: steps are due with `acts` alone."""
+    if memory.fell_back is not None:
+        return "fell_back"
+    if view.stopped is not None:
+        return view.stopped
+    busiest = max(figures.usage.values())
+    if busiest <= figures.stop or figures.even <= 0:
+        return "within_band"
+    acts_at_once = memory.is_acting or busiest > figures.at_once or is_urgent
+    if not acts_at_once and busiest <= figures.act:
+        return "within_band"
+    if not _is_settled(view):
+        return "settling"
+    if _waits_for_steady_load(memory):
+        return "unsteady"
+    return "acts" if acts_at_once or memory.above >= CYCLES_ABOVE else "seen_once"
+
+
+def _is_settled(view: PlannerView) -> bool:
+    """Whether the figures of nearly all brokers can be trusted; those of which nobody knows until when they cannot are
+    not waited for."""
+    waiting = sum(not broker.is_settled and not broker.waits_until_known for broker in view.brokers.values())
+    return waiting <= UNSETTLED_PART * len(view.brokers)
+
+
+def _desired(
+    view: PlannerView, figures: PlannerFigures, seen: _Seen, settings: Settings, *, moves: bool
+) -> DesiredPlacement:
+    """The placement to come to. Bundles go back where they were within the day only if the level is not reached
+    without; `moves`: else bundles without owner alone are placed."""
+    curves = {
+        broker: tuple(figures.models[r][broker].line for r in figures.resources) for broker in sorted(view.brokers)
+    }
+    slack = min(settings.evenkeelPlannerLeastGainPoints / 100.0, figures.act - figures.stop)
+
+    def placed(*, may_return: bool) -> DesiredPlacement:
+        owned = [
+            OwnedBundle(
+                one.name,
+                one.owner,
+                tuple(seen.load(one, r) for r in figures.resources),
+                _places(one, may_return=may_return),
+                one.owner is not None and (one.held is not None or not moves),
+            )
+            for one in view.bundles
+        ]
+        return desired_placement(curves, owned, figures.stop, slack)
+
+    found = placed(may_return=False)
+    if not found.over or not moves or not any(one.left_today for one in view.bundles):
+        return found
+    other = placed(may_return=True)
+    return other if len(other.over) < len(found.over) else found
+
+
+def _places(one: PlannerBundle, *, may_return: bool) -> frozenset[str]:
+    """Where a bundle may be: where it is, and where it may go."""
+    if one.owner is None:
+        return one.brokers
+    return (one.brokers - one.left if may_return else one.brokers - one.left - one.left_today) | {one.owner}
+
+
+def _steps(
+    view: PlannerView,
+    figures: PlannerFigures,
+    seen: _Seen,
+    desired: DesiredPlacement,
+    settings: Settings,
+    bound: str,
+) -> list[PlannedStep]:
+    """The steps in the order in which they are taken; `bound`: what keeps all moves from being due."""
+    return _Reconciler(view, figures, seen, settings).run(desired.moves, bound)
+
+
+class _Reconciler:
+    """From where the bundles are towards the desired placement, as far as this cycle may go."""
+
+    def __init__(self, view: PlannerView, figures: PlannerFigures, seen: _Seen, settings: Settings) -> None:
+        self._view, self._figures, self._seen = view, figures, seen
+        self._bundles = {one.name: one for one in view.bundles}
+        self._loads = {broker: [figures.loads[r][broker] for r in figures.resources] for broker in view.brokers}
+        every = view.bundles
+        weights = (
+            (settings.evenkeelPlannerSessionsWeight, math.fsum(one.sessions for one in every)),
+            (settings.evenkeelPlannerTopicsWeight, math.fsum(one.topics for one in every)),
+            (settings.evenkeelPlannerTrafficWeight, math.fsum(one.figures.traffic for one in every)),
+        )
+        whole = math.fsum(weight for weight, _ in weights)
+        self._per_unit = [weight / whole / total if whole > 0 and total > 0 else 0.0 for weight, total in weights]
+        self._budget = CycleBudget(view.spent, view.traffic, settings)
+        self._groups: set[str] = set()
+
+    def run(self, moves: Sequence[DesiredMove], bound: str) -> list[PlannedStep]:
+        placed = [self._step(move, "") for move in moves if move.source is None]
+        for move in moves:
+            if move.source is None:
+                self._carry(move)
+        units = self._units([move for move in moves if move.source is not None])
+        if bound:
+            return placed + [self._step(move, bound) for unit in units for move in unit]
+        due: list[PlannedStep] = []
+        waiting: list[PlannedStep] = []
+        left = [*self._fullest_first(units)]
+        while left:
+            no_room = []
+            before = len(due)
+            for unit in left:
+                why = self._why_not(unit)
+                if why == MOVED_TRAFFIC and len(unit) == 1 and not due and self._budget.may_go_alone():
+                    why = ""
+                if why == NO_ROOM_YET:
+                    no_room.append(unit)
+                elif why:
+                    waiting += [self._step(move, why) for move in unit]
+                else:
+                    due += [self._step(move, "") for move in unit]
+                    for move in unit:
+                        self._take(move)
+            # What left may have made room.
+            left = no_room if len(due) > before else []
+            waiting += [] if left else [self._step(move, NO_ROOM_YET) for unit in no_room for move in unit]
+        return placed + due + waiting
+
+    def _units(self, moves: Sequence[DesiredMove]) -> list[tuple[DesiredMove, ...]]:
+        """Moves that go together: an exchange, or a move alone."""
+        by_bundle = {move.bundle: move for move in moves}
+        found: list[tuple[DesiredMove, ...]] = []
+        seen = set[str]()
+        for move in moves:
+            if move.bundle in seen:
+                continue
+            back = by_bundle.get(move.exchanged_for or "")
+            unit = (move,) if back is None else (move, back)
+            seen |= {one.bundle for one in unit}
+            found.append(unit)
+        return found
+
+    def _fullest_first(self, units: Sequence[tuple[DesiredMove, ...]]) -> Iterable[tuple[DesiredMove, ...]]:
+        """Of the broker that is fullest by then, the unit with most gain for its cost."""
+        of_giver: dict[str, list[tuple[DesiredMove, ...]]] = {}
+        for unit in units:
+            of_giver.setdefault(unit[0].source or "", []).append(unit)
+        for own in of_giver.values():
+            own.sort(key=self._worth)
+        while of_giver:
+            giver = min(of_giver, key=lambda broker: (-self._usage(broker), broker))
+            yield of_giver[giver].pop()
+            if not of_giver[giver]:
+                del of_giver[giver]
+
+    def _worth(self, unit: tuple[DesiredMove, ...]) -> tuple[float, float, str]:
+        gain = self._gain(unit[0]) - math.fsum(self._gain(move) for move in unit[1:])
+        cost = math.fsum(self._cost(move) for move in unit)
+        return (gain / cost if cost > 0 else math.inf, gain, unit[0].bundle)
+
+    def _why_not(self, unit: tuple[DesiredMove, ...]) -> str:
+        """What keeps moves from going now, "" where nothing does."""
+        for move in unit:
+            ends = [self._view.brokers.get(broker or "") for broker in (move.source, move.destination)]
+            if any(broker is not None and not broker.is_settled for broker in ends):
+                return "settling"
+            group = self._bundles[move.bundle].group
+            if group is not None and group in self._groups:
+                return "group_moves_once"
+        if len(unit) == 1 and self._usage(unit[0].destination, unit[0]) > self._figures.act:
+            return NO_ROOM_YET
+        return self._budget.full(
+            [(move.source or "", move.destination, self._bundles[move.bundle].figures.traffic) for move in unit]
+        )
+
+    def _take(self, move: DesiredMove) -> None:
+        one = self._bundles[move.bundle]
+        if one.group is not None:
+            self._groups.add(one.group)
+        self._budget.take(move.source or "", move.destination, one.figures.traffic)
+        self._carry(move)
+
+    def _carry(self, move: DesiredMove) -> None:
+        for n, load in enumerate(self._load(move)):
+            if move.source in self._loads:
+                self._loads[move.source][n] -= load
+            self._loads[move.destination][n] += load
+
+    def _load(self, move: DesiredMove) -> list[float]:
+        return [self._seen.load(self._bundles[move.bundle], r) for r in self._figures.resources]
+
+    def _usage(self, broker: str, given: DesiredMove | None = None) -> float:
+        """The usage of a broker by then, with one more bundle if one is given; 1 of a broker that is emptied."""
+        if broker not in self._loads:
+            return 1.0
+        more = self._load(given) if given is not None else [0.0] * len(self._figures.resources)
+        return max(
+            self._figures.models[r][broker].line.usage(self._loads[broker][n] + more[n])
+            for n, r in enumerate(self._figures.resources)
+        )
+
+    def _gain(self, move: DesiredMove) -> float:
+        """What the move takes off the usage of the broker that gives, as it stands now."""
+        figures, source = self._figures, move.source
+        if source is None or source not in figures.usage:
+            return 0.0
+        load = self._load(move)
+        left = max(
+            figures.models[r][source].line.usage(figures.loads[r][source] - load[n])
+            for n, r in enumerate(figures.resources)
+        )
+        return max(0.0, figures.usage[source] - left)
+
+    def _cost(self, move: DesiredMove) -> float:
+        one = self._bundles[move.bundle]
+        return math.fsum(
+            part * amount
+            for part, amount in zip(self._per_unit, (one.sessions, one.topics, one.figures.traffic), strict=True)
+        )
+
+    def _step(self, move: DesiredMove, bound: str) -> PlannedStep:
+        gain, cost, loads = self._gain(move), self._cost(move), tuple(self._load(move))
+        return PlannedStep(move.bundle, move.source, move.destination, gain, cost, loads, bound)
+
+
+# What was promised, and what came of it.
+
+
+def _promises(
+    view: PlannerView, figures: PlannerFigures, seen: _Seen, due: Iterable[PlannedStep]
+) -> dict[str, Promise]:
+    """What this cycle's moves promise of the brokers that give, each in the resource that is its busiest."""
+    bundles = {one.name: one for one in view.bundles}
+    given: dict[str, list[PlannerBundle]] = {}
+    for step in due:
+        if step.source in view.brokers:
+            given.setdefault(step.source or "", []).append(bundles[step.bundle])
+    found = {}
+    for broker, moved in sorted(given.items()):
+        resource = _busiest(figures, broker)
+        load = math.fsum(seen.load(one, resource) for one in moved)
+        line, carried = figures.models[resource][broker].line, figures.loads[resource][broker]
+        found[broker] = Promise(view.at, resource, line.slope * load, line.usage(carried), carried - load)
+    return found
+
+
+def _busiest(figures: PlannerFigures, broker: str) -> str:
+    """The resource that a broker has least of."""
+    return max(figures.resources, key=lambda r: figures.models[r][broker].line.usage(figures.loads[r][broker]))
+
+
+def _promises_checked(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory) -> PlannerMemory:
+    """The memory after a look at what came of the promises of the cycle that acted last, once all has settled.
+
+    What came is how far usage fell, with the change of traffic since then taken out of it. A promise whose moves were
+    not carried out, or of a broker that is gone or was full, is dropped.
+    """
+    if memory.fell_back is not None and view.at - memory.fell_back >= DISTRUSTED_FOR:
+        memory = replace(memory, fell_back=None, misses=0)
+    if not memory.promises or not _is_settled(view):
+        return memory
+    promised, came = [], []
+    for broker, one in sorted(memory.promises.items()):
+        if (one.at, broker) not in view.moved or broker not in view.brokers or one.before >= SATURATED:
+            continue
+        now = view.brokers[broker].usages.get(one.resource)
+        if one.resource not in figures.models or now is None or now >= SATURATED:
+            continue
+        slope = figures.models[one.resource][broker].line.slope
+        promised.append(one.gain)
+        came.append(one.before - now + slope * (figures.loads[one.resource][broker] - one.load))
+    misses = memory.misses
+    if math.fsum(promised) > 0:
+        misses = misses + 1 if math.fsum(came) < KEPT_PART * math.fsum(promised) else 0
+    fell_back = view.at if misses >= MOST_MISSES and memory.fell_back is None else memory.fell_back
+    return replace(memory, promises={}, misses=misses, fell_back=fell_back)

@@ -1,0 +1,184 @@
+"""How a broker's usage of a resource grows with the load of its bundles: fitted where that is proven, else its share.
+
+A bundle loads CPU and memory by its byte/s in and out and its msg/s, of which each counts as many bytes as a message
+of the cluster has on average: half of the load is bytes, half messages. It loads the network by its byte/s.
+
+Without proof a broker's usage grows in proportion to its load (basis *traffic*): usage over load, of the last few
+settled cycles. A line with a base of its own (basis *usage*) is fitted by least squares with weights that fall by half
+in `HALF_LIFE_MINUTES`. Before a cycle's figures enter the fit, the fit has to foretell them: it is used where its error
+is at most `MOST_ERROR` times that of the mean, and not above that of the proportion. Saturated figures enter no fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from evenkeel.planner.target import UsageLine
+from evenkeel.planner.view import NETWORK, BundleFigures
+
+HALF_LIFE_MINUTES = 360.0
+NEAR, SWINGING = 0.75, 0.9
+"""What counts of the settled cycle before in a broker's proportion of usage to load; and where load goes to and fro, so
+that no single cycle shows which usage belongs to which load."""
+ANOTHER_LOAD = 0.3
+"""A load that differs by this part from that of the last few cycles makes them count for nothing."""
+MOST_ERROR = 0.8
+FEWEST_SAMPLES = 10
+SATURATED = 0.95
+NEARLY_IDLE = 0.3
+"""Below so much of the median load a broker's base hides what its load costs: it counts as others do."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSums:
+    """What is remembered of a broker and resource: weighted moments of (load, usage), and errors made so far.
+
+    `near_load`, `near_usage`: sums of the last few settled cycles, with `near_weight`; weight 0: a saturated figure,
+    which the next one replaces. `tried`: weight of the errors.
+    """
+
+    weight: float = 0.0
+    load: float = 0.0
+    usage: float = 0.0
+    load_square: float = 0.0
+    load_usage: float = 0.0
+    near_weight: float = 0.0
+    near_load: float = 0.0
+    near_usage: float = 0.0
+    tried: float = 0.0
+    error: float = 0.0
+    mean_error: float = 0.0
+    share_error: float = 0.0
+    samples: float = 0.0
+
+    @property
+    def slope(self) -> float:
+        """Usage per unit of load by least squares, at least 0."""
+        if self.load_square <= 1e-12 * self.weight * self.load * self.load:
+            return 0.0
+        return max(0.0, self.load_usage / self.load_square)
+
+    @property
+    def line(self) -> UsageLine:
+        """The fitted line."""
+        return UsageLine(self.usage - self.slope * self.load, self.slope)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the fit has foretold usage better than the mean, and no worse than the proportion."""
+        if self.samples < FEWEST_SAMPLES or self.tried <= 0 or self.slope <= 0:
+            return False
+        return self.error <= MOST_ERROR * self.mean_error and self.error <= self.share_error
+
+    def decayed(self, minutes: float) -> UsageSums:
+        """The sums so much later."""
+        part = 0.5 ** (max(0.0, minutes) / HALF_LIFE_MINUTES)
+        return replace(
+            self,
+            weight=self.weight * part,
+            load_square=self.load_square * part,
+            load_usage=self.load_usage * part,
+            tried=self.tried * part,
+            error=self.error * part,
+            mean_error=self.mean_error * part,
+            share_error=self.share_error * part,
+        )
+
+    def with_sample(self, load: float, usage: float, *, is_swinging: bool = False) -> UsageSums:
+        """The sums with the figures of one more settled cycle; `is_swinging`: load goes to and fro."""
+        if usage >= SATURATED:
+            return replace(self, near_weight=0.0, near_load=load, near_usage=usage)
+        part = (SWINGING if self.near_weight > 0 else 0.0) if is_swinging else self._what_is_near(load)
+        near_weight = part * self.near_weight + 1.0
+        near_load, near_usage = part * self.near_load + load, part * self.near_usage + usage
+        found = self
+        if self.weight > 0 and self.near_load > 0:
+            found = replace(
+                self,
+                tried=self.tried + 1.0,
+                error=self.error + abs(self.line.usage(load) - usage),
+                mean_error=self.mean_error + abs(self.usage - usage),
+                share_error=self.share_error + abs(self.near_usage / self.near_load * load - usage),
+            )
+        weight = self.weight + 1.0
+        off_load, off_usage = load - self.load, usage - self.usage
+        middle = self.load + off_load / weight
+        after = self.usage + off_usage / weight
+        return replace(
+            found,
+            weight=weight,
+            load=middle,
+            usage=after,
+            load_square=self.load_square + off_load * (load - middle),
+            load_usage=self.load_usage + off_load * (usage - after),
+            near_weight=near_weight,
+            near_load=near_load,
+            near_usage=near_usage,
+            samples=self.samples + 1.0,
+        )
+
+    def _what_is_near(self, load: float) -> float:
+        """What counts of the cycles before: nothing once load is quite another, for usage bends."""
+        if self.near_weight <= 0:
+            return 0.0
+        before = self.near_load / self.near_weight
+        return NEAR * max(0.0, 1.0 - abs(load - before) / max(before, load, 1e-300) / ANOTHER_LOAD)
+
+
+SUM_NAMES = tuple(field.name for field in fields(UsageSums))
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerModel:
+    """The line that counts for a broker and resource. `is_used`: whether it is the fit; `sums`: what the fit is."""
+
+    line: UsageLine
+    is_used: bool
+    sums: UsageSums
+
+
+def load_of(figures: BundleFigures, resource: str, message_bytes: float) -> float:
+    """A bundle's load of a resource, in byte/s; a message counts as so many bytes."""
+    if resource in NETWORK:
+        return float(getattr(figures, NETWORK[resource]))
+    return figures.traffic + message_bytes * figures.messages
+
+
+def models_of(
+    usages: Mapping[str, float], loads: Mapping[str, float], sums: Mapping[str, UsageSums]
+) -> dict[str, BrokerModel]:
+    """Broker -> its model of one resource, from usage (fraction), load (byte/s) and what is remembered.
+
+    `usages` may lack brokers: those count as others do. Without any load, or any usage, all brokers are flat.
+    """
+    busy = sorted(load for load in loads.values() if load > 0)
+    middle = busy[len(busy) // 2] if busy else 0.0
+    shares = {}
+    for broker, load in loads.items():
+        kept = sums.get(broker, UsageSums())
+        near_load, near_usage = kept.near_load, kept.near_usage
+        if near_load <= 0 or near_usage <= 0:
+            near_load, near_usage = load, usages.get(broker, 0.0)
+        if load >= NEARLY_IDLE * middle and near_load > 0 and near_usage > 0:
+            shares[broker] = near_usage / near_load
+    known = sorted(shares.values())
+    usual = known[len(known) // 2] if known else 0.0
+    found = {}
+    for broker, load in loads.items():
+        kept = sums.get(broker, UsageSums())
+        if kept.is_proven:
+            found[broker] = BrokerModel(kept.line, True, kept)
+        elif broker in shares:
+            found[broker] = BrokerModel(UsageLine(0.0, shares[broker]), False, kept)
+        else:
+            found[broker] = BrokerModel(UsageLine(max(0.0, usages.get(broker, 0.0) - usual * load), usual), False, kept)
+    return found
+
+
+def by_traffic(loads: Mapping[str, float]) -> dict[str, BrokerModel]:
+    """Models for a cluster of which no usage is known: brokers are alike, and half used on average."""
+    mean = math.fsum(loads.values()) / len(loads) if loads else 0.0
+    line = UsageLine(0.0, 0.5 / mean if mean > 0 else 0.0)
+    return {broker: BrokerModel(line, False, UsageSums()) for broker in loads}

@@ -1,0 +1,382 @@
+"""The planner's verdicts on the cluster, its brokers and its bundles, each with the rule that settled it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from evenkeel.model.amounts import plural, ratio
+from evenkeel.model.considered import Alternative, Considered, Rule, Sentence, by_name
+from evenkeel.model.words import destination_of, number
+from evenkeel.planner.floor import fewest_moves
+from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER
+from evenkeel.planner.plan import ALWAYS_HELD, PlannedStep, PlannerFigures, PlannerPlan
+from evenkeel.planner.usage_model import load_of
+from evenkeel.planner.view import PlannerBundle, PlannerView
+from evenkeel.settings import Settings
+
+TARGET = "planner_target"
+"""The rule of the alternative that names the broker where the planner wants a bundle; a stored name."""
+ACT_KEY, AT_ONCE_KEY = "evenkeelPlannerActAbovePercent", "evenkeelPlannerActAtOnceAbovePercent"
+STOP_KEY, GAIN_KEY = "evenkeelPlannerStopAtPercent", "evenkeelPlannerLeastGainPoints"
+OTHERS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerVerdict:
+    """A verdict with the columns that `planner_targets` has beside its reason."""
+
+    considered: Considered
+    destination: str | None = None
+    position: int | None = None
+    gain: float | None = None
+    cost: float | None = None
+    needs_split: bool | None = None
+    basis: str | None = None
+
+
+# The cluster.
+
+
+def _cluster(words: str) -> Sentence:
+    """A sentence about how the cluster stands, and `words` about what follows."""
+
+    def text(row: Considered) -> str:
+        stands = (
+            f"The busiest broker{f', {row.broker},' if row.broker else ''} has {ratio(row.measured)} times the usage "
+            f"of the evenly used cluster ({number(row, 'even', 'fraction')}), and {ratio(row.threshold)} is the limit"
+        )
+        return f"{stands}: {words.format(**_cluster_words(row))}."
+
+    return text
+
+
+def _cluster_words(row: Considered) -> dict[str, str]:
+    due, steps = row.numbers.get("due", 0.0), row.numbers.get("steps", 0.0)
+    return {
+        "due": plural(due, "move"),
+        "steps": plural(steps, "move"),
+        "stop": number(row, "stop", "fraction"),
+        "floor": number(row, "floor_load", "fraction"),
+    }
+
+
+def _stopped(words: str) -> Sentence:
+    return lambda row: f"No bundle is moved: {words}."
+
+
+ACTS = Rule(
+    "kept",
+    "acts",
+    _cluster("{due} of {steps} to a usage of {stop} are due now, and {floor} of the load has to move at least"),
+)
+WITHIN_BAND = Rule("kept", "within_band", _cluster("nothing is to be moved"))
+SEEN_ONCE = Rule("kept", "seen_once", _cluster("{steps} would be due, and wait for a second settled cycle"))
+SETTLING = Rule("kept", "settling", _cluster("{steps} wait until the figures of all brokers have settled"))
+UNSTEADY = Rule("kept", "unsteady", _cluster("{steps} wait, since the load has just changed much"))
+FELL_BACK = Rule(
+    "skipped",
+    "fell_back",
+    lambda row: (
+        "The strategy in force decides: three plans in a row brought less than half of what the planner promised, and "
+        "for a day its targets are on record only."
+    ),
+)
+NOTHING_KNOWN = Rule("skipped", "nothing_known", _stopped("no broker has a report that can be used"))
+SWITCHED_OFF = Rule("kept", "switched_off", _stopped("evenkeelSheddingEnabled is off"))
+TOO_FEW_BROKERS = Rule("kept", "too_few_brokers", _stopped("there is one broker only"))
+PAUSED = Rule("kept", "paused", _stopped("the cluster is paused"))
+OUTSIDE_WINDOWS = Rule("kept", "outside_maintenance_windows", _stopped("it is outside of evenkeelMaintenanceWindows"))
+TOO_MANY_SILENT = Rule("kept", "too_many_silent_brokers", _stopped("too many brokers have no report of late"))
+OWNERSHIP_UNCLEAR = Rule("kept", "ownership_unclear", _stopped("too many bundles have two owners, or an unknown one"))
+OF_CLUSTER = by_name(
+    "rules",
+    *(
+        ACTS,
+        WITHIN_BAND,
+        SEEN_ONCE,
+        SETTLING,
+        UNSTEADY,
+        FELL_BACK,
+        NOTHING_KNOWN,
+        SWITCHED_OFF,
+        TOO_FEW_BROKERS,
+        PAUSED,
+    ),
+    *(OUTSIDE_WINDOWS, TOO_MANY_SILENT, OWNERSHIP_UNCLEAR),
+)
+
+# Brokers.
+
+
+def _broker(words: str) -> Sentence:
+    return lambda row: (
+        f"{row.subject} has {ratio(row.measured)} times the usage of the evenly used cluster, "
+        f"{number(row, 'usage', 'fraction')}: {words.format(**_broker_words(row))}."
+    )
+
+
+def _broker_words(row: Considered) -> dict[str, str]:
+    return {
+        "after": number(row, "usage_after", "fraction"),
+        "gives": plural(row.numbers.get("gives"), "bundle"),
+        "gets": plural(row.numbers.get("gets"), "bundle"),
+    }
+
+
+GIVES = Rule("kept", "gives", _broker("it is to give {gives} away and to come to {after}"))
+RECEIVES = Rule("kept", "receives", _broker("it is to get {gets} and to come to {after}"))
+STAYS = Rule("kept", "stays", _broker("it keeps what it has"))
+STAYS_ABOVE = Rule("kept", "stays_above", _broker("what it has fits nowhere else"))
+SILENT = Rule("skipped", "no_report", lambda row: f"{row.subject} has no report that can be used: it is left alone.")
+EMPTIED = Rule("skipped", "draining", lambda row: f"{row.subject} is being emptied: it gets no bundle.")
+
+# Bundles.
+
+
+def _moves(words: str) -> Sentence:
+    return lambda row: (
+        f"{row.subject} is to go from {row.broker} to {destination_of(row)}, which takes "
+        f"{number(row, 'gain', 'fraction')} off the usage of {row.broker}: {words}."
+    )
+
+
+DUE = Rule("unload", "due", _moves("due now"))
+PLACED = Rule(
+    "placed", "placed", lambda row: f"{row.subject} has no owner and goes to {destination_of(row)}, by the target."
+)
+_BINDS = {
+    FROM_BROKER: ("unloads_from_broker", "its broker gives away as many as it may in one cycle"),
+    TO_BROKER: ("unloads_to_broker", "that broker gets as many as it may in one cycle"),
+    PER_CYCLE: ("unloads_per_cycle", "one cycle moves no more bundles"),
+    MOVED_TRAFFIC: ("moved_traffic", "one cycle moves no more traffic"),
+    "group_moves_once": ("group_moves_once", "of its anti-affinity group one bundle moves at a time"),
+    "no_room_yet": ("no_room_yet", "that broker has room for it only once others have left"),
+    "seen_once": ("waits_for_second_cycle", "not before a second settled cycle shows the same"),
+    "settling": ("waits_for_settled_figures", "not before the figures of all brokers have settled"),
+    "unsteady": ("waits_for_steady_load", "not before the load is steadier"),
+    "fell_back": ("planner_fell_back", "the planner's targets are on record only"),
+}
+_PLANNED = {key: Rule("planned", name, _moves(f"not now, {words}")) for key, (name, words) in _BINDS.items()}
+_NOTHING_MOVES = Rule("planned", "nothing_moves_now", _moves("not now, no bundle is moved"))
+_HELD_WORDS = {
+    "frozen": "an operator froze it",
+    "brokers_own_namespace": "it belongs to its broker",
+    "excluded_namespace": "its namespace is excluded from shedding",
+    "bundle_too_heavy": "it has more of the cluster's traffic than may move at once",
+    "wished": "a manual request, or a drain, decides on it",
+    "split": "it is split in this cycle",
+    "unsettled": "its figures have not settled",
+    "owner_unclear": "it has two owners, or an unknown one",
+    "traffic_unknown": "its traffic is not known",
+    "harmed_namespace": "a move in its namespace did harm",
+    "moved_often": "it has moved as often as it may in a day",
+    "no_other_broker": "no other broker may have it",
+    "anti_affinity_even": "its anti-affinity group is spread evenly",
+}
+HELD = {
+    name: Rule("kept", name, lambda row, words=words: f"{row.subject} stays on {row.broker}: {words}.")  # type: ignore[misc]
+    for name, words in _HELD_WORDS.items()
+}
+NOT_CHOSEN = Rule(
+    "kept",
+    "not_chosen",
+    lambda row: (
+        f"{row.subject} stays on {row.broker}: others bring more; it would take {number(row, 'gain', 'fraction')} off."
+    ),
+)
+SPLIT_FIRST = Rule(
+    "kept",
+    "split_first",
+    lambda row: (
+        f"{row.subject} stays on {row.broker}: it alone takes {number(row, 'alone', 'fraction')} of a broker, above "
+        "the target; it is to be split first."
+    ),
+)
+
+
+def verdicts(
+    view: PlannerView, made: PlannerPlan, settings: Settings, apart: Sequence[Considered] = ()
+) -> list[PlannerVerdict]:
+    """All verdicts: the cluster's, one per broker, one per bundle that moves, is to move, or was looked at instead.
+
+    `apart`: verdicts on brokers that are not in the view.
+    """
+    figures = made.figures
+    if figures is None:
+        return [PlannerVerdict(OF_CLUSTER[made.rule].about_cluster()), *map(PlannerVerdict, apart)]
+    found = [_of_cluster(view, made, figures)]
+    found += _of_brokers(view, made, figures)
+    found += map(PlannerVerdict, apart)
+    found += _of_steps(made, figures)
+    found += _of_others(view, made, figures)
+    return found
+
+
+def _of_cluster(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> PlannerVerdict:
+    busiest = max(sorted(figures.usage), key=lambda broker: figures.usage[broker])
+    due = made.due
+    excess = figures.floor.excess
+    own = {broker: [0.0] for broker in excess}
+    resource = figures.resources[0]
+    for one in view.bundles:
+        if one.owner in own:
+            own[one.owner].append(load_of(one.figures, resource, made.memory.message_bytes))
+    verdict = OF_CLUSTER[made.rule].about_cluster(
+        busiest,
+        setting=ACT_KEY,
+        measured=figures.usage[busiest] / figures.even if figures.even > 0 else None,
+        threshold=figures.act / figures.even if figures.even > 0 else None,
+        unit="",
+        numbers={
+            "even": figures.even,
+            "act": figures.act,
+            "at_once": figures.at_once,
+            "stop": figures.stop,
+            "busiest": figures.usage[busiest],
+            "busiest_after": max(_after(made, figures, only_due=False).values()),
+            "busiest_after_due": max(_after(made, figures, only_due=True).values()),
+            "floor_load": figures.floor.share,
+            "floor_moves": float(fewest_moves(excess, own)),
+            "steps": float(sum(step.source is not None for step in made.steps)),
+            "due": float(len(due)),
+            "placed": float(sum(step.source is None for step in made.steps)),
+            "promised_gain": sum(step.gain for step in due),
+            "due_cost": sum(step.cost for step in due),
+            "misses": float(made.memory.misses),
+            "is_swinging": float(figures.is_swinging),
+        },
+    )
+    return PlannerVerdict(
+        verdict,
+        gain=sum(step.gain for step in due),
+        cost=sum(step.cost for step in due),
+        basis=_basis(figures, busiest),
+    )
+
+
+def _after(made: PlannerPlan, figures: PlannerFigures, *, only_due: bool) -> dict[str, float]:
+    """Broker -> usage with the steps taken."""
+    loads = {broker: {r: figures.loads[r][broker] for r in figures.resources} for broker in figures.usage}
+    for step in made.steps:
+        if only_due and step.bound:
+            continue
+        for n, r in enumerate(figures.resources):
+            if step.source in loads:
+                loads[step.source][r] -= step.loads[n]
+            loads[step.destination][r] += step.loads[n]
+    return {b: max(figures.models[r][b].line.usage(own[r]) for r in own) for b, own in loads.items()}
+
+
+def _of_brokers(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
+    after = _after(made, figures, only_due=False)
+    gives = [step.source for step in made.steps]
+    gets = [step.destination for step in made.steps]
+    for broker in sorted(view.brokers):
+        rule = STAYS
+        if broker in gives:
+            rule = GIVES
+        elif broker in made.over:
+            rule = STAYS_ABOVE
+        elif broker in gets:
+            rule = RECEIVES
+        numbers = {
+            "usage": figures.usage[broker],
+            "usage_after": after[broker],
+            "gives": float(gives.count(broker)),
+            "gets": float(gets.count(broker)),
+        }
+        yield PlannerVerdict(
+            rule.about_broker(
+                broker,
+                setting=ACT_KEY,
+                measured=figures.usage[broker] / figures.even if figures.even > 0 else None,
+                threshold=figures.act / figures.even if figures.even > 0 else None,
+                numbers=numbers,
+            ),
+            basis=_basis(figures, broker),
+        )
+
+
+def _of_steps(made: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
+    for position, step in enumerate(made.steps, start=1):
+        rule = _rule_of(step)
+        verdict = rule.about_bundle(
+            step.bundle,
+            step.source,
+            setting=step.bound if step.bound.startswith("evenkeel") else None,
+            alternatives=(Alternative(step.destination, "best", TARGET),),
+            numbers={"gain": step.gain, "cost": step.cost, "rank": float(position)},
+        )
+        yield PlannerVerdict(
+            verdict,
+            step.destination,
+            position,
+            step.gain,
+            step.cost,
+            False,
+            _basis(figures, step.source or step.destination),
+        )
+
+
+def _rule_of(step: PlannedStep) -> Rule:
+    if step.source is None:
+        return PLACED
+    return _PLANNED.get(step.bound, _NOTHING_MOVES) if step.bound else DUE
+
+
+def _of_others(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
+    """Of every broker above the level `act` the heaviest bundles that stay, with why."""
+    moving = {step.bundle for step in made.steps}
+    own: dict[str, list[tuple[float, PlannerBundle]]] = {
+        broker: [] for broker, usage in figures.usage.items() if usage > figures.act
+    }
+    for one in view.bundles:
+        if one.owner in own and one.name not in moving:
+            own[one.owner].append((_gain(one, made, figures), one))
+    for broker in sorted(own):
+        heaviest = sorted(own[broker], key=lambda found: (-found[0], found[1].name))[:OTHERS_SHOWN]
+        for gain, one in heaviest:
+            alone = alone_on_best(one, made, figures)
+            is_too_hot = alone is not None and alone > figures.spread and one.topics > 1
+            rule = SPLIT_FIRST if is_too_hot else HELD.get(one.held or "", NOT_CHOSEN)
+            numbers = {"gain": gain} | ({} if alone is None else {"alone": alone})
+            yield PlannerVerdict(
+                rule.about_bundle(one.name, broker, numbers=numbers),
+                gain=gain,
+                needs_split=is_too_hot,
+                basis=_basis(figures, broker),
+            )
+
+
+def _gain(one: PlannerBundle, made: PlannerPlan, figures: PlannerFigures) -> float:
+    owner = one.owner or ""
+    left = max(
+        figures.models[r][owner].line.usage(
+            figures.loads[r][owner] - load_of(one.figures, r, made.memory.message_bytes)
+        )
+        for r in figures.resources
+    )
+    return max(0.0, figures.usage[owner] - left)
+
+
+def alone_on_best(one: PlannerBundle, made: PlannerPlan, figures: PlannerFigures) -> float | None:
+    """The usage of the best broker that may have the bundle with nothing else on it; None where none may."""
+    places = (one.brokers | {one.owner or ""}) & figures.usage.keys()
+    if one.held in ALWAYS_HELD and one.owner in figures.usage:
+        places = frozenset({one.owner or ""})
+    usages = [
+        max(
+            figures.models[r][b].line.usage(load_of(one.figures, r, made.memory.message_bytes))
+            for r in figures.resources
+        )
+        for b in sorted(places)
+    ]
+    return min(usages, default=None)
+
+
+def _basis(figures: PlannerFigures, broker: str) -> str:
+    if broker not in figures.usage:
+        return "traffic"
+    busiest = max(figures.resources, key=lambda r: figures.models[r][broker].line.usage(figures.loads[r][broker]))
+    return "usage" if figures.models[busiest][broker].is_used else "traffic"

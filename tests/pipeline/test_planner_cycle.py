@@ -1,0 +1,252 @@
+"""Evenkeel's own planner in whole cycles through the real tasks: off it costs nothing, in shadow it changes nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from evenkeel import pipeline
+from evenkeel.handover import Handover
+from evenkeel.ingest import chunks
+from evenkeel.ingest.open_run import CycleRequest, open_cycles
+from evenkeel.lake.schemas.decided import PLANNER_TABLES
+from evenkeel.record.explain import explain
+from evenkeel.record.explain.rendering import as_text as explained
+from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
+from evenkeel.record.report import build_model, gather
+from evenkeel.record.report.page import render
+from evenkeel.record.trace import inputs
+from evenkeel.record.trace.answer import as_text as traced
+from evenkeel.record.verify import verify
+from evenkeel.replay.comparison import VariantComparison
+from evenkeel.replay.open_loop import asked as asked_replay
+from evenkeel.replay.open_loop import replay
+from evenkeel.sources.recordings import Recording
+from tests.pipeline.killed_task import Point, run_until, run_whole
+from tests.pipeline.window_cases import CHECKOUT, content, demand_sound, demand_the_same
+
+if TYPE_CHECKING:
+    from evenkeel.spark.server import Engine
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+MODULAR = CHECKOUT / "demo" / "recordings" / "own-threshold"
+EXTENSIBLE = CHECKOUT / "tests" / "recordings" / "own-transfer"
+MOST = 3
+EAGER: dict[str, Any] = {
+    "evenkeelPlannerActAbovePercent": 0.0,
+    "evenkeelPlannerActAtOnceAbovePercent": 0.0,
+    "evenkeelPlannerStopAtPercent": 0.0,
+    "evenkeelPlannerLeastGainPoints": 0.0,
+    "evenkeelMaxBundleTrafficPercent": 100.0,
+}
+"""With these the planner has something to do in a small cluster that is quite even."""
+AS_DECIDED = ("split_decisions", "unload_decisions", "placement_decisions", "commands", "bundle_load")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The same cycles in two lakes: with the planner off, and in shadow."""
+
+    recording: Path
+    off: Path
+    shadow: Path
+
+    @property
+    def moments(self) -> list[str]:
+        """Of the cycles."""
+        return [one.cycle_at for one in Recording(self.recording).snapshots[:MOST]]
+
+    def request(self, lake: Path, **more: Any) -> CycleRequest:
+        return asked(self.recording, lake, **more)
+
+
+def asked(recording: Path, lake: Path, planner: str = "shadow", **more: Any) -> CycleRequest:
+    overrides = EAGER | {"evenkeelPlanner": planner}
+    return CycleRequest(str(lake), f"recording:{recording}", overrides=overrides, run_id="test", **more)
+
+
+def run(spark: Any, request: CycleRequest) -> Attempt:
+    """The newest attempt after a cycle."""
+    pipeline.run_cycle(spark, request, lambda *_: None)
+    return read_attempts(request.lake)[-1]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(MODULAR, id="modular"),
+        pytest.param(EXTENSIBLE, id="extensible", marks=pytest.mark.exhaustive),
+    ],
+)
+def beside(request: Any, spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: Any) -> Beside:
+    folder = tmp_path_factory.mktemp("beside")
+    lakes = {mode: empty_lake(folder / mode) for mode in ("off", "shadow")}
+    for snapshot in Recording(request.param).snapshots[:MOST]:
+        for mode, lake in lakes.items():
+            run(spark, asked(request.param, lake, mode, at=snapshot.cycle_at))
+    return Beside(request.param, lakes["off"], lakes["shadow"])
+
+
+def test_off_nothing_is_written_and_in_shadow_all_else_is_the_same(beside: Beside) -> None:
+    off, shadow = read_attempts(beside.off), read_attempts(beside.shadow)
+    assert len(off) == len(shadow) == len(beside.moments) > 1
+    assert not [table for table in PLANNER_TABLES if (beside.off / table).exists()]
+    for without, having in zip(off, shadow, strict=True):
+        assert not without.writes_of("planner_targets")
+        assert having.plan_id == without.plan_id is not None
+        assert having.planned["settings_digest"] != without.planned["settings_digest"]
+        here, there = content(having), content(without)
+        assert {table: here.get(table) for table in AS_DECIDED} == {table: there.get(table) for table in AS_DECIDED}
+        assert here.keys() - there.keys() <= {*PLANNER_TABLES, "strategy_state"}
+        targets = read_rows(beside.shadow, having, "planner_targets")
+        brokers = {row["broker"] for row in read_rows(beside.shadow, having, "broker_load")}
+        assert {row["subject"] for row in targets if row["subject_kind"] == "broker"} == brokers
+        assert [row["strategy"] for row in targets if row["subject_kind"] == "cluster"] == ["Planner"]
+        for table in PLANNER_TABLES:
+            rows = read_rows(beside.shadow, having, table)
+            assert all(row["sentence"].endswith(".") for row in rows)
+            assert (having.writes_of(table) != ()) == bool(rows), "no empty commit"
+    assert any(row["strategy"] == "Planner" for row in read_table(beside.shadow, "strategy_state"))
+    assert not any(row["strategy"] == "Planner" for row in read_table(beside.off, "strategy_state"))
+
+
+def test_the_record_with_a_planner_is_sound_and_decided_again(spark: Any, beside: Beside) -> None:
+    report = verify(str(beside.shadow), lambda: nullcontext(spark))
+    assert report.is_sound, report.faults
+
+
+def test_windows_come_to_what_cycles_come_to_one_by_one(
+    spark: Any, beside: Beside, empty_lake: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = empty_lake(tmp_path / "lake")
+    monkeypatch.setattr(chunks, "MOST_CYCLES", 2)
+    window = beside.request(lake, every=True, until=beside.moments[-1])
+    for _ in pipeline.run_window(spark, window, lambda _: None):
+        pass
+    attempts = demand_the_same(beside.shadow, lake)
+    assert all(attempt.writes_of("planner_targets") for attempt in attempts)
+    demand_sound(spark, lake)
+
+
+def test_what_the_planner_says_is_explained_traced_and_shown(beside: Beside) -> None:
+    newest = read_attempts(beside.shadow)[-1]
+    targets = read_rows(beside.shadow, newest, "planner_targets")
+    bundle = next(row for row in targets if row["subject_kind"] == "bundle")
+    found = explain(beside.shadow, bundle["subject"])
+    mine = [one for one in found.reasons if one.step == "planner"]
+    assert bundle["sentence"] in [one.sentence for one in mine]
+    assert not any(one.acts for one in mine)
+    assert any("evenkeelPlanner = shadow" in note for note in found.notes)
+    assert "What Evenkeel's planner says" in explained(found)
+    rests = inputs(beside.shadow, bundle["subject"])
+    assert bundle["sentence"] in [one.sentence for one in rests.planner]
+    assert "Said by Evenkeel's planner" in traced(rests)
+
+    broker = next(row for row in targets if row["subject_kind"] == "broker")
+    of_broker = explain(beside.shadow, broker["subject"])
+    assert broker["sentence"] in [one.sentence for one in of_broker.reasons if one.step == "planner"]
+    model = build_model(gather(beside.shadow, cycle=newest.cycle_at.isoformat()))
+    (chapter,) = model.chapters
+    assert chapter.planner is not None
+    assert chapter.planner.only_looks_on
+    whole = next(row for row in targets if row["subject_kind"] == "cluster")
+    assert chapter.planner.target == whole["sentence"]
+    assert len(chapter.planner.brokers) == sum(row["subject_kind"] == "broker" for row in targets)
+    assert "shadow: nothing of it is asked" in render(model)
+
+    (plain,) = build_model(gather(beside.off)).chapters
+    assert plain.planner is None
+    assert not [one for one in explain(beside.off, bundle["subject"]).reasons if one.step == "planner"]
+    assert inputs(beside.off, bundle["subject"]).planner == ()
+
+
+def test_a_replay_reproduces_plans_beside_a_planner_and_takes_it_as_a_strategy(
+    spark: Any, beside: Beside, tmp_path: Path
+) -> None:
+    lake = str(shutil.copytree(beside.shadow, tmp_path / "lake"))
+
+    def compared(**asked_for: Any) -> VariantComparison:
+        return replay(spark, asked_replay(lake, cluster=None, since=None, until=None, **asked_for), lambda *_: None)
+
+    notes = compared().notes()
+    cycles = len(beside.moments)
+    assert f"again: {cycles} of {cycles} recorded plans reproduced" in notes
+    assert "Evenkeel's planner only looks on in: again" in notes
+    found = compared(strategies=("Planner",), variants=("without:evenkeelPlanner=off",))
+    assert found.notes()[-1] == "Evenkeel's planner decides in: Planner"
+    without = next(row for row in found.rows() if row["variant"] == "without")
+    assert (without["only_here"], without["only_recorded"]) == (0, 0), "a planner that looks on changes no command"
+
+
+def test_a_cycle_that_is_decided_in_shadow_after_it_was_without_is_a_further_attempt(
+    spark: Any, beside: Beside, tmp_path: Path
+) -> None:
+    lake = Path(shutil.copytree(beside.off, tmp_path / "lake"))
+    at = read_attempts(lake)[0].cycle_at.isoformat()
+    number = len(read_attempts(lake))
+    again = beside.request(lake, at=at)
+    pipeline.run_cycle(spark, again, lambda *_: None)
+    first, second = [one for one in read_attempts(lake) if one.cycle_at.isoformat() == at]
+    assert (second.plan_id, second.kind) == (first.plan_id, "rerun")
+    assert second.writes_of("planner_targets")
+    assert not first.writes_of("planner_targets")
+    pipeline.run_cycle(spark, again, lambda *_: None)
+    assert len(read_attempts(lake)) == number + 1, "it is on record"
+    demand_sound(spark, lake)
+
+
+def test_a_task_killed_while_it_writes_a_target_leaves_one_set_of_rows(
+    spark: Any, engine: Engine, beside: Beside, empty_lake: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    lake = empty_lake(tmp_path / "lake")
+    handover = open_cycles(spark, beside.request(lake, at=beside.moments[0]))
+    for task in pipeline.DECIDING[:3]:
+        handover = task(spark, handover)
+    given = replace(handover, lake=str(shutil.copytree(lake, tmp_path / "killed")))
+    run_until(engine.url, "plan_splits", given, Point("planner_targets", 1, "after"), lambda: None)
+    again: Handover = run_whole(engine.url, "plan_splits", given)[0]
+    for task in (pipeline.shed, pipeline.place, pipeline.publish):
+        again = task(spark, again)
+    (attempt,) = read_attempts(tmp_path / "killed")
+    (write,) = attempt.writes_of("planner_targets")
+    rows = read_rows(tmp_path / "killed", attempt, "planner_targets")
+    assert len(rows) == write.rows < len(read_table(tmp_path / "killed", "planner_targets"))
+    assert content(attempt) == content(read_attempts(beside.shadow)[0])
+
+
+def test_on_the_planner_unloads_by_its_targets(spark: Any, new_lake: Path) -> None:
+    moved = 0
+    for snapshot in Recording(MODULAR).snapshots[1:]:  # in the first there is no traffic yet
+        attempt = run(spark, asked(MODULAR, new_lake, "on", at=snapshot.cycle_at))
+        tables = {table: read_rows(new_lake, attempt, table) for table in ("planner_targets", *AS_DECIDED[1:3])}
+        due = {row["subject"]: row for row in tables["planner_targets"] if row["outcome"] == "unload"}
+        unloads = {row["subject"]: row for row in tables["unload_decisions"] if row["outcome"] == "unload"}
+        assert unloads.keys() == due.keys()
+        assert {row["strategy"] for row in tables["unload_decisions"]} == {"Planner"}
+        placed = {row["subject"]: row["destination"] for row in tables["placement_decisions"] if row["cause"] == "shed"}
+        assert placed == {bundle: row["destination"] for bundle, row in due.items()}
+        sent = {row["bundle"]: row["destination"] for row in read_table(new_lake, "commands")
+                if row["plan_id"] == attempt.plan_id and row["kind"] == "unload"}  # fmt: skip
+        assert sent == placed, "no guard holds what the planner has fitted into the budgets"
+        assert attempt.planned["shedder"] == attempt.planned["placement"] == "Planner"
+        moved += len(sent)
+        if due:
+            shown = explain(new_lake, min(due))
+            assert {one.step for one in shown.reasons} >= {"planner", "unload", "placement"}
+            assert shown.notes == ()
+            assert explained(shown)
+    assert moved > 0
+    model = build_model(gather(new_lake))
+    (chapter,) = model.chapters
+    assert chapter.planner is not None
+    assert not chapter.planner.only_looks_on
+    assert "Planner" in {fact.value for fact in chapter.state}
+    assert "due now" in render(model)
+    demand_sound(spark, new_lake)

@@ -1,0 +1,308 @@
+"""The planner's round on clusters of every kind: it never fails, holds the rules, and no guard has to hold its acts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from evenkeel.cycle import whole
+from evenkeel.planner import round as planner_round
+from evenkeel.planner.verdicts import TARGET
+from evenkeel.rounds import reading
+from evenkeel.rounds.memo import SharedRows
+from tests.cycle.rows import MIB, as_read, report
+from tests.planner.planner_rows import BROKERS, ON, Tables, act, any_rows, used
+from tests.planner.planner_rows import given as tables
+
+KEY = {"cluster": "lab"}
+HARD = {
+    "unloads_per_cycle", "unloads_from_broker", "unloads_to_broker", "moved_traffic", "bundle_too_heavy", "returns",
+    "moved_often", "frozen_namespace", "frozen_bundle", "frozen_broker", "one_command_per_bundle", "unsettled_bundle",
+    "unsettled_broker", "owner_unclear", "traffic_unknown", "no_report", "report_too_old",
+}  # fmt: skip
+"""Guards that have nothing to hold of what the planner asks."""
+
+
+def decided(given_rows: Tables, state: Sequence[Mapping[str, Any]] = ()) -> whole.DecidedCycle:
+    observed = {name: given_rows[name] for name in whole.OBSERVED}
+    return whole.decide(observed, given_rows["cycle"][0], state)
+
+
+def moves(made: whole.DecidedCycle) -> list[tuple[str, str, str]]:
+    return [
+        (row["subject"], row["broker"], row["destination"])
+        for row in made.rows["placement_decisions"]
+        if row["strategy"] == "Planner" and row["cause"] == "shed"
+    ]
+
+
+@given(any_rows())
+@settings(max_examples=300, deadline=None)
+def test_any_cluster_gets_a_plan_or_a_reason_and_a_second_cycle_goes_on_from_it(found: Tables) -> None:
+    first = planner_round.decide(KEY, found)
+    assert {row["subject_kind"] for row in first["planner_targets"]} >= {"cluster"}
+    for row in (*first["planner_targets"], *first["planner_findings"]):
+        assert row["sentence"].endswith(".")
+        figures = (row["measured"], row["threshold"], row.get("gain"), row.get("cost"), *row["numbers"].values())
+        assert all(value is None or math.isfinite(value) for value in figures)
+    keys = [(row["subject_kind"], row["subject"]) for row in first["planner_targets"]]
+    assert len(keys) == len(set(keys))
+    keys = [(row["subject_kind"], row["subject"], row["rule"]) for row in first["planner_findings"]]
+    assert len(keys) == len(set(keys))
+    again = {**found, "state": as_read(first["strategy_state"])}
+    planner_round.decide(KEY, again)
+
+
+@given(any_rows(guarded=True))
+@settings(max_examples=300, deadline=None)
+def test_no_guard_has_to_hold_what_the_planner_asks(found: Tables) -> None:
+    made = decided(found)
+    planned = {bundle for bundle, _, _ in moves(made)}
+    held = [row for row in made.rows["guard_decisions"] if row["subject"] in planned and row["outcome"] == "held"]
+    assert not HARD & {row["rule"] for row in held}, held
+
+
+@given(any_rows())
+@settings(max_examples=100, deadline=None)
+def test_moves_go_where_the_rules_allow(found: Tables) -> None:
+    of_cycle = reading.settings_of(found)
+    for row in planner_round.decide(KEY, found)["planner_targets"]:
+        if row["outcome"] not in ("unload", "planned", "placed"):
+            continue
+        destination = row["destination"]
+        assert destination != row["broker"]
+        assert destination not in of_cycle.evenkeelDrainingBrokers | of_cycle.evenkeelFrozenBrokers
+        if found["cluster_policies"]:
+            assert destination[:2] in ("b1", "b2", "b3")
+        assert [one["name"] for one in row["alternatives"] if one["rule"] == TARGET] == [destination]
+
+
+@given(any_rows(), st.randoms())
+@settings(max_examples=100, deadline=None)
+def test_the_order_of_rows_changes_nothing(found: Tables, chance: Random) -> None:
+    mixed = {name: chance.sample(own, len(own)) for name, own in found.items()}
+    assert repr(planner_round.decide(KEY, mixed)) == repr(planner_round.decide(KEY, found))
+
+
+@given(any_rows())
+@settings(max_examples=100, deadline=None)
+def test_in_shadow_and_off_all_else_is_the_same(found: Tables) -> None:
+    made = {}
+    for mode in ("off", "shadow"):
+        text = json.loads(found["cycle"][0]["settings"])
+        text["settings"]["evenkeelPlanner"] = mode
+        cycle = {**found["cycle"][0], "settings": json.dumps(text)}
+        made[mode] = decided({**found, "cycle": [cycle]})
+    assert made["off"].rows["planner_targets"] == []
+    assert made["shadow"].rows["planner_targets"] != []
+    for table in ("split_decisions", "unload_decisions", "placement_decisions", "guard_decisions"):
+        assert repr(made["off"].rows[table]) == repr(made["shadow"].rows[table])
+    kept = [row for row in made["shadow"].rows[whole.STATE] if row["strategy"] != "Planner"]
+    assert repr(kept) == repr(made["off"].rows[whole.STATE])
+
+
+def uneven(**settings: Any) -> Tables:
+    """Three brokers, of which the first has nearly all."""
+    flows = [14.0, 9.0, 8.0, 6.0, 6.0, 5.0, 4.0, 4.0, 3.0, 3.0, 2.0]
+    bundles = [used(n, BROKERS[0] if n < 9 else BROKERS[1], flow * MIB) for n, flow in enumerate(flows)]
+    usages = [sum(flows[:9]), sum(flows[9:]), 0.1]
+    return tables([report(name, usage) for name, usage in zip(BROKERS, usages, strict=False)], bundles, **settings)
+
+
+WITHOUT_BUDGETS = {
+    "evenkeelMaxUnloadsPerCycle": -1, "evenkeelMaxUnloadsFromBroker": -1, "evenkeelMaxUnloadsToBroker": -1,
+    "evenkeelMaxMovedTrafficPercent": 100, "evenkeelMaxBundleTrafficPercent": 100,
+}  # fmt: skip
+
+
+def test_without_budgets_one_plan_reaches_the_target() -> None:
+    made = planner_round.decide(KEY, uneven(**WITHOUT_BUDGETS))["planner_targets"]
+    whole_row = next(row for row in made if row["subject_kind"] == "cluster")
+    assert whole_row["rule"] == "acts"
+    assert whole_row["numbers"]["busiest_after_due"] <= whole_row["numbers"]["stop"] * (1 + 1e-9)
+    assert not [row for row in made if row["outcome"] == "planned"]
+
+
+@given(st.integers(0, 10_000), st.integers(3, 8), st.integers(20, 60))
+@settings(max_examples=60, deadline=None)
+def test_where_a_plan_without_budgets_reaches_the_target_the_planner_does(seed: int, brokers: int, count: int) -> None:
+    chance = Random(seed)
+    names = [f"b{n}.eu:8080" for n in range(brokers)]
+    flows = [min(chance.paretovariate(1.5), 4.0) for _ in range(count)]
+    owners = [chance.choice(names) for _ in flows]
+    bundles = [used(n, owner, flow * MIB) for n, (owner, flow) in enumerate(zip(owners, flows, strict=True))]
+    carried = {name: sum(f for f, o in zip(flows, owners, strict=True) if o == name) for name in names}
+    found = tables([report(name, 3.0 * carried[name]) for name in names], bundles, **WITHOUT_BUDGETS)
+    made = planner_round.decide(KEY, found)
+    row = next(row for row in made["planner_targets"] if row["subject_kind"] == "cluster")
+    over = [one for one in made["planner_findings"] if one["rule"] == "stays_above_target"]
+    assume(row["rule"] == "acts" and not over)
+    assert row["numbers"]["busiest_after_due"] <= row["numbers"]["stop"] + 0.0100001
+
+
+def test_a_move_is_unloaded_and_placed_where_the_plan_has_it() -> None:
+    made = decided(uneven())
+    asked = moves(made)
+    assert asked
+    assert {source for _, source, _ in asked} == {BROKERS[0]}
+    rows = [row for row in made.rows["unload_decisions"] if row["outcome"] == "unload"]
+    assert sorted(row["subject"] for row in rows) == sorted(bundle for bundle, _, _ in asked)
+    commands = {row["bundle"]: row["destination"] for row in made.rows["commands"]}
+    assert commands == {bundle: destination for bundle, _, destination in asked}
+    assert made.plan.figures["held"] == 0
+
+
+def test_where_nothing_is_to_do_nothing_is_done() -> None:
+    bundles = [used(n, BROKERS[n % 3], 5 * MIB) for n in range(12)]
+    found = tables([report(name, 40.0) for name in BROKERS[:3]], bundles)
+    made = decided(found)
+    assert moves(made) == []
+    assert [row["rule"] for row in made.rows["planner_targets"] if row["subject_kind"] == "cluster"] == ["within_band"]
+
+
+def test_noise_below_the_band_has_to_be_seen_twice() -> None:
+    bundles = [used(n, BROKERS[n % 3], (6 if n % 3 == 0 else 5) * MIB) for n in range(12)]
+    found = tables([report(name, usage) for name, usage in zip(BROKERS, (48.0, 40.0, 40.0), strict=False)], bundles)
+    first = planner_round.decide(KEY, found)
+    rule = [row["rule"] for row in first["planner_targets"] if row["subject_kind"] == "cluster"]
+    assert rule == ["seen_once"]
+    assert {row["rule"] for row in first["planner_targets"] if row["outcome"] == "planned"} == {
+        "waits_for_second_cycle"
+    }
+    second = planner_round.decide(KEY, {**found, "state": as_read(first["strategy_state"])})
+    assert [row["rule"] for row in second["planner_targets"] if row["subject_kind"] == "cluster"] == ["acts"]
+
+
+def test_no_bundle_goes_back_within_the_window() -> None:
+    found = uneven()
+    first = decided(found)
+    there = {bundle: destination for bundle, _, destination in moves(first)}
+    done = [act(n, bundle, BROKERS[1], BROKERS[0], 30.0, "done") for n, bundle in enumerate(sorted(there))]
+    again = decided({**found, "cycle": uneven_with(found, done)})
+    assert not [one for one in moves(again) if one[2] == BROKERS[1] and one[0] in there]
+
+
+def uneven_with(found: Tables, done: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**found["cycle"][0], "steering": json.dumps({"acts": done, "pauses": []})}]
+
+
+def test_bundles_without_owner_are_placed_by_the_plan_and_need_no_command() -> None:
+    bundles = [used(n, None if n > 8 else BROKERS[n % 2], 5 * MIB, last_owner=BROKERS[2]) for n in range(12)]
+    made = decided(tables([report(BROKERS[0], 50.0), report(BROKERS[1], 40.0)], bundles))
+    placed = [row for row in made.rows["placement_decisions"] if row["cause"] == "no_owner"]
+    assert [row["strategy"] for row in placed] == ["Planner"] * 3
+    assert sorted(row["destination"] for row in placed) == [BROKERS[0], BROKERS[1], BROKERS[1]]
+    assert made.rows["commands"] == []
+
+
+@pytest.mark.parametrize(
+    ("reports", "bundles", "rule"),
+    [
+        ([], [], "nothing_known"),
+        ([report(BROKERS[0], 90.0)], [used(0, BROKERS[0], MIB)], "too_few_brokers"),
+        ([report(name, math.nan) for name in BROKERS], [used(0, BROKERS[0], MIB)], "within_band"),
+        ([report(name, 0.0) for name in BROKERS], [], "within_band"),
+        ([report(name, 50.0) for name in BROKERS], [], "within_band"),
+    ],
+)
+def test_what_cannot_be_planned_has_a_reason(
+    reports: list[dict[str, Any]], bundles: list[dict[str, Any]], rule: str
+) -> None:
+    made = planner_round.decide(KEY, tables(reports, bundles))["planner_targets"]
+    assert [row["rule"] for row in made if row["subject_kind"] == "cluster"] == [rule]
+
+
+def test_usages_of_zero_are_planned_by_traffic() -> None:
+    bundles = [used(n, BROKERS[0], MIB) for n in range(12)]
+    made = planner_round.decide(KEY, tables([report(name, 0.0) for name in BROKERS[:3]], bundles))
+    due = [row for row in made["planner_targets"] if row["outcome"] == "unload"]
+    assert due
+    assert {row["basis"] for row in due} == {"traffic"}
+
+
+def test_all_brokers_over_the_limit_say_how_many_would_do() -> None:
+    bundles = [used(n, BROKERS[n % 3], 5 * MIB) for n in range(12)]
+    made = planner_round.decide(KEY, tables([report(name, 94.0) for name in BROKERS[:3]], bundles))
+    finding = next(row for row in made["planner_findings"] if row["rule"] == "cluster_too_small")
+    assert finding["numbers"]["brokers_wanted"] == 4.0
+
+
+def test_a_bundle_hotter_than_a_broker_is_named_with_what_to_do() -> None:
+    bundles = [used(n, BROKERS[0 if n < 6 else 1], (60 if n == 0 else 2) * MIB, topics=n + 1) for n in range(14)]
+    usages = (70.0, 16.0, 0.0, 0.0)
+    found = tables([report(n, u) for n, u in zip(BROKERS, usages, strict=False)], bundles)
+    findings = {(row["subject"], row["rule"]) for row in planner_round.decide(KEY, found)["planner_findings"]}
+    assert (bundles[0]["bundle"], "topic_is_the_bundle") in findings
+    bundles[0]["topics"] = 9
+    findings = {(row["subject"], row["rule"]) for row in planner_round.decide(KEY, found)["planner_findings"]}
+    assert (bundles[0]["bundle"], "hotter_than_a_broker") in findings
+
+
+def test_a_pause_and_a_switch_stop_it() -> None:
+    paused = uneven()
+    paused["cycle"][0]["steering"] = json.dumps({"acts": [], "pauses": [{"by": "ops", "reason": "upgrade"}]})
+    for found, rule in ((paused, "paused"), (uneven(evenkeelSheddingEnabled=False), "switched_off")):
+        made = planner_round.decide(KEY, found)["planner_targets"]
+        assert [row["rule"] for row in made if row["subject_kind"] == "cluster"] == [rule]
+        assert not [row for row in made if row["outcome"] == "unload"]
+        assert moves(decided(found)) == []
+
+
+def test_three_plans_that_bring_too_little_hand_over_to_the_strategy_in_force() -> None:
+    state: Sequence[Mapping[str, Any]] = ()
+    rules = []
+    at = datetime.fromisoformat("2026-11-21T08:00:00+00:00")
+    done: list[dict[str, Any]] = []
+    flows = [6.0] * 10 + [1.0] * 30
+    owners = [BROKERS[0]] * 10 + [BROKERS[1 + n % 2] for n in range(30)]
+    for _ in range(30):
+        bundles = [used(n, o, f * MIB, topics=2) for n, (o, f) in enumerate(zip(owners, flows, strict=True))]
+        found = tables(
+            [report(n, u, report_at=None) for n, u in zip(BROKERS, (80.0, 20.0, 20.0), strict=False)], bundles
+        )
+        found["cycle"][0] |= {"cycle_at": at.isoformat(), "steering": json.dumps({"acts": done, "pauses": []})}
+        made = decided(found, state)
+        state = made.rows[whole.STATE]
+        rules += [row["rule"] for row in made.rows["planner_targets"] if row["subject_kind"] == "cluster"]
+        names = [one["bundle"] for one in bundles]
+        for bundle, source, destination in moves(made):
+            # The move is carried out, and usage stays as it was all the same.
+            owners[names.index(bundle)] = destination
+            moment = (at + timedelta(seconds=1)).isoformat()
+            done.append(
+                {
+                    **act(len(done), bundle, source, destination, 0, "done"),
+                    "cycle_at": at.isoformat(),
+                    "seen_at": moment,
+                }
+            )
+        at += timedelta(minutes=5)
+        if rules[-1] == "fell_back":
+            break
+    assert rules[-1] == "fell_back"
+    finding = [row for row in made.rows["planner_findings"] if row["rule"] == "promises_not_kept"]
+    assert len(finding) == 1
+    assert {row["strategy"] for row in made.rows["unload_decisions"]} == {"ThresholdShedder"}
+
+
+def test_off_leaves_nothing() -> None:
+    found = uneven(evenkeelPlanner="off")
+    assert planner_round.decide(KEY, found) == {
+        "planner_targets": [], "planner_models": [], "planner_findings": [], "strategy_state": [],
+    }  # fmt: skip
+    assert ON == {"evenkeelPlanner": "on"}
+
+
+def test_acts_alone_come_to_the_same_moves() -> None:
+    found = uneven()
+    observed = {name: found[name] for name in whole.OBSERVED}
+    alone = whole.decide(SharedRows(observed, acts_only=True), found["cycle"][0], ())
+    assert moves(alone) == moves(decided(found))
