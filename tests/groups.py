@@ -29,7 +29,7 @@ _LONGEST_FIRST = (
     "tests/record/test_verify",
     "acting",
     "replay",
-    "tests/tutorial/test_incident",
+    "tests/tutorial/test_steps",
     "pulsar",
     "killed server",
     "tests/pipeline/",

@@ -1,4 +1,4 @@
-"""Runs all steps of the tutorial in a folder that looks like a checkout: the page's paths are relative to it."""
+"""Runs all steps of a tutorial in a folder that looks like a checkout: the page's paths are relative to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from evenkeel.spark.code import source_root
 from tests.tutorial.page import BrokenPage, Step, run
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PAGE = CHECKOUT / "docs" / "tutorial" / "incident.md"
+PAGES = tuple(CHECKOUT / "docs" / "tutorial" / f"{name}.md" for name in ("incident", "before-you-upgrade"))
+"""The pages whose steps are run."""
 RECORDING = CHECKOUT / "demo" / "generated" / "thrash"
 
 
