@@ -267,8 +267,8 @@ class _Seen:
 
     def has_idle(self, figures: PlannerFigures) -> bool:
         """Whether a broker is new, or nearly idle, and may have some of the bundles."""
-        wanted = {broker for one in self._view.bundles if one.held is None for broker in one.brokers}
-        for name in wanted & self._view.brokers.keys():
+        wanted = frozenset().union(*{one.brokers for one in self._view.bundles if one.held is None})
+        for name in sorted(wanted & self._view.brokers.keys()):
             share = max(
                 figures.loads[r][name] / room if (room := figures.models[r][name].line.load_within(figures.even)) > 0
                 else 1.0
@@ -383,7 +383,10 @@ def _places(one: PlannerBundle, *, may_return: bool) -> frozenset[str]:
     """Where a bundle may be: where it is, and where it may go."""
     if one.owner is None:
         return one.brokers
-    return (one.brokers - one.left if may_return else one.brokers - one.left - one.left_today) | {one.owner}
+    left = one.left if may_return else one.left | one.left_today
+    if not left and one.owner in one.brokers:
+        return one.brokers
+    return (one.brokers - left) | {one.owner}
 
 
 def _steps(
