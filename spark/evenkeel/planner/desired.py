@@ -78,7 +78,8 @@ def desired_placement(
     """What to move so that no broker's usage is above `usage`.
 
     `curves`: broker -> by resource, how its usage grows with its load; a broker that is an owner and not among them is
-    to be emptied. `slack`: a broker that is no more than this above `usage` gives nothing away.
+    to be emptied. `slack`: a broker that is no more than this above `usage` gives nothing away, or no more; nobody gets
+    more than up to `usage`.
     """
     return _Search(curves, sorted(bundles, key=lambda one: one.name), usage, slack).run()
 
@@ -162,11 +163,11 @@ class _Search:
         )
 
     def _relieve(self, broker: int) -> None:
-        """Takes bundles from the broker until it is within the target, or nothing helps."""
+        """Takes bundles from the broker until it is within what is borne, or nothing helps."""
         free = [n for n in self.own[broker] if n not in self.moved and not self.bundles[n].is_held]
         # Lightest first, so that what is a little lighter than the excess is found at once.
         ladder = sorted(free, key=lambda n: (self.weight[n], -n))
-        while (self.carried[broker] > self.limit[broker]).any():
+        while (self.carried[broker] > self.bearable[broker]).any():
             excess = int((self.carried[broker] - self.limit[broker]).max())
             if not (
                 self._one_leaves(broker, ladder, excess)

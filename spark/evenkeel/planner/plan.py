@@ -11,6 +11,7 @@ from cycle to cycle, averages of the last samples are planned with. Ties break b
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -425,9 +426,9 @@ class _Reconciler:
             return placed + [self._step(move, bound) for unit in units for move in unit]
         due: list[PlannedStep] = []
         waiting: list[PlannedStep] = []
-        left = [*self._fullest_first(units)]
+        left: Iterable[tuple[DesiredMove, ...]] = self._fullest_first(units)
         while left:
-            no_room = []
+            no_room: list[tuple[DesiredMove, ...]] = []
             before = len(due)
             for unit in left:
                 why = self._why_not(unit)
@@ -467,11 +468,13 @@ class _Reconciler:
             of_giver.setdefault(unit[0].source or "", []).append(unit)
         for own in of_giver.values():
             own.sort(key=self._worth)
-        while of_giver:
-            giver = min(of_giver, key=lambda broker: (-self._usage(broker), broker))
+        fullest = [(-self._usage(broker), broker) for broker in of_giver]
+        heapq.heapify(fullest)
+        while fullest:
+            giver = heapq.heappop(fullest)[1]
             yield of_giver[giver].pop()
-            if not of_giver[giver]:
-                del of_giver[giver]
+            if of_giver[giver]:
+                heapq.heappush(fullest, (-self._usage(giver), giver))
 
     def _worth(self, unit: tuple[DesiredMove, ...]) -> tuple[float, float, str]:
         gain = self._gain(unit[0]) - math.fsum(self._gain(move) for move in unit[1:])

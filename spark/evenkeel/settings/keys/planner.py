@@ -37,7 +37,7 @@ class PlannerKeys:
         "broker that is new or nearly idle as well.",
     )
     evenkeelPlannerStopAtPercent: float = key(
-        7.0,
+        6.0,
         lowest=0.0,
         unit="%",
         meaning="What the planner brings the busiest broker down to, above the evenly used cluster, once it acts.",
@@ -46,7 +46,7 @@ class PlannerKeys:
         1.0,
         lowest=0.0,
         unit="percentage points",
-        meaning="A broker that is less than this above what it is to come to gives nothing away.",
+        meaning="A broker that is less than this above what it is to come to gives nothing away, or no more.",
     )
     evenkeelPlannerReturnWindowMinutes: int = key(
         60, lowest=0, unit="min", meaning="For so long the planner sends no bundle back to a broker that it has left."
