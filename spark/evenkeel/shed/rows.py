@@ -24,6 +24,10 @@ def silent_brokers(rows: Rows) -> list[Considered]:
     return [NO_REPORT.about_broker(broker) for broker in silent]
 
 
+AVERAGES = (USAGE_AVERAGE, LOAD_AVERAGE)
+"""What `usage_averages` looks for among all that is remembered, by name."""
+
+
 def usage_averages(rows: Iterable[Row], shedder: str) -> dict[str, float]:
     """Broker to its moving average of usage, a fraction; empty if the shedder keeps none.
 

@@ -21,7 +21,7 @@ from evenkeel.record.compare import Cycle, LoggedMove, Round, ShedderComparison,
 from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
 from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import is_in
-from evenkeel.shed.rows import usage_averages
+from evenkeel.shed.rows import AVERAGES, usage_averages
 
 # The course is a picture: more points than this could not be distinguished.
 COURSE_CYCLES = 60
@@ -55,6 +55,7 @@ _COURSE_LOAD = ["broker", "state", "weighted_usage", "msg_throughput_in", "msg_t
 _ACTING = ("splits", "unloads", "placements", "refusals")
 _ACTS = {"outcome": ["split", "unload", "placed", "refused"]}
 _ACT_COLUMNS = ["subject", "subject_kind", "broker", "outcome", "rule", "sentence"]
+_AVERAGES = {"name": [*AVERAGES]}
 _DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
 
 
@@ -172,7 +173,7 @@ def _course(record: Record, attempt: Attempt) -> CourseRows:
     return CourseRows(
         attempts=window,
         broker_load=_or_nothing(lake, window, "broker_load", _COURSE_LOAD),
-        state=_or_nothing(lake, window, "strategy_state", ["strategy", "subject", "name", "value"]),
+        state=_or_nothing(lake, window, "strategy_state", ["strategy", "subject", "name", "value"], _AVERAGES),
         acts={table: _or_nothing(lake, window, table, _ACT_COLUMNS, _ACTS) for table in _DECIDED},
         earlier=start,
         later=len(moments) - end,
