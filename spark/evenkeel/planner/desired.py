@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -30,6 +30,9 @@ _HEAVIEST_LOOKED_AT, _RECEIVERS_LOOKED_AT, _LOOKS_PER_BROKER = 64, 16, 4
 times the number of brokers: a cluster that cannot be balanced is given up on in time."""
 _HEAVIEST_MADE_ROOM_FOR, _ASKED_FOR_ROOM, _MOST_THAT_MAKE_ROOM = 8, 4, 3
 """Room is made for so many bundles of a full broker, on so many receivers, by so many of their bundles at most."""
+
+FILLED = 0.8
+"""A broker that is to be filled is so with this part of what it carries in the evenly used cluster."""
 
 Whole = npt.NDArray[np.int64]
 
@@ -73,15 +76,25 @@ class DesiredPlacement:
 
 
 def desired_placement(
-    curves: Mapping[str, Sequence[UsageCurve]], bundles: Iterable[OwnedBundle], usage: float, slack: float = 0.0
+    curves: Mapping[str, Sequence[UsageCurve]],
+    bundles: Iterable[OwnedBundle],
+    usage: float,
+    slack: float = 0.0,
+    *,
+    idle: Iterable[str] = (),
+    even: float = 0.0,
 ) -> DesiredPlacement:
     """What to move so that no broker's usage is above `usage`.
 
     `curves`: broker -> by resource, how its usage grows with its load; a broker that is an owner and not among them is
     to be emptied. `slack`: a broker that is no more than this above `usage` gives nothing away, or no more; nobody gets
-    more than up to `usage`.
+    more than up to `usage`. `idle`: brokers that are then filled up to some `FILLED` of what they may carry at `even`.
     """
-    return _Search(curves, sorted(bundles, key=lambda one: one.name), usage, slack).run()
+    search = _Search(curves, sorted(bundles, key=lambda one: one.name), usage, slack)
+    search.relieve()
+    for broker in sorted(set(idle) & curves.keys()):
+        search.fill(broker, curves[broker], even)
+    return search.found()
 
 
 class _Search:
@@ -95,7 +108,8 @@ class _Search:
         place = {broker: n for n, broker in enumerate(self.brokers)}
         kinds = len(next(iter(curves.values()), ()))
         totals = [math.fsum(one.loads[r] for one in bundles) for r in range(kinds)]
-        units = [total / _UNITS if total > 0 else 1.0 for total in totals]
+        self.units = units = [total / _UNITS if total > 0 else 1.0 for total in totals]
+        self.nowhere: list[int] = []
         self.loads: Whole = np.array(
             [[math.floor(load / unit) for load, unit in zip(one.loads, units, strict=True)] for one in bundles],
             dtype=np.int64,
@@ -128,12 +142,15 @@ class _Search:
         self.moves: list[tuple[int, int, int]] = []
         self.exchanged: dict[int, int] = {}
 
-    def run(self) -> DesiredPlacement:
+    def relieve(self) -> None:
         """Bundles that must go somewhere first, the heaviest before all others; then what stands above the target."""
         homeless = [n for n, one in enumerate(self.bundles) if not one.is_held and self._must_go(n)]
-        nowhere = [n for n in self._heaviest_first(homeless) if not self._sent(n) and not self._squeezed_in(n)]
+        self.nowhere = [n for n in self._heaviest_first(homeless) if not self._sent(n) and not self._squeezed_in(n)]
         for broker in self._fullest_first():
             self._relieve(broker)
+
+    def found(self) -> DesiredPlacement:
+        """What was found."""
         over = [
             b for n, b in enumerate(self.brokers) if self.receives[n] and (self.carried[n] > self.bearable[n]).any()
         ]
@@ -146,7 +163,35 @@ class _Search:
             )
             for n, a, b in self.moves
         )
-        return DesiredPlacement(tuple(moves), tuple(over), tuple(sorted(self.bundles[n].name for n in nowhere)))
+        return DesiredPlacement(tuple(moves), tuple(over), tuple(sorted(self.bundles[n].name for n in self.nowhere)))
+
+    def fill(self, broker: str, curves: Sequence[UsageCurve], even: float) -> None:
+        """Gives the broker bundles of the fullest ones, the heaviest that it has room for, until it is filled; none
+        after which it would be fuller than its giver."""
+        at = self.brokers.index(broker)
+        most = np.array([_limit(curve, even, unit) for curve, unit in zip(curves, self.units, strict=True)])
+        while (self.carried[at] < FILLED * most).all():
+            full = (self.carried / np.maximum(self.limit, 1)).max(axis=1, initial=0.0)
+            order = np.argsort(-full, kind="stable").tolist()
+            givers = (n for n in order if n != at and self.receives[n] and full[n] > full[at])
+            found = next(
+                (n for giver in islice(givers, _RECEIVERS_LOOKED_AT) for n in self._spared(giver, at, most)), None
+            )
+            if found is None:
+                return
+            self._move(found, at)
+
+    def _spared(self, giver: int, at: int, most: Whole) -> Iterator[int]:
+        """The heaviest bundle that the giver can spare for a broker that may carry so much, if there is one."""
+        for n in self._heaviest_first(self.own[giver]):
+            one = self.bundles[n]
+            if n in self.moved or one.is_held or not self.weight[n] or self.brokers[at] not in one.brokers:
+                continue
+            after, left = self.carried[at] + self.loads[n], self.carried[giver] - self.loads[n]
+            share, other = (x / np.maximum(self.limit[b], 1) for x, b in ((after, at), (left, giver)))
+            if (after <= most).all() and share.max() <= other.max():
+                yield n
+                return
 
     def _must_go(self, n: int) -> bool:
         owner = self.owner[n]
