@@ -167,5 +167,5 @@ def test_room_is_made_by_a_third_broker() -> None:
     ]  # fmt: skip
     lines = {"b1": (UsageLine(0.0, 0.01),), "b2": (UsageLine(0.0, 0.007),), "b3": (UsageLine(0.0, 0.03),)}
     found = desired_placement(lines, bundles, 0.50)
-    assert [(move.bundle, move.destination) for move in found.moves] == [("light", "b3"), ("hot", "b2")]
+    assert [(move.bundle, move.destination) for move in found.moves] == [("hot", "b2"), ("light", "b3")]
     assert found.over == ()

@@ -451,18 +451,11 @@ class _Reconciler:
         return placed + due + waiting
 
     def _units(self, moves: Sequence[DesiredMove]) -> list[tuple[DesiredMove, ...]]:
-        """Moves that go together: an exchange, or a move alone."""
-        by_bundle = {move.bundle: move for move in moves}
-        found: list[tuple[DesiredMove, ...]] = []
-        seen = set[str]()
+        """Moves that go together, and those that go alone, in the order of their first."""
+        found: dict[tuple[int, str], list[DesiredMove]] = {}
         for move in moves:
-            if move.bundle in seen:
-                continue
-            back = by_bundle.get(move.exchanged_for or "")
-            unit = (move,) if back is None else (move, back)
-            seen |= {one.bundle for one in unit}
-            found.append(unit)
-        return found
+            found.setdefault((move.unit, "" if move.unit else move.bundle), []).append(move)
+        return [tuple(unit) for unit in found.values()]
 
     def _fullest_first(self, units: Sequence[tuple[DesiredMove, ...]]) -> Iterable[tuple[DesiredMove, ...]]:
         """Of the broker that is fullest by then, the unit with most gain for its cost."""
