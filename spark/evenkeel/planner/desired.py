@@ -266,7 +266,7 @@ class _Search:
         return True
 
     def _room_is_made(self, broker: int, ladder: list[int], excess: int) -> bool:
-        """Sends a bundle to a broker that others leave for it, the lightest that is enough first; whether there was one."""
+        """Sends a bundle where others make room for it, the lightest that is enough first; whether there was one."""
         if not self.looks_left:
             return False
         self.looks_left -= 1
