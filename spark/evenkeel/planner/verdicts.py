@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evenkeel.model.amounts import plural, ratio
 from evenkeel.model.considered import Alternative, Considered, Rule, Sentence, by_name
-from evenkeel.model.words import destination_of, number
+from evenkeel.model.words import destination_of, number, points
 from evenkeel.planner.floor import fewest_moves
 from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER
 from evenkeel.planner.plan import ALWAYS_HELD, PlannedStep, PlannerFigures, PlannerPlan
@@ -52,10 +52,9 @@ def _cluster(words: str) -> Sentence:
 
 
 def _cluster_words(row: Considered) -> dict[str, str]:
-    due, steps = row.numbers.get("due", 0.0), row.numbers.get("steps", 0.0)
     return {
-        "due": plural(due, "move"),
-        "steps": plural(steps, "move"),
+        "due": f"{row.numbers.get('due', 0.0):.0f}",
+        "steps": plural(row.numbers.get("steps", 0.0), "move"),
         "stop": number(row, "stop", "fraction"),
         "floor": number(row, "floor_load", "fraction"),
     }
@@ -68,7 +67,7 @@ def _stopped(words: str) -> Sentence:
 ACTS = Rule(
     "kept",
     "acts",
-    _cluster("{due} of {steps} to a usage of {stop} are due now, and {floor} of the load has to move at least"),
+    _cluster("it is to come down to {stop} by {steps} (due now: {due}); at least {floor} of the load has to move"),
 )
 WITHIN_BAND = Rule("kept", "within_band", _cluster("nothing is to be moved"))
 SEEN_ONCE = Rule("kept", "seen_once", _cluster("{steps} would be due, and wait for a second settled cycle"))
@@ -137,7 +136,7 @@ EMPTIED = Rule("skipped", "draining", lambda row: f"{row.subject} is being empti
 def _moves(words: str) -> Sentence:
     return lambda row: (
         f"{row.subject} is to go from {row.broker} to {destination_of(row)}, which takes "
-        f"{number(row, 'gain', 'fraction')} off the usage of {row.broker}: {words}."
+        f"{points(row.numbers.get('gain', 0.0))} off the usage of {row.broker}: {words}."
     )
 
 
@@ -146,19 +145,19 @@ PLACED = Rule(
     "placed", "placed", lambda row: f"{row.subject} has no owner and goes to {destination_of(row)}, by the target."
 )
 _BINDS = {
-    FROM_BROKER: ("unloads_from_broker", "its broker gives away as many as it may in one cycle"),
-    TO_BROKER: ("unloads_to_broker", "that broker gets as many as it may in one cycle"),
-    PER_CYCLE: ("unloads_per_cycle", "one cycle moves no more bundles"),
-    MOVED_TRAFFIC: ("moved_traffic", "one cycle moves no more traffic"),
-    "group_moves_once": ("group_moves_once", "of its anti-affinity group one bundle moves at a time"),
-    "no_room_yet": ("no_room_yet", "that broker has room for it only once others have left"),
-    "seen_once": ("waits_for_second_cycle", "not before a second settled cycle shows the same"),
-    "settling": ("waits_for_settled_figures", "not before the figures of all brokers have settled"),
-    "unsteady": ("waits_for_steady_load", "not before the load is steadier"),
-    "fell_back": ("planner_fell_back", "the planner's targets are on record only"),
+    FROM_BROKER: ("unloads_from_broker", "not now, since its broker gives away as many as it may in one cycle"),
+    TO_BROKER: ("unloads_to_broker", "not now, since that broker gets as many as it may in one cycle"),
+    PER_CYCLE: ("unloads_per_cycle", "not now, since the moves of one cycle are used up"),
+    MOVED_TRAFFIC: ("moved_traffic", "not now, since the traffic that one cycle may move is used up"),
+    "group_moves_once": ("group_moves_once", "not now, since of its anti-affinity group one bundle moves at a time"),
+    "no_room_yet": ("no_room_yet", "not now, since that broker has room for it only once others have left"),
+    "seen_once": ("waits_for_second_cycle", "once a second settled cycle shows the same"),
+    "settling": ("waits_for_settled_figures", "once the figures of all brokers have settled"),
+    "unsteady": ("waits_for_steady_load", "once the load is steadier"),
+    "fell_back": ("planner_fell_back", "not now, since the planner's targets are on record only"),
 }
-_PLANNED = {key: Rule("planned", name, _moves(f"not now, {words}")) for key, (name, words) in _BINDS.items()}
-_NOTHING_MOVES = Rule("planned", "nothing_moves_now", _moves("not now, no bundle is moved"))
+_PLANNED = {key: Rule("planned", name, _moves(words)) for key, (name, words) in _BINDS.items()}
+_NOTHING_MOVES = Rule("planned", "nothing_moves_now", _moves("not now, since no bundle is moved"))
 _HELD_WORDS = {
     "frozen": "an operator froze it",
     "brokers_own_namespace": "it belongs to its broker",
@@ -182,7 +181,8 @@ NOT_CHOSEN = Rule(
     "kept",
     "not_chosen",
     lambda row: (
-        f"{row.subject} stays on {row.broker}: others bring more; it would take {number(row, 'gain', 'fraction')} off."
+        f"{row.subject} stays on {row.broker}: the plan does without it; it alone would take "
+        f"{points(row.numbers.get('gain', 0.0))} off."
     ),
 )
 SPLIT_FIRST = Rule(
