@@ -40,7 +40,9 @@ SWINGING, SWINGS_FROM, STEADIER = 0.25, 0.03, 0.9
 """Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
 of it; the third is what counts of the cycle before."""
 NO_ROOM_YET = "no_room_yet"
-KEPT_PART, MOST_MISSES = 0.5, 3
+KEPT_PART, MOST_MISSES, LEAST_JUDGED = 0.5, 3, 0.02
+"""A promise of at least the third (a fraction of usage) is kept if this part of it came; so many in a row are too many
+that are not."""
 DISTRUSTED_FOR = timedelta(days=1)
 ALWAYS_HELD = frozenset({"frozen", "brokers_own_namespace", "excluded_namespace"})
 """Why a bundle stays for good; for other reasons it stays for a while, and the target does not count with it."""
@@ -98,7 +100,6 @@ class PlannerPlan:
     steps: Sequence[PlannedStep] = ()
     over: Sequence[str] = ()
     nowhere: Sequence[str] = ()
-    new: Sequence[str] = ()
 
     @property
     def due(self) -> list[PlannedStep]:
@@ -122,7 +123,7 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     is_acting = any(step.bound for step in steps) if acts else after.is_acting and rule != "within_band"
     promises = {**after.promises, **_promises(view, figures, seen, due)}
     after = replace(after, is_acting=is_acting, promises=promises)
-    return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere, seen.new)
+    return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere)
 
 
 class _Seen:
@@ -140,7 +141,6 @@ class _Seen:
         for one in view.bundles:
             if one.owner in counts:
                 counts[one.owner] += 1
-        self.new = tuple(sorted(view.brokers.keys() - memory.brokers.keys())) if memory.brokers else ()
         self.after = self._remembered(memory, latest, latest[by], counts)
         self.is_swinging = _swings(self.after)
         self._planned = {r: self._loads(r, is_average=True) for r in latest} if self.is_swinging else latest
@@ -589,7 +589,7 @@ def _promises_checked(view: PlannerView, figures: PlannerFigures, memory: Planne
         promised.append(one.gain)
         came.append(one.before - now + slope * (figures.loads[one.resource][broker] - one.load))
     misses = memory.misses
-    if math.fsum(promised) > 0:
+    if math.fsum(promised) >= LEAST_JUDGED:
         misses = misses + 1 if math.fsum(came) < KEPT_PART * math.fsum(promised) else 0
     fell_back = view.at if misses >= MOST_MISSES and memory.fell_back is None else memory.fell_back
     return replace(memory, promises={}, misses=misses, fell_back=fell_back)
