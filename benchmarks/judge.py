@@ -1,4 +1,4 @@
-"""Pulsar's five shedders on the judge's clusters: how even they get them, and at what price.
+"""Pulsar's five shedders and Evenkeel's planner on the judge's clusters: how even they get them, and at what price.
 
 `python -m benchmarks judge [--size small] [--seeds 1 2] [--scenario NAME ...] [--series FILE]` prints Markdown: a
 table of all scenarios for each way to set the shedders, then one of each scenario with tuned settings. With `--tune`
@@ -150,12 +150,12 @@ def _overview(judged: Mapping[str, Found]) -> str:
     hows = dict.fromkeys(how for found in judged.values() for _, how in found if how)
     texts = []
     for how in hows:
-        lines = [f"**{how}**: max/U*, moves", "", f"| scenario | nobody | {' | '.join(SHEDDERS)} |"]
-        lines.append(f"|---{'|---' * (len(SHEDDERS) + 1)}|")
+        lines = [f"**{how}**: max/U*, moves", "", f"| scenario | nobody | planner | {' | '.join(SHEDDERS)} |"]
+        lines.append(f"|---{'|---' * (len(SHEDDERS) + 2)}|")
         for name, found in judged.items():
             cells = [f"{_mean([one.ratio for one in found['nobody', '']]):.2f}"]
-            for shedder in SHEDDERS:
-                outcomes = found.get((shedder, how))
+            for shedder in ("planner", *SHEDDERS):
+                outcomes = found.get((shedder, how), found.get((shedder, "")))
                 cells.append(
                     "–" if outcomes is None else f"{_ratio(outcomes):.2f}, {_count(o.moves for o in outcomes)}"
                 )

@@ -19,7 +19,16 @@ from benchmarks.judge import fault_of, main
 from benchmarks.judged_cluster import CPU, BentCurve, Machine
 from benchmarks.judged_run import _Day, _over_budget, measure, play
 from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedSize, judged_scenario
-from benchmarks.judged_variants import AXES, NOBODY, SHEDDERS, TUNED_FILE, TUNING_SEEDS, grid_of, settings_with
+from benchmarks.judged_variants import (
+    AXES,
+    NOBODY,
+    PLANNER,
+    SHEDDERS,
+    TUNED_FILE,
+    TUNING_SEEDS,
+    grid_of,
+    settings_with,
+)
 from evenkeel.settings import Settings
 
 GENERATED = [name for name in MEANINGS if name != "series"]
@@ -202,3 +211,14 @@ def test_the_package_knows_nothing_of_its_judge() -> None:
     package = Path(__file__).resolve().parents[2] / "spark" / "evenkeel"
     knowing = [path for path in package.rglob("*.py") if "benchmarks" in path.read_text(encoding="utf-8")]
     assert not knowing
+
+
+@pytest.mark.parametrize("name", ["uneven", "mixed-hardware", "lost-and-back", "on-off"])
+@pytest.mark.parametrize("manager", ["modular", "extensible"])
+def test_the_planner_gets_clusters_even_without_bounces_and_within_its_budgets(name: str, manager: str) -> None:
+    scenario = judged_scenario(name, SIZES["small"], 3)
+    own = {} if manager == "modular" else SHEDDERS["TransferShedder"]
+    found = play(scenario, settings_with(own, PLANNER), measure(scenario, settings_with(NOBODY)))
+    assert (found.bounces, found.returns, found.over_budget, found.held) == (0, 0, 0, 0)
+    assert found.ratio <= 1.10
+    assert 0 < found.moves < 60

@@ -140,3 +140,32 @@ def test_a_cluster_of_many_bundles_comes_to_its_target_with_little_more_than_the
     floor = floor_of(lines, now, target.usage)
     assert math.fsum(load[move.bundle] for move in found.moves) <= 1.25 * floor.load
     assert floor.load == pytest.approx(floor.share * 40 * 60)
+
+
+def test_an_idle_broker_is_filled_by_the_fullest_though_nobody_is_above_the_target() -> None:
+    names = [f"b{n:02}" for n in range(21)]
+    lines = {name: (UsageLine(0.0, 0.01),) for name in names}
+    bundles = [bundle(f"n{n:03}", names[n % 20], 2.0 + n % 3 / 10, brokers=names) for n in range(400)]
+    even = 0.01 * math.fsum(one.loads[0] for one in bundles) / len(names)
+    assert desired_placement(lines, bundles, 1.06 * even).moves == ()
+    found = desired_placement(lines, bundles, 1.06 * even, idle=["b20"], even=even)
+    got = carried(bundles, after(bundles, found), "b20")
+    assert 0.8 * even <= 0.01 * got <= even
+    assert {move.destination for move in found.moves} == {"b20"}
+    assert max(sum(move.source == name for move in found.moves) for name in names) == 1
+
+
+def test_an_idle_broker_gets_no_bundle_after_which_it_would_be_fuller_than_its_giver() -> None:
+    found = desired_placement(ALIKE, [bundle("only", "b1", 50.0)], 0.60, idle=["b2", "b3"], even=0.17)
+    assert found.moves == ()
+
+
+def test_room_is_made_by_a_third_broker() -> None:
+    bundles = [
+        bundle("hot", "b1", 40.0, brokers=["b1", "b2"]), bundle("small", "b1", 15.0, brokers=["b1"]),
+        bundle("old", "b2", 30.0, brokers=["b2"]), bundle("light", "b2", 12.0, brokers=["b2", "b3"]),
+    ]  # fmt: skip
+    lines = {"b1": (UsageLine(0.0, 0.01),), "b2": (UsageLine(0.0, 0.007),), "b3": (UsageLine(0.0, 0.03),)}
+    found = desired_placement(lines, bundles, 0.50)
+    assert [(move.bundle, move.destination) for move in found.moves] == [("hot", "b2"), ("light", "b3")]
+    assert found.over == ()

@@ -306,3 +306,29 @@ def test_acts_alone_come_to_the_same_moves() -> None:
     observed = {name: found[name] for name in whole.OBSERVED}
     alone = whole.decide(SharedRows(observed, acts_only=True), found["cycle"][0], ())
     assert moves(alone) == moves(decided(found))
+
+
+def test_wishes_come_first_in_the_budgets_and_are_left_to_themselves() -> None:
+    wish = {"wish_id": "w1", "kind": "unload", "namespace": "acme/ns0", "bundle": "0x00000000_0x10000000",
+            "destination": None, "broker": None}  # fmt: skip
+    found = uneven(evenkeelMaxUnloadsFromBroker=3, evenkeelMaxMovedTrafficPercent=100)
+    found["cycle"][0]["wishes"] = json.dumps([wish])
+    made = decided(found)
+    asked = {row["bundle"]: row["from_broker"] for row in made.rows["commands"]}
+    assert "acme/ns0/0x00000000_0x10000000" in asked
+    assert "acme/ns0/0x00000000_0x10000000" not in {bundle for bundle, _, _ in moves(made)}
+    assert len(asked) == 3
+    assert made.plan.figures["held"] == 0
+
+
+def test_a_drain_comes_first_and_the_plan_keeps_to_what_it_leaves_of_the_budgets() -> None:
+    found = uneven(
+        evenkeelDrainingBrokers=[BROKERS[1]], evenkeelMaxUnloadsToBroker=2, **{"evenkeelMaxUnloadsPerCycle": 4}
+    )
+    made = decided(found)
+    drained = [row for row in made.rows["unload_decisions"] if row["rule"] == "draining"]
+    assert len(drained) == 2
+    assert moves(made) == []
+    assert made.plan.figures["held"] == 0
+    waits = {row["rule"] for row in made.rows["planner_targets"] if row["outcome"] == "planned"}
+    assert waits == {"unloads_to_broker"}

@@ -1,2 +1,2 @@
-"""How evenly a cluster can be used, and the least load that has to move for it: what a planner aims for, and is judged
-by. Pure."""
+"""Evenkeel's own planner: how evenly a cluster can be used, the placement that it is to come to, and the moves of a cycle
+within all budgets."""

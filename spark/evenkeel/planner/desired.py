@@ -13,8 +13,8 @@ may carry of it at the target.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -28,8 +28,12 @@ _UNITS = 1 << 44
 _HEAVIEST_LOOKED_AT, _RECEIVERS_LOOKED_AT, _LOOKS_PER_BROKER = 64, 16, 4
 """For an exchange so many bundles of a full broker are held against those of so many receivers, and in all for so many
 times the number of brokers: a cluster that cannot be balanced is given up on in time."""
-_HEAVIEST_MADE_ROOM_FOR, _ASKED_FOR_ROOM, _MOST_THAT_MAKE_ROOM = 8, 4, 3
-"""Room is made for so many bundles of a full broker, on so many receivers, by so many of their bundles at most."""
+_MADE_ROOM_FOR, _ASKED_FOR_ROOM, _MOST_THAT_MAKE_ROOM = 8, 4, 4
+"""Room is made for so many bundles of a full broker from its excess up, and for as many below, on so many receivers, by
+so many of their bundles at most."""
+
+FILLED = 0.8
+"""A broker that is to be filled is so with this part of what it carries in the evenly used cluster."""
 
 Whole = npt.NDArray[np.int64]
 
@@ -52,13 +56,13 @@ class OwnedBundle:
 class DesiredMove:
     """A bundle that changes its owner; `source` is None where it had none.
 
-    `exchanged_for`: the bundle that goes the other way, where neither has room without the other.
+    `unit`: the number of the moves that go together, as one has no room without the other; 0 for one that goes alone.
     """
 
     bundle: str
     source: str | None
     destination: str
-    exchanged_for: str | None = None
+    unit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +77,25 @@ class DesiredPlacement:
 
 
 def desired_placement(
-    curves: Mapping[str, Sequence[UsageCurve]], bundles: Iterable[OwnedBundle], usage: float, slack: float = 0.0
+    curves: Mapping[str, Sequence[UsageCurve]],
+    bundles: Iterable[OwnedBundle],
+    usage: float,
+    slack: float = 0.0,
+    *,
+    idle: Iterable[str] = (),
+    even: float = 0.0,
 ) -> DesiredPlacement:
     """What to move so that no broker's usage is above `usage`.
 
     `curves`: broker -> by resource, how its usage grows with its load; a broker that is an owner and not among them is
     to be emptied. `slack`: a broker that is no more than this above `usage` gives nothing away, or no more; nobody gets
-    more than up to `usage`.
+    more than up to `usage`. `idle`: brokers that are then filled up to some `FILLED` of what they may carry at `even`.
     """
-    return _Search(curves, sorted(bundles, key=lambda one: one.name), usage, slack).run()
+    search = _Search(curves, sorted(bundles, key=lambda one: one.name), usage, slack)
+    search.relieve()
+    for broker in sorted(set(idle) & curves.keys()):
+        search.fill(broker, curves[broker], even)
+    return search.found()
 
 
 class _Search:
@@ -95,7 +109,8 @@ class _Search:
         place = {broker: n for n, broker in enumerate(self.brokers)}
         kinds = len(next(iter(curves.values()), ()))
         totals = [math.fsum(one.loads[r] for one in bundles) for r in range(kinds)]
-        units = [total / _UNITS if total > 0 else 1.0 for total in totals]
+        self.units = units = [total / _UNITS if total > 0 else 1.0 for total in totals]
+        self.nowhere: list[int] = []
         self.loads: Whole = np.array(
             [[math.floor(load / unit) for load, unit in zip(one.loads, units, strict=True)] for one in bundles],
             dtype=np.int64,
@@ -126,14 +141,17 @@ class _Search:
         self.looks_left = _LOOKS_PER_BROKER * len(self.brokers)
         self.moved: set[int] = set()
         self.moves: list[tuple[int, int, int]] = []
-        self.exchanged: dict[int, int] = {}
+        self.unit: dict[int, int] = {}
 
-    def run(self) -> DesiredPlacement:
+    def relieve(self) -> None:
         """Bundles that must go somewhere first, the heaviest before all others; then what stands above the target."""
         homeless = [n for n, one in enumerate(self.bundles) if not one.is_held and self._must_go(n)]
-        nowhere = [n for n in self._heaviest_first(homeless) if not self._sent(n) and not self._squeezed_in(n)]
+        self.nowhere = [n for n in self._heaviest_first(homeless) if not self._sent(n) and not self._squeezed_in(n)]
         for broker in self._fullest_first():
             self._relieve(broker)
+
+    def found(self) -> DesiredPlacement:
+        """What was found."""
         over = [
             b for n, b in enumerate(self.brokers) if self.receives[n] and (self.carried[n] > self.bearable[n]).any()
         ]
@@ -142,11 +160,39 @@ class _Search:
                 self.bundles[n].name,
                 self.brokers[a] if a >= 0 else None,
                 self.brokers[b],
-                self.bundles[self.exchanged[n]].name if n in self.exchanged else None,
+                self.unit.get(n, 0),
             )
             for n, a, b in self.moves
         )
-        return DesiredPlacement(tuple(moves), tuple(over), tuple(sorted(self.bundles[n].name for n in nowhere)))
+        return DesiredPlacement(tuple(moves), tuple(over), tuple(sorted(self.bundles[n].name for n in self.nowhere)))
+
+    def fill(self, broker: str, curves: Sequence[UsageCurve], even: float) -> None:
+        """Gives the broker bundles of the fullest ones, the heaviest that it has room for, until it is filled; none
+        after which it would be fuller than its giver."""
+        at = self.brokers.index(broker)
+        most = np.array([_limit(curve, even, unit) for curve, unit in zip(curves, self.units, strict=True)])
+        while (self.carried[at] < FILLED * most).all():
+            full = (self.carried / np.maximum(self.limit, 1)).max(axis=1, initial=0.0)
+            order = np.argsort(-full, kind="stable").tolist()
+            givers = (n for n in order if n != at and self.receives[n] and full[n] > full[at])
+            found = next(
+                (n for giver in islice(givers, _RECEIVERS_LOOKED_AT) for n in self._spared(giver, at, most)), None
+            )
+            if found is None:
+                return
+            self._move(found, at)
+
+    def _spared(self, giver: int, at: int, most: Whole) -> Iterator[int]:
+        """The heaviest bundle that the giver can spare for a broker that may carry so much, if there is one."""
+        for n in self._heaviest_first(self.own[giver]):
+            one = self.bundles[n]
+            if n in self.moved or one.is_held or not self.weight[n] or self.brokers[at] not in one.brokers:
+                continue
+            after, left = self.carried[at] + self.loads[n], self.carried[giver] - self.loads[n]
+            share, other = (x / np.maximum(self.limit[b], 1) for x, b in ((after, at), (left, giver)))
+            if (after <= most).all() and share.max() <= other.max():
+                yield n
+                return
 
     def _must_go(self, n: int) -> bool:
         owner = self.owner[n]
@@ -172,7 +218,7 @@ class _Search:
             if not (
                 self._one_leaves(broker, ladder, excess)
                 or self._one_is_exchanged(broker, ladder, excess)
-                or self._room_is_made(broker, ladder)
+                or self._room_is_made(broker, ladder, excess)
             ):
                 return
 
@@ -216,56 +262,60 @@ class _Search:
         ladder.remove(n)
         self._move(n, other)
         self._move(back, broker)
-        self.exchanged |= {n: back, back: n}
+        self._together([n, back])
         return True
 
-    def _room_is_made(self, broker: int, ladder: list[int]) -> bool:
-        """Sends away one of the heaviest bundles to a broker that others leave for it; whether there was one."""
+    def _room_is_made(self, broker: int, ladder: list[int], excess: int) -> bool:
+        """Sends a bundle where others make room for it, the lightest that is enough first; whether there was one."""
         if not self.looks_left:
             return False
         self.looks_left -= 1
         receivers = self._roomiest(broker)[:_ASKED_FOR_ROOM]
-        for n in ladder[: -_HEAVIEST_MADE_ROOM_FOR - 1 : -1]:
+        cut = bisect_left(ladder, excess, key=lambda n: int(self.weight[n]))
+        enough, less = ladder[cut : cut + _MADE_ROOM_FOR], ladder[max(0, cut - _MADE_ROOM_FOR) : cut]
+        for n in (*enough, *reversed(less)):
             for other in receivers:
                 if self.weight[n] > 0 and self.brokers[other] in self.bundles[n].brokers:
                     leaving = self._who_makes_room(other, n, broker)
-                    for one, destination in leaving:
-                        self._move(one, destination)
                     if leaving:
                         ladder.remove(n)
                         self._move(n, other)
+                        for one, destination in leaving:
+                            self._move(one, destination)
+                        self._together([n, *(one for one, _ in leaving)])
                         return True
         return False
 
     def _who_makes_room(self, other: int, n: int, broker: int) -> list[tuple[int, int]]:
         """Bundles of a receiver, with where they go, so that bundle `n` of `broker` fits there; none where few are not
-        enough."""
-        free = sorted(
-            (m for m in self.own[other] if m not in self.moved and not self.bundles[m].is_held and self.weight[m] > 0),
-            key=lambda m: (self.weight[m], m),
-        )
+        enough. They may go to `broker` as well, as long as that is less full for it in the end."""
+        free = {
+            m for m in self.own[other] if m not in self.moved and not self.bundles[m].is_held and self.weight[m] > 0
+        }
         given = np.zeros_like(self.carried)
+        given[other], given[broker] = self.loads[n], -self.loads[n]
         found: list[tuple[int, int]] = []
-        while free and len(found) < _MOST_THAT_MAKE_ROOM:
-            lacking = self.carried[other] + given[other] + self.loads[n] - self.limit[other]
-            if (lacking <= 0).all():
-                return found
+        lacking = self.carried[other] + given[other] - self.limit[other]
+        while (lacking > 0).any():
+            if not free or len(found) == _MOST_THAT_MAKE_ROOM:
+                return []
+            resource = int((lacking / np.maximum(self.limit[other], 1)).argmax())
+            loads = {m: int(self.loads[m][resource]) for m in free}
             # The lightest that is enough, else the heaviest.
-            at = next((k for k, m in enumerate(free) if (self.loads[m] >= lacking).all()), len(free) - 1)
-            one = free.pop(at)
+            one = min(free, key=lambda m: (1, loads[m], m) if loads[m] >= lacking[resource] else (2, -loads[m], m))
+            free.remove(one)
             places = self.places[self.bundles[one].brokers]
-            places = places[(places != other) & (places != broker)]
+            places = places[places != other]
             left = self.limit[places] - self.carried[places] - given[places] - self.loads[one]
             fits = (left >= 0).all(axis=1)
-            if not fits.any():
-                continue
-            room = (left[fits] / np.maximum(self.limit[places[fits]], 1)).min(axis=1, initial=1.0)
-            destination = int(places[fits][room.argmax()])
-            given[other] -= self.loads[one]
-            given[destination] += self.loads[one]
-            found.append((one, destination))
-        lacking = self.carried[other] + given[other] + self.loads[n] - self.limit[other]
-        return found if (lacking <= 0).all() else []
+            if fits.any():
+                room = (left[fits] / np.maximum(self.limit[places[fits]], 1)).min(axis=1, initial=1.0)
+                destination = int(places[fits][room.argmax()])
+                given[other] -= self.loads[one]
+                given[destination] += self.loads[one]
+                found.append((one, destination))
+                lacking = self.carried[other] + given[other] - self.limit[other]
+        return found
 
     def _roomiest(self, broker: int) -> list[int]:
         """The receivers within the target, those with most room first; not all of them."""
@@ -308,6 +358,11 @@ class _Search:
         after = (self.carried[places] + self.loads[n]) / np.maximum(self.limit[places], 1)
         self._move(n, int(places[after.max(axis=1, initial=0.0).argmin()]))
         return True
+
+    def _together(self, moved: Iterable[int]) -> None:
+        """Marks moves that go together."""
+        number = 1 + max(self.unit.values(), default=0)
+        self.unit |= dict.fromkeys(moved, number)
 
     def _move(self, n: int, destination: int) -> None:
         source = self.owner[n]

@@ -9,6 +9,7 @@ from evenkeel.model.bundles import namespace_of
 from evenkeel.model.considered import Considered, Rule
 from evenkeel.model.words import number
 from evenkeel.planner.plan import DISTRUSTED_FOR, MOST_MISSES, PlannerFigures, PlannerPlan
+from evenkeel.planner.target import UsageLine
 from evenkeel.planner.usage_model import load_of
 from evenkeel.planner.verdicts import alone_on_best
 from evenkeel.planner.view import PlannerView
@@ -165,8 +166,11 @@ def _of_brokers(made: PlannerPlan, figures: PlannerFigures) -> Iterator[Consider
 def _of_bundles(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
     """Bundles that alone bring every broker above what the rest could come to."""
     limit = figures.spread
+    lines = {r: [model.line for model in figures.models[r].values()] for r in figures.resources}
+    worst = {r: UsageLine(max(x.base for x in own), max(x.slope for x in own)) for r, own in lines.items()}
     for one in view.bundles:
-        if one.owner is None:
+        loads = {r: load_of(one.figures, r, made.memory.message_bytes) for r in worst}
+        if one.owner is None or max(worst[r].usage(loads[r]) for r in worst) <= limit:
             continue
         alone = alone_on_best(one, made, figures)
         if alone is None or alone <= limit or limit <= 0:

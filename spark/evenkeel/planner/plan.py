@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -40,7 +40,9 @@ SWINGING, SWINGS_FROM, STEADIER = 0.25, 0.03, 0.9
 """Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
 of it; the third is what counts of the cycle before."""
 NO_ROOM_YET = "no_room_yet"
-KEPT_PART, MOST_MISSES = 0.5, 3
+KEPT_PART, MOST_MISSES, LEAST_JUDGED = 0.5, 3, 0.02
+"""A promise of at least the third (a fraction of usage) is kept if this part of it came; so many in a row are too many
+that are not."""
 DISTRUSTED_FOR = timedelta(days=1)
 ALWAYS_HELD = frozenset({"frozen", "brokers_own_namespace", "excluded_namespace"})
 """Why a bundle stays for good; for other reasons it stays for a while, and the target does not count with it."""
@@ -98,7 +100,6 @@ class PlannerPlan:
     steps: Sequence[PlannedStep] = ()
     over: Sequence[str] = ()
     nowhere: Sequence[str] = ()
-    new: Sequence[str] = ()
 
     @property
     def due(self) -> list[PlannedStep]:
@@ -113,15 +114,16 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     seen = _Seen(view, memory, settings)
     figures = seen.figures()
     after = _counted(view, figures, _promises_checked(view, figures, seen.after))
-    rule = _verdict(view, figures, after, settings, is_urgent=bool(seen.new) or seen.has_idle(figures))
+    idle = seen.idle(figures)
+    rule = _verdict(view, figures, after, idle)
     acts = rule == "acts"
-    desired = _desired(view, figures, seen, settings, moves=rule != "within_band")
+    desired = _desired(view, figures, seen, settings, idle, moves=rule != "within_band")
     steps = _steps(view, figures, seen, desired, settings, "" if acts else rule)
     due = [step for step in steps if not step.bound and step.source is not None]
     is_acting = any(step.bound for step in steps) if acts else after.is_acting and rule != "within_band"
     promises = {**after.promises, **_promises(view, figures, seen, due)}
     after = replace(after, is_acting=is_acting, promises=promises)
-    return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere, seen.new)
+    return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere)
 
 
 class _Seen:
@@ -139,7 +141,6 @@ class _Seen:
         for one in view.bundles:
             if one.owner in counts:
                 counts[one.owner] += 1
-        self.new = tuple(sorted(view.brokers.keys() - memory.brokers.keys())) if memory.brokers else ()
         self.after = self._remembered(memory, latest, latest[by], counts)
         self.is_swinging = _swings(self.after)
         self._planned = {r: self._loads(r, is_average=True) for r in latest} if self.is_swinging else latest
@@ -265,18 +266,19 @@ class _Seen:
         """What is planned with as a bundle's load."""
         return load_of(one.average if self.is_swinging else one.figures, resource, self.message_bytes)
 
-    def has_idle(self, figures: PlannerFigures) -> bool:
-        """Whether a broker is new, or nearly idle, and may have some of the bundles."""
-        wanted = {broker for one in self._view.bundles if one.held is None for broker in one.brokers}
-        for name in wanted & self._view.brokers.keys():
+    def idle(self, figures: PlannerFigures) -> tuple[str, ...]:
+        """The brokers that are nearly idle, as new ones are, and may have some of the bundles."""
+        wanted = frozenset().union(*{one.brokers for one in self._view.bundles if one.held is None})
+        found = []
+        for name in sorted(wanted & self._view.brokers.keys() if figures.even > 0 else ()):
             share = max(
                 figures.loads[r][name] / room if (room := figures.models[r][name].line.load_within(figures.even)) > 0
                 else 1.0
                 for r in figures.resources
             )  # fmt: skip
             if share < NEARLY_IDLE:
-                return True
-        return False
+                found.append(name)
+        return tuple(found)
 
 
 def _message_bytes(bundles: Iterable[PlannerBundle], known: float) -> float:
@@ -321,18 +323,16 @@ def _counted(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory) 
     return replace(memory, above=min(above, CYCLES_ABOVE))
 
 
-def _verdict(
-    view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, settings: Settings, *, is_urgent: bool
-) -> str:
+def _verdict(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, idle: Collection[str]) -> str:
     """Why the cluster is at rest or not: steps are due with `acts` alone."""
     if memory.fell_back is not None:
         return "fell_back"
     if view.stopped is not None:
         return view.stopped
     busiest = max(figures.usage.values())
-    if busiest <= figures.stop or figures.even <= 0:
+    if (busiest <= figures.stop and not idle) or figures.even <= 0:
         return "within_band"
-    acts_at_once = memory.is_acting or busiest > figures.at_once or is_urgent
+    acts_at_once = memory.is_acting or busiest > figures.at_once or bool(idle)
     if not acts_at_once and busiest <= figures.act:
         return "within_band"
     if not _is_settled(view):
@@ -350,7 +350,7 @@ def _is_settled(view: PlannerView) -> bool:
 
 
 def _desired(
-    view: PlannerView, figures: PlannerFigures, seen: _Seen, settings: Settings, *, moves: bool
+    view: PlannerView, figures: PlannerFigures, seen: _Seen, settings: Settings, idle: Collection[str], *, moves: bool
 ) -> DesiredPlacement:
     """The placement to come to. Bundles go back where they were within the day only if the level is not reached
     without; `moves`: else bundles without owner alone are placed."""
@@ -370,7 +370,7 @@ def _desired(
             )
             for one in view.bundles
         ]
-        return desired_placement(curves, owned, figures.stop, slack)
+        return desired_placement(curves, owned, figures.stop, slack, idle=idle, even=figures.even)
 
     found = placed(may_return=False)
     if not found.over or not moves or not any(one.left_today for one in view.bundles):
@@ -383,7 +383,10 @@ def _places(one: PlannerBundle, *, may_return: bool) -> frozenset[str]:
     """Where a bundle may be: where it is, and where it may go."""
     if one.owner is None:
         return one.brokers
-    return (one.brokers - one.left if may_return else one.brokers - one.left - one.left_today) | {one.owner}
+    left = one.left if may_return else one.left | one.left_today
+    if not left and one.owner in one.brokers:
+        return one.brokers
+    return (one.brokers - left) | {one.owner}
 
 
 def _steps(
@@ -448,18 +451,11 @@ class _Reconciler:
         return placed + due + waiting
 
     def _units(self, moves: Sequence[DesiredMove]) -> list[tuple[DesiredMove, ...]]:
-        """Moves that go together: an exchange, or a move alone."""
-        by_bundle = {move.bundle: move for move in moves}
-        found: list[tuple[DesiredMove, ...]] = []
-        seen = set[str]()
+        """Moves that go together, and those that go alone, in the order of their first."""
+        found: dict[tuple[int, str], list[DesiredMove]] = {}
         for move in moves:
-            if move.bundle in seen:
-                continue
-            back = by_bundle.get(move.exchanged_for or "")
-            unit = (move,) if back is None else (move, back)
-            seen |= {one.bundle for one in unit}
-            found.append(unit)
-        return found
+            found.setdefault((move.unit, "" if move.unit else move.bundle), []).append(move)
+        return [tuple(unit) for unit in found.values()]
 
     def _fullest_first(self, units: Sequence[tuple[DesiredMove, ...]]) -> Iterable[tuple[DesiredMove, ...]]:
         """Of the broker that is fullest by then, the unit with most gain for its cost."""
@@ -593,7 +589,7 @@ def _promises_checked(view: PlannerView, figures: PlannerFigures, memory: Planne
         promised.append(one.gain)
         came.append(one.before - now + slope * (figures.loads[one.resource][broker] - one.load))
     misses = memory.misses
-    if math.fsum(promised) > 0:
+    if math.fsum(promised) >= LEAST_JUDGED:
         misses = misses + 1 if math.fsum(came) < KEPT_PART * math.fsum(promised) else 0
     fell_back = view.at if misses >= MOST_MISSES and memory.fell_back is None else memory.fell_back
     return replace(memory, promises={}, misses=misses, fell_back=fell_back)

@@ -360,7 +360,7 @@ def _bundles(
         if owner in leaving:
             why = why or "wished"
         elif owner is not None and why is None:
-            if not may_go - {owner}:
+            if len(may_go) <= (owner in may_go):
                 why = "no_other_broker"
             elif group is not None and not places.may_leave(bundle, owner):
                 why = "anti_affinity_even"

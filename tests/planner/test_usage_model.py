@@ -1,0 +1,131 @@
+"""Fits of usage: used where they are proven, and never a reason to fail."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER, CycleBudget
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise
+from evenkeel.planner.remembered import memory_of, rows_of
+from evenkeel.planner.target import UsageLine
+from evenkeel.planner.usage_model import UsageSums, by_traffic, load_of, models_of
+from evenkeel.planner.view import BundleFigures, Spent
+from evenkeel.settings import Settings
+
+AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
+SPREAD = [100.0, 140.0, 80.0, 120.0, 60.0, 150.0, 90.0, 110.0, 130.0, 70.0, 105.0, 95.0, 145.0, 65.0, 125.0]
+
+
+def after(samples: list[tuple[float, float]], *, minutes: float = 5.0) -> UsageSums:
+    sums = UsageSums()
+    for load, usage in samples:
+        sums = sums.decayed(minutes).with_sample(load, usage)
+    return sums
+
+
+def test_a_base_and_a_slope_are_found_and_proven() -> None:
+    sums = after([(load, 0.3 + 0.002 * load) for load in SPREAD])
+    assert sums.is_proven
+    assert sums.line.base == pytest.approx(0.3)
+    assert sums.line.slope == pytest.approx(0.002)
+    model = models_of({"b1": 0.5}, {"b1": 100.0}, {"b1": sums})["b1"]
+    assert model.is_used
+    assert model.line.usage(200.0) == pytest.approx(0.7)
+
+
+def test_usage_in_proportion_to_load_needs_no_fit() -> None:
+    sums = after([(load, 0.004 * load + (0.02 if n % 2 else -0.02)) for n, load in enumerate(SPREAD)])
+    model = models_of({"b1": 0.4}, {"b1": 100.0}, {"b1": sums})["b1"]
+    assert model.line.usage(100.0) == pytest.approx(0.4, abs=0.03)
+
+
+def test_too_few_samples_usage_that_falls_with_load_and_saturation_prove_nothing() -> None:
+    assert not after([(load, 0.3 + 0.002 * load) for load in SPREAD[:9]]).is_proven
+    falling = after([(load, 0.9 - 0.003 * load) for load in SPREAD])
+    assert falling.slope == 0.0
+    assert not falling.is_proven
+    full = after([(load, 1.0) for load in SPREAD])
+    assert full.samples == 0
+    assert models_of({"b1": 1.0}, {"b1": 100.0}, {"b1": full})["b1"].line.slope == pytest.approx(1.0 / SPREAD[-1])
+
+
+def test_a_saturated_figure_is_forgotten_with_the_first_that_is_not() -> None:
+    sums = after([(200.0, 1.0), (200.0, 1.0), (100.0, 0.8)])
+    assert (sums.near_load, sums.near_usage) == (100.0, 0.8)
+
+
+def test_a_broker_that_is_nearly_idle_counts_as_others_do() -> None:
+    loads = {"b1": 100.0, "b2": 100.0, "b3": 1.0, "b4": 0.0}
+    found = models_of({"b1": 0.5, "b2": 0.5, "b3": 0.06, "b4": 0.06}, loads, {})
+    assert found["b3"].line == UsageLine(pytest.approx(0.055), 0.005)
+    assert found["b4"].line == UsageLine(0.06, 0.005)
+
+
+def test_half_of_the_load_is_messages() -> None:
+    small, large = BundleFigures(0.0, 500.0, 5.0), BundleFigures(500.0, 1_000.0, 1.0)
+    assert load_of(small, "cpu", 100.0) == 1_000.0
+    assert load_of(large, "cpu", 100.0) == 1_600.0
+    assert load_of(large, "bandwidth_in", 100.0) == 500.0
+    assert load_of(large, "bandwidth_out", 100.0) == 1_000.0
+
+
+def test_without_any_usage_brokers_are_alike() -> None:
+    found = by_traffic({"b1": 300.0, "b2": 100.0})
+    assert [found[name].line.usage(load) for name, load in (("b1", 300.0), ("b2", 100.0))] == [0.75, 0.25]
+    assert by_traffic({"b1": 0.0})["b1"].line.usage(5.0) == 0.0
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, 1e9, 1e18]), st.floats(0.0, 3.0)), max_size=30), st.booleans())
+def test_no_figures_make_it_fail(samples: list[tuple[float, float]], swings: bool) -> None:
+    sums = UsageSums()
+    for load, usage in samples:
+        sums = sums.decayed(30.0).with_sample(load, usage, is_swinging=swings)
+        model = models_of({"b1": usage}, {"b1": load, "b2": 1.0}, {"b1": sums})["b1"]
+        assert math.isfinite(model.line.usage(load))
+        assert model.line.slope >= 0
+
+
+def test_what_is_remembered_comes_back_from_its_rows() -> None:
+    memory = PlannerMemory(
+        at=AT,
+        message_bytes=1_024.0,
+        above=2,
+        is_acting=True,
+        reversals=-0.5,
+        changes=0.75,
+        unsteady=1,
+        misses=2,
+        fell_back=AT,
+        brokers={"b1": BrokerMemory(3.0, 4.0, 0.5, AT), "b2": BrokerMemory(1.0, 0.0, 0.0, None)},
+        sums={("bandwidth_out", "b1"): after([(1.0, 0.1), (2.0, 0.3)]), ("cpu", "b2"): UsageSums()},
+        promises={"b1": Promise(AT, "bandwidth_out", 0.1, 0.5, 7.0)},
+    )
+    rows = [{**row, "at": row["at"].isoformat() if row["at"] else None} for row in rows_of(memory)]
+    assert memory_of(rows) == memory
+    assert memory_of(rows[::-1]) == memory
+    assert memory_of([]) == PlannerMemory()
+    assert len({(row["subject"], row["name"]) for row in rows}) == len(rows)
+
+
+def test_each_budget_has_its_limit_and_wishes_come_first() -> None:
+    spent = Spent(unloads=1, traffic=3.0, from_broker={"b1": 1}, to_broker={"b2": 1}, anywhere=1)
+    limits = {
+        PER_CYCLE: 3, FROM_BROKER: 2, TO_BROKER: 3, MOVED_TRAFFIC: 9.0,
+    }  # fmt: skip
+    budget = CycleBudget(spent, 100.0, Settings().with_values({**limits}))
+    assert budget.full([("b1", "b3", 5.9)]) == ""
+    assert budget.full([("b1", "b3", 6.1)]) == MOVED_TRAFFIC
+    assert budget.full([("b1", "b3", 1.0), ("b1", "b3", 1.0)]) == FROM_BROKER
+    assert budget.full([("b4", "b2", 1.0), ("b5", "b2", 1.0)]) == TO_BROKER
+    budget.take("b4", "b2", 1.0)
+    budget.take("b5", "b3", 1.0)
+    assert budget.full([("b6", "b4", 0.0)]) == PER_CYCLE
+    assert not budget.may_go_alone()
+    assert CycleBudget(Spent(), 100.0, Settings()).may_go_alone()
+    off = CycleBudget(spent, 100.0, Settings().with_values({"evenkeelGuardsEnabled": False}))
+    assert off.full([("b1", "b3", 99.0)] * 30) == ""
