@@ -88,10 +88,14 @@ OVER = Rule(
     "stays_above_target",
     lambda row: (
         f"{row.subject} stays at {number(row, 'usage', 'fraction')}, above the {number(row, 'stop', 'fraction')} that "
-        "brokers are to come to: none of its bundles fits elsewhere within rules and return window."
+        "brokers are to come to: what it keeps fits nowhere else within rules and return window."
     ),
     "above",
 )
+
+
+OWN_NAMESPACE = "brokers_own_namespace"
+"""Why a bundle stays that belongs to its broker: nobody can move it, or has to know."""
 
 
 def findings(view: PlannerView, made: PlannerPlan) -> list[Considered]:
@@ -170,7 +174,7 @@ def _of_bundles(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -
     worst = {r: UsageLine(max(x.base for x in own), max(x.slope for x in own)) for r, own in lines.items()}
     for one in view.bundles:
         loads = {r: load_of(one.figures, r, made.memory.message_bytes) for r in worst}
-        if one.owner is None or max(worst[r].usage(loads[r]) for r in worst) <= limit:
+        if one.owner is None or one.held == OWN_NAMESPACE or max(worst[r].usage(loads[r]) for r in worst) <= limit:
             continue
         alone = alone_on_best(one, made, figures)
         if alone is None or alone <= limit or limit <= 0:

@@ -42,6 +42,8 @@ def _cluster(words: str) -> Sentence:
     """A sentence about how the cluster stands, and `words` about what follows."""
 
     def text(row: Considered) -> str:
+        if row.measured is None:
+            return f"The cluster carries no load: {words.format(**_cluster_words(row))}."
         stands = (
             f"The busiest broker{f', {row.broker},' if row.broker else ''} has {ratio(row.measured)} times the usage "
             f"of the evenly used cluster ({number(row, 'even', 'fraction')}), and {ratio(row.threshold)} is the limit"
@@ -109,10 +111,13 @@ OF_CLUSTER = by_name(
 
 
 def _broker(words: str) -> Sentence:
-    return lambda row: (
-        f"{row.subject} has {ratio(row.measured)} times the usage of the evenly used cluster, "
-        f"{number(row, 'usage', 'fraction')}: {words.format(**_broker_words(row))}."
-    )
+    def text(row: Considered) -> str:
+        stands = f"{ratio(row.measured)} times the usage of the evenly used cluster, {number(row, 'usage', 'fraction')}"
+        if row.measured is None:
+            stands = "no load"
+        return f"{row.subject} has {stands}: {words.format(**_broker_words(row))}."
+
+    return text
 
 
 def _broker_words(row: Considered) -> dict[str, str]:
