@@ -189,6 +189,12 @@ def _plans_sent(lake: str | Path, attempts: Sequence[Attempt]) -> frozenset[str]
     return plans_of(rows_where(lake, "commands"), rows_where(lake, "outcomes"))
 
 
+def are_told_apart_by_commands(attempts: Sequence[Attempt]) -> bool:
+    """Whether it takes what was sent to say which attempts count: a cycle has several, and not all are dry runs."""
+    several = len({attempt.cycle_at for attempt in attempts}) < len(attempts)
+    return several and any(attempt.mode != "dry_run" for attempt in attempts)
+
+
 def plans_of(commands: Iterable[Row], outcomes: Iterable[Row]) -> frozenset[str]:
     """The plans of which a command went out, or may have."""
     sent = {row["command_id"] for row in outcomes if row["outcome"] in SENT}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from evenkeel.record.read.attempts import Attempt, attempts_of, trusted
+from evenkeel.record.read.attempts import Attempt, are_told_apart_by_commands, attempts_of, trusted
 from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.ranges import Record, clusters_of
 from evenkeel.record.read.recent import MANY_ROWS, Recent
@@ -82,7 +82,6 @@ def _counting(
 ) -> list[Attempt]:
     """The attempts that count for a cluster's cycles, oldest first."""
     attempts = attempts_of(rows)
-    is_alone = len({one.cycle_at for one in attempts}) == len(attempts)
-    if is_alone or all(one.mode == "dry_run" for one in attempts):
+    if not are_told_apart_by_commands(attempts):
         return trusted(attempts)
     return Record(recent.lake).cycles(cluster, *span, ["cluster", *columns])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from evenkeel.errors import NoSuchCycle
-from evenkeel.record.read.attempts import Attempt, attempts_of, plans_of, trusted
+from evenkeel.record.read.attempts import Attempt, are_told_apart_by_commands, attempts_of, plans_of, trusted
 from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT, KnownFiles
 from evenkeel.record.read.tables import (
     ROUNDING,
@@ -77,8 +77,7 @@ class Record:
         """The attempt that counts for each cycle from `first` to `last`, both included, oldest first; with `where` of
         those cycles only that meet a condition on their moment (`at_moments`)."""
         attempts = self.attempts(cluster, first, last, columns, where)
-        is_alone = len({attempt.cycle_at for attempt in attempts}) == len(attempts)
-        if is_alone or all(attempt.mode == "dry_run" for attempt in attempts):
+        if not are_told_apart_by_commands(attempts):
             return trusted(attempts)
         # Whole dates: an outcome carries the date of its command's cycle.
         commands = self.outbox("commands", cluster, first, last, ["command_id", "plan_id"])

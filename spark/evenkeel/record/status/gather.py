@@ -20,6 +20,7 @@ from evenkeel.lake.outbox import SENT, harmed
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.model.past_commands import HARMED
 from evenkeel.record.read import Attempt, Record, Row, attempts_of, clusters_of, trusted
+from evenkeel.record.read.attempts import are_told_apart_by_commands
 from evenkeel.record.read.known_files import LAST_MOMENT, KnownFile, log_moment
 from evenkeel.record.read.recent import Recent
 from evenkeel.record.read.tables import is_in
@@ -205,8 +206,7 @@ def _counting(recent: Recent, name: str, rows: Sequence[Row]) -> list[Attempt]:
         newest = Record(recent.lake).in_force(name, LAST_MOMENT)
         return [] if newest is None else [newest]
     chosen = trusted(attempts)[-COURSE_CYCLES:]
-    several = len({one.cycle_at for one in attempts}) < len(attempts)
-    if several and any(one.mode != "dry_run" for one in attempts):
+    if are_told_apart_by_commands(attempts):
         return Record(recent.lake).cycles(name, chosen[0].cycle_at, chosen[-1].cycle_at)
     return chosen
 
