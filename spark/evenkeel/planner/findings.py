@@ -12,7 +12,7 @@ from evenkeel.planner.plan import DISTRUSTED_FOR, MOST_MISSES, PlannerFigures, P
 from evenkeel.planner.target import UsageLine
 from evenkeel.planner.usage_model import load_of
 from evenkeel.planner.verdicts import alone_on_best
-from evenkeel.planner.view import PlannerView
+from evenkeel.planner.view import OWN_NAMESPACE, PlannerView
 
 FULL = 0.85
 """An evenly used cluster above this is too small."""
@@ -92,10 +92,6 @@ OVER = Rule(
     ),
     "above",
 )
-
-
-OWN_NAMESPACE = "brokers_own_namespace"
-"""Why a bundle stays that belongs to its broker: nobody can move it, or has to know."""
 
 
 def findings(view: PlannerView, made: PlannerPlan) -> list[Considered]:

@@ -23,7 +23,7 @@ from evenkeel.planner.limits import MOVED_TRAFFIC, CycleBudget
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise
 from evenkeel.planner.target import Target, UsageLine, kinds_of, target_of
 from evenkeel.planner.usage_model import SATURATED, BrokerModel, UsageSums, by_traffic, load_of, models_of
-from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, PlannerView
+from evenkeel.planner.view import OWN_NAMESPACE, RESOURCES, PlannerBroker, PlannerBundle, PlannerView
 from evenkeel.settings import Settings
 
 CYCLES_ABOVE = 2
@@ -44,7 +44,7 @@ KEPT_PART, MOST_MISSES, LEAST_JUDGED = 0.5, 3, 0.02
 """A promise of at least the third (a fraction of usage) is kept if this part of it came; so many in a row are too many
 that are not."""
 DISTRUSTED_FOR = timedelta(days=1)
-ALWAYS_HELD = frozenset({"frozen", "brokers_own_namespace", "excluded_namespace"})
+ALWAYS_HELD = frozenset({"frozen", OWN_NAMESPACE, "excluded_namespace"})
 """Why a bundle stays for good; for other reasons it stays for a while, and the target does not count with it."""
 
 

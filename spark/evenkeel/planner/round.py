@@ -16,6 +16,7 @@ from evenkeel.filters.anti_affinity import AntiAffinity
 from evenkeel.filters.broker_filters import newest
 from evenkeel.filters.isolation import Isolation, draining
 from evenkeel.filters.ownership import Ownership
+from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.manual_requests.drain import drained
 from evenkeel.manual_requests.round import granted_unloads, unloaded_by
 from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of, range_of
@@ -27,7 +28,7 @@ from evenkeel.planner.plan import PlannerFigures, PlannerPlan, plan
 from evenkeel.planner.remembered import STRATEGY, memory_of, rows_of
 from evenkeel.planner.usage_model import FEWEST_SAMPLES, MOST_ERROR, BrokerModel
 from evenkeel.planner.verdicts import EMPTIED, SILENT, PlannerVerdict, verdicts
-from evenkeel.planner.view import BundleFigures, PlannerBroker, PlannerBundle, PlannerView, Spent
+from evenkeel.planner.view import OWN_NAMESPACE, BundleFigures, PlannerBroker, PlannerBundle, PlannerView, Spent
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Decided, Row, Rows
@@ -35,11 +36,10 @@ from evenkeel.rounds.reasons import named, reason_row
 from evenkeel.settings import Settings
 from evenkeel.settings.parsing import is_within
 
-TARGETS, MODELS, FINDINGS = "planner_targets", "planner_models", "planner_findings"
-TABLES = (TARGETS, MODELS, FINDINGS)
+TABLES = PLANNER_TABLES
+TARGETS, MODELS, FINDINGS = TABLES
 OFF, SHADOW, ON = "off", "shadow", "on"
 _DAY = timedelta(days=1)
-_UNCLEAR = frozenset({"doubled", "unknown"})
 _MOST_PERCENT = 100.0
 
 
@@ -157,7 +157,7 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
     reports = reading.broker_reports(rows)
     leaving = draining(reports, settings)
     blurred = unsettled_brokers(acts, at, settings)
-    moment = _moment_of_ages(cycle)
+    moment = reading.moment_of_ages(cycle)
     unsettled = unsettled_bundles(acts, at, settings)
     has_unsettled = {row["owner"] for row in rows["bundle_load"] if row["bundle"] in unsettled}
     brokers, apart = {}, []
@@ -193,16 +193,9 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
     return view, sorted(apart, key=lambda one: one.subject)
 
 
-def _moment_of_ages(cycle: Row) -> datetime:
-    """The cycle's moment; that of its snapshot where it was taken later."""
-    return max(datetime.fromisoformat(text) for text in (cycle["cycle_at"], cycle.get("snapshot_at")) if text)
-
-
 def _is_too_old(report: Row, at: datetime, settings: Settings) -> bool:
-    made = report.get("report_at") or report.get("asked_at")
-    return (
-        made is not None and (at - datetime.fromisoformat(made)).total_seconds() > settings.evenkeelMaxReportAgeSeconds
-    )
+    age = reading.report_age(report, at)
+    return age is not None and age > settings.evenkeelMaxReportAgeSeconds
 
 
 def _usages(report: Row, settings: Settings) -> dict[str, float]:
@@ -252,7 +245,7 @@ def _stopped(
     if 0 <= settings.evenkeelMaxSilentBrokers < silent:
         return "too_many_silent_brokers"
     every = len(rows["bundle_load"])
-    unclear = sum(row["ownership"] in _UNCLEAR and row["bundle"] not in unsettled for row in rows["bundle_load"])
+    unclear = sum(row["ownership"] in reading.UNCLEAR and row["bundle"] not in unsettled for row in rows["bundle_load"])
     if every and 100.0 * unclear > settings.evenkeelMaxUnclearOwnershipPercent * every:
         return "ownership_unclear"
     return None
@@ -354,7 +347,7 @@ def _bundles(
             continue
         group = places.group(bundle)
         why = held.why(row) or ("bundle_too_heavy" if traffic[bundle] > too_heavy else None)
-        if is_lost and (why == "brokers_own_namespace" or group is not None):
+        if is_lost and (why == OWN_NAMESPACE or group is not None):
             continue
         may_go = places.of(bundle)
         if owner in leaving:
@@ -451,15 +444,15 @@ class _Held:
         if bundle in self._asked:
             return "wished"
         if is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True):
-            return "brokers_own_namespace"
+            return OWN_NAMESPACE
         if self._is_extensible and is_system(namespace):
-            return "brokers_own_namespace"
+            return OWN_NAMESPACE
         if namespace in self._settings.loadBalancerSheddingExcludedNamespaces:
             return "excluded_namespace"
         for rule, others in (("split", self._split), ("unsettled", self._unsettled)):
             if _overlaps(bundle, namespace, others):
                 return rule
-        if row["ownership"] in _UNCLEAR:
+        if row["ownership"] in reading.UNCLEAR:
             return "owner_unclear"
         return self._guarded(row, namespace) if self._is_guarded else None
 

@@ -12,7 +12,7 @@ from evenkeel.planner.floor import fewest_moves
 from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER
 from evenkeel.planner.plan import ALWAYS_HELD, PlannedStep, PlannerFigures, PlannerPlan
 from evenkeel.planner.usage_model import load_of
-from evenkeel.planner.view import PlannerBundle, PlannerView
+from evenkeel.planner.view import OWN_NAMESPACE, PlannerBundle, PlannerView
 from evenkeel.settings import Settings
 
 TARGET = "planner_target"
@@ -165,7 +165,7 @@ _PLANNED = {key: Rule("planned", name, _moves(words)) for key, (name, words) in 
 _NOTHING_MOVES = Rule("planned", "nothing_moves_now", _moves("not now, since no bundle is moved"))
 _HELD_WORDS = {
     "frozen": "an operator froze it",
-    "brokers_own_namespace": "it belongs to its broker",
+    OWN_NAMESPACE: "it belongs to its broker",
     "excluded_namespace": "its namespace is excluded from shedding",
     "bundle_too_heavy": "it has more of the cluster's traffic than may move at once",
     "wished": "a manual request, or a drain, decides on it",

@@ -8,6 +8,8 @@ from datetime import datetime
 
 NETWORK = {"bandwidth_in": "bytes_in", "bandwidth_out": "bytes_out"}
 """Resources that carry bytes of one direction, with the figure of a bundle that loads them."""
+OWN_NAMESPACE = "brokers_own_namespace"
+"""Why a bundle stays that belongs to its broker; a stored name."""
 RESOURCES = ("cpu", "memory", "direct_memory", *NETWORK)
 
 

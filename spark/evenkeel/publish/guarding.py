@@ -22,8 +22,6 @@ from evenkeel.rounds.memo import once
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.settings import Settings
 
-UNCLEAR = frozenset({"doubled", "unknown"})
-
 
 def guarded(
     rows: Rows, commands: Sequence[Wanted], settings: Settings, harms: Sequence[Harm] = ()
@@ -77,7 +75,7 @@ def _bundle_counts(rows: Rows) -> Counter[str]:
 
 @once
 def _unclear(rows: Rows) -> frozenset[str]:
-    return frozenset(row["bundle"] for row in rows["bundle_load"] if row["ownership"] in UNCLEAR)
+    return frozenset(row["bundle"] for row in rows["bundle_load"] if row["ownership"] in reading.UNCLEAR)
 
 
 def _command(one: Wanted, traffic: dict[str, float | None]) -> Command:
@@ -107,29 +105,17 @@ def _brokers(rows: Rows) -> dict[str, Broker]:
     given = {row["broker"]: row for row in rows["broker_reports"]}
     loads = {row["broker"]: row for row in rows["broker_load"]}
     usable = {row["broker"] for row in reading.usable_reports(rows)}
-    at = _moment_of_ages(reading.the_cycle(rows))
+    at = reading.moment_of_ages(reading.the_cycle(rows))
     return {
         name: Broker(
             reported=name in usable,
-            report_age=_age(given[name], at) if name in usable else None,
+            report_age=reading.report_age(given[name], at) if name in usable else None,
             usage=loads[name].get("weighted_usage") if name in usable else None,
             traffic=throughput(loads[name]) if name in usable else 0.0,
         )
         for name in sorted(given.keys() | loads.keys())
         if given.get(name, {}).get("is_listed") is not False
     }
-
-
-def _moment_of_ages(cycle: Row) -> datetime:
-    """The cycle's moment; that of its snapshot where it was taken later."""
-    moments = [cycle["cycle_at"], cycle.get("snapshot_at")]
-    return max(datetime.fromisoformat(text) for text in moments if text)
-
-
-def _age(report: Row, at: datetime) -> float | None:
-    """Seconds since the report; one that does not say when it was made is as old as the question it answers."""
-    made = report.get("report_at") or report.get("asked_at")
-    return None if made is None else (at - datetime.fromisoformat(made)).total_seconds()
 
 
 def _unsettled(acts: Sequence[Act], now: datetime, settings: Settings) -> list[Unsettled]:

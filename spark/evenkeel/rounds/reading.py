@@ -134,6 +134,22 @@ def _reports(rows: Rows, owned: Mapping[str, Mapping[str, BundleStats]]) -> dict
     return {report["broker"]: _report(report, owned.get(report["broker"], {})) for report in usable}
 
 
+UNCLEAR = frozenset({"doubled", "unknown"})
+"""What `bundle_load` has as the ownership of a bundle with two owners, or an unknown one."""
+
+
+def moment_of_ages(cycle: Row) -> datetime:
+    """The moment that ages of reports count from: the cycle's, or that of its snapshot where it was taken later."""
+    moments = [cycle["cycle_at"], cycle.get("snapshot_at")]
+    return max(datetime.fromisoformat(text) for text in moments if text)
+
+
+def report_age(report: Row, at: datetime) -> float | None:
+    """Seconds since the report; one that does not say when it was made is as old as the question it answers."""
+    made = report.get("report_at") or report.get("asked_at")
+    return None if made is None else (at - datetime.fromisoformat(made)).total_seconds()
+
+
 @once
 def usable_reports(rows: Rows) -> list[Row]:
     """Reports to decide on, by broker: those that `broker_load` took over as reported."""
