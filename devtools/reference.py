@@ -138,10 +138,10 @@ def metrics_page() -> str:
     lines = [
         "# Metrics",
         "",
-        "What [`evenkeel metrics`](../how-to/monitoring.md) exports. A figure that is not known is missing, and is not 0.",
-        "Moments are seconds since 1970: `time() - METRIC` is an age. Under *What needs attention* each metric counts what a",
-        "need of [`evenkeel status`](status-json.md#needs) is about, by the same judgement, and is 0 without it. Metrics with",
-        "a † are given to [Airflow's own metrics](../how-to/monitoring.md#through-airflow), too.",
+        "What [`evenkeel metrics`](../how-to/monitoring.md) exports. A figure that is not known is missing, not 0.",
+        "Moments are seconds since 1970: `time() - METRIC` is an age. Under *What needs attention* each metric counts",
+        "what a need of [`evenkeel status`](status-json.md#needs) is about, by the same judgement; 0 without it.",
+        "Metrics with a † are given to [Airflow's own metrics](../how-to/monitoring.md#through-airflow), too.",
     ]
     for title, metrics in groups.items():
         lines += ["", f"## {title}", "", "| metric | kind | unit | labels | meaning |", "|---|---|---|---|---|"]

@@ -143,11 +143,9 @@ def _say_log(figures: LakeFigures, lake: str) -> None:
     files = files_of(Lake(lake).root)
     written = {} if files is None else files.modified(LOG_FOLDER)
     figures.say("evenkeel_checkpoint_timestamp_seconds", written.get(CHECKPOINT))
-    for name in figures.values["evenkeel_cycle_timestamp_seconds"]:
-        more = found.beside.get(*name, 0)
-        figures.say("evenkeel_unlogged_manifests", max(more, 0), *name)
-        figures.say("evenkeel_lost_manifests", max(-more, 0), *name)
-    for name, more in found.beside.items():  # a cluster that is gone as a whole, too
+    on_record = {cluster for (cluster,) in figures.values["evenkeel_cycle_timestamp_seconds"]}
+    for name in sorted(on_record | found.beside.keys()):  # of a cluster that is gone as a whole the log knows
+        more = found.beside.get(name, 0)
         figures.say("evenkeel_unlogged_manifests", max(more, 0), name)
         figures.say("evenkeel_lost_manifests", max(-more, 0), name)
     _say_witnesses(figures, found, size)

@@ -74,7 +74,7 @@ class CommitTimes:
 def _said(line: bytes) -> tuple[str, str, datetime] | None:
     try:
         info: dict[str, Any] = parse_json(line)["commitInfo"]
-        own = parse_json(info.get("userMetadata") or "{}")
+        own = parse_json(info["userMetadata"])
         moment = datetime.fromtimestamp(int(info["timestamp"]) / 1000, UTC)
         return str(own["task_id"]), str(own["write_id"]), moment
     except (NotJson, KeyError, TypeError, ValueError, OverflowError, OSError):
