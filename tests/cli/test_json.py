@@ -30,6 +30,7 @@ RECORDING = TESTS.parent / "demo" / "recordings" / "own-threshold"
 WITHOUT = {
     "agent": "it serves until it is ended, and logs",
     "log witness": "it serves until it is ended, and logs",
+    "metrics": "it serves until it is ended, and logs",
     "completion": "it prints code for a shell",
 }
 ELSEWHERE = {

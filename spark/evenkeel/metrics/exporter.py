@@ -63,10 +63,10 @@ class MetricsServer(BoundedServer):
         self.token = token
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(LakeCollector(watch))
-        super().__init__(address, _Handler, most_connections=MOST_SCRAPES)
+        super().__init__(address, _ScrapeHandler, most_connections=MOST_SCRAPES)
 
 
-class _Handler(BoundedHandler):
+class _ScrapeHandler(BoundedHandler):
     server_version = "evenkeel-metrics"
     server: MetricsServer
 
