@@ -11,15 +11,16 @@ import pytest
 
 from evenkeel.errors import NoLake
 from evenkeel.handover import PULSAR_ADMIN
-from evenkeel.lake_log.catch_up import begin, storage_of
+from evenkeel.lake_log.catch_up import begin, catch_up, storage_of
 from evenkeel.lake_log.witnessing import STATES
+from evenkeel.metrics import log_figures
 from evenkeel.metrics.declared import NEEDS, OUTCOMES
 from evenkeel.metrics.figures import LakeFigures, LakeReader
 from evenkeel.metrics.task_times import CommitTimes
 from evenkeel.record.read import Attempt, read_attempts
 from evenkeel.record.status import LakeStatus, read_status
 from evenkeel.record.verify_runs import VerifyRun, leave
-from tests.lake_log.lakes import LOG_KEY, kept_lake
+from tests.lake_log.lakes import LOG_KEY, kept_lake, publish_more
 from tests.record.small_lake import moment
 from tests.record.status.urgent_lake import EVERY, UrgentLake, urgent_lake
 
@@ -192,6 +193,24 @@ def test_a_log_its_witnesses_and_the_last_verify(tmp_path: Path) -> None:
     assert values["evenkeel_witness_timestamp_seconds"]["far",] == 1_600_000_000
     assert values["evenkeel_verify_timestamp_seconds"] == {(): NOW.timestamp()}
     assert values["evenkeel_verify_faults"] == {(): 2}
+
+
+def test_a_log_is_read_again_once_it_has_changed_and_not_too_often(tmp_path: Path, monkeypatch) -> None:
+    lake = kept_lake(tmp_path)
+    begin(str(lake), [LOG_KEY])
+    reader, readings, read = LakeReader(str(lake)), [], log_figures.read_overview
+    monkeypatch.setattr(log_figures, "read_overview", lambda path: readings.append(path) or read(path))
+    monkeypatch.setattr(log_figures, "REST", 0)
+    first = reader.read(LATER).values["evenkeel_log_leaves"]
+    assert (reader.read(LATER).values["evenkeel_log_leaves"], len(readings)) == (first, 1)
+    publish_more(lake, "lab")
+    assert reader.read(LATER).values["evenkeel_unlogged_manifests"]["lab",] == 2
+    monkeypatch.setattr(log_figures, "REST", 1e6)
+    catch_up(str(lake), [LOG_KEY])
+    assert reader.read(LATER).values["evenkeel_log_leaves"] == {(): first[()] + 2}
+    publish_more(lake, "lab")
+    assert reader.read(LATER).values["evenkeel_unlogged_manifests"]["lab",] == 0, "it is too early to look again"
+    assert len(readings) == 3
 
 
 def test_a_damaged_log_is_told_of_and_clusters_stand(tmp_path: Path) -> None:

@@ -11,12 +11,9 @@ from typing import Any
 import pyarrow.compute as pc
 
 from evenkeel.errors import EvenkeelError
-from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import files_of
-from evenkeel.lake_log import LOG_FOLDER
-from evenkeel.lake_log.catch_up import has_log, storage_of
-from evenkeel.lake_log.overview import LogOverview, read_overview
+from evenkeel.lake_log.overview import LogOverview
 from evenkeel.metrics.declared import NEEDS, OPEN_COMMAND, OUTCOMES, SEVERITIES
+from evenkeel.metrics.log_figures import LogSeen, LogWatch
 from evenkeel.metrics.task_times import CommitTimes
 from evenkeel.record.read import Row
 from evenkeel.record.read.recent import Recent
@@ -24,7 +21,6 @@ from evenkeel.record.status.attention import StatusRows, is_newer, usual_distanc
 from evenkeel.record.status.gather import StatusGathered, gather_status, written_rows
 from evenkeel.record.status.line import ClusterStatus, line_of
 from evenkeel.record.verify_runs import read_runs
-from evenkeel.transparency.log import CHECKPOINT
 
 MOST_WITNESSES = 32
 _LOG, _VERIFY = "log", "verify"
@@ -48,7 +44,7 @@ class LakeReader:
     """Reads a lake again and again: what was read before is at hand."""
 
     def __init__(self, lake: str) -> None:
-        self._recent, self._commits = Recent(lake), CommitTimes(lake)
+        self._recent, self._commits, self._log = Recent(lake), CommitTimes(lake), LogWatch(lake)
 
     def read(self, now: datetime, cluster: str | None = None) -> LakeFigures:
         """The figures of now, of all clusters or of one. Raises what `read_status` raises."""
@@ -62,7 +58,7 @@ class LakeReader:
                 for task, seconds in self._commits.seconds_of(rows.newest).items():
                     figures.say("evenkeel_task_duration_seconds", seconds, rows.cluster, task)
         if cluster is None:
-            _try(figures, _LOG, lambda: _say_log(figures, self._recent.lake))
+            _try(figures, _LOG, lambda: _say_log(figures, self._log.read()))
             _try(figures, _VERIFY, lambda: _say_verify(figures, self._recent.lake))
         return figures
 
@@ -134,15 +130,13 @@ def _seconds(at: datetime | None) -> float | None:
 # The transparency log, and the last `verify`.
 
 
-def _say_log(figures: LakeFigures, lake: str) -> None:
-    if files_of(Lake(lake).root) is None or not has_log(storage_of(lake)):
+def _say_log(figures: LakeFigures, seen: LogSeen | None) -> None:
+    if seen is None:
         return
-    found = read_overview(lake)
+    found = seen.overview
     size = found.checkpoint.checkpoint.size
     figures.say("evenkeel_log_leaves", size)
-    files = files_of(Lake(lake).root)
-    written = {} if files is None else files.modified(LOG_FOLDER)
-    figures.say("evenkeel_checkpoint_timestamp_seconds", written.get(CHECKPOINT))
+    figures.say("evenkeel_checkpoint_timestamp_seconds", seen.written_at)
     on_record = {cluster for (cluster,) in figures.values["evenkeel_cycle_timestamp_seconds"]}
     for name in sorted(on_record | found.beside.keys()):  # of a cluster that is gone as a whole the log knows
         more = found.beside.get(name, 0)
