@@ -6,15 +6,12 @@ import os
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from tests.otel_collector import collector, gauges
 from tests.record.status.urgent_lake import XSS, urgent_lake
 
 pytestmark = pytest.mark.airflow
@@ -37,31 +34,6 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return urgent_lake(tmp_path_factory.mktemp("lakes") / "urgent", datetime.now(UTC))
 
 
-@contextmanager
-def collector(bodies: list[bytes]) -> Iterator[int]:
-    """The port of a collector of OpenTelemetry's metrics (OTLP by HTTP), and what it was sent."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 def emitted(home: Path, lake: str, *clusters: str, **settings: str) -> list[str]:
     """How many figures a process like that of a task gave, and whether it can read tables; what it logs left out."""
     keys = {f"AIRFLOW__METRICS__{name.upper()}": value for name, value in settings.items()}
@@ -72,21 +44,6 @@ def emitted(home: Path, lake: str, *clusters: str, **settings: str) -> list[str]
     assert done.returncode == 0, done.stderr
     (said,) = re.findall(r"^emitted (\d+) (True|False)$", done.stdout, re.M)
     return [*said]
-
-
-def gauges(bodies: list[bytes]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """Name and tags of each gauge in what a collector was sent -> its value."""
-    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-
-    found = {}
-    for body in bodies:
-        request = ExportMetricsServiceRequest.FromString(body)
-        scopes = [scope for resource in request.resource_metrics for scope in resource.scope_metrics]
-        for metric in (one for scope in scopes for one in scope.metrics):
-            for point in metric.gauge.data_points:
-                tags = tuple(sorted((one.key, one.value.string_value) for one in point.attributes))
-                found[metric.name, tags] = point.as_double or float(point.as_int)
-    return found
 
 
 def test_a_collector_gets_the_figures_of_the_runs_clusters(lake: Path, tmp_path: Path) -> None:
