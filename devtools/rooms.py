@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cycle", "pipeline", "agent", "maintenance"),
     ("record", "airflow"),
     ("replay", "heat"),
+    ("doctor",),
     ("cli",),
 )
 """A room imports from rooms of lower layers and from itself. The tasks stand in the order of the pipeline."""

@@ -32,6 +32,7 @@ COMMANDS = {
     "export": ("export",),
     "heat": ("heat",),
     "settings": ("settings",),
+    "config": ("config",),
     "engine": ("engine",),
     "completion": ("completion",),
 }
