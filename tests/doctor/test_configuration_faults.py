@@ -61,7 +61,8 @@ CASES = {
         "[settings]\nminUnloadMesage = 5\n[clusters.lab]\nrecording = 'x'",
     "settings.minUnloadMessage: minUnloadMessage = -1 is out of range":
         "[settings]\nminUnloadMessage = -1\n[clusters.lab]\nrecording = 'x'",
-    "set evenkeelSheddingEnabled instead": "[settings]\nloadBalancerSheddingEnabled = true\n[clusters.x]\nrecording = 'x'",
+    "set evenkeelSheddingEnabled instead":
+        "[settings]\nloadBalancerSheddingEnabled = true\n[clusters.x]\nrecording = 'x'",
     "loadBalancerAvgShedderLowThreshold = 50 is above":
         "[clusters.x]\nrecording = 'x'\nsettings.loadBalancerAvgShedderLowThreshold = 50",
     "limits.topics: 99999999999 is to be 33,554,432 at most":
@@ -72,7 +73,8 @@ CASES = {
         "[airflow]\nmode = 'atuo'\n[clusters.x]\nrecording = 'x'",
     "airflow.mode_limit: allows dry_run at most, and `mode` is auto":
         "[airflow]\nmode_limit = 'dry_run'\nmode = 'auto'\n[clusters.x]\nrecording = 'x'",
-    "airflow.schedule: '5 * *' is not a cron expression": "[airflow]\nschedule = '5 * *'\n[clusters.x]\nrecording = 'x'",
+    "airflow.schedule: '5 * *' is not a cron expression":
+        "[airflow]\nschedule = '5 * *'\n[clusters.x]\nrecording = 'x'",
     "airflow.schedule: '0 0 30 2 *' never comes": "[airflow]\nschedule = '0 0 30 2 *'\n[clusters.x]\nrecording = 'x'",
     "airflow.history_schedule: the DAG needs intervals":
         "[airflow]\nhistory_schedule = 'none'\n[clusters.x]\nrecording = 'x'",

@@ -177,8 +177,8 @@ MANUAL = "none"
 
 
 def schedule_in(variable: str, default: str) -> str | None:
-    """The cron expression in a variable (or its entry of the configuration file), None where it says `none`, for manual runs only;
-    `SettingsError` for anything else."""
+    """The cron expression in a variable, or in its entry of the configuration file; None where it says `none`, for
+    manual runs only. `SettingsError` for anything else."""
     given = ENVIRONMENT.get(variable) or default
     return None if given == MANUAL else _cron(variable, given, default, f", or {MANUAL} for manual runs only")
 
@@ -213,10 +213,6 @@ def _cron(variable: str, given: str, default: str, more: str) -> str:
             f"{variable} is {given!r}, and that never comes: give a moment of a date that there is, as in {default!r}"
         ) from None
     return given
-
-
-CONNECTION = "evenkeel_spark"
-"""The connection that says where Spark is, for the tasks of all DAGs."""
 
 
 # How the tasks of all DAGs are tried again: every one of them may be killed anywhere and run once more.

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from evenkeel import pipeline
 from evenkeel.airflow.dag_files import (
-    CONNECTION,
     LIMIT_VARIABLE,
     allowed_modes,
     check_ceiling,
@@ -26,7 +25,7 @@ from evenkeel.airflow.dag_files import (
     check_shortening,
     emit_asset_events,
 )
-from evenkeel.airflow.dag_names import ASK, PUBLISH, WAITING, approval_run_id
+from evenkeel.airflow.dag_names import ASK, CONNECTION, PUBLISH, WAITING, approval_run_id
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.airflow.seal import NotSealed, Origin, opened, sealed

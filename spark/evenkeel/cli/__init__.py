@@ -33,6 +33,7 @@ COMMANDS = {
     "heat": ("heat",),
     "settings": ("settings",),
     "config": ("config",),
+    "doctor": ("doctor",),
     "engine": ("engine",),
     "completion": ("completion",),
 }

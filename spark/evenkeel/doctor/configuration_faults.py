@@ -86,8 +86,8 @@ def _told(path: EntryPath, error: Any, schema: Mapping[str, Any]) -> Iterator[tu
         yield (
             path,
             (
-                "says nothing of where snapshots come from: give `admin` (web addresses of brokers), `connection`, `s3` or "
-                "`recording`"
+                "says nothing of where snapshots come from: give `admin` (web addresses of brokers), `connection`, "
+                "`s3` or `recording`"
             ),
         )
     elif error.schema is False:

@@ -28,7 +28,7 @@ list of names, or of lines."""
 
 @dataclass(frozen=True, slots=True)
 class OperationEntry:
-    """One entry of the file: its `table` ("" for the file's own level) and `name`, and the `variable` that wins over it.
+    """One entry of the file: its `table` ("" for the file's own level), its `name`, the `variable` that wins over it.
 
     `default`: in words, where neither says anything. `unless`: other variables that, where set, stand in its place.
     """

@@ -19,8 +19,8 @@ MOST_SILENT_SECONDS: Final = 240.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterEntry:
-    """One entry: `of` says for which sources it is, `schema` its JSON schema, `default` what holds without it, in words,
-    `needs` the entries that have to stand beside it."""
+    """One entry. `of`: for which sources it is; `schema`: its JSON schema; `default`: what holds without it, in words;
+    `needs`: the entries that have to stand beside it."""
 
     name: str
     of: tuple[Source, ...]
@@ -40,8 +40,8 @@ CLUSTER_ENTRIES: Final = (
         {"type": ["string", "array"], "items": {"type": "string"}, "minItems": 1, "minLength": 1},
         "those of `connection`", "URL", "Web addresses of brokers, tried in this order."),
     ClusterEntry("connection", ("live",), _TEXT, "none: no token", "",
-        "Name of what brings the token: `EVENKEEL_TOKEN_<NAME>`, the file of `EVENKEEL_TOKEN_<NAME>_FILE`, or Airflow's "
-        "connection."),
+        "Name of what brings the token: `EVENKEEL_TOKEN_<NAME>`, the file of `EVENKEEL_TOKEN_<NAME>_FILE`, or a "
+        "connection of Airflow's."),
     ClusterEntry("ca_file", ("live",), _TEXT, "the system's", "",
         "File of PEM certificates to trust, relative to this file."),
     ClusterEntry("check_hostname", ("live",), {"type": "boolean"}, "true", "",
@@ -66,7 +66,7 @@ CLUSTER_ENTRIES: Final = (
         "FIFO queue of SQS for the commands to the agent beside the cluster.", ("reports",)),
     ClusterEntry("reports", ("queues",), _TEXT, "none", "URL", "FIFO queue of what that agent reports.", ("queue",)),
     ClusterEntry("queue_keys", ("queues",), _TEXT, "`queue_<NAME>`", "",
-        "Name of the keys that sign both queues' messages: `EVENKEEL_KEYS_<NAME>`, its `_FILE`, or Airflow's connection.",
+        "Name of the keys that sign both queues' messages: `EVENKEEL_KEYS_<NAME>`, its `_FILE`, or a connection.",
         ("queue", "reports")),
 )  # fmt: skip
 """Every entry, in the order of the reference page."""
