@@ -74,8 +74,8 @@ def _imports_ours(file: str, folder: str) -> bool:
 
 
 def _is_known(name: str) -> bool:
-    from airflow.exceptions import AirflowNotFoundException
     from airflow.models.connection import Connection
+    from airflow.sdk.exceptions import AirflowNotFoundException
 
     try:
         Connection.get_connection_from_secrets(name)

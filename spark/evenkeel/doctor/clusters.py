@@ -12,6 +12,7 @@ from functools import wraps
 
 from evenkeel.doctor.findings import Finding, Site, fail, ok, skipped, warn
 from evenkeel.errors import Unreachable
+from evenkeel.model.amounts import plural
 from evenkeel.pulsar.admin import AdminClient, admin_path, trouble
 from evenkeel.pulsar.admin.http_exchange import names_in
 from evenkeel.settings import registry
@@ -20,7 +21,6 @@ from evenkeel.steering.broker_switches import configurations, judged
 
 SECONDS = 60.0
 WITHOUT = "no cluster with `admin` is configured here"
-FAULTY = "the configuration cannot be used: see the check `configuration`"
 WARN_SECONDS = 5.0
 """A Date header is whole seconds; beyond this two clocks differ by more than reading them explains."""
 _REQUEST_SECONDS = 10.0
@@ -143,13 +143,13 @@ def check_clocks(site: Site, cluster: str) -> Finding:
     clocks = HeardClocks()
     with _client(site, cluster, clocks) as client:
         _told(client, _brokers(client))
-    return judged_clocks(clocks, "brokers")
+    return judged_clocks(clocks, "broker")
 
 
 def judged_clocks(clocks: HeardClocks, what: str) -> Finding:
     """What clocks that were heard come to: a time stamp too far ahead is rejected by validate."""
     if not clocks.ahead:
-        return skipped(f"answers of the {what} bear no Date header")
+        return skipped(f"no answer of a {what} bears a Date header")
     server, ahead = max(clocks.ahead.items(), key=lambda one: abs(one[1]))
     least = max(abs(ahead) - 1.0, 0.0)
     said = f"{server} is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine"
@@ -158,7 +158,7 @@ def judged_clocks(clocks: HeardClocks, what: str) -> Finding:
         return fail(said, f"{advice}: what bears such a time is rejected, and signatures and leases go by clocks")
     if least > WARN_SECONDS:
         return warn(said, advice)
-    return ok(f"{len(clocks.ahead)} {what} within {WARN_SECONDS:.0f} s of this machine")
+    return ok(f"the clocks of {plural(len(clocks.ahead), what)} are within {WARN_SECONDS:.0f} s of this machine's")
 
 
 def _some(brokers: Sequence[str]) -> str:

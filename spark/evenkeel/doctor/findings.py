@@ -81,6 +81,8 @@ class Site:
         return home if home.is_dir() and is_used else None
 
 
+FAULTY = "the configuration cannot be used: see the check `configuration`"
+
 Subjects = Callable[[Site], Sequence[str]]
 """What a check looks at, one by one: names of clusters; "" for the installation as a whole."""
 

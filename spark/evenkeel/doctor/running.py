@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evenkeel.doctor.findings import Check, Finding, Outcome, Result, Site, fail, skipped
+from evenkeel.doctor.findings import FAULTY, Check, Finding, Outcome, Result, Site, fail, skipped
 from evenkeel.errors import EvenkeelError
 
 AT_ONCE = 6
@@ -65,7 +65,10 @@ def _begin(works: Sequence[_Work], site: Site, at_once: int) -> None:
 def _look(work: _Work, site: Site) -> None:
     begun, looked = time.monotonic(), True
     try:
-        found = skipped(work.check.without) if work.subject is None else work.check.run(site, work.subject)
+        if work.subject is None:
+            found = skipped(FAULTY if site.sources is None else work.check.without)
+        else:
+            found = work.check.run(site, work.subject)
     except EvenkeelError as error:
         found = _of_error(error)
     except Exception as error:

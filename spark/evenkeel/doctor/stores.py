@@ -46,7 +46,7 @@ def check_store_clock(site: Site, _: str) -> Finding:
     text = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
     if text:
         clocks.hear("the store", parsedate_to_datetime(text), (datetime.now(UTC) - begin).total_seconds())
-    return judged_clocks(clocks, "stores")
+    return judged_clocks(clocks, "store")
 
 
 def check_zone(site: Site, cluster: str) -> Finding:
