@@ -104,11 +104,13 @@ def configuration_page() -> str:
         "",
         "```sh",
         "evenkeel config check evenkeel.toml     # everything that is wrong with it: line, entry, what to do",
-        "evenkeel config schema > evenkeel.json  # its JSON schema, for editors",
+        "evenkeel config schema                  # its JSON schema, for editors",
         "```",
         "",
         "An environment variable of the same meaning, where set, wins over the file. Tokens and keys stand in no",
-        "configuration: the file names connections, and files that hold a key.",
+        "configuration: the file names connections, and files that hold a key. Of a file that a command is given by",
+        "`--config`, clusters, settings and limits count; the lake, `[airflow]` and `[log]` are read of the one that",
+        "`EVENKEEL_CONFIG` names.",
     ]
     for table, title in (("", "The file's own level"), ("airflow", "`[airflow]`"), ("log", "`[log]`")):
         lines += ["", f"## {title}", "", "| entry | type | default | variable | meaning |", "|---|---|---|---|---|"]

@@ -8,36 +8,37 @@ import time
 
 import pytest
 
+from evenkeel.cli.progress import HANGING
 from evenkeel.doctor.catalogue import CHECKS, chosen_checks
-from evenkeel.doctor.findings import Check, Finding, Outcome, Site, fail, ok, skipped, warn
-from evenkeel.doctor.running import exit_code, run_checks
+from evenkeel.doctor.findings import CheckFinding, CheckOutcome, Site, SiteCheck, fail, ok, skipped, warn
+from evenkeel.doctor.running import THREAD, exit_code, run_checks
 from evenkeel.errors import BadInput, LakeError
 
 
-def good(_: Site, __: str) -> Finding:
+def good(_: Site, __: str) -> CheckFinding:
     return ok("fine")
 
 
-def broken(_: Site, __: str) -> Finding:
+def broken(_: Site, __: str) -> CheckFinding:
     raise ZeroDivisionError("so\nit is")
 
 
-def refused(_: Site, __: str) -> Finding:
+def refused(_: Site, __: str) -> CheckFinding:
     raise LakeError("the lake is dry: fill it")
 
 
-def slow(_: Site, __: str) -> Finding:
+def slow(_: Site, __: str) -> CheckFinding:
     time.sleep(0.3)
     return ok("at last")
 
 
 def test_results_come_in_the_order_of_the_checks_whatever_ends_first() -> None:
-    checks = [Check(name, "", run) for name, run in (("slow", slow), ("good", good), ("refused", refused))]
+    checks = [SiteCheck(name, "", run) for name, run in (("slow", slow), ("good", good), ("refused", refused))]
     found = list(run_checks(checks, Site()))
     assert [(one.check, one.finding.outcome) for one in found] == [
-        ("slow", Outcome.OK),
-        ("good", Outcome.OK),
-        ("refused", Outcome.FAIL),
+        ("slow", CheckOutcome.OK),
+        ("good", CheckOutcome.OK),
+        ("refused", CheckOutcome.FAIL),
     ]
     assert found[2].finding.words == "the lake is dry: fill it"
     assert exit_code(found) == 1
@@ -47,14 +48,15 @@ def test_results_come_in_the_order_of_the_checks_whatever_ends_first() -> None:
 def test_one_that_hangs_and_one_that_breaks_off_stop_no_other() -> None:
     end = threading.Event()
 
-    def hangs(_: Site, __: str) -> Finding:
+    def hangs(_: Site, __: str) -> CheckFinding:
         end.wait(60)
         return ok("too late")
 
     waited: list[str] = []
-    checks = [Check("hangs", "", hangs, 0.3), Check("broken", "", broken), Check("good", "", good)]
+    checks = [SiteCheck("hangs", "", hangs, 0.3), SiteCheck("broken", "", broken), SiteCheck("good", "", good)]
     begin = time.monotonic()
     found = list(run_checks(checks, Site(), lambda name, _: waited.append(name), at_once=1))
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith(HANGING)] == [f"{THREAD}hangs"]
     end.set()
     assert time.monotonic() - begin < 30
     assert [one.looked for one in found] == [False, False, True]
@@ -67,7 +69,7 @@ def test_one_that_hangs_and_one_that_breaks_off_stop_no_other() -> None:
 def test_no_more_run_at_once_than_are_allowed_and_all_are_told_of_every_subject() -> None:
     running, most, lock = [0], [0], threading.Lock()
 
-    def counted(_: Site, subject: str) -> Finding:
+    def counted(_: Site, subject: str) -> CheckFinding:
         with lock:
             running[0] += 1
             most[0] = max(most[0], running[0])
@@ -77,13 +79,13 @@ def test_no_more_run_at_once_than_are_allowed_and_all_are_told_of_every_subject(
         return ok(subject)
 
     names = [f"c{number:02}" for number in range(20)]
-    found = list(run_checks([Check("counted", "", counted, subjects=lambda _: names)], Site(), at_once=3))
+    found = list(run_checks([SiteCheck("counted", "", counted, subjects=lambda _: names)], Site(), at_once=3))
     assert [(one.subject, one.finding.words) for one in found] == [(name, name) for name in names]
     assert 1 < most[0] <= 3
 
 
 def test_a_check_without_a_subject_is_told_as_skipped() -> None:
-    (found,) = run_checks([Check("none", "", broken, subjects=lambda _: (), without="there is no cluster")], Site())
+    (found,) = run_checks([SiteCheck("none", "", broken, subjects=lambda _: (), without="there is no cluster")], Site())
     assert found.finding == skipped("there is no cluster")
     assert exit_code([found]) == 0
 
@@ -91,8 +93,8 @@ def test_a_check_without_a_subject_is_told_as_skipped() -> None:
 @pytest.mark.parametrize(
     ("finding", "code"), [(ok("x"), 0), (skipped("x"), 0), (warn("x", "y"), 1), (fail("x", "y"), 1)]
 )
-def test_the_exit_code_says_whether_there_is_something_to_do(finding: Finding, code: int) -> None:
-    found = list(run_checks([Check("one", "", lambda *_: finding)], Site()))
+def test_the_exit_code_says_whether_there_is_something_to_do(finding: CheckFinding, code: int) -> None:
+    found = list(run_checks([SiteCheck("one", "", lambda *_: finding)], Site()))
     assert exit_code(found) == code
 
 

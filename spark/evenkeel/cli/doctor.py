@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from evenkeel.cli.output import add_json, as_line
 from evenkeel.cli.progress import QUIET_S, ProgressLine, duration, is_coloured
 
 if TYPE_CHECKING:
-    from evenkeel.doctor.findings import Result, Site
+    from evenkeel.doctor.findings import CheckResult, Site
 
 EPILOG = """exit code: 0 nothing to do; 1 there is something to do (warn, fail); 2 a check could not look, or an option
 is wrong. Nothing is written unless --probe asks for it; what a probe writes it removes, and says so. Tokens are never
@@ -65,12 +64,10 @@ def run(given: argparse.Namespace) -> int:
         print(as_line(_object(results, site, code)), flush=True)
     else:
         print("\n".join(_end(results, site)), flush=True)
-    if not all(result.looked for result in results):
-        _leave(code)
     return code
 
 
-def _line(result: Result, *, coloured: bool) -> str:
+def _line(result: CheckResult, *, coloured: bool) -> str:
     found = result.finding
     word = f"{found.outcome:{_WORD}}"
     if coloured:
@@ -86,13 +83,13 @@ def _printable(text: str, *, coloured: bool) -> str:
     return "".join(sign if sign.isprintable() or sign == kept else repr(sign)[1:-1] for sign in text)
 
 
-def _end(results: Sequence[Result], site: Site) -> list[str]:
+def _end(results: Sequence[CheckResult], site: Site) -> list[str]:
     counts = {word: sum(one.finding.outcome == word for one in results) for word in _COLOURS}
     lines = [", ".join(f"{number} {word}" for word, number in counts.items() if number)]
     return [*lines, *(f"written and removed again: {name}" for name in site.wrote)]
 
 
-def _object(results: Sequence[Result], site: Site, code: int) -> dict[str, Any]:
+def _object(results: Sequence[CheckResult], site: Site, code: int) -> dict[str, Any]:
     return {
         "at": datetime.now(UTC),
         "code": code,
@@ -110,12 +107,3 @@ def _object(results: Sequence[Result], site: Site, code: int) -> dict[str, Any]:
         ],
         "wrote": site.wrote,
     }
-
-
-def _leave(code: int) -> None:
-    """Ends the process at once where a check hangs: its threads would be waited for. Not in a process of somebody
-    else's, who called `main`."""
-    if sys.argv and sys.argv[0].endswith(("evenkeel", "evenkeel/cli/__main__.py")):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)

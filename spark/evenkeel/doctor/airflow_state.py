@@ -9,7 +9,7 @@ from typing import Any
 
 from evenkeel.airflow.dag_names import APPROVAL_DAG, CONNECTION, DECIDING_DAG, HISTORY_DAG, REPLAY_DAG
 from evenkeel.doctor.aside import AsideFailed, asked_aside
-from evenkeel.doctor.findings import Finding, Site, fail, ok, skipped, warn
+from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
 from evenkeel.lake_log import LOG_CONNECTION
 from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection
 from evenkeel.pulsar.admin.connection import Credentials, from_environment
@@ -22,7 +22,7 @@ _DAGS = frozenset({DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG, REPLAY_DAG, "upkeep"
 _NOT_HERE = "no Airflow runs here: AIRFLOW_HOME (else ~/airflow) is not the home of one"
 
 
-def check_airflow(site: Site, _: str) -> Finding:
+def check_airflow(site: Site, _: str) -> CheckFinding:
     """Airflow itself: its version, and that it can be imported with its configuration."""
     try:
         installed = metadata.version("apache-airflow")
@@ -37,7 +37,7 @@ def check_airflow(site: Site, _: str) -> Finding:
     return ok(f"Airflow {answer['version']}, home {site.airflow_home}")
 
 
-def check_dags(site: Site, _: str) -> Finding:
+def check_dags(site: Site, _: str) -> CheckFinding:
     """Our DAG files in Airflow's folder: there, and imported without an error."""
     if site.airflow_home is None:
         return skipped(_NOT_HERE)
@@ -57,7 +57,7 @@ def check_dags(site: Site, _: str) -> Finding:
     return ok(f"{len(_DAGS)} DAGs in {answer['folder']} can be imported")
 
 
-def check_connections(site: Site, _: str) -> Finding:
+def check_connections(site: Site, _: str) -> CheckFinding:
     """The connections that our DAGs and the configured clusters name and that no variable stands in for."""
     if site.airflow_home is None:
         return skipped(_NOT_HERE)

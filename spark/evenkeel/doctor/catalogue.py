@@ -10,13 +10,13 @@ from pathlib import Path
 
 from evenkeel.doctor import airflow_state, clusters, lake_state, machine, spark_endpoint, stores
 from evenkeel.doctor.configuration_faults import configuration_faults
-from evenkeel.doctor.findings import Check, Finding, Site, fail, ok, skipped
+from evenkeel.doctor.findings import CheckFinding, Site, SiteCheck, fail, ok, skipped
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
 from evenkeel.sources.configuration import ClusterSource, read_configuration
 
 
-def check_configuration(site: Site, _: str) -> Finding:
+def check_configuration(site: Site, _: str) -> CheckFinding:
     """The configuration file: `evenkeel config check`."""
     if site.configuration is None:
         return skipped(f"no configuration is named: give --config, or set {CONFIGURATION}")
@@ -28,27 +28,27 @@ def check_configuration(site: Site, _: str) -> Finding:
 
 
 CHECKS = (
-    Check("package", "the package and its expectations", machine.check_package),
-    Check("python", "the version of Python", machine.check_python),
-    Check("packages", "versions of packages against those that are pinned", machine.check_packages),
-    Check("java", "the JVM of the local Spark server", machine.check_java, 40.0),
-    Check("jars", "the jars of Delta, and of object stores", machine.check_jars, 30.0),
-    Check("disk", "room on the disks", machine.check_disk),
-    Check("configuration", "the configuration file", check_configuration),
-    Check("secret_files", "files with tokens and keys, and who may read them", machine.check_secret_files),
-    Check("spark", "the Spark endpoint: reachable, token, version", spark_endpoint.check_spark, spark_endpoint.SECONDS),
-    Check("spark_workers", "the code of Spark's workers", spark_endpoint.check_workers, spark_endpoint.WORKERS_SECONDS),
-    Check("lake", "the tables and their version", lake_state.check_tables, 60.0),
-    Check("lake_writer", "who holds the lake's lock", lake_state.check_writer, 60.0),
-    Check("lake_rights", "rights on the lake's folder or bucket", lake_state.check_rights, 60.0),
-    Check("store_clock", "the clock of the lake's store", stores.check_store_clock, stores.SECONDS),
-    Check("log", "the transparency log and its key", lake_state.check_log, 120.0),
-    Check("witnesses", "the witnesses of the log", lake_state.check_witnesses, 120.0),
-    Check("airflow", "Airflow's version and configuration", airflow_state.check_airflow, airflow_state.SECONDS),
-    Check("dags", "whether the DAG files can be imported", airflow_state.check_dags, airflow_state.SECONDS),
-    Check("connections", "Airflow's connections", airflow_state.check_connections, airflow_state.SECONDS),
+    SiteCheck("package", "the package and its expectations", machine.check_package),
+    SiteCheck("python", "the version of Python", machine.check_python),
+    SiteCheck("packages", "versions of packages against those that are pinned", machine.check_packages),
+    SiteCheck("java", "the JVM of the local Spark server", machine.check_java, 40.0),
+    SiteCheck("jars", "the jars of Delta, and of object stores", machine.check_jars, 30.0),
+    SiteCheck("disk", "room on the disks", machine.check_disk),
+    SiteCheck("configuration", "the configuration file", check_configuration),
+    SiteCheck("secret_files", "files with tokens and keys, and who may read them", machine.check_secret_files),
+    SiteCheck("spark", "the Spark endpoint: reachable, token, version", spark_endpoint.check_spark, spark_endpoint.SECONDS),
+    SiteCheck("spark_workers", "the code of Spark's workers", spark_endpoint.check_workers, spark_endpoint.WORKERS_SECONDS),
+    SiteCheck("lake", "the tables and their version", lake_state.check_tables, 60.0),
+    SiteCheck("lake_writer", "who holds the lake's lock", lake_state.check_writer, 60.0),
+    SiteCheck("lake_rights", "rights on the lake's folder or bucket", lake_state.check_rights, 60.0),
+    SiteCheck("store_clock", "the clock of the lake's store", stores.check_store_clock, stores.SECONDS),
+    SiteCheck("log", "the transparency log and its key", lake_state.check_log, 120.0),
+    SiteCheck("witnesses", "the witnesses of the log", lake_state.check_witnesses, 120.0),
+    SiteCheck("airflow", "Airflow's version and configuration", airflow_state.check_airflow, airflow_state.SECONDS),
+    SiteCheck("dags", "whether the DAG files can be imported", airflow_state.check_dags, airflow_state.SECONDS),
+    SiteCheck("connections", "Airflow's connections", airflow_state.check_connections, airflow_state.SECONDS),
     *(
-        Check(name, about, run, clusters.SECONDS, clusters.live_clusters, clusters.WITHOUT)
+        SiteCheck(name, about, run, clusters.SECONDS, clusters.live_clusters, clusters.WITHOUT)
         for name, about, run in (
             ("admin", "the brokers' admin API: reached, and allowed", clusters.check_admin),
             ("pulsar_version", "the versions of the brokers", clusters.check_versions),
@@ -56,11 +56,11 @@ CHECKS = (
             ("clocks", "the brokers' clocks", clusters.check_clocks),
         )
     ),
-    Check(
+    SiteCheck(
         "landing_zone", "rights on the landing zone", stores.check_zone,
         stores.SECONDS, stores.zone_clusters, stores.NO_ZONE,
     ),
-    Check(
+    SiteCheck(
         "queues", "the queues of an agent, and their keys", stores.check_queues,
         stores.SECONDS, stores.queue_clusters, stores.NO_QUEUE,
     ),
@@ -68,7 +68,7 @@ CHECKS = (
 """Every check."""
 
 
-def chosen_checks(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
+def chosen_checks(only: Sequence[str], skip: Sequence[str]) -> tuple[SiteCheck, ...]:
     """The checks of these names, all without any, but for those that are skipped. BadInput for an unknown name."""
     known = {check.name for check in CHECKS}
     for name in (*only, *skip):

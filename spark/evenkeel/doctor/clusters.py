@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import wraps
 
-from evenkeel.doctor.findings import Finding, Site, fail, ok, skipped, warn
+from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
 from evenkeel.errors import Unreachable
 from evenkeel.model.amounts import plural
 from evenkeel.pulsar.admin import AdminClient, admin_path, trouble
@@ -66,7 +66,7 @@ def _brokers(client: AdminClient) -> list[str]:
     return names
 
 
-def check_admin(site: Site, cluster: str) -> Finding:
+def check_admin(site: Site, cluster: str) -> CheckFinding:
     """The admin API: reached with the token, which is a super user's."""
     with _client(site, cluster) as client:
         names = _brokers(client)
@@ -79,11 +79,11 @@ def check_admin(site: Site, cluster: str) -> Finding:
     return ok(f"{len(names)} brokers, asked {by}")
 
 
-def where_reached(check: Callable[[Site, str], Finding]) -> Callable[[Site, str], Finding]:
+def where_reached(check: Callable[[Site, str], CheckFinding]) -> Callable[[Site, str], CheckFinding]:
     """The check, which says of a cluster that cannot be reached no more than that: `check_admin` says why."""
 
     @wraps(check)
-    def looked(site: Site, cluster: str) -> Finding:
+    def looked(site: Site, cluster: str) -> CheckFinding:
         try:
             return check(site, cluster)
         except Unreachable:
@@ -93,7 +93,7 @@ def where_reached(check: Callable[[Site, str], Finding]) -> Callable[[Site, str]
 
 
 @where_reached
-def check_versions(site: Site, cluster: str) -> Finding:
+def check_versions(site: Site, cluster: str) -> CheckFinding:
     """The versions of the brokers: Pulsar 4 or 5."""
     with _client(site, cluster) as client:
         found = _told(client, _brokers(client))
@@ -119,7 +119,7 @@ def _told(client: AdminClient, brokers: Sequence[str]) -> dict[str, str | None]:
 
 
 @where_reached
-def check_switches(site: Site, cluster: str) -> Finding:
+def check_switches(site: Site, cluster: str) -> CheckFinding:
     """The brokers' own steering: off where Evenkeel may send; and their load manager: on, or nobody reports load."""
     with _client(site, cluster) as client:
         answers = configurations(client)
@@ -138,7 +138,7 @@ def check_switches(site: Site, cluster: str) -> Finding:
 
 
 @where_reached
-def check_clocks(site: Site, cluster: str) -> Finding:
+def check_clocks(site: Site, cluster: str) -> CheckFinding:
     """The brokers' clocks against this machine's, by the Date header of their answers."""
     clocks = HeardClocks()
     with _client(site, cluster, clocks) as client:
@@ -146,7 +146,7 @@ def check_clocks(site: Site, cluster: str) -> Finding:
     return judged_clocks(clocks, "broker")
 
 
-def judged_clocks(clocks: HeardClocks, what: str) -> Finding:
+def judged_clocks(clocks: HeardClocks, what: str) -> CheckFinding:
     """What clocks that were heard come to: a time stamp too far ahead is rejected by validate."""
     if not clocks.ahead:
         return skipped(f"no answer of a {what} bears a Date header")

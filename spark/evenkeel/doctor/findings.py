@@ -12,7 +12,7 @@ from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.sources.configuration import ClusterSource
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """How a check ended. `warn`: it works, and there is something to do; `skipped`: there is nothing to look at."""
 
     OK = "ok"
@@ -22,32 +22,32 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """What a check found, in words, and what to do ("" where there is nothing to do)."""
 
-    outcome: Outcome
+    outcome: CheckOutcome
     words: str
     advice: str = ""
 
 
-def ok(words: str) -> Finding:
+def ok(words: str) -> CheckFinding:
     """A part that is as it should be."""
-    return Finding(Outcome.OK, words)
+    return CheckFinding(CheckOutcome.OK, words)
 
 
-def warn(words: str, advice: str) -> Finding:
+def warn(words: str, advice: str) -> CheckFinding:
     """A part that works, with something to do about it."""
-    return Finding(Outcome.WARN, words, advice)
+    return CheckFinding(CheckOutcome.WARN, words, advice)
 
 
-def fail(words: str, advice: str) -> Finding:
+def fail(words: str, advice: str) -> CheckFinding:
     """A part that does not work, or with which nothing may be sent."""
-    return Finding(Outcome.FAIL, words, advice)
+    return CheckFinding(CheckOutcome.FAIL, words, advice)
 
 
-def skipped(reason: str) -> Finding:
+def skipped(reason: str) -> CheckFinding:
     """A part that was not looked at."""
-    return Finding(Outcome.SKIPPED, reason)
+    return CheckFinding(CheckOutcome.SKIPPED, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +92,24 @@ def _whole(_: Site) -> Sequence[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class SiteCheck:
     """A check by its name. `about`: what it looks at; `run`: looks, given the site and a subject; `seconds`: after so
     long it is given up. Where there is no subject, `without` says why."""
 
     name: str
     about: str
-    run: Callable[[Site, str], Finding]
+    run: Callable[[Site, str], CheckFinding]
     seconds: float = 10.0
     subjects: Subjects = _whole
     without: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What came of a check of a subject. `looked`: it came to an end by itself; `seconds`: what it took."""
+class CheckResult:
+    """The finding of a check of a subject. `looked`: it came to an end by itself; `seconds`: what it took."""
 
     check: str
     subject: str
-    finding: Finding
+    finding: CheckFinding
     seconds: float
     looked: bool = True

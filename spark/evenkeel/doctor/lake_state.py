@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evenkeel.doctor.findings import Finding, Site, fail, ok, skipped, warn
+from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
 from evenkeel.errors import LakeError, LogError
 from evenkeel.lake.one_writer import writer_of
 from evenkeel.lake.schema import SCHEMA_VERSION
@@ -31,7 +31,7 @@ _SHOWN = 5
 _LATE_SECONDS = 3_600
 
 
-def check_tables(site: Site, _: str) -> Finding:
+def check_tables(site: Site, _: str) -> CheckFinding:
     """The tables: there, readable, and of the version that this code knows."""
     if site.lake is None:
         return skipped(NO_LAKE)
@@ -51,7 +51,7 @@ def _columns(lake: str) -> dict[str, set[str]]:
     }
 
 
-def _judged(lake: str, there: dict[str, set[str]]) -> Finding:
+def _judged(lake: str, there: dict[str, set[str]]) -> CheckFinding:
     newer = [name for name, columns in there.items() if columns - set(TABLES[name].column_names())]
     if newer:
         return fail(
@@ -68,7 +68,7 @@ def _judged(lake: str, there: dict[str, set[str]]) -> Finding:
     return _by_version(lake, there)
 
 
-def _by_version(lake: str, there: dict[str, set[str]]) -> Finding:
+def _by_version(lake: str, there: dict[str, set[str]]) -> CheckFinding:
     known = [(name, one) for name in there for one in TABLES[name].columns]
     level = max(one.since for name, one in known if one.name in there[name])
     lacking = sorted({name for name, one in known if one.since <= level and one.name not in there[name]})
@@ -92,7 +92,7 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(listed[:_SHOWN]) + more
 
 
-def check_writer(site: Site, _: str) -> Finding:
+def check_writer(site: Site, _: str) -> CheckFinding:
     """Who holds the lake's lock: nobody, the server of this installation, or another one."""
     if site.lake is None:
         return skipped(NO_LAKE)
@@ -108,7 +108,7 @@ def check_writer(site: Site, _: str) -> Finding:
     )
 
 
-def check_rights(site: Site, _: str) -> Finding:
+def check_rights(site: Site, _: str) -> CheckFinding:
     """What this user may do with the lake's folder or bucket; with a probe an object is written and removed."""
     if site.lake is None:
         return skipped(NO_LAKE)
@@ -120,7 +120,7 @@ def check_rights(site: Site, _: str) -> Finding:
     return skipped(f"{site.lake} is in a store that only Spark reads")
 
 
-def _folder_rights(site: Site, files: FolderFiles) -> Finding:
+def _folder_rights(site: Site, files: FolderFiles) -> CheckFinding:
     root = Path(files.folder)
     there = next(one for one in (root, *root.parents) if one.exists())
     if not there.is_dir():
@@ -137,7 +137,7 @@ def _folder_rights(site: Site, files: FolderFiles) -> Finding:
     return _probed(site, files, f"{there} can be read and written")
 
 
-def _store_rights(site: Site, files: StoreFiles) -> Finding:
+def _store_rights(site: Site, files: StoreFiles) -> CheckFinding:
     try:
         if not files.has_bucket():
             return fail(f"{files.address}: there is no such bucket", "create it, or correct the address of the lake")
@@ -148,7 +148,7 @@ def _store_rights(site: Site, files: StoreFiles) -> Finding:
         return fail(str(found or error), "")
 
 
-def _probed(site: Site, files: FolderFiles | StoreFiles, said: str) -> Finding:
+def _probed(site: Site, files: FolderFiles | StoreFiles, said: str) -> CheckFinding:
     if not site.probe:
         return ok(f"{said}; writing is tried with --probe alone")
     if isinstance(files, FolderFiles) and not Path(files.folder).is_dir():
@@ -167,7 +167,7 @@ def _probed(site: Site, files: FolderFiles | StoreFiles, said: str) -> Finding:
     return ok(f"{said}; an object was written, read and removed")
 
 
-def check_log(site: Site, _: str) -> Finding:
+def check_log(site: Site, _: str) -> CheckFinding:
     """The transparency log: its key, its head, and chains that are longer or shorter than their leaves."""
     if site.lake is None:
         return skipped(NO_LAKE)
@@ -190,7 +190,7 @@ def check_log(site: Site, _: str) -> Finding:
     return ok(f"{said}, with all that is on record")
 
 
-def check_witnesses(site: Site, _: str) -> Finding:
+def check_witnesses(site: Site, _: str) -> CheckFinding:
     """The witnesses of the log: how far each is, and since when it is behind."""
     if site.lake is None:
         return skipped(NO_LAKE)

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 import evenkeel
-from evenkeel.doctor.findings import Finding, Site, fail, ok, skipped, warn
+from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
 from evenkeel.object_store import is_object_store
 from evenkeel.secret import FILE
 from evenkeel.settings.operation import CONFIGURATION
@@ -30,7 +30,7 @@ _FOR_OTHERS = 0o077
 _SHOWN = 5
 
 
-def check_package(_: Site, __: str) -> Finding:
+def check_package(_: Site, __: str) -> CheckFinding:
     """The package: a checkout or an installed copy, one version only, and the expectations that validate needs."""
     folder = Path(evenkeel.__file__).resolve().parent
     kind = "a checkout" if (source_root().parent / "pyproject.toml").exists() else "an installed package"
@@ -56,7 +56,7 @@ def _installed_version() -> str | None:
         return None
 
 
-def check_python(_: Site, __: str) -> Finding:
+def check_python(_: Site, __: str) -> CheckFinding:
     """The version of Python."""
     said = f"Python {platform.python_version()} ({sys.executable})"
     if sys.version_info[:2] == PYTHON:
@@ -64,7 +64,7 @@ def check_python(_: Site, __: str) -> Finding:
     return fail(said, f"run it with Python {PYTHON[0]}.{PYTHON[1]}: Spark's workers and the pinned packages need it")
 
 
-def check_packages(_: Site, __: str) -> Finding:
+def check_packages(_: Site, __: str) -> CheckFinding:
     """The versions of the packages that this version was tried with."""
     pins = dict(_pins())
     if not pins:
@@ -104,7 +104,7 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def check_java(_: Site, __: str) -> Finding:
+def check_java(_: Site, __: str) -> CheckFinding:
     """The JVM that the local Spark server runs on."""
     java = server_java()
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
@@ -117,7 +117,7 @@ def check_java(_: Site, __: str) -> Finding:
     return fail(said, f"a Java {JAVA} is needed: let EVENKEEL_JAVA name one, or unset it to use the JVM from PyPI")
 
 
-def check_jars(site: Site, _: str) -> Finding:
+def check_jars(site: Site, _: str) -> CheckFinding:
     """Delta's jars, and those for an object store where the lake is in one: there, and the pinned ones."""
     in_store = site.lake is not None and is_object_store(site.lake)
     wanted = (*DELTA_JARS, *OBJECT_STORE_JARS) if in_store else DELTA_JARS
@@ -130,7 +130,7 @@ def check_jars(site: Site, _: str) -> Finding:
     )
 
 
-def check_disk(site: Site, _: str) -> Finding:
+def check_disk(site: Site, _: str) -> CheckFinding:
     """Room on the disks of the lake, of the server's state, of the landing folders and of temporary files."""
     places = {"temporary files": Path(site.environment.get("TMPDIR") or "/tmp"), "the server's state": site.home}
     if site.lake is not None and not is_object_store(site.lake):
@@ -149,7 +149,7 @@ def check_disk(site: Site, _: str) -> Finding:
     return ok(said) if room >= _FEW_BYTES else warn(said, "make room, or let `upkeep` keep less")
 
 
-def check_secret_files(site: Site, _: str) -> Finding:
+def check_secret_files(site: Site, _: str) -> CheckFinding:
     """Files that variables or the configuration name for tokens and keys: there, and for their owner alone."""
     named = {name: site.environment[name] for name in site.environment if name.startswith("EVENKEEL_")}
     files = {name: Path(text) for name, text in named.items() if name.endswith(FILE) and text}

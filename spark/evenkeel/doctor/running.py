@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evenkeel.doctor.findings import FAULTY, Check, Finding, Outcome, Result, Site, fail, skipped
+from evenkeel.doctor.findings import FAULTY, CheckFinding, CheckOutcome, CheckResult, Site, SiteCheck, fail, skipped
 from evenkeel.errors import EvenkeelError
 
 AT_ONCE = 6
+THREAD = "evenkeel check "
+"""Begins the names of the threads that checks run in; `cli.__main__` leaves behind those that hang."""
 _TICK_SECONDS = 0.05
 _SHOWN = 300
 
@@ -19,19 +21,19 @@ _SHOWN = 300
 class _Work:
     """A check of one subject (None: there is none): when it began (`time.monotonic`), its result once it is there."""
 
-    check: Check
+    check: SiteCheck
     subject: str | None
     begun: float | None = None
-    result: Result | None = None
+    result: CheckResult | None = None
     ended: threading.Event = field(default_factory=threading.Event)
 
 
 def run_checks(
-    checks: Sequence[Check],
+    checks: Sequence[SiteCheck],
     site: Site,
     waiting: Callable[[str, float], None] = lambda name, seconds: None,
     at_once: int = AT_ONCE,
-) -> Iterator[Result]:
+) -> Iterator[CheckResult]:
     """The results of the checks, in the order of the checks and of their subjects, as soon as each may be told.
 
     At most `at_once` run beside each other. `waiting` is called, again and again, with the check that is waited for and
@@ -50,7 +52,7 @@ def run_checks(
         yield work.result
 
 
-def _subjects(check: Check, site: Site) -> Sequence[str | None]:
+def _subjects(check: SiteCheck, site: Site) -> Sequence[str | None]:
     return check.subjects(site) or (None,)
 
 
@@ -59,7 +61,7 @@ def _begin(works: Sequence[_Work], site: Site, at_once: int) -> None:
     running = sum(work.begun is not None and work.result is None for work in works)
     for work in [work for work in works if work.begun is None][: max(at_once - running, 0)]:
         work.begun = time.monotonic()
-        threading.Thread(target=_look, args=(work, site), name=work.check.name, daemon=True).start()
+        threading.Thread(target=_look, args=(work, site), name=f"{THREAD}{work.check.name}", daemon=True).start()
 
 
 def _look(work: _Work, site: Site) -> None:
@@ -75,11 +77,11 @@ def _look(work: _Work, site: Site) -> None:
         words = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:_SHOWN]
         found, looked = fail(f"could not look: {words}", "this is an error that nobody foresaw; report it"), False
     if work.result is None:  # it was not given up
-        work.result = Result(work.check.name, work.subject or "", found, time.monotonic() - begun, looked)
+        work.result = CheckResult(work.check.name, work.subject or "", found, time.monotonic() - begun, looked)
     work.ended.set()
 
 
-def _of_error(error: EvenkeelError) -> Finding:
+def _of_error(error: EvenkeelError) -> CheckFinding:
     """A message of ours says what is wrong and what to do, in one sentence."""
     return fail(str(error), "")
 
@@ -92,11 +94,11 @@ def _give_up(works: Sequence[_Work]) -> None:
                 f"could not look: no end after {work.check.seconds:.0f} s",
                 "look at what it asks; `--skip` leaves it out",
             )
-            work.result = Result(work.check.name, work.subject or "", found, now - work.begun, looked=False)
+            work.result = CheckResult(work.check.name, work.subject or "", found, now - work.begun, looked=False)
 
 
-def exit_code(results: Sequence[Result]) -> int:
+def exit_code(results: Sequence[CheckResult]) -> int:
     """2 where a check could not look, else 1 where there is something to do, else 0."""
     if not all(result.looked for result in results):
         return 2
-    return int(any(result.finding.outcome in (Outcome.WARN, Outcome.FAIL) for result in results))
+    return int(any(result.finding.outcome in (CheckOutcome.WARN, CheckOutcome.FAIL) for result in results))

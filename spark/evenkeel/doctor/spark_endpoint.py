@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenkeel.doctor.aside import AsideFailed, asked_aside
-from evenkeel.doctor.findings import Finding, Site, fail, ok, skipped
+from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped
 from evenkeel.spark.code import versions
 from evenkeel.spark.command import connect_url, without_token
 from evenkeel.spark.home import Home
@@ -14,10 +14,10 @@ WORKERS_SECONDS = 90.0
 _SIDE = "evenkeel.doctor.spark_side"
 
 
-def check_spark(site: Site, _: str) -> Finding:
+def check_spark(site: Site, _: str) -> CheckFinding:
     """The endpoint of EVENKEEL_SPARK, else the local server: reachable with the token, and of the client's version."""
     found = endpoint(site)
-    if isinstance(found, Finding):
+    if isinstance(found, CheckFinding):
         return found
     shown = without_token(found)
     try:
@@ -30,10 +30,10 @@ def check_spark(site: Site, _: str) -> Finding:
     return ok(f"{shown} answers, Spark {wanted}")
 
 
-def check_workers(site: Site, _: str) -> Finding:
+def check_workers(site: Site, _: str) -> CheckFinding:
     """The Python workers of that endpoint: whether they have this client's code."""
     found = endpoint(site)
-    if isinstance(found, Finding):
+    if isinstance(found, CheckFinding):
         return skipped("no server runs: a new one has this code")
     try:
         said = str(asked_aside(_SIDE, {"url": found, "workers": True}, WORKERS_SECONDS - 5)["workers"])
@@ -42,7 +42,7 @@ def check_workers(site: Site, _: str) -> Finding:
     return ok("the workers have this client's code") if not said else fail(said, "")
 
 
-def endpoint(site: Site) -> str | Finding:
+def endpoint(site: Site) -> str | CheckFinding:
     """The connection string, with its token: secret. A finding where there is no server to be asked."""
     given = site.environment.get("EVENKEEL_SPARK")
     if given:

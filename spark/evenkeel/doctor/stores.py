@@ -10,7 +10,7 @@ from typing import Any
 
 from evenkeel.doctor.airflow_state import store_in_airflow
 from evenkeel.doctor.clusters import HeardClocks, judged_clocks
-from evenkeel.doctor.findings import Finding, Site, fail, ok, skipped
+from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped
 from evenkeel.object_store import access, bucket_of, canonical, is_object_store
 
 SECONDS = 60.0
@@ -29,7 +29,7 @@ def queue_clusters(site: Site) -> Sequence[str]:
     return [str(source.cluster) for source in site.sources or () if source.queues is not None]
 
 
-def check_store_clock(site: Site, _: str) -> Finding:
+def check_store_clock(site: Site, _: str) -> CheckFinding:
     """The clock of the lake's store against this machine's, by the Date header of an answer."""
     if site.lake is None or not is_object_store(site.lake):
         return skipped("the lake is not in an object store")
@@ -49,7 +49,7 @@ def check_store_clock(site: Site, _: str) -> Finding:
     return judged_clocks(clocks, "store")
 
 
-def check_zone(site: Site, cluster: str) -> Finding:
+def check_zone(site: Site, cluster: str) -> CheckFinding:
     """The landing zone: listed and read; with a probe an object is written and removed."""
     from evenkeel.aws_errors import RAISED_BY_BOTO, of_s3
     from evenkeel.sources.landing_zone.layout import place_of
@@ -72,7 +72,7 @@ def check_zone(site: Site, cluster: str) -> Finding:
         return fail(f"{place}: {what}", advice)
 
 
-def _probed(site: Site, client: Any, bucket: str, key: str) -> Finding:
+def _probed(site: Site, client: Any, bucket: str, key: str) -> CheckFinding:
     client.put_object(Bucket=bucket, Key=key, Body=b"evenkeel doctor\n")
     site.wrote.append(f"s3://{bucket}/{key}")
     try:
@@ -82,7 +82,7 @@ def _probed(site: Site, client: Any, bucket: str, key: str) -> Finding:
     return ok(f"s3://{bucket}/{key.rpartition('/')[0]} can be listed; an object was written, read and removed")
 
 
-def check_queues(site: Site, cluster: str) -> Finding:
+def check_queues(site: Site, cluster: str) -> CheckFinding:
     """The queues: their attributes are read, and the keys that sign their messages are known."""
     from evenkeel.steering.queue.fifo import Fifo
     from evenkeel.steering.queue.signing import keys_from_environment, resolved_keys
