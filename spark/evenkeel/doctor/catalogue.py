@@ -11,6 +11,7 @@ from pathlib import Path
 from evenkeel.doctor import airflow_state, clusters, lake_state, machine, spark_endpoint, stores
 from evenkeel.doctor.configuration_faults import configuration_faults
 from evenkeel.doctor.findings import CheckFinding, Site, SiteCheck, fail, ok, skipped
+from evenkeel.doctor.spark_endpoint import SPARK_SECONDS, WORKERS_SECONDS
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
 from evenkeel.sources.configuration import ClusterSource, read_configuration
@@ -36,8 +37,8 @@ CHECKS = (
     SiteCheck("disk", "room on the disks", machine.check_disk),
     SiteCheck("configuration", "the configuration file", check_configuration),
     SiteCheck("secret_files", "files with tokens and keys, and who may read them", machine.check_secret_files),
-    SiteCheck("spark", "the Spark endpoint: reachable, token, version", spark_endpoint.check_spark, spark_endpoint.SECONDS),
-    SiteCheck("spark_workers", "the code of Spark's workers", spark_endpoint.check_workers, spark_endpoint.WORKERS_SECONDS),
+    SiteCheck("spark", "the Spark endpoint: reachable, token, version", spark_endpoint.check_spark, SPARK_SECONDS),
+    SiteCheck("spark_workers", "the code of Spark's workers", spark_endpoint.check_workers, WORKERS_SECONDS),
     SiteCheck("lake", "the tables and their version", lake_state.check_tables, 60.0),
     SiteCheck("lake_writer", "who holds the lake's lock", lake_state.check_writer, 60.0),
     SiteCheck("lake_rights", "rights on the lake's folder or bucket", lake_state.check_rights, 60.0),

@@ -9,7 +9,7 @@ from evenkeel.spark.command import connect_url, without_token
 from evenkeel.spark.home import Home
 from evenkeel.spark.server import status
 
-SECONDS = 60.0
+SPARK_SECONDS = 60.0
 WORKERS_SECONDS = 90.0
 _SIDE = "evenkeel.doctor.spark_side"
 
@@ -21,7 +21,7 @@ def check_spark(site: Site, _: str) -> CheckFinding:
         return found
     shown = without_token(found)
     try:
-        answer = asked_aside(_SIDE, {"url": found}, SECONDS - 5)
+        answer = asked_aside(_SIDE, {"url": found}, SPARK_SECONDS - 5)
     except AsideFailed as error:
         return fail(f"{shown} does not answer: {error}", _advice(site))
     wanted = versions()["pyspark"].decode()
