@@ -68,6 +68,7 @@ HERE = {
     "collect": ["collect --admin {admin} --token-env A_TOKEN --to {new}/collected --count 2 --every 0.1"],
     "simulate": ["simulate --scenario zipf --cycles 3 --strategy AvgShedder"],
     "engine": ["engine status", "engine stop"],
+    "paths": ["paths", "paths dags"],
 }
 WITH_SPARK = {
     "rebalance": [f"rebalance --recording {RECORDING} --lake {{new}}/lake"],

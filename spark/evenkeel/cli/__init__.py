@@ -33,6 +33,7 @@ COMMANDS = {
     "heat": ("heat",),
     "settings": ("settings",),
     "engine": ("engine",),
+    "paths": ("paths",),
     "completion": ("completion",),
 }
 """Modules of this package, and the commands that each of them adds."""
