@@ -22,6 +22,7 @@ COMMANDS = {
     "takeover": ("takeover", "handback"),
     "agent": ("agent",),
     "status": ("status", "watch"),
+    "metrics": ("metrics",),
     "explain": ("explain", "trace"),
     "verify": ("verify",),
     "log": ("log",),
