@@ -12,6 +12,18 @@ from typing import Any
 
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import EVERY_TABLE
+from evenkeel.metrics.declared import (
+    EMITTED,
+    NEEDS,
+    OF_CLUSTERS,
+    OF_THE_EXPORTER,
+    OF_THE_LOG,
+    OF_VERIFY,
+    OUTCOMES,
+    SEVERITIES,
+    TASKS,
+    ExportedMetric,
+)
 from evenkeel.pulsar.limits import DEFAULT, LIMIT_MEANINGS, highest_limit
 from evenkeel.settings import describe
 from evenkeel.settings.operation import ENTRIES, OperationEntry
@@ -31,7 +43,12 @@ _LAYERS = {
 
 def pages() -> Mapping[str, str]:
     """File name to Markdown text."""
-    return {"tables.md": tables_page(), "settings.md": settings_page(), "configuration.md": configuration_page()}
+    return {
+        "tables.md": tables_page(),
+        "settings.md": settings_page(),
+        "configuration.md": configuration_page(),
+        "metrics.md": metrics_page(),
+    }
 
 
 def tables_page() -> str:
@@ -184,6 +201,43 @@ def _value(value: object) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+_LABELS = {
+    "cluster": "a cluster on record",
+    "outcome": ", ".join(f"`{one}`" for one in OUTCOMES),
+    "severity": ", ".join(f"`{one}`" for one in SEVERITIES),
+    "task": ", ".join(f"`{one}`" for one in TASKS),
+    "witness": "the name of a witness of the log, 32 at most",
+}
+
+
+def metrics_page() -> str:
+    """All metrics of `evenkeel metrics`: name, kind, unit, labels, meaning; and the values that labels take."""
+    groups: dict[str, tuple[ExportedMetric, ...]] = {
+        "The exporter": OF_THE_EXPORTER,
+        "Clusters": OF_CLUSTERS,
+        "What needs attention": tuple(one.metric for one in NEEDS),
+        "The transparency log": OF_THE_LOG,
+        "The last verify": OF_VERIFY,
+    }
+    lines = [
+        "# Metrics",
+        "",
+        "What [`evenkeel metrics`](../how-to/monitoring.md) exports. A figure that is not known is missing, not 0.",
+        "Moments are seconds since 1970: `time() - METRIC` is an age. Under *What needs attention* each metric counts",
+        "what a need of [`evenkeel status`](status-json.md#needs) is about, by the same judgement; 0 without it.",
+        "Metrics with a † are given to [Airflow's own metrics](../how-to/monitoring.md#through-airflow), too.",
+    ]
+    for title, metrics in groups.items():
+        lines += ["", f"## {title}", "", "| metric | kind | unit | labels | meaning |", "|---|---|---|---|---|"]
+        for one in metrics:
+            mark = " †" if one.name in EMITTED else ""
+            labels = ", ".join(f"`{name}`" for name in one.labels)
+            lines.append(f"| `{one.name}`{mark} | {one.kind} | {one.unit} | {labels} | {_cell(one.meaning)} |")
+    lines += ["", "## Labels", "", "| label | values |", "|---|---|"]
+    lines += [f"| `{name}` | {values} |" for name, values in _LABELS.items()]
+    return "\n".join(lines) + "\n"
 
 
 def main(folder: str) -> int:

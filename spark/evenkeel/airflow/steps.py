@@ -163,6 +163,8 @@ def put_on_record(
         return pipeline.publish(spark, opened, steer(opened.run.mode) if steer is not None else None)
 
     published = carried_out(publish, ti, events, handover)
+    if steer is not None:
+        _emit(published.handover)
     if failure:
         from airflow.sdk.exceptions import AirflowFailException
 
@@ -203,7 +205,16 @@ def carry_out(
             append_row(lake, "approvals", row, lambda: nullcontext(spark))
         return pipeline.publish(spark, handover, sending(handover.run.mode))
 
-    return carried_out(publish, ti, events, handover).text
+    published = carried_out(publish, ti, events, handover)
+    _emit(published.handover)
+    return published.text
+
+
+def _emit(handover: Handover) -> None:
+    # Only here: reading figures imports as much as all else that a task needs.
+    from evenkeel.airflow.emitted_figures import emit_figures
+
+    emit_figures(handover.lake, {cycle.cluster for cycle in handover.cycles})
 
 
 def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:

@@ -52,7 +52,7 @@ def check_dags(site: Site, _: str) -> CheckFinding:
     if missing:
         return warn(
             f"{', '.join(missing)} missing in {answer['folder']}",
-            "copy `dags/` there, or set AIRFLOW__CORE__DAGS_FOLDER; another bundle may hold them",
+            "set AIRFLOW__CORE__DAGS_FOLDER to what `evenkeel paths dags` prints; another bundle may hold them",
         )
     return ok(f"{len(_DAGS)} DAGs in {answer['folder']} can be imported")
 
