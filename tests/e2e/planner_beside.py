@@ -1,7 +1,7 @@
 """Evenkeel's planner beside a load manager's own shedder on real brokers, each from the same start.
 
 Each variant has a cluster of its own with the same topics, rates and placement, and the same settings but for
-`evenkeelPlanner`. Cycles are those of `make e2e`, decided and sent by the pipeline itself without Airflow: a dry run,
+the planner's own. Cycles are those of `make e2e`, decided and sent by the pipeline itself without Airflow: a dry run,
 then up to so many that may act, each after the brokers' figures have settled, until two in a row send nothing.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,15 @@ if TYPE_CHECKING:
 
 PLANNER = "planner"
 SHEDDERS = {"modular": "UniformLoadShedder", "extensible": "TransferShedder"}
+# TransferShedder is asked for a deviation of a hundredth here, so the planner is asked for as much.
+BANDS: Mapping[str, Mapping[str, float]] = {
+    "modular": {},
+    "extensible": {
+        "evenkeelPlannerActAbovePercent": 5.0,
+        "evenkeelPlannerStopAtPercent": 3.0,
+        "evenkeelPlannerLeastGainPoints": 0.5,
+    },
+}
 QUIET_CYCLES = 2
 MEASURING_SECONDS = 180.0
 
@@ -62,7 +71,9 @@ def compared(spark: SparkSession, manager: str, folder: Path, cycles: int) -> tu
 def _play(spark: SparkSession, manager: str, variant: str, folder: Path, cycles: int) -> Played:
     """One variant on a cluster of its own."""
     folder.mkdir(parents=True)
-    settings = {**SETTINGS[manager], "evenkeelPlanner": "on" if variant == PLANNER else "off"}
+    settings = dict(SETTINGS[manager])
+    if variant == PLANNER:
+        settings |= {"evenkeelPlanner": "on", **BANDS[manager]}
     with cluster_for(lab_settings(manager)) as cluster:
         layout = skewed(TENANT, cluster.broker_ids, **LOADS[manager])
         with traffic_for(cluster, layout, seconds=LONGEST_SECONDS) as traffic:

@@ -15,7 +15,7 @@ at most `MOST_ERROR` times that of the mean, and not above that of the proportio
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from evenkeel.planner.target import UsageLine
@@ -169,7 +169,8 @@ def models_of(
         if load >= NEARLY_IDLE * middle and (point := _seen(broker, load, usages, sums)) is not None
     }
     shares = {broker: usage / load for broker, (load, usage) in seen.items() if usage < SATURATED}
-    usual = _usual(shares.values(), seen.values())
+    together = _together([seen[broker] for broker in sorted(shares or seen)])
+    usual = sorted(shares.values())[len(shares) // 2] if shares else together
     alike = _alike([seen[broker] for broker in sorted(shares)]) if len(shares) == len(seen) else None
     found = {}
     for broker, load in loads.items():
@@ -183,8 +184,8 @@ def models_of(
         elif broker in shares:
             near_load, near_usage = seen[broker]
             has_grown = load > (1.0 + ANOTHER_LOAD) * near_load
-            # What a broker has without load is not known: more load takes no more than it takes of others.
-            slope = min(shares[broker], usual) if has_grown else shares[broker]
+            # What a broker has without load is not known: more load takes no more than it takes of all together.
+            slope = min(shares[broker], together) if has_grown else shares[broker]
             base = near_usage - slope * near_load if slope < shares[broker] else 0.0
             found[broker] = BrokerModel(UsageLine(base, slope), False, kept)
         elif broker in seen and usual > 0:
@@ -208,12 +209,10 @@ def _seen(
     return (near_load, near_usage) if near_load > 0 and near_usage > 0 else None
 
 
-def _usual(shares: Collection[float], seen: Collection[tuple[float, float]]) -> float:
-    """Usage per load of the middle broker; where all are saturated, of all together."""
-    if shares:
-        return sorted(shares)[len(shares) // 2]
-    load = math.fsum(load for load, _ in seen)
-    return math.fsum(usage for _, usage in seen) / load if load > 0 else 0.0
+def _together(points: Sequence[tuple[float, float]]) -> float:
+    """Usage per load of brokers together, by their loads and usages."""
+    load = math.fsum(load for load, _ in points)
+    return math.fsum(usage for _, usage in points) / load if load > 0 else 0.0
 
 
 def _alike(points: Sequence[tuple[float, float]]) -> UsageLine | None:
