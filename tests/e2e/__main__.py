@@ -38,7 +38,6 @@ from tests.e2e import planner_beside
 from tests.e2e.scene import (
     EVEN,
     LOADS,
-    LONGEST_SECONDS,
     SEEN,
     SETTINGS,
     SETTLING_SECONDS,
@@ -49,6 +48,7 @@ from tests.e2e.scene import (
 )
 
 RUN_SECONDS = 600.0
+LONGEST_SECONDS = 1500.0
 
 
 @dataclass

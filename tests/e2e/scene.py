@@ -82,7 +82,6 @@ EVEN = 1.25
 SKEWED = 0.6
 # Two measurements of CPU and memory, which come once a minute: until then what a move did to a broker is not known.
 SETTLING_SECONDS = 125.0
-LONGEST_SECONDS = 1500.0
 # Brokers that are busier than this are given bundles, whatever groups say. Here the machine is busy, and no broker.
 NEVER_OVERLOADED = {"loadBalancerBrokerOverloadedThresholdPercentage": "100"}
 # Pulsar may forget a destination when two look-ups come at once: then another broker has the bundle, or the same one
