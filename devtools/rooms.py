@@ -37,6 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("record",),
     ("metrics",),
     ("replay", "heat", "airflow"),
+    ("doctor",),
     ("cli",),
 )
 """A room imports from rooms of lower layers and from itself. The tasks stand in the order of the pipeline."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake_log import KEY_PLACES, LOG_CONNECTION, LOG_KEY
 from evenkeel.secret import private_text
+from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.transparency.keys import ED25519, SignerKey, signers_in
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _MOST_KEYS = 2
 
 
 def signers_from_environment(
-    environment: Mapping[str, str] = os.environ, resolve: KeyResolver | None = None
+    environment: Mapping[str, str] = ENVIRONMENT, resolve: KeyResolver | None = None
 ) -> tuple[SignerKey, ...]:
     """The log's private keys; none where no variable says where they are.
 
