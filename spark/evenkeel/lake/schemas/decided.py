@@ -31,8 +31,8 @@ _REASON = (
 SPLIT_DECISIONS = cycle_table(
     "split_decisions",
     "decided",
-    "One row per bundle considered for a split, and per wish for one.",
-    ("subject", "wish_id"),
+    "One row per bundle considered for a split, per wish for one, and per split that Evenkeel's planner wants.",
+    ("subject", "wish_id", "strategy"),
     ("plan_splits",),
     *_REASON,
     Column("algorithm", "string", "split algorithm, where a cut was looked for"),

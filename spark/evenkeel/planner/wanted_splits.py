@@ -1,0 +1,157 @@
+"""Which bundles the planner wants to be split, so that their parts can be placed within the target.
+
+Keys: evenkeelSplitEnabled, evenkeelPlannerActAbovePercent. A bundle is wanted to be split where it alone brings every
+broker that may have it above the level at which the planner acts; or where its broker stays above that level with all
+steps taken, the bundle alone makes up for it, and it fits nowhere as a whole while half of it does. The wish is
+remembered, and plan_splits decides on it in the next cycle (`plan_splits.rules.planner_splits`). It is forgotten when
+the bundle is gone or cool again. A wish that was refused is made again after `ASKED_AGAIN_AFTER` at the earliest.
+Bundles of one topic, those that their parts could not leave, and those that moved of late are not wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime, timedelta
+
+from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of
+from evenkeel.planner.figures import ALWAYS_HELD, PlannerFigures
+from evenkeel.planner.memory import WantedSplit
+from evenkeel.planner.view import PlannerBundle, PlannerView
+from evenkeel.settings import Settings
+
+ASKED_AGAIN_AFTER = timedelta(hours=1)
+MAY_BE_SPLIT = frozenset({None, "split", "bundle_too_heavy"})
+"""What may hold a bundle that is split all the same: nothing, its own split, and that it is too heavy to be moved."""
+_STAYS_ANYWAY = ALWAYS_HELD | {"no_other_broker", "bundle_too_heavy", None}
+FEWEST_TOPICS = 2
+Loads = Mapping[str, Mapping[str, float]]
+"""Broker -> resource -> load."""
+
+
+def is_splittable(namespace: str) -> bool:
+    """Whether bundles of a namespace may be split at all: never those of brokers and of Pulsar itself."""
+    own = is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True)
+    return not own and not is_system(namespace)
+
+
+def too_hot(view: PlannerView, figures: PlannerFigures, settings: Settings) -> dict[str, WantedSplit]:
+    """The bundles that fit on no broker that may have them, with what the best one has room for."""
+    if not settings.evenkeelSplitEnabled or figures.band <= 0:
+        return {}
+    found = {}
+    for one in view.bundles:
+        if _may_be_split(one, figures) and (wanted := _on_best(one, view.at, figures)) is not None:
+            found[one.name] = wanted
+    return found
+
+
+def stuck(
+    view: PlannerView,
+    figures: PlannerFigures,
+    loads: Loads,
+    over: Collection[str],
+    moving: Collection[str],
+    settings: Settings,
+) -> dict[str, WantedSplit]:
+    """Of each broker that stays too busy, the bundle that alone makes it so and fits nowhere else, while half of it
+    does. `loads`: with all steps taken; `over`: brokers that no step brings down; `moving`: bundles with a step."""
+    if not settings.evenkeelSplitEnabled or figures.band <= 0:
+        return {}
+    own: dict[str, list[PlannerBundle]] = {broker: [] for broker in over if broker in figures.usage}
+    for one in view.bundles:
+        if one.owner in own and one.name not in moving:
+            own[one.owner].append(one)
+    found = {}
+    for broker, bundles in sorted(own.items()):
+        # What is held for a while may leave later, and make the split needless.
+        if figures.usage_at(broker, loads[broker]) <= figures.act or any(b.held not in _STAYS_ANYWAY for b in bundles):
+            continue
+        heaviest = max(sorted(bundles, key=lambda one: one.name), key=lambda one: _taken(one, figures, loads[broker]))
+        wanted = _with_room_for_half(heaviest, view.at, figures, loads)
+        if wanted is not None:
+            found[heaviest.name] = wanted
+    return found
+
+
+def remembered(
+    wanted: Mapping[str, WantedSplit], before: Mapping[str, WantedSplit], view: PlannerView
+) -> dict[str, WantedSplit]:
+    """What is remembered: the bundles wanted now, since when, and when a wish was refused last.
+
+    A refused wish is kept until it may be made again, also of a bundle that is cool by now.
+    """
+    names = {one.name for one in view.bundles}
+    found = {}
+    for bundle in sorted({*wanted, *before} & names):
+        known = before.get(bundle)
+        refused_at = view.at if bundle in view.refused_splits else known and known.refused_at
+        if refused_at is not None and view.at - refused_at >= ASKED_AGAIN_AFTER:
+            known = refused_at = None
+        latest = wanted.get(bundle) or (known if refused_at is not None else None)
+        if latest is not None:
+            since = latest.since if known is None else known.since
+            found[bundle] = latest._replace(since=since, refused_at=refused_at)
+    return found
+
+
+def open_wishes(splits: Mapping[str, WantedSplit]) -> dict[str, WantedSplit]:
+    """Those that plan_splits is asked to decide on."""
+    return {bundle: one for bundle, one in splits.items() if one.refused_at is None}
+
+
+def _may_be_split(one: PlannerBundle, figures: PlannerFigures) -> bool:
+    if one.held not in MAY_BE_SPLIT or one.topics < FEWEST_TOPICS or one.left or not one.brokers:
+        return False
+    return one.owner in one.brokers and one.owner in figures.usage and is_splittable(namespace_of(one.name))
+
+
+def _on_best(one: PlannerBundle, at: datetime, figures: PlannerFigures) -> WantedSplit | None:
+    """The bundle alone on the broker that it makes least busy, where even that is above the band."""
+    loads = {r: figures.load(one, r) for r in figures.resources}
+    found: tuple[float, float, str] | None = None
+    for broker in sorted(one.brokers & figures.usage.keys()):
+        lines = {r: figures.models[r][broker].line for r in figures.resources}
+        alone, resource = max((lines[r].usage(loads[r]), r) for r in figures.resources)
+        if found is None or alone < found[0]:
+            found = alone, lines[resource].load_within(figures.band), resource
+    if found is None or found[0] <= figures.band:
+        return None
+    alone, room, resource = found
+    return WantedSplit(at, resource, room, alone, figures.band)
+
+
+def _taken(one: PlannerBundle, figures: PlannerFigures, loads: Mapping[str, float]) -> float:
+    """What the usage of its broker, with these loads, falls by without the bundle."""
+    owner = one.owner or ""
+    without = {r: loads[r] - figures.load(one, r) for r in figures.resources}
+    return figures.usage_at(owner, loads) - figures.usage_at(owner, without)
+
+
+def _with_room_for_half(one: PlannerBundle, at: datetime, figures: PlannerFigures, loads: Loads) -> WantedSplit | None:
+    owner = one.owner or ""
+    usage = figures.usage_at(owner, loads[owner])
+    if not _may_be_split(one, figures) or _taken(one, figures, loads[owner]) < usage - figures.stop:
+        return None
+    rooms = [*_rooms(one, figures, loads)]
+    is_movable = one.held != "bundle_too_heavy"
+    if not any(half for _, half, _, _ in rooms) or (is_movable and any(whole for whole, _, _, _ in rooms)):
+        return None
+    _, _, room, resource = max(found for found in rooms if found[1])
+    return WantedSplit(at, resource, room, usage, figures.stop, is_stuck=True)
+
+
+def _rooms(one: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iterator[tuple[bool, bool, float, str]]:
+    """For each other broker that may have it: whether the bundle fits there, whether half of it does, and for how much
+    of it there is room (byte/s), of the resource that has least."""
+    own = {r: figures.load(one, r) for r in figures.resources}
+    for broker in sorted((one.brokers - {one.owner or ""} - one.left_today) & figures.usage.keys()):
+        fits = [
+            figures.usage_at(broker, {r: loads[broker][r] + part * own[r] for r in own}) <= level
+            for part, level in ((1.0, figures.act), (0.5, figures.stop))
+        ]
+        left = {
+            r: figures.models[r][broker].line.load_within(figures.stop) - loads[broker][r] for r in own if own[r] > 0
+        }
+        resource = min(sorted(left), key=lambda r: left[r] / own[r], default="")
+        if resource:
+            yield fits[0], fits[1], max(0.0, left[resource]), resource
