@@ -208,7 +208,9 @@ def _carry_out(
         for row in made.rows["placement_decisions"]
         if row["cause"] == "no_owner" and row["outcome"] == "placed"
     ]
-    children = sum(len(row["cuts"]) + 1 for row in made.rows["commands"] if row["kind"] == "split" and row["cuts"])
+    # Children that stay where their parent was are not placed by anybody.
+    apart = [row for row in made.rows["commands"] if row["kind"] == "split" and row["unload_children"]]
+    children = sum(len(row["cuts"]) + 1 for row in apart if row["cuts"])
     found.placed += len(lost) + children
     # A plan of acts alone has no id that ids of commands could rest on.
     commands = [{**row, "command_id": f"{n:06d}-{row['step']:04d}"} for row in made.rows["commands"]]

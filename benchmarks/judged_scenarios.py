@@ -73,7 +73,7 @@ MEANINGS: Mapping[str, str] = {
     "two-resources": "half of the namespaces fill the network, the others the CPU",
     "reserved": "a quarter of the namespaces belongs on a third of the brokers, the others on the rest",
     "unmendable": "one topic has half as much again as a broker's mean: no placement is even",
-    "hot-bundle": "one bundle of many topics has two fifths more than a broker's mean, below all limits of Pulsar's own "
+    "hot-bundle": "one bundle of many topics has 1.4 of a broker's mean, below all limits of Pulsar's own "
     "splits: no placement is even before it is split",
     "series": "every topic follows a function of a public trace of invocations (--series FILE)",
 }
@@ -172,7 +172,7 @@ def judged_scenario(name: str, size: JudgedSize, seed: int, series: Path | None 
     hot = _hot_topics(name, boundaries, drawn)
     topics += hot
     may_own, policies = _reserved(list(boundaries), sorted(machines), topics) if name == "reserved" else ({}, ())
-    traffic = _traffic(name, topics, machines, list(boundaries), drawn, hot=len(hot))
+    traffic = _traffic(name, topics, machines, list(boundaries), drawn, len(hot))
     every = HALF_AN_HOUR if name in ("growing-days", "series") else ONE_MINUTE
     cycles = {"growing-days": 96, "series": 48}.get(name, size.minutes)
     shape = _series(series, len(topics), cycles, drawn) if name == "series" else _shape(name, topics, cycles, drawn)
@@ -231,18 +231,23 @@ def _hot_topics(name: str, boundaries: Mapping[str, tuple[int, ...]], drawn: Ran
 
 
 def _traffic(
-    name: str, topics: list[Topic], machines: Mapping[str, Machine], namespaces: list[str], drawn: Random, hot: int
+    name: str,
+    topics: list[Topic],
+    machines: Mapping[str, Machine],
+    namespaces: list[str],
+    drawn: Random,
+    hot_topics: int,
 ) -> TopicTraffic:
     """Traffic of Pareto's kind, so much of it that the cluster is busy; messages are alike within a namespace. The last
-    `hot` topics are those of the hot bundle."""
+    `hot_topics` are those of the hot bundle."""
     weights = _capped([drawn.paretovariate(PARETO) for _ in topics], name, len(machines))
     if name == "unmendable":
         hot = drawn.randrange(len(weights))
         weights[hot] = 0.0
         weights[hot] = UNMENDABLE * sum(weights) / (len(machines) - UNMENDABLE)
-    if hot:
-        rest = math.fsum(weights[:-hot])
-        weights[-hot:] = _parts_of(HOT * rest / (len(machines) - HOT), hot, drawn)
+    if hot_topics:
+        rest = math.fsum(weights[:-hot_topics])
+        weights[-hot_topics:] = _parts_of(HOT * rest / (len(machines) - HOT), hot_topics, drawn)
     message = {namespace: 2_000.0 * math.exp(drawn.gauss(0.0, 0.8)) for namespace in namespaces}
     fan_out = {namespace: float(drawn.choice((1, 1, 2, 3))) for namespace in namespaces}
     if name == "two-resources":
@@ -255,8 +260,8 @@ def _traffic(
     connections = np.array(
         [2.0 * max(1, round(clients * math.sqrt(weight / mean) * drawn.uniform(0.5, 2.0))) for weight in weights]
     )
-    if hot:
-        size[-hot:], out[-hot:], connections[-hot:] = HOT_MESSAGE_BYTES, 1.0, HOT_CONNECTIONS
+    if hot_topics:
+        size[-hot_topics:], out[-hot_topics:], connections[-hot_topics:] = HOT_MESSAGE_BYTES, 1.0, HOT_CONNECTIONS
     # Weights are of work, so that no topic works a broker more than its weight says, whatever its messages are like.
     work = np.array(weights) * (1.0 - float(connections.sum()) / FULL_CONNECTIONS / (BUSY * _strength(machines)))
     per_byte = (1.0 + out) * (1.0 / FULL_BYTES + 1.0 / size / FULL_MESSAGES)

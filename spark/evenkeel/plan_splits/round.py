@@ -106,8 +106,10 @@ def load_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decid
 
 
 def _what_forgets(key: Row, rows: Rows) -> Decided:
-    """Of `decide` what the loads of the next cycle look at: nothing of bundles that stay as they are."""
-    return decide(key, SharedRows(rows, acts_only=True))
+    """Of `decide` what the loads of the next cycle look at: nothing of bundles that stay as they are, nor of what the
+    planner wants (see `forgets_history`)."""
+    kept = [row for row in rows.get("state", ()) if row["strategy"] != PLANNER]
+    return decide(key, SharedRows({**rows, "state": kept}, acts_only=True))
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:

@@ -103,8 +103,9 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     is_acting = any(step.bound for step in steps) if acts else after.is_acting and rule != "within_band"
     promises = {**after.promises, **_promises(view, figures, seen, due)}
     if acts:
-        moving = {step.bundle for step in steps}
-        wanted |= stuck(view, figures, loads_after(steps, figures), desired.over, moving, settings)
+        possible = [] if _is_stalled(view, steps) else steps
+        moving = {step.bundle for step in possible}
+        wanted |= stuck(view, figures, loads_after(possible, figures), moving, settings)
     splits = remembered(wanted, memory.splits, view)
     after = replace(after, is_acting=is_acting, promises=promises, splits=splits)
     return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere, wanted)
@@ -119,6 +120,12 @@ def _too_hot(
     if not _is_settled(view) or _waits_for_steady_load(memory):
         return {**memory.splits}
     return too_hot(view, figures, settings)
+
+
+def _is_stalled(view: PlannerView, steps: Sequence[PlannedStep]) -> bool:
+    """Whether no step is ever due, since those that go together move more traffic than one cycle may."""
+    waiting = [step.bound for step in steps if step.source is not None]
+    return bool(waiting) and not view.spent.unloads and all(bound == MOVED_TRAFFIC for bound in waiting)
 
 
 def loads_after(

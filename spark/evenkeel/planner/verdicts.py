@@ -206,7 +206,7 @@ STUCK = Rule(
     "split_to_fit",
     lambda row: (
         f"{row.subject} stays on {row.broker}, which has {number(row, 'alone', 'fraction')} with all moves made: no "
-        "other broker has room for all of it, but for half; it is to be split first."
+        "other broker has room for all of it, but for a part; it is to be split first."
     ),
 )
 SPLIT_REFUSED = Rule(

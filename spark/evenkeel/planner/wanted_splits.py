@@ -2,7 +2,7 @@
 
 Keys: evenkeelSplitEnabled, evenkeelPlannerActAbovePercent. A bundle is wanted to be split where it alone brings every
 broker that may have it above the level at which the planner acts; or where its broker stays above that level with all
-steps taken, the bundle alone makes up for it, and it fits nowhere as a whole while half of it does. The wish is
+steps taken, it is the heaviest there, and no other broker has room for all of it, but for a part. The wish is
 remembered, and plan_splits decides on it in the next cycle (`plan_splits.rules.planner_splits`). It is forgotten when
 the bundle is gone or cool again. A wish that was refused is made again after `ASKED_AGAIN_AFTER` at the earliest.
 Bundles of one topic, those that their parts could not leave, and those that moved of late are not wanted.
@@ -24,6 +24,10 @@ MAY_BE_SPLIT = frozenset({None, "split", "bundle_too_heavy"})
 """What may hold a bundle that is split all the same: nothing, its own split, and that it is too heavy to be moved."""
 _STAYS_ANYWAY = ALWAYS_HELD | {"no_other_broker", "bundle_too_heavy", None}
 FEWEST_TOPICS = 2
+FAIR_PART = 0.25
+"""A bundle is heavy enough to be split with so much of what its broker has above the level to come to."""
+SMALLEST_PART = 0.125
+"""For so much of a bundle there has to be room elsewhere: three splits make such parts of it."""
 Loads = Mapping[str, Mapping[str, float]]
 """Broker -> resource -> load."""
 
@@ -49,26 +53,32 @@ def stuck(
     view: PlannerView,
     figures: PlannerFigures,
     loads: Loads,
-    over: Collection[str],
     moving: Collection[str],
     settings: Settings,
 ) -> dict[str, WantedSplit]:
-    """Of each broker that stays too busy, the bundle that alone makes it so and fits nowhere else, while half of it
-    does. `loads`: with all steps taken; `over`: brokers that no step brings down; `moving`: bundles with a step."""
+    """Of each broker that stays too busy, the heaviest bundle, where it fits nowhere and a part of it does. `loads`:
+    with the steps taken that can be; `moving`: bundles with such a step."""
     if not settings.evenkeelSplitEnabled or figures.band <= 0:
         return {}
-    own: dict[str, list[PlannerBundle]] = {broker: [] for broker in over if broker in figures.usage}
+    own: dict[str, list[PlannerBundle]] = {
+        broker: [] for broker in figures.usage if figures.usage_at(broker, loads[broker]) > figures.act
+    }
     for one in view.bundles:
         if one.owner in own and one.name not in moving:
             own[one.owner].append(one)
     found = {}
     for broker, bundles in sorted(own.items()):
         # What is held for a while may leave later, and make the split needless.
-        if figures.usage_at(broker, loads[broker]) <= figures.act or any(b.held not in _STAYS_ANYWAY for b in bundles):
+        if any(one.held not in _STAYS_ANYWAY for one in bundles):
             continue
-        heaviest = max(sorted(bundles, key=lambda one: one.name), key=lambda one: _taken(one, figures, loads[broker]))
-        wanted = _with_room_for_half(heaviest, view.at, figures, loads)
-        if wanted is not None:
+        taken = {one.name: _taken(one, figures, loads[broker]) for one in bundles}
+        heaviest = max(
+            sorted((one for one in bundles if _may_be_split(one, figures)), key=lambda one: one.name),
+            key=lambda one: taken[one.name],
+            default=None,
+        )
+        wanted = None if heaviest is None else _with_room_for_part(heaviest, view.at, figures, loads)
+        if heaviest is not None and wanted is not None:
             found[heaviest.name] = wanted
     return found
 
@@ -127,31 +137,25 @@ def _taken(one: PlannerBundle, figures: PlannerFigures, loads: Mapping[str, floa
     return figures.usage_at(owner, loads) - figures.usage_at(owner, without)
 
 
-def _with_room_for_half(one: PlannerBundle, at: datetime, figures: PlannerFigures, loads: Loads) -> WantedSplit | None:
+def _with_room_for_part(one: PlannerBundle, at: datetime, figures: PlannerFigures, loads: Loads) -> WantedSplit | None:
+    """The bundle, where it makes up for a fair part of what its broker has too much, and has room nowhere."""
     owner = one.owner or ""
     usage = figures.usage_at(owner, loads[owner])
-    if not _may_be_split(one, figures) or _taken(one, figures, loads[owner]) < usage - figures.stop:
+    if FAIR_PART * (usage - figures.stop) > _taken(one, figures, loads[owner]):
         return None
     rooms = [*_rooms(one, figures, loads)]
-    is_movable = one.held != "bundle_too_heavy"
-    if not any(half for _, half, _, _ in rooms) or (is_movable and any(whole for whole, _, _, _ in rooms)):
+    if one.held != "bundle_too_heavy" and any(part >= 1.0 for part, _, _ in rooms):
         return None
-    _, _, room, resource = max(found for found in rooms if found[1])
-    return WantedSplit(at, resource, room, usage, figures.stop, is_stuck=True)
+    part, resource, room = max(rooms, default=(0.0, "", 0.0))
+    return WantedSplit(at, resource, room, usage, figures.stop, is_stuck=True) if part >= SMALLEST_PART else None
 
 
-def _rooms(one: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iterator[tuple[bool, bool, float, str]]:
-    """For each other broker that may have it: whether the bundle fits there, whether half of it does, and for how much
-    of it there is room (byte/s), of the resource that has least."""
-    own = {r: figures.load(one, r) for r in figures.resources}
+def _rooms(one: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iterator[tuple[float, str, float]]:
+    """For each other broker that may have it: for which part of it there is room, up to the level `stop`, and for how
+    much (byte/s) of the resource that has least."""
+    own = {r: load for r in figures.resources if (load := figures.load(one, r)) > 0}
     for broker in sorted((one.brokers - {one.owner or ""} - one.left_today) & figures.usage.keys()):
-        fits = [
-            figures.usage_at(broker, {r: loads[broker][r] + part * own[r] for r in own}) <= level
-            for part, level in ((1.0, figures.act), (0.5, figures.stop))
-        ]
-        left = {
-            r: figures.models[r][broker].line.load_within(figures.stop) - loads[broker][r] for r in own if own[r] > 0
-        }
-        resource = min(sorted(left), key=lambda r: left[r] / own[r], default="")
-        if resource:
-            yield fits[0], fits[1], max(0.0, left[resource]), resource
+        left = {r: figures.models[r][broker].line.load_within(figures.stop) - loads[broker][r] for r in own}
+        if left:
+            resource = min(sorted(left), key=lambda r: left[r] / own[r])
+            yield left[resource] / own[resource], resource, left[resource]
