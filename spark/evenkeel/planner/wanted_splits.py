@@ -2,7 +2,7 @@
 
 Keys: evenkeelSplitEnabled, evenkeelPlannerActAbovePercent. A bundle is wanted to be split where it alone brings every
 broker that may have it above the level at which the planner acts; or where its broker stays above that level with all
-steps taken, it is the heaviest there, and no other broker has room for all of it, but for a part. The wish is
+steps taken, it is among the heaviest there, and no other broker has room for all of it, but for a part. The wish is
 remembered, and plan_splits decides on it in the next cycle (`plan_splits.rules.planner_splits`). It is forgotten when
 the bundle is gone or cool again. A wish that was refused is made again after `ASKED_AGAIN_AFTER` at the earliest.
 Bundles of one topic, those that their parts could not leave, and those that moved of late are not wanted.
@@ -10,7 +10,7 @@ Bundles of one topic, those that their parts could not leave, and those that mov
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of
@@ -56,8 +56,8 @@ def stuck(
     moving: Collection[str],
     settings: Settings,
 ) -> dict[str, WantedSplit]:
-    """Of each broker that stays too busy, the heaviest bundle, where it fits nowhere and a part of it does. `loads`:
-    with the steps taken that can be; `moving`: bundles with such a step."""
+    """Of each broker that stays too busy, the heaviest bundles that fit nowhere while a part does. `loads`: with the
+    steps taken that can be; `moving`: bundles with such a step."""
     if not settings.evenkeelSplitEnabled or figures.band <= 0:
         return {}
     own: dict[str, list[PlannerBundle]] = {
@@ -66,20 +66,27 @@ def stuck(
     for one in view.bundles:
         if one.owner in own and one.name not in moving:
             own[one.owner].append(one)
-    found = {}
+    found: dict[str, WantedSplit] = {}
     for broker, bundles in sorted(own.items()):
         # What is held for a while may leave later, and make the split needless.
-        if any(one.held not in _STAYS_ANYWAY for one in bundles):
-            continue
-        taken = {one.name: _taken(one, figures, loads[broker]) for one in bundles}
-        heaviest = max(
-            sorted((one for one in bundles if _may_be_split(one, figures)), key=lambda one: one.name),
-            key=lambda one: taken[one.name],
-            default=None,
-        )
-        wanted = None if heaviest is None else _with_room_for_part(heaviest, view.at, figures, loads)
-        if heaviest is not None and wanted is not None:
-            found[heaviest.name] = wanted
+        if all(one.held in _STAYS_ANYWAY for one in bundles):
+            found |= _stuck_on(broker, bundles, view.at, figures, loads)
+    return found
+
+
+def _stuck_on(
+    broker: str, bundles: Sequence[PlannerBundle], at: datetime, figures: PlannerFigures, loads: Loads
+) -> dict[str, WantedSplit]:
+    """The heaviest bundles of a broker, until half of each would bring it down."""
+    taken = {one.name: _taken(one, figures, loads[broker]) for one in bundles}
+    excess = figures.usage_at(broker, loads[broker]) - figures.stop
+    found: dict[str, WantedSplit] = {}
+    for one in sorted(bundles, key=lambda one: (-taken[one.name], one.name)):
+        if 0.5 * sum(taken[name] for name in found) >= excess or taken[one.name] < FAIR_PART * excess:
+            break
+        wanted = _with_room_for_part(one, at, figures, loads) if _may_be_split(one, figures) else None
+        if wanted is not None:
+            found[one.name] = wanted
     return found
 
 
@@ -138,11 +145,9 @@ def _taken(one: PlannerBundle, figures: PlannerFigures, loads: Mapping[str, floa
 
 
 def _with_room_for_part(one: PlannerBundle, at: datetime, figures: PlannerFigures, loads: Loads) -> WantedSplit | None:
-    """The bundle, where it makes up for a fair part of what its broker has too much, and has room nowhere."""
+    """The bundle, where no other broker has room for it, but for a part."""
     owner = one.owner or ""
     usage = figures.usage_at(owner, loads[owner])
-    if FAIR_PART * (usage - figures.stop) > _taken(one, figures, loads[owner]):
-        return None
     rooms = [*_rooms(one, figures, loads)]
     if one.held != "bundle_too_heavy" and any(part >= 1.0 for part, _, _ in rooms):
         return None
