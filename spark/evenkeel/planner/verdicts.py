@@ -331,7 +331,7 @@ def _of_steps(made: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVer
             position,
             step.gain,
             step.cost,
-            False,
+            step.bundle in made.wanted,
             _basis(figures, step.source or step.destination),
         )
 

@@ -42,11 +42,38 @@ def too_hot(view: PlannerView, figures: PlannerFigures, settings: Settings) -> d
     """The bundles that fit on no broker that may have them, with what the best one has room for."""
     if not settings.evenkeelSplitEnabled or figures.band <= 0:
         return {}
+    rooms = _BandRooms(figures)
     found = {}
     for one in view.bundles:
-        if _may_be_split(one, figures) and (wanted := _on_best(one, view.at, figures)) is not None:
-            found[one.name] = wanted
+        if rooms.may_be_short(one) and _may_be_split(one, figures):
+            wanted = _on_best(one, view.at, figures)
+            if wanted is not None:
+                found[one.name] = wanted
     return found
+
+
+class _BandRooms:
+    """What brokers without any bundle have room for within the band: of most bundles one look shows that they fit."""
+
+    def __init__(self, figures: PlannerFigures) -> None:
+        self._figures = figures
+        self._of_broker = {
+            broker: tuple(figures.models[r][broker].line.load_within(figures.band) for r in figures.resources)
+            for broker in sorted(figures.usage)
+        }
+        self._least = tuple(map(min, zip(*self._of_broker.values(), strict=True)))
+        self._of_brokers: dict[frozenset[str], list[tuple[float, ...]]] = {}
+
+    def may_be_short(self, one: PlannerBundle) -> bool:
+        """Whether no broker that may have the bundle has room for it."""
+        loads = [self._figures.load(one, r) for r in self._figures.resources]
+        if all(load <= room for load, room in zip(loads, self._least, strict=True)):
+            return False
+        if one.brokers not in self._of_brokers:
+            own = (self._of_broker[broker] for broker in one.brokers if broker in self._of_broker)
+            self._of_brokers[one.brokers] = sorted(own, reverse=True)
+        rooms = self._of_brokers[one.brokers]
+        return not any(all(load <= room for load, room in zip(loads, own, strict=True)) for own in rooms)
 
 
 def stuck(
