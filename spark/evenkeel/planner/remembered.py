@@ -3,7 +3,8 @@
 What counts for the cluster has a row per figure. What is remembered of a broker is one row, for there are up to twenty
 figures of each: its `name` is `PACKED` and a JSON object, in which every number comes back bit for bit, and its `at` is
 since when the broker has had as many bundles. Rows with a figure of a broker each, as they were before, are passed
-over: models are then learned anew, which takes `FEWEST_SAMPLES` settled cycles.
+over: models are then learned anew, which takes `FEWEST_SAMPLES` settled cycles. A split that is wanted is one row, too:
+its subject is the bundle, its `name` is `WANTED` and a JSON array, its `at` is since when it is wanted.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
 from evenkeel.planner.usage_model import SUM_NAMES, UsageSums
 from evenkeel.rounds.reading import Row
-from evenkeel.rounds.state import THE_CLUSTER, state_row
+from evenkeel.rounds.state import PLANNER, THE_CLUSTER, state_row
 
-STRATEGY = "Planner"
-PACKED = "broker "
-_FIGURES = ("message_bytes", "above", "is_acting", "reversals", "changes", "unsteady", "misses")
+STRATEGY = PLANNER
+PACKED, WANTED = "broker ", "split "
+MESSAGE_BYTES = "message_bytes"
+_FIGURES = (MESSAGE_BYTES, "above", "is_acting", "reversals", "changes", "unsteady", "misses")
 _SEEN, _FELL_BACK = "seen", "fell_back"
 _LOAD, _SUMS, _PROMISE = "load", "sums", "promise"
 
@@ -29,7 +31,7 @@ _LOAD, _SUMS, _PROMISE = "load", "sums", "promise"
 def rows_of(memory: PlannerMemory) -> list[dict[str, Any]]:
     """The rows, by subject and name."""
     return sorted(
-        (dict(row) for kind in (_cluster_rows, _broker_rows) for row in kind(memory)),
+        (dict(row) for kind in (_cluster_rows, _broker_rows, _split_rows) for row in kind(memory)),
         key=lambda row: (row["subject"], row["name"]),
     )
 
@@ -39,6 +41,7 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
     values: dict[str, float] = {}
     times: dict[str, datetime] = {}
     packed: dict[str, tuple[Mapping[str, Any], datetime | None]] = {}
+    splits: dict[str, WantedSplit] = {}
     for row in rows:
         if row["strategy"] != STRATEGY:
             continue
@@ -46,6 +49,9 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
         at = datetime.fromisoformat(row["at"]) if row["at"] is not None else None
         if name.startswith(PACKED):
             packed[subject] = _unpacked(name.removeprefix(PACKED)), at
+        elif name.startswith(WANTED) and at is not None:
+            split = _wanted_split(name.removeprefix(WANTED), at)
+            splits |= {} if split is None else {subject: split}
         elif subject == THE_CLUSTER and at is not None:
             times[name] = at
         elif subject == THE_CLUSTER and value is not None and math.isfinite(value):
@@ -53,7 +59,7 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
     known = sorted(packed.items())
     return PlannerMemory(
         at=times.get(_SEEN),
-        message_bytes=values.get("message_bytes", 0.0),
+        message_bytes=values.get(MESSAGE_BYTES, 0.0),
         above=int(values.get("above", 0.0)),
         is_acting=bool(values.get("is_acting", 0.0)),
         reversals=values.get("reversals", 0.0),
@@ -73,7 +79,19 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
             if (sums := _numbers(found, len(SUM_NAMES))) is not None
         },
         promises={broker: one for broker, (own, _) in known if (one := _promise(own.get(_PROMISE))) is not None},
+        splits=dict(sorted(splits.items())),
     )
+
+
+def wanted_splits_of(rows: Iterable[Row]) -> tuple[dict[str, WantedSplit], float]:
+    """The splits that the rows of the cycle before want, and what a message counts as (bytes)."""
+    memory = memory_of(row for row in rows if not row["name"].startswith(PACKED))
+    return dict(memory.splits), memory.message_bytes
+
+
+def bundles_wanted_split(rows: Iterable[Row]) -> list[str]:
+    """The bundles that the planner wants, or wanted of late, to be split."""
+    return [row["subject"] for row in rows if row["strategy"] == STRATEGY and row["name"].startswith(WANTED)]
 
 
 def _cluster_rows(memory: PlannerMemory) -> Iterator[Row]:
@@ -100,6 +118,25 @@ def _broker_rows(memory: PlannerMemory) -> Iterator[Row]:
             found[_PROMISE] = [promise.resource, promise.at.isoformat(), *figures]
         text = json.dumps(found, separators=(",", ":"), sort_keys=True)
         yield state_row(STRATEGY, broker, PACKED + text, at=known.since if known is not None else None)
+
+
+def _split_rows(memory: PlannerMemory) -> Iterator[Row]:
+    for bundle, one in memory.splits.items():
+        refused_at = None if one.refused_at is None else one.refused_at.isoformat()
+        found = [one.resource, float(one.room), float(one.alone), float(one.level), one.is_stuck, refused_at]
+        yield state_row(STRATEGY, bundle, WANTED + json.dumps(found, separators=(",", ":")), at=one.since)
+
+
+def _wanted_split(text: str, since: datetime) -> WantedSplit | None:
+    try:
+        resource, *figures, is_stuck, refused_at = json.loads(text)
+        known = _numbers(figures, 3)
+        if known is None:
+            return None
+        refused = None if refused_at is None else datetime.fromisoformat(refused_at)
+        return WantedSplit(since, str(resource), known[0], known[1], known[2], bool(is_stuck), refused)
+    except (TypeError, ValueError):
+        return None
 
 
 def _unpacked(text: str) -> Mapping[str, Any]:
