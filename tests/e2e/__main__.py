@@ -80,11 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.e2e", description=__doc__.splitlines()[0])
     parser.add_argument("--manager", choices=tuple(SETTINGS), action="append", help="default: both")
     parser.add_argument("--planner", action="store_true", help="the planner beside the shedder, from the same start")
+    parser.add_argument("--rate", type=float, default=1.0, metavar="PART", help="of the load, with --planner")
     parser.add_argument("--cycles", type=int, default=4, metavar="N", help="cycles that may act (default: 4)")
     parser.add_argument("--build", type=Path, default=source_root().parent / "build" / "e2e", metavar="DIR")
     given = parser.parse_args(arguments)
     if given.planner:
-        return planner_beside.main(given.manager or tuple(SETTINGS), given.build, given.cycles)
+        return planner_beside.main(given.manager or tuple(SETTINGS), given.build, given.cycles, given.rate)
     faults = []
     for manager in given.manager or tuple(SETTINGS):
         folder = given.build / manager

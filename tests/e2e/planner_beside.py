@@ -42,12 +42,13 @@ BANDS: Mapping[str, Mapping[str, float]] = {
 # A modular manager's brokers are told apart by rates here, which settle within some stats periods.
 SETTLING = {"modular": 60.0, "extensible": SETTLING_SECONDS}
 QUIET_CYCLES = 2
+SPLIT_RATE, SKEWED_RATE = "loadBalancerNamespaceBundleMaxMsgRate", 1000.0
 MEASURING_SECONDS = 180.0
 LAST_CYCLE_SECONDS = 2.0 * MEASURING_SECONDS
 """A cycle begins only while load goes on for so long."""
 
 
-def main(managers: Sequence[str], build: Path, cycles: int) -> int:
+def main(managers: Sequence[str], build: Path, cycles: int, part: float) -> int:
     """Compares with each of these load managers and prints the tables; 1 where the planner falls short of its goal."""
     code = 0
     for manager in managers:
@@ -56,7 +57,7 @@ def main(managers: Sequence[str], build: Path, cycles: int) -> int:
         folder.mkdir(parents=True)
         with engine_for(folder) as engine:
             spark = connect(engine.url, "e2e")
-            shedder, planner = compared(spark, manager, folder, cycles)
+            shedder, planner = compared(spark, manager, folder, cycles, part)
             close(spark)
         print("\n".join(["", f"{manager} load manager", "", *table([shedder, planner]), ""]))
         found = shortfalls(shedder, planner)
@@ -65,23 +66,29 @@ def main(managers: Sequence[str], build: Path, cycles: int) -> int:
     return code
 
 
-def compared(spark: SparkSession, manager: str, folder: Path, cycles: int) -> tuple[Played, Played]:
-    """What the shedder and what the planner came to; also kept in `folder` as JSON."""
-    shedder = _play(spark, manager, SHEDDERS[manager], folder / "shedder", cycles)
-    planner = _play(spark, manager, PLANNER, folder / "planner", cycles)
+def compared(spark: SparkSession, manager: str, folder: Path, cycles: int, part: float = 1.0) -> tuple[Played, Played]:
+    """What the shedder and what the planner came to; also kept in `folder` as JSON.
+
+    `part`: of the scene's rate, and of the rate from which a bundle is split.
+    """
+    shedder = _play(spark, manager, SHEDDERS[manager], folder / "shedder", cycles, part)
+    planner = _play(spark, manager, PLANNER, folder / "planner", cycles, part)
     write(folder / "results.json", manager, [shedder, planner])
     return shedder, planner
 
 
-def _play(spark: SparkSession, manager: str, variant: str, folder: Path, cycles: int) -> Played:
+def _play(spark: SparkSession, manager: str, variant: str, folder: Path, cycles: int, part: float) -> Played:
     """One variant on a cluster of its own."""
     folder.mkdir(parents=True)
     settings = dict(SETTINGS[manager])
+    settings[SPLIT_RATE] = round(part * settings[SPLIT_RATE])
+    load = dict(LOADS[manager])
+    load["rate"] = part * load.get("rate", SKEWED_RATE)
     if variant == PLANNER:
         settings |= {"evenkeelPlanner": "on", **BANDS[manager]}
     Lake(str(folder / "lake")).ensure_tables(spark)
     with cluster_for(lab_settings(manager)) as cluster:
-        layout = skewed(TENANT, cluster.broker_ids, **LOADS[manager])
+        layout = skewed(TENANT, cluster.broker_ids, **load)
         scene = Scene(spark, cluster, folder, settings)
         with traffic_for(cluster, layout, seconds=MOST_SECONDS) as traffic:
             end = time.monotonic() + MOST_SECONDS - LAST_CYCLE_SECONDS
