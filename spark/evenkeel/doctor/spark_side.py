@@ -6,14 +6,23 @@ import os
 from typing import Any
 
 from evenkeel.doctor.aside import Answer, answer_aside
-from evenkeel.spark.session import close, connect
+from evenkeel.spark.session import CONNECT_SCHEMES, close, connect
 
 _PARTITIONS = 8
 
 
 def answer(question: dict[str, Any]) -> Answer:
-    """`version`: the server's; `workers`, where they are asked for: "" where they have the same code, else why not."""
-    spark = connect(question["url"], "evenkeel doctor")
+    """`version`: the server's; `workers`, where they are asked for: "" where they have the same code, else why not.
+
+    Of a `connection` of Airflow in place of a `url`: `absent` where Airflow does not know it, `classic` where it leads
+    to a classic master.
+    """
+    url = question["url"] if "url" in question else _of_airflow(question["connection"])
+    if url is None:
+        return {"absent": True}
+    if not url.startswith(CONNECT_SCHEMES):
+        return {"classic": True}
+    spark = connect(url, "evenkeel doctor")
     try:
         found: Answer = {"version": spark.version, "answered": spark.range(1).count() == 1}
         if question.get("workers"):
@@ -21,6 +30,22 @@ def answer(question: dict[str, Any]) -> Answer:
         return found
     finally:
         close(spark)
+
+
+def _of_airflow(name: str) -> str | None:
+    """The connection string, with its token: secret."""
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")  # Airflow's database is asked too
+    from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        known = BaseHook.get_connection(name)
+    except AirflowNotFoundException:
+        return None
+    if known.conn_type != SparkConnectHook.conn_type or not known.host:
+        return str(known.host or known.conn_type)
+    return str(SparkConnectHook(name).get_connection_url())
 
 
 def _workers(spark: Any) -> str:
