@@ -12,6 +12,7 @@ import pytest
 from evenkeel.errors import NoLake
 from evenkeel.handover import PULSAR_ADMIN
 from evenkeel.lake_log.catch_up import begin, catch_up, storage_of
+from evenkeel.lake_log.overview import read_overview
 from evenkeel.lake_log.witnessing import STATES
 from evenkeel.metrics import log_figures
 from evenkeel.metrics.declared import NEEDS, OUTCOMES
@@ -198,8 +199,8 @@ def test_a_log_its_witnesses_and_the_last_verify(tmp_path: Path) -> None:
 def test_a_log_is_read_again_once_it_has_changed_and_not_too_often(tmp_path: Path, monkeypatch) -> None:
     lake = kept_lake(tmp_path)
     begin(str(lake), [LOG_KEY])
-    reader, readings, read = LakeReader(str(lake)), [], log_figures.read_overview
-    monkeypatch.setattr(log_figures, "read_overview", lambda path: readings.append(path) or read(path))
+    reader, readings = LakeReader(str(lake)), []
+    monkeypatch.setattr(log_figures, "read_overview", lambda path: readings.append(path) or read_overview(path))
     monkeypatch.setattr(log_figures, "REST", 0)
     first = reader.read(LATER).values["evenkeel_log_leaves"]
     assert (reader.read(LATER).values["evenkeel_log_leaves"], len(readings)) == (first, 1)
