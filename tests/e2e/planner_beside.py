@@ -35,7 +35,7 @@ BANDS: Mapping[str, Mapping[str, float]] = {
     "modular": {},
     "extensible": {
         "evenkeelPlannerActAbovePercent": 5.0,
-        "evenkeelPlannerStopAtPercent": 3.0,
+        "evenkeelPlannerStopAtPercent": 2.0,
         "evenkeelPlannerLeastGainPoints": 0.5,
     },
 }
