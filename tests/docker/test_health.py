@@ -35,7 +35,7 @@ def test_a_port_is_well_while_something_listens(health: ModuleType) -> None:
 
 
 @pytest.fixture
-def airflow(health: ModuleType) -> Iterator[dict[str, dict[str, str | None]]]:
+def airflow(health: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, dict[str, str | None]]]:
     """The states that an API server tells of Airflow's parts."""
     states: dict[str, dict[str, str | None]] = {}
 
@@ -50,7 +50,7 @@ def airflow(health: ModuleType) -> Iterator[dict[str, dict[str, str | None]]]:
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        health.AIRFLOW_HEALTH = f"http://127.0.0.1:{server.server_port}/"
+        monkeypatch.setattr(health, "AIRFLOW_HEALTH", f"http://127.0.0.1:{server.server_port}/")
         yield states
         server.shutdown()
 
@@ -68,10 +68,10 @@ def test_a_part_of_airflow_is_well_when_the_api_server_says_so(
     assert health.airflow("triggerer", "dag_processor") == "not healthy: triggerer, dag_processor"
 
 
-def test_airflow_without_an_api_server_is_not_well(health: ModuleType) -> None:
+def test_airflow_without_an_api_server_is_not_well(health: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    health.AIRFLOW_HEALTH = f"http://127.0.0.1:{port}/"
+    monkeypatch.setattr(health, "AIRFLOW_HEALTH", f"http://127.0.0.1:{port}/")
     assert str(port) in health.airflow("metadatabase")
 
 
