@@ -14,16 +14,18 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from evenkeel.planner.desired import DesiredMove, DesiredPlacement, OwnedBundle, desired_placement
-from evenkeel.planner.floor import Floor, floor_of
+from evenkeel.planner.figures import ALWAYS_HELD, PlannerFigures
+from evenkeel.planner.floor import floor_of
 from evenkeel.planner.limits import MOVED_TRAFFIC, CycleBudget
-from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
 from evenkeel.planner.target import Target, UsageLine, kinds_of, target_of
 from evenkeel.planner.usage_model import SATURATED, BrokerModel, UsageSums, by_traffic, load_of, models_of
-from evenkeel.planner.view import OWN_NAMESPACE, RESOURCES, PlannerBroker, PlannerBundle, PlannerView
+from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, PlannerView
+from evenkeel.planner.wanted_splits import open_wishes, remembered, stuck, too_hot
 from evenkeel.settings import Settings
 
 CYCLES_ABOVE = 2
@@ -39,13 +41,11 @@ UNSTEADY, MOST_UNSTEADY = 0.1, 3
 SWINGING, SWINGS_FROM, STEADIER = 0.25, 0.03, 0.9
 """Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
 of it; the third is what counts of the cycle before."""
-NO_ROOM_YET = "no_room_yet"
+NO_ROOM_YET, SPLIT_NOW = "no_room_yet", "split_now"
 KEPT_PART, MOST_MISSES, LEAST_JUDGED = 0.5, 3, 0.02
 """A promise of at least the third (a fraction of usage) is kept if this part of it came; so many in a row are too many
 that are not."""
 DISTRUSTED_FOR = timedelta(days=1)
-ALWAYS_HELD = frozenset({"frozen", OWN_NAMESPACE, "excluded_namespace"})
-"""Why a bundle stays for good; for other reasons it stays for a while, and the target does not count with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,33 +66,10 @@ class PlannedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannerFigures:
-    """What was found of the cluster. Usages are fractions, `floor` that of the level `stop`.
-
-    `models`: resource -> broker -> model; `loads`: resource -> broker -> load (byte/s); `usage`: broker -> the usage of
-    its busiest resource by the models. `even`: the evenly used cluster; `act`, `at_once`, `stop`: the levels; `spread`:
-    the level `stop`, could every bundle be split.
-    """
-
-    resources: Sequence[str]
-    models: Mapping[str, Mapping[str, BrokerModel]]
-    loads: Mapping[str, Mapping[str, float]]
-    usage: Mapping[str, float]
-    even: float
-    act: float
-    at_once: float
-    stop: float
-    spread: float
-    targets: Mapping[str, Target]
-    floor: Floor
-    is_swinging: bool = False
-    is_by_traffic: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class PlannerPlan:
     """The plan of a cycle. `rule`: what decided whether steps are due. `over`: brokers that stay above the level
-    `stop` also with all steps taken; `nowhere`: bundles that no broker may own."""
+    `stop` also with all steps taken; `nowhere`: bundles that no broker may own. `wanted`: those that are too hot, or
+    stuck, and are to be split first."""
 
     rule: str
     memory: PlannerMemory
@@ -100,6 +77,7 @@ class PlannerPlan:
     steps: Sequence[PlannedStep] = ()
     over: Sequence[str] = ()
     nowhere: Sequence[str] = ()
+    wanted: Mapping[str, WantedSplit] = field(default_factory=dict)
 
     @property
     def due(self) -> list[PlannedStep]:
@@ -117,13 +95,52 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     idle = seen.idle(figures)
     rule = _verdict(view, figures, after, idle)
     acts = rule == "acts"
-    desired = _desired(view, figures, seen, settings, idle, moves=rule != "within_band")
+    wanted = _too_hot(view, figures, after, settings, rule)
+    first = open_wishes(remembered(wanted, memory.splits, view))
+    desired = _desired(view, figures, seen, settings, idle, moves=rule != "within_band", split_first=first)
     steps = _steps(view, figures, seen, desired, settings, "" if acts else rule)
     due = [step for step in steps if not step.bound and step.source is not None]
     is_acting = any(step.bound for step in steps) if acts else after.is_acting and rule != "within_band"
     promises = {**after.promises, **_promises(view, figures, seen, due)}
-    after = replace(after, is_acting=is_acting, promises=promises)
-    return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere)
+    if acts:
+        possible = [] if _is_stalled(view, steps) else steps
+        moving = {step.bundle for step in possible}
+        wanted |= stuck(view, figures, loads_after(possible, figures), moving, settings)
+    splits = remembered(wanted, memory.splits, view)
+    after = replace(after, is_acting=is_acting, promises=promises, splits=splits)
+    return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere, wanted)
+
+
+def _too_hot(
+    view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, settings: Settings, rule: str
+) -> dict[str, WantedSplit]:
+    """The bundles to be split first; while figures settle, those that it was before. None where nothing may move."""
+    if rule == "fell_back" or view.stopped is not None:
+        return {}
+    if not _is_settled(view) or _waits_for_steady_load(memory):
+        return {**memory.splits}
+    return too_hot(view, figures, settings)
+
+
+def _is_stalled(view: PlannerView, steps: Sequence[PlannedStep]) -> bool:
+    """Whether no step is ever due, since those that go together move more traffic than one cycle may."""
+    waiting = [step.bound for step in steps if step.source is not None]
+    return bool(waiting) and not view.spent.unloads and all(bound == MOVED_TRAFFIC for bound in waiting)
+
+
+def loads_after(
+    steps: Iterable[PlannedStep], figures: PlannerFigures, *, only_due: bool = False
+) -> dict[str, dict[str, float]]:
+    """Broker -> resource -> load with the steps taken."""
+    loads = {broker: {r: figures.loads[r][broker] for r in figures.resources} for broker in figures.usage}
+    for step in steps:
+        if only_due and step.bound:
+            continue
+        for n, r in enumerate(figures.resources):
+            if step.source in loads:
+                loads[step.source][r] -= step.loads[n]
+            loads[step.destination][r] += step.loads[n]
+    return loads
 
 
 class _Seen:
@@ -135,23 +152,27 @@ class _Seen:
         if self.message_bytes != memory.message_bytes:
             memory = replace(memory, sums={}, brokers={})
         self._resources = _resources(view.brokers.values())
-        latest = {r: self._loads(r, is_average=False) for r in self._resources or ("cpu",)}
+        latest = {r: self._loads(r, is_average=False, is_now=True) for r in self._resources or ("cpu",)}
         by = next(iter(latest))
         counts = dict.fromkeys(view.brokers, 0)
         for one in view.bundles:
-            if one.owner in counts:
-                counts[one.owner] += 1
+            owner = one.owner if one.part == 0 else one.carried_by
+            if owner in counts and one.part <= 1:
+                counts[owner] += 1
         self.after = self._remembered(memory, latest, latest[by], counts)
         self.is_swinging = _swings(self.after)
-        self._planned = {r: self._loads(r, is_average=True) for r in latest} if self.is_swinging else latest
+        swings = self.is_swinging
+        self._carried = {r: self._loads(r, is_average=True, is_now=True) for r in latest} if swings else latest
+        self._planned = {r: self._loads(r, is_average=swings, is_now=False) for r in latest}
 
-    def _loads(self, resource: str, *, is_average: bool) -> dict[str, float]:
-        """Broker -> load of its bundles."""
+    def _loads(self, resource: str, *, is_average: bool, is_now: bool) -> dict[str, float]:
+        """Broker -> load of its bundles, now or once the parts of splits have left that are to leave."""
         own: dict[str, list[float]] = {broker: [] for broker in sorted(self._view.brokers)}
         for one in self._view.bundles:
-            if one.owner in own:
+            owner = one.carried_by if is_now and one.part else one.owner
+            if owner in own:
                 figures = one.average if is_average else one.figures
-                own[one.owner].append(load_of(figures, resource, self.message_bytes))
+                own[owner].append(load_of(figures, resource, self.message_bytes))
         return {broker: math.fsum(loads) for broker, loads in own.items()}
 
     def _remembered(
@@ -215,7 +236,7 @@ class _Seen:
         for resource in self._resources:
             usages = {n: b.usages[resource] for n, b in self._view.brokers.items() if resource in b.usages}
             sums = {name: self.after.sums[resource, name] for name in self._view.brokers}
-            found = models_of(usages, self._planned[resource], sums)
+            found = models_of(usages, self._carried[resource], sums)
             if any(model.line.slope > 0 for model in found.values()):
                 models[resource] = found
         is_by_traffic = not models
@@ -245,8 +266,10 @@ class _Seen:
             max(stop, level(settings.evenkeelPlannerActAtOnceAbovePercent)),
             stop,
             level(settings.evenkeelPlannerStopAtPercent, atoms=0.0),
+            level(settings.evenkeelPlannerActAbovePercent, atoms=0.0),
             targets,
             max(floors, key=lambda one: one.share),
+            self.message_bytes,
             self.is_swinging,
             is_by_traffic,
         )
@@ -350,10 +373,17 @@ def _is_settled(view: PlannerView) -> bool:
 
 
 def _desired(
-    view: PlannerView, figures: PlannerFigures, seen: _Seen, settings: Settings, idle: Collection[str], *, moves: bool
+    view: PlannerView,
+    figures: PlannerFigures,
+    seen: _Seen,
+    settings: Settings,
+    idle: Collection[str],
+    *,
+    moves: bool,
+    split_first: Collection[str],
 ) -> DesiredPlacement:
     """The placement to come to. Bundles go back where they were within the day only if the level is not reached
-    without; `moves`: else bundles without owner alone are placed."""
+    without; `moves`: else bundles without owner alone are placed. Those to `split_first` stay."""
     curves = {
         broker: tuple(figures.models[r][broker].line for r in figures.resources) for broker in sorted(view.brokers)
     }
@@ -366,7 +396,7 @@ def _desired(
                 one.owner,
                 tuple(seen.load(one, r) for r in figures.resources),
                 _places(one, may_return=may_return),
-                one.owner is not None and (one.held is not None or not moves),
+                one.owner is not None and (one.held is not None or not moves or one.name in split_first),
             )
             for one in view.bundles
         ]
@@ -420,7 +450,7 @@ class _Reconciler:
         self._groups: set[str] = set()
 
     def run(self, moves: Sequence[DesiredMove], bound: str) -> list[PlannedStep]:
-        placed = [self._step(move, "") for move in moves if move.source is None]
+        placed = [self._step(move, "") for move in moves if move.source is None and not self._bundles[move.bundle].part]
         for move in moves:
             if move.source is None:
                 self._carry(move)
@@ -483,6 +513,8 @@ class _Reconciler:
             ends = [self._view.brokers.get(broker or "") for broker in (move.source, move.destination)]
             if any(broker is not None and not broker.is_settled for broker in ends):
                 return "settling"
+            if self._bundles[move.bundle].part:
+                return SPLIT_NOW
             group = self._bundles[move.bundle].group
             if group is not None and group in self._groups:
                 return "group_moves_once"
