@@ -246,6 +246,24 @@ def test_a_bundle_hotter_than_a_broker_is_named_with_what_to_do() -> None:
     assert (bundles[0]["bundle"], "hotter_than_a_broker") in findings
 
 
+def test_moves_that_go_together_and_are_above_every_budget_are_named_with_what_to_raise() -> None:
+    flows = [(30.0, 0), (30.0, 0), (20.0, 1), (20.0, 1)]
+    bundles = [used(n, BROKERS[at], flow * MIB) for n, (flow, at) in enumerate(flows)]
+    reports = [report(name, usage) for name, usage in zip(BROKERS, (60.0, 40.0), strict=False)]
+    key = "evenkeelMaxMovedTrafficPercent"
+    at_once = {"evenkeelMaxBundleTrafficPercent": 100, "evenkeelPlannerActAtOnceAbovePercent": 15}
+    found = tables(reports, bundles, **at_once)
+    made = planner_round.decide(KEY, found)
+    assert {row["rule"] for row in made["planner_targets"] if row["outcome"] == "planned"} == {"moved_traffic"}
+    (finding,) = (row for row in made["planner_findings"] if row["rule"] == "moves_above_budget")
+    assert (finding["setting"], finding["measured"], finding["threshold"]) == (key, 50.0, 9.0)
+    assert "they need 50.0 % of evenkeelMaxMovedTrafficPercent, which is 9.0 %" in finding["sentence"]
+    raised = tables(reports, bundles, **at_once, **{key: 51.0})
+    made = planner_round.decide(KEY, raised)
+    assert len([row for row in made["planner_targets"] if row["outcome"] == "unload"]) == 2
+    assert not [row for row in made["planner_findings"] if row["rule"] == "moves_above_budget"]
+
+
 def test_a_pause_and_a_switch_stop_it() -> None:
     paused = uneven()
     paused["cycle"][0]["steering"] = json.dumps({"acts": [], "pauses": [{"by": "ops", "reason": "upgrade"}]})

@@ -55,7 +55,7 @@ def decide(key: Row, rows: Rows) -> Decided:
     found = {
         TARGETS: [_target_row(one, cycle["cluster"]) for one in told],
         MODELS: [] if acts_only(rows) else model_rows(made),
-        FINDINGS: [] if acts_only(rows) else [_reason(one, cycle["cluster"]) for one in findings(view, made)],
+        FINDINGS: [] if acts_only(rows) else [_reason(one, cycle["cluster"]) for one in findings(view, made, settings)],
         "strategy_state": rows_of(made.memory),
     }
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}

@@ -370,13 +370,8 @@ def alone_on_best(one: PlannerBundle, made: PlannerPlan, figures: PlannerFigures
     places = (one.brokers | {one.owner or ""}) & figures.usage.keys()
     if one.held in ALWAYS_HELD and one.owner in figures.usage:
         places = frozenset({one.owner or ""})
-    usages = [
-        max(
-            figures.models[r][b].line.usage(load_of(one.figures, r, made.memory.message_bytes))
-            for r in figures.resources
-        )
-        for b in sorted(places)
-    ]
+    loads = [(figures.models[r], load_of(one.figures, r, made.memory.message_bytes)) for r in figures.resources]
+    usages = (max(models[b].line.usage(load) for models, load in loads) for b in places)
     return min(usages, default=None)
 
 
