@@ -25,6 +25,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
+from evenkeel.planner.every_placement import MOST_BUNDLES, least_moved
 from evenkeel.planner.target import UsageCurve
 
 _UNITS = 1 << 44
@@ -105,8 +106,9 @@ def desired_placement(
     """
     start = _Search(curves, sorted(bundles, key=lambda one: one.name), usage, slack)
     start.may_go_together = may_go_together
-    start.place_homeless()
     search = _relieved(start)
+    if search.excess() or any(len(search.places[search.bundles[n].brokers]) for n in search.nowhere):
+        search = start.all_tried() or search
     for broker in sorted(set(idle) & curves.keys()):
         search.fill(broker, curves[broker], even)
     return search.found()
@@ -115,6 +117,8 @@ def desired_placement(
 def _relieved(start: _Search) -> _Search:
     """The search at the lowest price at which no broker is left above the target and little more than has to moves;
     without such a price the one that leaves least above, of those the one that moves least."""
+    start = start.again()
+    start.place_homeless()
     enough = MOST_OVER_FLOOR * start.excess()
     if not enough:
         return start
@@ -213,6 +217,40 @@ class _Search:
         for broker in self._fullest_first():
             self._relieve(broker, of_unit)
         self._spread(self.moves[before:])
+
+    def all_tried(self) -> _Search | None:
+        """A search that has come to the target by trying every placement of the bundles that may leave; None where they
+        are many, or none of their placements does. It is asked of one that has moved nothing."""
+        other, free, nowhere = self.again(), list[int](), list[int]()
+        for n, one in enumerate(self.bundles):
+            if not one.is_held and (self.weight[n] or self._must_go(n)):
+                (free if len(self.places[one.brokers]) else nowhere).append(n)
+        if not 0 < len(free) <= MOST_BUNDLES:
+            return None
+        free, other.nowhere = self._heaviest_first(free), nowhere
+        owners = [self.owner[n] for n in free]
+        left = self.limit - self.carried
+        for n, owner in zip(free, owners, strict=True):
+            if owner >= 0:
+                left[owner] += self.loads[n]
+        places = [self.places[self.bundles[n].brokers].tolist() for n in free]
+        found = least_moved(self.loads[free].tolist(), places, owners, left.tolist())
+        if found is None:
+            return None
+        waiting = [(n, place) for n, place, owner in zip(free, found, owners, strict=True) if place != owner]
+        while waiting:
+            # What has room goes alone, the others together.
+            n, place = next((one for one in waiting if other.has_room(*one)), (-1, -1))
+            if n < 0:
+                other._move_with(*waiting[0], waiting[1:])
+                break
+            other._move(n, place)
+            waiting.remove((n, place))
+        return other
+
+    def has_room(self, n: int, place: int) -> bool:
+        """Whether the broker has room for the bundle."""
+        return bool((self.carried[place] + self.loads[n] <= self.limit[place]).all())
 
     def found(self) -> DesiredPlacement:
         """What was found."""
