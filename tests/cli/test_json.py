@@ -75,7 +75,12 @@ WITH_SPARK = {
     "upkeep": ["upkeep --lake {lake}"],
 }
 RUNS = [(name, words) for name, every in HERE.items() for words in dict.fromkeys(every)]
-SPARK_RUNS = [(name, words) for name, every in WITH_SPARK.items() for words in every]
+LONGEST = ("upkeep",)
+SPARK_RUNS = [
+    pytest.param(name, words, id=name, marks=pytest.mark.exhaustive if name in LONGEST else ())
+    for name, every in WITH_SPARK.items()
+    for words in every
+]
 
 
 def leaves(top: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -193,7 +198,7 @@ def test_a_watch_prints_a_status_in_one_line_for_each_change(
     assert check("watch", out)[0]["clusters"][0]["cluster"] == "lab"
 
 
-@pytest.mark.parametrize(("name", "words"), SPARK_RUNS, ids=[*WITH_SPARK])
+@pytest.mark.parametrize(("name", "words"), SPARK_RUNS)
 def test_what_spark_works_out_fits_the_documented_schema(
     name: str,
     words: str,

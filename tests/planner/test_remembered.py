@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
 from evenkeel.planner.remembered import PACKED, STRATEGY, memory_of, rows_of
 from evenkeel.planner.usage_model import SUM_NAMES, UsageSums
 from evenkeel.rounds.state import state_row
@@ -27,12 +27,16 @@ def records(kind: type[Any], **known: st.SearchStrategy[Any]) -> st.SearchStrate
     return st.builds(kind, **{one.name: known.get(one.name, NUMBERS) for one in fields(kind)})
 
 
+SPLITS = st.builds(
+    WantedSplit, TIMES.filter(bool), RESOURCES, NUMBERS, NUMBERS, NUMBERS, st.booleans(), TIMES,
+)  # fmt: skip
 MEMORIES = records(
     PlannerMemory,
     at=TIMES, above=st.integers(0, 9), is_acting=st.booleans(), unsteady=st.integers(0, 9), misses=st.integers(0, 9),
     fell_back=TIMES,
     brokers=st.dictionaries(NAMES, records(BrokerMemory, since=TIMES), max_size=4),
     sums=st.dictionaries(st.tuples(RESOURCES, NAMES), records(UsageSums), max_size=6),
+    splits=st.dictionaries(NAMES, SPLITS, max_size=4),
     promises=st.dictionaries(NAMES, records(Promise, at=TIMES.filter(bool), resource=RESOURCES), max_size=4),
 )  # fmt: skip
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.considered import Considered, Rule
 from evenkeel.model.words import measured, number, threshold
+from evenkeel.planner.figures import PlannerFigures, alone_on_best
 from evenkeel.planner.limits import MOVED_TRAFFIC
-from evenkeel.planner.plan import DISTRUSTED_FOR, MOST_MISSES, PlannerFigures, PlannerPlan
+from evenkeel.planner.plan import DISTRUSTED_FOR, MOST_MISSES, PlannerPlan
 from evenkeel.planner.target import UsageLine
 from evenkeel.planner.usage_model import load_of
-from evenkeel.planner.verdicts import alone_on_best
 from evenkeel.planner.view import OWN_NAMESPACE, PlannerView
 from evenkeel.settings import Settings
 
@@ -185,7 +185,7 @@ def _of_bundles(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -
         loads = {r: load_of(one.figures, r, made.memory.message_bytes) for r in worst}
         if one.owner is None or one.held == OWN_NAMESPACE or max(worst[r].usage(loads[r]) for r in worst) <= limit:
             continue
-        alone = alone_on_best(one, made, figures)
+        alone = alone_on_best(one, figures)
         if alone is None or alone <= limit or limit <= 0:
             continue
         rule = HOT_TOPIC if one.topics == 1 else HOT_BUNDLE

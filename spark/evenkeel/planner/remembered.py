@@ -3,7 +3,8 @@
 What counts for the cluster has a row per figure. What is remembered of a broker is one row, for there are up to twenty
 figures of each: its `name` is `PACKED` and a JSON object, in which every number comes back bit for bit, and its `at` is
 since when the broker has had as many bundles. Rows with a figure of a broker each, as they were before, are passed
-over: models are then learned anew, which takes `FEWEST_SAMPLES` settled cycles.
+over: models are then learned anew, which takes `FEWEST_SAMPLES` settled cycles. A bundle that is to be split has a row
+per figure.
 """
 
 from __future__ import annotations
@@ -14,22 +15,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
 from evenkeel.planner.usage_model import SUM_NAMES, UsageSums
 from evenkeel.rounds.reading import Row
-from evenkeel.rounds.state import THE_CLUSTER, state_row
+from evenkeel.rounds.state import PLANNER, THE_CLUSTER, state_row
 
-STRATEGY = "Planner"
+STRATEGY = PLANNER
+MESSAGE_BYTES = "message_bytes"
 PACKED = "broker "
-_FIGURES = ("message_bytes", "above", "is_acting", "reversals", "changes", "unsteady", "misses")
+_FIGURES = (MESSAGE_BYTES, "above", "is_acting", "reversals", "changes", "unsteady", "misses")
 _SEEN, _FELL_BACK = "seen", "fell_back"
 _LOAD, _SUMS, _PROMISE = "load", "sums", "promise"
+_OF_SPLIT = ("alone", "level", "is_stuck")
+_SPLIT, _ROOM = "split", "split room of "
+_SPLIT_SINCE, _SPLIT_REFUSED = f"{_SPLIT} since", f"{_SPLIT} refused"
 
 
 def rows_of(memory: PlannerMemory) -> list[dict[str, Any]]:
     """The rows, by subject and name."""
     return sorted(
-        (dict(row) for kind in (_cluster_rows, _broker_rows) for row in kind(memory)),
+        (dict(row) for kind in (_cluster_rows, _broker_rows, _split_rows) for row in kind(memory)),
         key=lambda row: (row["subject"], row["name"]),
     )
 
@@ -38,6 +43,8 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
     """What the rows of the cycle before say; nothing where there are none. What cannot be read is left out."""
     values: dict[str, float] = {}
     times: dict[str, datetime] = {}
+    of_splits: dict[str, dict[str, float]] = {}
+    times_of_splits: dict[str, dict[str, datetime]] = {}
     packed: dict[str, tuple[Mapping[str, Any], datetime | None]] = {}
     for row in rows:
         if row["strategy"] != STRATEGY:
@@ -46,6 +53,10 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
         at = datetime.fromisoformat(row["at"]) if row["at"] is not None else None
         if name.startswith(PACKED):
             packed[subject] = _unpacked(name.removeprefix(PACKED)), at
+        elif name.startswith(_SPLIT) and at is not None:
+            times_of_splits.setdefault(subject, {})[name] = at
+        elif name.startswith(_SPLIT) and value is not None and math.isfinite(value):
+            of_splits.setdefault(subject, {})[name] = value
         elif subject == THE_CLUSTER and at is not None:
             times[name] = at
         elif subject == THE_CLUSTER and value is not None and math.isfinite(value):
@@ -53,7 +64,7 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
     known = sorted(packed.items())
     return PlannerMemory(
         at=times.get(_SEEN),
-        message_bytes=values.get("message_bytes", 0.0),
+        message_bytes=values.get(MESSAGE_BYTES, 0.0),
         above=int(values.get("above", 0.0)),
         is_acting=bool(values.get("is_acting", 0.0)),
         reversals=values.get("reversals", 0.0),
@@ -73,7 +84,24 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
             if (sums := _numbers(found, len(SUM_NAMES))) is not None
         },
         promises={broker: one for broker, (own, _) in known if (one := _promise(own.get(_PROMISE))) is not None},
+        splits=dict(_splits(of_splits, times_of_splits)),
     )
+
+
+def wanted_splits_of(rows: Iterable[Row]) -> tuple[dict[str, WantedSplit], float]:
+    """The splits that the rows of the cycle before want, and what a message counts as (bytes)."""
+    kept = [
+        row
+        for row in rows
+        if row["strategy"] == STRATEGY and (row["name"].startswith(_SPLIT) or row["name"] == MESSAGE_BYTES)
+    ]
+    memory = memory_of(kept)
+    return dict(memory.splits), memory.message_bytes
+
+
+def bundles_wanted_split(rows: Iterable[Row]) -> list[str]:
+    """The bundles that the planner wants, or wanted of late, to be split, by name."""
+    return [row["subject"] for row in rows if row["strategy"] == STRATEGY and row["name"] == _SPLIT_SINCE]
 
 
 def _cluster_rows(memory: PlannerMemory) -> Iterator[Row]:
@@ -100,6 +128,17 @@ def _broker_rows(memory: PlannerMemory) -> Iterator[Row]:
             found[_PROMISE] = [promise.resource, promise.at.isoformat(), *figures]
         text = json.dumps(found, separators=(",", ":"), sort_keys=True)
         yield state_row(STRATEGY, broker, PACKED + text, at=known.since if known is not None else None)
+
+
+def _split_rows(memory: PlannerMemory) -> Iterator[Row]:
+    for bundle, one in memory.splits.items():
+        for name, at in ((_SPLIT_SINCE, one.since), (_SPLIT_REFUSED, one.refused_at)):
+            if at is not None:
+                yield state_row(STRATEGY, bundle, name, at=at)
+        figures = [(f"{_ROOM}{one.resource}", one.room)]
+        figures += [(f"{_SPLIT} {name}", getattr(one, name)) for name in _OF_SPLIT]
+        for name, value in figures:
+            yield state_row(STRATEGY, bundle, name, value=float(value))
 
 
 def _unpacked(text: str) -> Mapping[str, Any]:
@@ -130,3 +169,15 @@ def _promise(found: Any) -> Promise | None:
         return Promise(datetime.fromisoformat(found[1]), found[0], figures[0], figures[1], figures[2])
     except ValueError:
         return None
+
+
+def _splits(
+    values: Mapping[str, Mapping[str, float]], times: Mapping[str, Mapping[str, datetime]]
+) -> Iterator[tuple[str, WantedSplit]]:
+    for bundle, own in sorted(values.items()):
+        since, refused_at = (times.get(bundle, {}).get(name) for name in (_SPLIT_SINCE, _SPLIT_REFUSED))
+        for name in sorted(name for name in own if name.startswith(_ROOM)):
+            alone, level, is_stuck = (own.get(f"{_SPLIT} {each}") for each in _OF_SPLIT)
+            if since is not None and alone is not None and level is not None:
+                resource = name.removeprefix(_ROOM)
+                yield bundle, WantedSplit(since, resource, own[name], alone, level, bool(is_stuck), refused_at)

@@ -23,8 +23,9 @@ from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of,
 from evenkeel.model.considered import Considered
 from evenkeel.model.load import BrokerReport, Policies
 from evenkeel.model.past_commands import UNTOUCHED, Act, Settling, act_of, unsettled_brokers, unsettled_bundles
+from evenkeel.planner.figures import PlannerFigures
 from evenkeel.planner.findings import findings
-from evenkeel.planner.plan import PlannerFigures, PlannerPlan, plan
+from evenkeel.planner.plan import PlannerPlan, plan
 from evenkeel.planner.remembered import STRATEGY, memory_of, rows_of
 from evenkeel.planner.usage_model import FEWEST_SAMPLES, MOST_ERROR, BrokerModel
 from evenkeel.planner.verdicts import EMPTIED, SILENT, PlannerVerdict, verdicts
@@ -197,6 +198,11 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
             if act.kind == "unload" and act.outcome == "done" and act.from_broker is not None
         ),
         usage_settles_minutes=2.0 * settings.loadBalancerHostUsageCheckIntervalMinutes,
+        refused_splits=frozenset(
+            row["subject"]
+            for row in rows["split_decisions"]
+            if row.get("strategy") == STRATEGY and row["outcome"] == "refused"
+        ),
     )
     return view, sorted(apart, key=lambda one: one.subject)
 
@@ -344,7 +350,7 @@ def _bundles(
     drain = drained(rows, settings, asked)
     held = _Held(rows, settings, at, acts, asked | drain.leaving, moves)
     window = timedelta(minutes=max(settings.evenkeelPlannerReturnWindowMinutes, settings.evenkeelBounceWindowMinutes))
-    traffic = {row["bundle"]: _figures(row, "used_").traffic for row in rows["bundle_load"]}
+    traffic = {row["bundle"]: bundle_figures(row).traffic for row in rows["bundle_load"]}
     whole = math.fsum(traffic.values())
     too_heavy = _too_heavy(whole, settings)
     found = []
@@ -366,13 +372,13 @@ def _bundles(
             elif group is not None and not places.may_leave(bundle, owner):
                 why = "anti_affinity_even"
         past = moves.get(bundle, ())
-        latest = _figures(row, "used_")
+        latest = bundle_figures(row)
         found.append(
             PlannerBundle(
                 bundle,
                 owner,
                 latest,
-                _figures(row, "short_") if row["short_samples"] > 0 else latest,
+                bundle_figures(row, "short_") if row["short_samples"] > 0 else latest,
                 float((row["consumers"] or 0) + (row["producers"] or 0)),
                 row["topics"] or 0,
                 may_go,
@@ -522,7 +528,7 @@ def _seen(act: Act, at: datetime) -> tuple[bool, datetime]:
     return is_seen, act.seen_at if is_seen and act.seen_at is not None else act.cycle_at
 
 
-def _figures(row: Row, prefix: str) -> BundleFigures:
+def bundle_figures(row: Row, prefix: str = "used_") -> BundleFigures:
     """A bundle's traffic; what is not known, or not a number, counts as nothing."""
     came_in, out, rate_in, rate_out = (
         value if (value := row[f"{prefix}{name}"]) is not None and math.isfinite(value) and value > 0 else 0.0
