@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenkeel.planner.desired import DesiredMove, DesiredPlacement, OwnedBundle, desired_placement
@@ -127,7 +127,8 @@ def test_a_thousand_clusters_hold_every_rule_and_reach_what_can_be_reached(
 def reaches_what_can_be_reached(cluster: SmallCluster) -> None:
     """Held against every placement that there is, at the target that the planner aims for."""
     bundles, usage = of(cluster), target_of(cluster.lines, cluster.kinds, 1.07).usage
-    assume(min(cluster.busiest(placement) for placement in cluster.placements()) <= usage * (1 - ROUNDING))
+    if min(cluster.busiest(placement) for placement in cluster.placements()) > usage * (1 - ROUNDING):
+        return
     found = desired_placement({name: (line,) for name, line in cluster.lines.items()}, bundles, usage)
     assert (found.over, found.nowhere) == ((), ())
     owners = after(bundles, found)
