@@ -11,8 +11,8 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.cli.wish import read_wishes
 from evenkeel.errors import BadInput
-from evenkeel.handover import Run
-from evenkeel.ingest.open_run import PULSAR_ADMIN, CycleRequest, open_cycles
+from evenkeel.handover import PULSAR_ADMIN, Run
+from evenkeel.ingest.open_run import CycleRequest, open_cycles
 from evenkeel.ingest.wish_intake import with_wishes
 from evenkeel.lake.store import Lake
 from evenkeel.model.topics import topic_hash

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
-from evenkeel.planner.remembered import PACKED, STRATEGY, memory_of, rows_of
+from evenkeel.planner.remembered import PACKED, STRATEGY, WANTED, memory_of, rows_of
 from evenkeel.planner.usage_model import SUM_NAMES, UsageSums
 from evenkeel.rounds.state import state_row
 from tests.cycle.rows import as_read
@@ -27,17 +27,18 @@ def records(kind: type[Any], **known: st.SearchStrategy[Any]) -> st.SearchStrate
     return st.builds(kind, **{one.name: known.get(one.name, NUMBERS) for one in fields(kind)})
 
 
-SPLITS = st.builds(
-    WantedSplit, TIMES.filter(bool), RESOURCES, NUMBERS, NUMBERS, NUMBERS, st.booleans(), TIMES,
-)  # fmt: skip
 MEMORIES = records(
     PlannerMemory,
     at=TIMES, above=st.integers(0, 9), is_acting=st.booleans(), unsteady=st.integers(0, 9), misses=st.integers(0, 9),
     fell_back=TIMES,
     brokers=st.dictionaries(NAMES, records(BrokerMemory, since=TIMES), max_size=4),
     sums=st.dictionaries(st.tuples(RESOURCES, NAMES), records(UsageSums), max_size=6),
-    splits=st.dictionaries(NAMES, SPLITS, max_size=4),
     promises=st.dictionaries(NAMES, records(Promise, at=TIMES.filter(bool), resource=RESOURCES), max_size=4),
+    splits=st.dictionaries(
+        NAMES,
+        st.builds(WantedSplit, TIMES.filter(bool), RESOURCES, NUMBERS, NUMBERS, NUMBERS, st.booleans(), TIMES),
+        max_size=4,
+    ),
 )  # fmt: skip
 
 
@@ -82,3 +83,5 @@ def test_what_cannot_be_read_is_left_out() -> None:
     for text in ("", "{", "[]", '{"load":[1.0]}', '{"load":[1.0,NaN,2.0]}', '{"promise":["cpu","?",1.0,1.0,1.0]}',
                  '{"sums":{"cpu":[true]}}', '{"sums":[]}', '{"promise":[1]}', '{"load":[1.0,"2",3.0]}'):  # fmt: skip
         assert memory_of(as_read([state_row(STRATEGY, "b1", PACKED + text)])) == PlannerMemory()
+    for text in ("", "[]", "{}", '["cpu",1.0,2.0]', '["cpu",1.0,2.0,"3",true,null]', '["cpu",1.0,2.0,3.0,true,"?"]'):
+        assert memory_of(as_read([state_row(STRATEGY, "a", WANTED + text, at=AT)])) == PlannerMemory()

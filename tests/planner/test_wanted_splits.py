@@ -121,7 +121,7 @@ def test_wishes_come_back_from_their_rows() -> None:
     splits = {"a": WANTED, "b": WANTED._replace(is_stuck=True, refused_at=MOMENT, resource="bandwidth_out")}
     rows = as_read(rows_of(PlannerMemory(at=MOMENT, message_bytes=7.0, splits=splits)))
     assert memory_of(rows).splits == splits
-    other = state_row("AvgShedder", "x", "split since", at=MOMENT)
+    other = state_row("AvgShedder", "x", "split []", at=MOMENT)
     assert wanted_splits_of([*rows, *as_read([dict(other)])]) == (splits, 7.0)
     assert bundles_wanted_split(rows) == ["a", "b"]
 

@@ -3,8 +3,8 @@
 What counts for the cluster has a row per figure. What is remembered of a broker is one row, for there are up to twenty
 figures of each: its `name` is `PACKED` and a JSON object, in which every number comes back bit for bit, and its `at` is
 since when the broker has had as many bundles. Rows with a figure of a broker each, as they were before, are passed
-over: models are then learned anew, which takes `FEWEST_SAMPLES` settled cycles. A bundle that is to be split has a row
-per figure.
+over: models are then learned anew, which takes `FEWEST_SAMPLES` settled cycles. A split that is wanted is one row, too:
+its subject is the bundle, its `name` is `WANTED` and a JSON array, its `at` is since when it is wanted.
 """
 
 from __future__ import annotations
@@ -21,14 +21,11 @@ from evenkeel.rounds.reading import Row
 from evenkeel.rounds.state import PLANNER, THE_CLUSTER, state_row
 
 STRATEGY = PLANNER
+PACKED, WANTED = "broker ", "split "
 MESSAGE_BYTES = "message_bytes"
-PACKED = "broker "
 _FIGURES = (MESSAGE_BYTES, "above", "is_acting", "reversals", "changes", "unsteady", "misses")
 _SEEN, _FELL_BACK = "seen", "fell_back"
 _LOAD, _SUMS, _PROMISE = "load", "sums", "promise"
-_OF_SPLIT = ("alone", "level", "is_stuck")
-_SPLIT, _ROOM = "split", "split room of "
-_SPLIT_SINCE, _SPLIT_REFUSED = f"{_SPLIT} since", f"{_SPLIT} refused"
 
 
 def rows_of(memory: PlannerMemory) -> list[dict[str, Any]]:
@@ -43,9 +40,8 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
     """What the rows of the cycle before say; nothing where there are none. What cannot be read is left out."""
     values: dict[str, float] = {}
     times: dict[str, datetime] = {}
-    of_splits: dict[str, dict[str, float]] = {}
-    times_of_splits: dict[str, dict[str, datetime]] = {}
     packed: dict[str, tuple[Mapping[str, Any], datetime | None]] = {}
+    splits: dict[str, WantedSplit] = {}
     for row in rows:
         if row["strategy"] != STRATEGY:
             continue
@@ -53,10 +49,9 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
         at = datetime.fromisoformat(row["at"]) if row["at"] is not None else None
         if name.startswith(PACKED):
             packed[subject] = _unpacked(name.removeprefix(PACKED)), at
-        elif name.startswith(_SPLIT) and at is not None:
-            times_of_splits.setdefault(subject, {})[name] = at
-        elif name.startswith(_SPLIT) and value is not None and math.isfinite(value):
-            of_splits.setdefault(subject, {})[name] = value
+        elif name.startswith(WANTED) and at is not None:
+            split = _wanted_split(name.removeprefix(WANTED), at)
+            splits |= {} if split is None else {subject: split}
         elif subject == THE_CLUSTER and at is not None:
             times[name] = at
         elif subject == THE_CLUSTER and value is not None and math.isfinite(value):
@@ -84,24 +79,19 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
             if (sums := _numbers(found, len(SUM_NAMES))) is not None
         },
         promises={broker: one for broker, (own, _) in known if (one := _promise(own.get(_PROMISE))) is not None},
-        splits=dict(_splits(of_splits, times_of_splits)),
+        splits=dict(sorted(splits.items())),
     )
 
 
 def wanted_splits_of(rows: Iterable[Row]) -> tuple[dict[str, WantedSplit], float]:
     """The splits that the rows of the cycle before want, and what a message counts as (bytes)."""
-    kept = [
-        row
-        for row in rows
-        if row["strategy"] == STRATEGY and (row["name"].startswith(_SPLIT) or row["name"] == MESSAGE_BYTES)
-    ]
-    memory = memory_of(kept)
+    memory = memory_of(row for row in rows if not row["name"].startswith(PACKED))
     return dict(memory.splits), memory.message_bytes
 
 
 def bundles_wanted_split(rows: Iterable[Row]) -> list[str]:
-    """The bundles that the planner wants, or wanted of late, to be split, by name."""
-    return [row["subject"] for row in rows if row["strategy"] == STRATEGY and row["name"] == _SPLIT_SINCE]
+    """The bundles that the planner wants, or wanted of late, to be split."""
+    return [row["subject"] for row in rows if row["strategy"] == STRATEGY and row["name"].startswith(WANTED)]
 
 
 def _cluster_rows(memory: PlannerMemory) -> Iterator[Row]:
@@ -132,13 +122,21 @@ def _broker_rows(memory: PlannerMemory) -> Iterator[Row]:
 
 def _split_rows(memory: PlannerMemory) -> Iterator[Row]:
     for bundle, one in memory.splits.items():
-        for name, at in ((_SPLIT_SINCE, one.since), (_SPLIT_REFUSED, one.refused_at)):
-            if at is not None:
-                yield state_row(STRATEGY, bundle, name, at=at)
-        figures = [(f"{_ROOM}{one.resource}", one.room)]
-        figures += [(f"{_SPLIT} {name}", getattr(one, name)) for name in _OF_SPLIT]
-        for name, value in figures:
-            yield state_row(STRATEGY, bundle, name, value=float(value))
+        refused_at = None if one.refused_at is None else one.refused_at.isoformat()
+        found = [one.resource, float(one.room), float(one.alone), float(one.level), one.is_stuck, refused_at]
+        yield state_row(STRATEGY, bundle, WANTED + json.dumps(found, separators=(",", ":")), at=one.since)
+
+
+def _wanted_split(text: str, since: datetime) -> WantedSplit | None:
+    try:
+        resource, *figures, is_stuck, refused_at = json.loads(text)
+        known = _numbers(figures, 3)
+        if known is None:
+            return None
+        refused = None if refused_at is None else datetime.fromisoformat(refused_at)
+        return WantedSplit(since, str(resource), known[0], known[1], known[2], bool(is_stuck), refused)
+    except (TypeError, ValueError):
+        return None
 
 
 def _unpacked(text: str) -> Mapping[str, Any]:
@@ -169,15 +167,3 @@ def _promise(found: Any) -> Promise | None:
         return Promise(datetime.fromisoformat(found[1]), found[0], figures[0], figures[1], figures[2])
     except ValueError:
         return None
-
-
-def _splits(
-    values: Mapping[str, Mapping[str, float]], times: Mapping[str, Mapping[str, datetime]]
-) -> Iterator[tuple[str, WantedSplit]]:
-    for bundle, own in sorted(values.items()):
-        since, refused_at = (times.get(bundle, {}).get(name) for name in (_SPLIT_SINCE, _SPLIT_REFUSED))
-        for name in sorted(name for name in own if name.startswith(_ROOM)):
-            alone, level, is_stuck = (own.get(f"{_SPLIT} {each}") for each in _OF_SPLIT)
-            if since is not None and alone is not None and level is not None:
-                resource = name.removeprefix(_ROOM)
-                yield bundle, WantedSplit(since, resource, own[name], alone, level, bool(is_stuck), refused_at)

@@ -159,6 +159,7 @@ _BINDS = {
     MOVED_TRAFFIC: ("moved_traffic", "not now, since the traffic that one cycle may move is used up"),
     "group_moves_once": ("group_moves_once", "not now, since of its anti-affinity group one bundle moves at a time"),
     "no_room_yet": ("no_room_yet", "not now, since that broker has room for it only once others have left"),
+    "split_now": ("waits_for_split", "once the parts of a bundle that is split now have settled"),
     "seen_once": ("waits_for_second_cycle", "once a second settled cycle shows the same"),
     "settling": ("waits_for_settled_figures", "once the figures of all brokers have settled"),
     "unsteady": ("waits_for_steady_load", "once the load is steadier"),
@@ -350,7 +351,7 @@ def _of_others(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) ->
     }
     split: list[tuple[float, PlannerBundle]] = []
     for one in view.bundles:
-        if one.owner not in figures.usage or one.name in moving:
+        if one.owner not in figures.usage or one.name in moving or one.part:
             continue
         if one.name in made.wanted:
             split.append((_gain(one, made, figures), one))

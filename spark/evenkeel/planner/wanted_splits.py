@@ -95,8 +95,8 @@ def stuck(
             own[one.owner].append(one)
     found: dict[str, WantedSplit] = {}
     for broker, bundles in sorted(own.items()):
-        # What is held for a while may leave later, and make the split needless.
-        if all(one.held in _STAYS_ANYWAY for one in bundles):
+        # What is held for a while, or is split now, may leave later, and make the split needless.
+        if all(one.held in _STAYS_ANYWAY and not one.part for one in bundles):
             found |= _stuck_on(broker, bundles, view.at, figures, loads)
     return found
 
@@ -144,7 +144,7 @@ def open_wishes(splits: Mapping[str, WantedSplit]) -> dict[str, WantedSplit]:
 
 
 def _may_be_split(one: PlannerBundle, figures: PlannerFigures) -> bool:
-    if one.held not in MAY_BE_SPLIT or one.topics < FEWEST_TOPICS or one.left or not one.brokers:
+    if one.part or one.held not in MAY_BE_SPLIT or one.topics < FEWEST_TOPICS or one.left:
         return False
     return one.owner in one.brokers and one.owner in figures.usage and is_splittable(namespace_of(one.name))
 
