@@ -24,7 +24,7 @@ from evenkeel.planner.limits import MOVED_TRAFFIC, CycleBudget
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
 from evenkeel.planner.target import Target, UsageLine, kinds_of, target_of
 from evenkeel.planner.usage_model import SATURATED, BrokerModel, UsageSums, by_traffic, load_of, models_of
-from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, PlannerView
+from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, PlannerView, Spent
 from evenkeel.planner.wanted_splits import open_wishes, remembered, stuck, too_hot
 from evenkeel.settings import Settings
 
@@ -66,10 +66,22 @@ class PlannedStep:
 
 
 @dataclass(frozen=True, slots=True)
+class BeyondBudget:
+    """Moves that go together, and never do: they need `needed` of the budget `key`, more than all of it. `bundle`: the
+    first of them, of the broker `source`."""
+
+    bundle: str
+    source: str
+    moves: int
+    key: str
+    needed: float
+
+
+@dataclass(frozen=True, slots=True)
 class PlannerPlan:
     """The plan of a cycle. `rule`: what decided whether steps are due. `over`: brokers that stay above the level
     `stop` also with all steps taken; `nowhere`: bundles that no broker may own. `wanted`: those that are too hot, or
-    stuck, and are to be split first."""
+    stuck, and are to be split first. `beyond`: moves that no cycle has the budget for."""
 
     rule: str
     memory: PlannerMemory
@@ -78,6 +90,7 @@ class PlannerPlan:
     over: Sequence[str] = ()
     nowhere: Sequence[str] = ()
     wanted: Mapping[str, WantedSplit] = field(default_factory=dict)
+    beyond: Sequence[BeyondBudget] = ()
 
     @property
     def due(self) -> list[PlannedStep]:
@@ -98,7 +111,8 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     wanted = _too_hot(view, figures, after, settings, rule)
     first = open_wishes(remembered(wanted, memory.splits, view))
     desired = _desired(view, figures, seen, settings, idle, moves=rule != "within_band", split_first=first)
-    steps = _steps(view, figures, seen, desired, settings, "" if acts else rule)
+    reconciler = _Reconciler(view, figures, seen, settings)
+    steps = reconciler.run(desired.moves, "" if acts else rule)
     due = [step for step in steps if not step.bound and step.source is not None]
     is_acting = any(step.bound for step in steps) if acts else after.is_acting and rule != "within_band"
     promises = {**after.promises, **_promises(view, figures, seen, due)}
@@ -108,7 +122,8 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
         wanted |= stuck(view, figures, loads_after(possible, figures), moving, settings)
     splits = remembered(wanted, memory.splits, view)
     after = replace(after, is_acting=is_acting, promises=promises, splits=splits)
-    return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere, wanted)
+    beyond = reconciler.beyond(desired.moves)
+    return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere, wanted, beyond)
 
 
 def _too_hot(
@@ -388,6 +403,11 @@ def _desired(
         broker: tuple(figures.models[r][broker].line for r in figures.resources) for broker in sorted(view.brokers)
     }
     slack = min(settings.evenkeelPlannerLeastGainPoints / 100.0, figures.act - figures.stop)
+    traffic = {one.name: one.figures.traffic for one in view.bundles}
+    budget = CycleBudget(Spent(), view.traffic, settings)
+
+    def may_go_together(moves: Sequence[DesiredMove]) -> bool:
+        return not budget.full([(one.source or "", one.destination, traffic[one.bundle]) for one in moves])
 
     def placed(*, may_return: bool) -> DesiredPlacement:
         owned = [
@@ -400,7 +420,15 @@ def _desired(
             )
             for one in view.bundles
         ]
-        return desired_placement(curves, owned, figures.stop, slack, idle=idle, even=figures.even)
+        return desired_placement(
+            curves,
+            owned,
+            figures.stop,
+            slack,
+            idle=idle,
+            even=figures.even,
+            may_go_together=may_go_together,
+        )
 
     found = placed(may_return=False)
     if not found.over or not moves or not any(one.left_today for one in view.bundles):
@@ -417,18 +445,6 @@ def _places(one: PlannerBundle, *, may_return: bool) -> frozenset[str]:
     if not left and one.owner in one.brokers:
         return one.brokers
     return (one.brokers - left) | {one.owner}
-
-
-def _steps(
-    view: PlannerView,
-    figures: PlannerFigures,
-    seen: _Seen,
-    desired: DesiredPlacement,
-    settings: Settings,
-    bound: str,
-) -> list[PlannedStep]:
-    """The steps in the order in which they are taken; `bound`: what keeps all moves from being due."""
-    return _Reconciler(view, figures, seen, settings).run(desired.moves, bound)
 
 
 class _Reconciler:
@@ -480,6 +496,19 @@ class _Reconciler:
             waiting += [] if left else [self._step(move, NO_ROOM_YET) for unit in no_room for move in unit]
         return placed + due + waiting
 
+    def beyond(self, moves: Sequence[DesiredMove]) -> list[BeyondBudget]:
+        """Moves that go together and for which no cycle has the budget; one that goes alone may exceed its traffic."""
+        found = []
+        for unit in self._units([move for move in moves if move.unit and move.source is not None]):
+            key, needed = self._budget.beyond(self._of_budget(unit))
+            if key:
+                found.append(BeyondBudget(unit[0].bundle, unit[0].source or "", len(unit), key, needed))
+        return found
+
+    def _of_budget(self, unit: Sequence[DesiredMove]) -> list[tuple[str, str, float]]:
+        """The moves as budgets count them."""
+        return [(move.source or "", move.destination, self._bundles[move.bundle].figures.traffic) for move in unit]
+
     def _units(self, moves: Sequence[DesiredMove]) -> list[tuple[DesiredMove, ...]]:
         """Moves that go together, and those that go alone, in the order of their first."""
         found: dict[tuple[int, str], list[DesiredMove]] = {}
@@ -520,9 +549,7 @@ class _Reconciler:
                 return "group_moves_once"
         if len(unit) == 1 and self._usage(unit[0].destination, unit[0]) > self._figures.act:
             return NO_ROOM_YET
-        return self._budget.full(
-            [(move.source or "", move.destination, self._bundles[move.bundle].figures.traffic) for move in unit]
-        )
+        return self._budget.full(self._of_budget(unit))
 
     def _take(self, move: DesiredMove) -> None:
         one = self._bundles[move.bundle]

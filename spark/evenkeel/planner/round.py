@@ -30,7 +30,15 @@ from evenkeel.planner.plan import PlannerPlan, plan
 from evenkeel.planner.remembered import STRATEGY, memory_of, rows_of
 from evenkeel.planner.usage_model import FEWEST_SAMPLES, MOST_ERROR, BrokerModel
 from evenkeel.planner.verdicts import EMPTIED, SILENT, PlannerVerdict, verdicts
-from evenkeel.planner.view import OWN_NAMESPACE, BundleFigures, PlannerBroker, PlannerBundle, PlannerView, Spent
+from evenkeel.planner.view import (
+    NETWORK,
+    OWN_NAMESPACE,
+    BundleFigures,
+    PlannerBroker,
+    PlannerBundle,
+    PlannerView,
+    Spent,
+)
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Decided, Row, Rows
@@ -62,7 +70,7 @@ def decide(key: Row, rows: Rows) -> Decided:
     found = {
         TARGETS: [_target_row(one, cycle["cluster"]) for one in told],
         MODELS: [] if acts_only(rows) else model_rows(made),
-        FINDINGS: [] if acts_only(rows) else [_reason(one, cycle["cluster"]) for one in findings(view, made)],
+        FINDINGS: [] if acts_only(rows) else [_reason(one, cycle["cluster"]) for one in findings(view, made, settings)],
         "strategy_state": rows_of(made.memory),
     }
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
@@ -124,7 +132,7 @@ def _model_row(broker: str, resource: str, model: BrokerModel, figures: PlannerF
         "resource": resource,
         "base": model.line.base,
         "slope": model.line.slope,
-        "regressor": "byte/s",
+        "regressor": "byte/s" if resource in NETWORK else "byte/s and messages",
         "error": error,
         "mean_error": mean_error,
         "samples": int(sums.samples),

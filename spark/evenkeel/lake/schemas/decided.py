@@ -135,8 +135,13 @@ PLANNER_MODELS = cycle_table(
     Column("broker", "string", "broker id (host:port)", nullable=False),
     Column("resource", "string", "cpu, direct_memory, bandwidth_in or bandwidth_out", nullable=False),
     Column("base", "double", "usage without any load", "fraction"),
-    Column("slope", "double", "usage added per unit of `regressor`", "fraction per byte/s or msg/s"),
-    Column("regressor", "string", "what the usage grows with: byte/s or msg/s"),
+    Column("slope", "double", "usage added per unit of `regressor`", "fraction per byte/s"),
+    Column(
+        "regressor",
+        "string",
+        "what the usage grows with: `byte/s` of a direction of the network; else `byte/s and "
+        "messages`, byte/s with each message counted as the bytes that one of the cluster has on average",
+    ),
     Column("error", "double", "mean absolute error on cycles that the fit has not seen", "fraction"),
     Column("mean_error", "double", "the same error, had the mean usage been taken instead", "fraction"),
     Column("samples", "int", "settled cycles that the fit rests on", "count", nullable=False),
