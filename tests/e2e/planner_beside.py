@@ -39,8 +39,6 @@ BANDS: Mapping[str, Mapping[str, float]] = {
         "evenkeelPlannerLeastGainPoints": 0.5,
     },
 }
-# A modular manager's brokers are told apart by rates here, which settle within some stats periods.
-SETTLING = {"modular": 60.0, "extensible": SETTLING_SECONDS}
 QUIET_CYCLES = 2
 SPLIT_RATE, SKEWED_RATE = "loadBalancerNamespaceBundleMaxMsgRate", 1000.0
 MEASURING_SECONDS = 180.0
@@ -92,7 +90,7 @@ def _play(spark: SparkSession, manager: str, variant: str, folder: Path, cycles:
         scene = Scene(spark, cluster, folder, settings)
         with traffic_for(cluster, layout, seconds=MOST_SECONDS) as traffic:
             end = time.monotonic() + MOST_SECONDS - LAST_CYCLE_SECONDS
-            course = _Course(scene, variant, [topic.name for topic in layout.topics], SETTLING[manager])
+            course = _Course(scene, variant, [topic.name for topic in layout.topics])
             course.begin()
             while len(course.played) < cycles and not course.is_at_rest and time.monotonic() < end:
                 course.cycle()
@@ -103,9 +101,8 @@ def _play(spark: SparkSession, manager: str, variant: str, folder: Path, cycles:
 class _Course:
     """Cycles under load, and how even it was before each and after the last."""
 
-    def __init__(self, scene: Scene, variant: str, topics: Sequence[str], settling_seconds: float) -> None:
+    def __init__(self, scene: Scene, variant: str, topics: Sequence[str]) -> None:
         self._scene, self._variant, self._topics = scene, variant, topics
-        self._settling_seconds = settling_seconds
         self._max_over_mean = 0.0
         self.played: list[PlayedCycle] = []
 
@@ -116,7 +113,7 @@ class _Course:
         assert load.share[hot] > SKEWED, load.share
         self._say(f"{load.share[hot]:.0%} of the load on one broker")
         self._scene.cycle("dry_run")
-        time.sleep(self._settling_seconds)
+        time.sleep(SETTLING_SECONDS)
         self.measure()
 
     def measure(self) -> None:
@@ -138,7 +135,7 @@ class _Course:
         self._say(f"cycle {len(self.played)}: {moves} moves, {splits} splits, {seen}. {said}")
         if not self.is_at_rest:
             self.measure()
-            time.sleep(max(0.0, self._settling_seconds - (time.monotonic() - begin)))
+            time.sleep(max(0.0, SETTLING_SECONDS - (time.monotonic() - begin)))
 
     @property
     def is_at_rest(self) -> bool:

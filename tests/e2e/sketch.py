@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from devtools.lab.conf import STATS_SECONDS
 from devtools.lab.layout import Layout, skewed
 from devtools.lab.settings import MANAGERS
 from evenkeel.cycle import whole
@@ -27,6 +28,8 @@ BROKERS = ("127.0.0.1:8080", "127.0.0.2:8080", "127.0.0.3:8080")
 BEGIN = datetime(2026, 11, 27, 12, tzinfo=UTC)
 EVERY = timedelta(minutes=2, seconds=10)
 EVEN_USAGE = 0.55
+LAB = {"statsUpdateFrequencyInSecs": STATS_SECONDS, "loadBalancerAutoUnloadSplitBundlesEnabled": False}
+"""What brokers of the lab say of themselves."""
 CYCLES = 4
 ENDS = 2
 
@@ -36,7 +39,7 @@ def sketched(variant: str, manager: str, part: float, more: Mapping[str, Any]) -
     layout = skewed(TENANT, BROKERS, **LOADS[manager])
     flows = [2.0 * topic.rate * layout.message_bytes for bundle in layout.bundles for topic in bundle.topics]
     overrides = {**BOLD, **SETTINGS[manager], "loadManagerClassName": MANAGERS[manager], "evenkeelManager": manager}
-    settings = resolve(observed=None, overrides={**overrides, "statsUpdateFrequencyInSecs": 3, **more})
+    settings = resolve(observed=None, overrides={**overrides, **LAB, **more})
     cluster = _cluster(layout, manager, math.fsum(flows), part)
     played: list[PlayedCycle] = []
     state: list[Any] = []
