@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -169,3 +170,53 @@ def test_room_is_made_by_a_third_broker() -> None:
     found = desired_placement(lines, bundles, 0.50)
     assert [(move.bundle, move.destination) for move in found.moves] == [("hot", "b2"), ("light", "b3")]
     assert found.over == ()
+
+
+TWO_RESOURCES = {name: (UsageLine(0.0, 0.01), UsageLine(0.0, 0.01)) for name in ("b1", "b2")}
+BOTH = ("b1", "b2")
+
+
+def test_a_broker_takes_more_of_a_resource_that_it_has_for_less_of_the_one_it_lacks() -> None:
+    bundles = [
+        bundle("cpu", "b1", 30.0, 5.0, brokers=BOTH), bundle("cpu too", "b1", 28.0, 5.0, brokers=BOTH, is_held=True),
+        bundle("net", "b2", 10.0, 40.0, brokers=BOTH), bundle("net too", "b2", 22.0, 2.0, brokers=BOTH, is_held=True),
+    ]  # fmt: skip
+    found = desired_placement(TWO_RESOURCES, bundles, 0.53)
+    assert {(move.bundle, move.destination) for move in found.moves} == {("cpu", "b2"), ("net", "b1")}
+    assert found.over == ()
+
+
+def test_the_bundle_that_leaves_is_heavy_in_the_resource_that_its_broker_lacks() -> None:
+    bundles = [
+        bundle("cpu", "b1", 18.0, 4.0, brokers=BOTH), bundle("net", "b1", 12.0, 30.0, brokers=BOTH),
+        bundle("rest", "b1", 30.0, 10.0, brokers=BOTH, is_held=True), bundle("other", "b2", 10.0, 10.0, brokers=BOTH),
+    ]  # fmt: skip
+    assert desired_placement(TWO_RESOURCES, bundles, 0.50).moves == (DesiredMove("net", "b1", "b2"),)
+    assert desired_placement(TWO_RESOURCES, bundles, 0.45).moves == (DesiredMove("cpu", "b1", "b2"),)
+
+
+@pytest.mark.parametrize(
+    ("traffic", "count", "moves"), [(math.inf, 5, 2), (46.0, 2, 2), (45.9, 2, 0), (math.inf, 1, 0)]
+)
+def test_no_moves_go_together_that_no_budget_would_let_go(traffic: float, count: int, moves: int) -> None:
+    two = {name: (UsageLine(0.0, 0.01),) for name in BOTH}
+    bundles = [
+        replace(bundle(name, owner, load, brokers=BOTH), traffic=load)
+        for name, owner, load in (("n1", "b1", 30.0), ("n2", "b1", 25.0), ("m1", "b2", 26.0), ("m2", "b2", 21.0))
+    ]
+    found = desired_placement(two, bundles, 0.51, together=(traffic, count))
+    assert len(found.moves) == moves
+    assert found.over == (() if moves else ("b1",))
+
+
+def test_room_is_made_by_no_more_than_may_go_together() -> None:
+    bundles = [
+        replace(bundle(name, owner, load), traffic=load)
+        for name, owner, load in (
+            ("n1", "b1", 28.0), ("n2", "b1", 28.0), ("m1", "b2", 20.0), ("m2", "b2", 20.0), ("l", "b3", 32.0)
+        )
+    ]  # fmt: skip
+    for together, count in (((math.inf, 5), 2), ((48.0, 2), 2), ((47.0, 2), 0), ((math.inf, 1), 0)):
+        found = desired_placement(ALIKE, bundles, 0.52, together=together)
+        assert len(found.moves) == count
+        assert found.over == (() if count else ("b1",))

@@ -42,7 +42,8 @@ Whole = npt.NDArray[np.int64]
 class OwnedBundle:
     """A bundle with its `loads` by resource (each finite, at least 0).
 
-    `owner`: None where it has none. `brokers`: those that may own it. `is_held`: it stays where it is.
+    `owner`: None where it has none. `brokers`: those that may own it. `is_held`: it stays where it is. `traffic`:
+    byte/s, which budgets count.
     """
 
     name: str
@@ -50,6 +51,7 @@ class OwnedBundle:
     loads: tuple[float, ...]
     brokers: frozenset[str]
     is_held: bool = False
+    traffic: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +86,17 @@ def desired_placement(
     *,
     idle: Iterable[str] = (),
     even: float = 0.0,
+    together: tuple[float, int] = (math.inf, _MOST_THAT_MAKE_ROOM + 1),
 ) -> DesiredPlacement:
     """What to move so that no broker's usage is above `usage`.
 
     `curves`: broker -> by resource, how its usage grows with its load; a broker that is an owner and not among them is
     to be emptied. `slack`: a broker that is no more than this above `usage` gives nothing away, or no more; nobody gets
     more than up to `usage`. `idle`: brokers that are then filled up to some `FILLED` of what they may carry at `even`.
+    `together`: moves that go together have so much traffic (byte/s) and are so many at most; more would wait for ever.
     """
     search = _Search(curves, sorted(bundles, key=lambda one: one.name), usage, slack)
+    search.most_traffic, search.most_moves = together
     search.relieve()
     for broker in sorted(set(idle) & curves.keys()):
         search.fill(broker, curves[broker], even)
@@ -138,7 +143,10 @@ class _Search:
                 self.places[one.brokers] = np.array(found, dtype=np.int64)
         # How heavy a bundle is: the largest of its shares of what the cluster carries.
         self.weight = self.loads.max(axis=1, initial=0) if kinds else np.zeros(len(bundles), dtype=np.int64)
+        self.traffic = np.array([one.traffic for one in bundles])
+        self.most_traffic, self.most_moves = math.inf, _MOST_THAT_MAKE_ROOM + 1
         self.looks_left = _LOOKS_PER_BROKER * len(self.brokers)
+        self.scarce, self.heft = 0, self.weight
         self.moved: set[int] = set()
         self.moves: list[tuple[int, int, int]] = []
         self.unit: dict[int, int] = {}
@@ -211,10 +219,15 @@ class _Search:
     def _relieve(self, broker: int) -> None:
         """Takes bundles from the broker until it is within what is borne, or nothing helps."""
         free = [n for n in self.own[broker] if n not in self.moved and not self.bundles[n].is_held]
-        # Lightest first, so that what is a little lighter than the excess is found at once.
-        ladder = sorted(free, key=lambda n: (self.weight[n], -n))
+        ladder: list[int] = []
         while (self.carried[broker] > self.bearable[broker]).any():
-            excess = int((self.carried[broker] - self.limit[broker]).max())
+            above = self.carried[broker] - self.limit[broker]
+            excess, scarce = int(above.max()), int(above.argmax())
+            if not ladder or scarce != self.scarce:
+                # Lightest first, so that what is a little lighter than the excess is found at once.
+                self.scarce, self.heft = scarce, self.loads[:, scarce]
+                here = [n for n in free if n not in self.moved]
+                ladder = sorted(here, key=lambda n: (self.heft[n], -n))
             if not (
                 self._one_leaves(broker, ladder, excess)
                 or self._one_is_exchanged(broker, ladder, excess)
@@ -225,10 +238,10 @@ class _Search:
     def _one_leaves(self, broker: int, ladder: list[int], excess: int) -> bool:
         """Sends away the heaviest bundle that is not heavier than the excess (but for what rounding makes of it), else
         the lightest that is."""
-        cut = bisect_right(ladder, excess + len(self.bundles), key=lambda n: int(self.weight[n]))
+        cut = bisect_right(ladder, excess + len(self.bundles), key=lambda n: int(self.heft[n]))
         for at in (*range(cut - 1, -1, -1), *range(cut, len(ladder))):
             n = ladder[at]
-            if self.weight[n] > 0 and self._sent(n):
+            if self.heft[n] > 0 and self._sent(n):
                 ladder.pop(at)
                 return True
         return False
@@ -250,7 +263,7 @@ class _Search:
 
         The exchange that takes most of the excess away, of those with as much the one that moves least.
         """
-        if not self.looks_left:
+        if not self.looks_left or self.most_moves < 2:
             return False
         self.looks_left -= 1
         mine = ladder[-_HEAVIEST_LOOKED_AT:]
@@ -271,11 +284,11 @@ class _Search:
             return False
         self.looks_left -= 1
         receivers = self._roomiest(broker)[:_ASKED_FOR_ROOM]
-        cut = bisect_left(ladder, excess, key=lambda n: int(self.weight[n]))
+        cut = bisect_left(ladder, excess, key=lambda n: int(self.heft[n]))
         enough, less = ladder[cut : cut + _MADE_ROOM_FOR], ladder[max(0, cut - _MADE_ROOM_FOR) : cut]
         for n in (*enough, *reversed(less)):
             for other in receivers:
-                if self.weight[n] > 0 and self.brokers[other] in self.bundles[n].brokers:
+                if self.heft[n] > 0 and self.brokers[other] in self.bundles[n].brokers:
                     leaving = self._who_makes_room(other, n, broker)
                     if leaving:
                         ladder.remove(n)
@@ -297,7 +310,7 @@ class _Search:
         found: list[tuple[int, int]] = []
         lacking = self.carried[other] + given[other] - self.limit[other]
         while (lacking > 0).any():
-            if not free or len(found) == _MOST_THAT_MAKE_ROOM:
+            if not free or len(found) == min(_MOST_THAT_MAKE_ROOM, self.most_moves - 1):
                 return []
             resource = int((lacking / np.maximum(self.limit[other], 1)).argmax())
             loads = {m: int(self.loads[m][resource]) for m in free}
@@ -315,7 +328,8 @@ class _Search:
                 given[destination] += self.loads[one]
                 found.append((one, destination))
                 lacking = self.carried[other] + given[other] - self.limit[other]
-        return found
+        carried = self.traffic[n] + math.fsum(self.traffic[one] for one, _ in found)
+        return found if carried <= self.most_traffic else []
 
     def _roomiest(self, broker: int) -> list[int]:
         """The receivers within the target, those with most room first; not all of them."""
@@ -339,10 +353,13 @@ class _Search:
         if not given or not taken:
             return None
         less = self.loads[given][:, None, :] - self.loads[taken][None, :, :]
-        can_be = (less >= 0).all(axis=2) & (self.carried[other] + less <= self.limit[other]).all(axis=2)
-        gain = np.where(can_be, np.minimum(less.max(axis=2, initial=0), excess), 0)
+        can_be = (self.carried[other] + less <= self.limit[other]).all(axis=2)
+        can_be &= self.traffic[given][:, None] + self.traffic[taken][None, :] <= self.most_traffic
+        # Of another resource the broker may well get more than it gives, as long as that has room.
+        left = (self.carried[broker] - less - self.limit[broker]).max(axis=2, initial=0)
+        gain = np.where(can_be, excess - left, 0)
         most = int(gain.max())
-        if most == 0:
+        if most <= 0:
             return None
         moved = self.weight[given][:, None] + self.weight[taken][None, :]
         least = int(moved[gain == most].min())

@@ -6,6 +6,7 @@ evenkeelMaxMovedTrafficPercent. The guards still look at every command; of the p
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -14,6 +15,7 @@ from evenkeel.settings import Settings
 
 _ALL = 100.0
 _ROUNDING = 1e-9
+_ALL_MOVES = 1 << 30
 FROM_BROKER = "evenkeelMaxUnloadsFromBroker"
 TO_BROKER = "evenkeelMaxUnloadsToBroker"
 PER_CYCLE = "evenkeelMaxUnloadsPerCycle"
@@ -66,3 +68,20 @@ class CycleBudget:
 
     def _share(self, traffic: float) -> float:
         return 100.0 * traffic / self._cluster if self._cluster > 0 else 0.0
+
+
+def largest_unit(traffic: float, settings: Settings) -> tuple[float, int]:
+    """What moves that go together may come to, so that they ever have room in a cycle: byte/s, and how many.
+
+    `traffic`: of all bundles of the cluster.
+    """
+    if not settings.evenkeelGuardsEnabled:
+        return math.inf, _ALL_MOVES
+    most = settings.evenkeelMaxMovedTrafficPercent
+    counts = (
+        settings.evenkeelMaxUnloadsPerCycle, settings.evenkeelMaxUnloadsFromBroker, settings.evenkeelMaxUnloadsToBroker
+    )  # fmt: skip
+    return (
+        most * (1.0 - _ROUNDING) * traffic / _ALL if most < _ALL else math.inf,
+        min((count for count in counts if count >= 0), default=_ALL_MOVES),
+    )

@@ -19,7 +19,7 @@ from datetime import timedelta
 
 from evenkeel.planner.desired import DesiredMove, DesiredPlacement, OwnedBundle, desired_placement
 from evenkeel.planner.floor import Floor, floor_of
-from evenkeel.planner.limits import MOVED_TRAFFIC, CycleBudget
+from evenkeel.planner.limits import MOVED_TRAFFIC, CycleBudget, largest_unit
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise
 from evenkeel.planner.target import Target, UsageLine, kinds_of, target_of
 from evenkeel.planner.usage_model import SATURATED, BrokerModel, UsageSums, by_traffic, load_of, models_of
@@ -367,10 +367,19 @@ def _desired(
                 tuple(seen.load(one, r) for r in figures.resources),
                 _places(one, may_return=may_return),
                 one.owner is not None and (one.held is not None or not moves),
+                one.figures.traffic,
             )
             for one in view.bundles
         ]
-        return desired_placement(curves, owned, figures.stop, slack, idle=idle, even=figures.even)
+        return desired_placement(
+            curves,
+            owned,
+            figures.stop,
+            slack,
+            idle=idle,
+            even=figures.even,
+            together=largest_unit(view.traffic, settings),
+        )
 
     found = placed(may_return=False)
     if not found.over or not moves or not any(one.left_today for one in view.bundles):
