@@ -186,13 +186,14 @@ def test_a_broker_takes_more_of_a_resource_that_it_has_for_less_of_the_one_it_la
     assert found.over == ()
 
 
-def test_the_bundle_that_leaves_is_heavy_in_the_resource_that_its_broker_lacks() -> None:
+def test_the_bundles_that_leave_are_heavy_in_the_resource_that_their_broker_lacks() -> None:
     bundles = [
-        bundle("cpu", "b1", 18.0, 4.0, brokers=BOTH), bundle("net", "b1", 12.0, 30.0, brokers=BOTH),
-        bundle("rest", "b1", 30.0, 10.0, brokers=BOTH, is_held=True), bundle("other", "b2", 10.0, 10.0, brokers=BOTH),
+        bundle("cpu", "b1", 15.0, 4.0, brokers=BOTH), bundle("net 1", "b1", 3.0, 15.0, brokers=BOTH),
+        bundle("net 2", "b1", 3.0, 10.0, brokers=BOTH), bundle("rest", "b1", 10.0, 25.0, brokers=BOTH, is_held=True),
+        bundle("other", "b2", 10.0, 2.0, brokers=BOTH),
     ]  # fmt: skip
-    assert desired_placement(TWO_RESOURCES, bundles, 0.50).moves == (DesiredMove("net", "b1", "b2"),)
-    assert desired_placement(TWO_RESOURCES, bundles, 0.45).moves == (DesiredMove("cpu", "b1", "b2"),)
+    found = desired_placement(TWO_RESOURCES, bundles, 0.29)
+    assert found == DesiredPlacement((DesiredMove("net 1", "b1", "b2"), DesiredMove("net 2", "b1", "b2")), (), ())
 
 
 @pytest.mark.parametrize(
