@@ -186,6 +186,14 @@ def test_a_broker_takes_more_of_a_resource_that_it_has_for_less_of_the_one_it_la
     assert found.over == ()
 
 
+def test_no_bundles_are_exchanged_for_a_resource_that_the_broker_has_enough_of() -> None:
+    bundles = [
+        bundle("n", "b1", 20.0, 5.0, brokers=BOTH), bundle("n too", "b1", 10.0, 50.0, brokers=BOTH, is_held=True),
+        bundle("m", "b2", 5.0, 5.0, brokers=BOTH), bundle("m too", "b2", 5.0, 43.0, brokers=BOTH, is_held=True),
+    ]  # fmt: skip
+    assert desired_placement(TWO_RESOURCES, bundles, 0.50) == DesiredPlacement((), ("b1",), ())
+
+
 def test_the_bundles_that_leave_are_heavy_in_the_resource_that_their_broker_lacks() -> None:
     bundles = [
         bundle("cpu", "b1", 15.0, 4.0, brokers=BOTH), bundle("net 1", "b1", 3.0, 15.0, brokers=BOTH),
