@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     for name in dict.fromkeys(["nothing", *(given.part or PARTS)]):
         found = played_without(PARTS[name], made, asked)
         whole = whole or found
-        print(f"| {name} | {' | '.join(_cells(found, whole))} |", flush=True)
+        print(f"| {name} | {' | '.join(_cells(found, whole, asked))} |", flush=True)
     print(f"\n{time.process_time() - began:.0f} CPU s")
     return 0
 
@@ -172,10 +172,16 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def _cells(found: Played, whole: Played) -> list[str]:
+def _cells(found: Played, whole: Played, asked: Mapping[str, Sequence[Measure]]) -> list[str]:
     every = [outcome for own in found.values() for outcome in own]
     moved, _, kept = (math.fsum(one.moved_over_floor[n] for one in every) / len(every) for n in range(3))
-    shocks = [one for o in every for one in zip(o.floors, o.absorbed, strict=True)]
+    shocks = [
+        (floor, absorbed)
+        for name, own in found.items()
+        for m, o in zip(asked[name], own, strict=True)
+        for has_time, floor, absorbed in zip(m.has_time, o.floors, o.absorbed, strict=True)
+        if has_time
+    ]
     absorbed = [(floor, one) for floor, one in shocks if one is not None]
     in_time = sum(one[1] <= cycles_to_absorb(floor) for floor, one in absorbed)
     return [

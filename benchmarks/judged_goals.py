@@ -35,13 +35,19 @@ def _of_planner(name: str, asked: Sequence[Measure], planner: Sequence[Outcome])
         count = sum(getattr(one, counted) for one in planner)
         if count:
             yield f"{count} {counted.replace('_', ' ')}, goal 0"
-    yield from _absorbed(planner)
+    yield from _absorbed(asked, planner)
     if name in BOOKS:
         yield from _of_book(planner)
 
 
-def _absorbed(planner: Sequence[Outcome]) -> Iterator[str]:
-    shocks = [one for outcome in planner for one in zip(outcome.floors, outcome.absorbed, strict=True)]
+def _absorbed(asked: Sequence[Measure], planner: Sequence[Outcome]) -> Iterator[str]:
+    """Shocks that took too many acting cycles, but for those that the next one follows too soon for a perfect plan."""
+    shocks = [
+        (floor, absorbed)
+        for one, outcome in zip(asked, planner, strict=True)
+        for has_time, floor, absorbed in zip(one.has_time, outcome.floors, outcome.absorbed, strict=True)
+        if has_time
+    ]
     late = sum(absorbed is None or absorbed[1] > cycles_to_absorb(floor) for floor, absorbed in shocks)
     if late:
         yield f"{late} of {len(shocks)} shocks not absorbed in time"

@@ -41,6 +41,8 @@ class Measure:
     """The usage of the evenly used cluster by cycle, of its busiest resource."""
     aim: Sequence[float]
     """The target by cycle, of the resource whose target is highest."""
+    has_time: Sequence[bool] = ()
+    """By shock: whether there are scored cycles before the next."""
 
 
 @dataclass
@@ -111,7 +113,9 @@ def measure(scenario: JudgedScenario, settings: EffectiveSettings) -> Measure:
     steps = STEPS_SETTLE if scenario.every <= ONE_MINUTE else 1
     begins = {n: n + steps * cycles_to_absorb(share) for n, share in zip(scenario.shocks, floors, strict=True)}
     scored = [n >= begins[max(shock for shock in scenario.shocks if shock <= n)] for n in range(scenario.cycles)]
-    return Measure(targets, scored, even, aim)
+    ends = [*scenario.shocks[1:], scenario.cycles]
+    has_time = [any(scored[n:end]) for n, end in zip(scenario.shocks, ends, strict=True)]
+    return Measure(targets, scored, even, aim, has_time)
 
 
 def play(scenario: JudgedScenario, effective: EffectiveSettings, asked: Measure) -> Outcome:
