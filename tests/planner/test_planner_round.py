@@ -169,7 +169,7 @@ def test_where_nothing_is_to_do_nothing_is_done() -> None:
 
 
 def test_noise_below_the_band_has_to_be_seen_twice() -> None:
-    bundles = [used(n, BROKERS[n % 3], (6 if n % 3 == 0 else 5) * MIB) for n in range(12)]
+    bundles = [used(n, BROKERS[n % 3], (3 if n % 3 == 0 else 2.5) * MIB) for n in range(24)]
     found = tables([report(name, usage) for name, usage in zip(BROKERS, (48.0, 40.0, 40.0), strict=False)], bundles)
     first = planner_round.decide(KEY, found)
     rule = [row["rule"] for row in first["planner_targets"] if row["subject_kind"] == "cluster"]
@@ -179,6 +179,16 @@ def test_noise_below_the_band_has_to_be_seen_twice() -> None:
     }
     second = planner_round.decide(KEY, {**found, "state": as_read(first["strategy_state"])})
     assert [row["rule"] for row in second["planner_targets"] if row["subject_kind"] == "cluster"] == ["acts"]
+
+
+def test_what_no_budget_ever_lets_go_is_a_finding_and_no_step() -> None:
+    # Only an exchange would help, and its two bundles have 17 % of the traffic: above what a cycle may move.
+    bundles = [used(n, BROKERS[n % 3], (6 if n % 3 == 0 else 5) * MIB) for n in range(12)]
+    found = tables([report(name, usage) for name, usage in zip(BROKERS, (48.0, 40.0, 40.0), strict=False)], bundles)
+    made = planner_round.decide(KEY, found)
+    assert not [row for row in made["planner_targets"] if row["outcome"] in ("planned", "unload")]
+    over = [row["subject"] for row in made["planner_findings"] if row["rule"] == "stays_above_target"]
+    assert over == [BROKERS[0]]
 
 
 def test_no_bundle_goes_back_within_the_window() -> None:
