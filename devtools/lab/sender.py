@@ -22,7 +22,8 @@ from typing import Any
 
 import pulsar
 
-from devtools.lab.tally import Counts, Tally
+from devtools.lab.connections import Connections
+from devtools.lab.tally import Counts, Pauses, Tally
 from evenkeel.spark.home import lives
 
 TICK_SECONDS = 0.05
@@ -34,7 +35,7 @@ QUEUE = 20_000
 BATCHING_MS = 50  # topics send a few messages a second; without patience each would be a batch of its own
 NUMBER = struct.Struct(">Q")
 SUBSCRIPTION = "tally"
-PROGRESS, RESULT = "progress.json", "tally.json"
+PROGRESS, RESULT, CLIENT_LOG = "progress.json", "tally.json", "client.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,11 @@ class Sender:
         self._names = [name for name, _ in order.topics]
         self._rates = [rate for _, rate in order.topics]
         self._counts = Counts(self._names)
+        self._connections = Connections(Path(order.folder) / CLIENT_LOG)
         self._filling = bytes(max(0, order.message_bytes - NUMBER.size))
         self._stopping = False
         self._began = time.monotonic()
+        self._pauses, self._sent_until = Pauses(self._names, self._began), 0.0
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
 
@@ -73,7 +76,9 @@ class Sender:
             consumers = list(pool.map(partial(self._subscribe, client), range(len(self._names))))
             producers = list(pool.map(partial(self._produce, client), self._names))
         self._began = time.monotonic()
+        self._pauses.begin(self._began)
         self._send(producers)
+        self._sent_until = time.monotonic()
         self._drain()
         tally = self._tally("ended", final=True)
         del consumers
@@ -82,7 +87,8 @@ class Sender:
 
     def _client(self) -> Any:
         order = self._order
-        log = pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(Path(order.folder) / "client.log"))
+        # At this level it tells of every connection of a producer or consumer, and of no message.
+        log = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(Path(order.folder) / CLIENT_LOG))
         authentication = pulsar.AuthenticationToken(order.token) if order.token else None
         return pulsar.Client(
             order.service_url, authentication=authentication, logger=log, io_threads=1, message_listener_threads=1
@@ -90,6 +96,7 @@ class Sender:
 
     def _subscribe(self, client: Any, topic: int) -> Any:
         def on_message(consumer: Any, message: Any) -> None:
+            self._pauses.received(topic, time.monotonic())
             self._counts.received(topic, NUMBER.unpack_from(message.data())[0])
             consumer.acknowledge(message)
 
@@ -154,10 +161,18 @@ class Sender:
             time.sleep(TICK_SECONDS)
 
     def _tally(self, state: str, *, final: bool = False) -> Tally:
-        times = os.times()
-        seconds = time.monotonic() - self._began
+        times, now = os.times(), time.monotonic()
+        pause, paused = self._pauses.longest(self._sent_until or now)
+        self._connections.read_on()
         return self._counts.tally(
-            final=final, state=state, seconds=round(seconds, 2), cpu_seconds=round(times.user + times.system, 2)
+            final=final,
+            state=state,
+            producer_reconnects=self._connections.reconnects("producer"),
+            consumer_reconnects=self._connections.reconnects("consumer"),
+            longest_pause_seconds=round(pause, 2),
+            longest_pause_topic=paused,
+            seconds=round(now - self._began, 2),
+            cpu_seconds=round(times.user + times.system, 2),
         )
 
     def _report(self, state: str) -> None:

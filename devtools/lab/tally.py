@@ -21,7 +21,9 @@ class Tally:
 
     `lost` were acknowledged to their producer and never received; `duplicates` is how many deliveries were repetitions,
     which Pulsar allows itself when a bundle moves (at least once); `failed` sends were refused or timed out;
-    `unanswered` had no answer when the run ended. `lost_examples` are `topic#number`.
+    `unanswered` had no answer when the run ended. `lost_examples` are `topic#number`. `producer_reconnects` and
+    `consumer_reconnects` are connections after each client's first one. `longest_pause_seconds` is the longest time in
+    which a consumer, that of `longest_pause_topic`, received nothing while messages were sent.
     """
 
     sent: int = 0
@@ -31,11 +33,20 @@ class Tally:
     received: int = 0
     lost: int = 0
     duplicates: int = 0
+    producer_reconnects: int = 0
+    consumer_reconnects: int = 0
+    longest_pause_seconds: float = 0.0
+    longest_pause_topic: str = ""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     state: str = "connecting"
     failures: Mapping[str, int] = field(default_factory=dict)
     lost_examples: Sequence[str] = ()
+
+    @property
+    def reconnects(self) -> int:
+        """Of producers and consumers together."""
+        return self.producer_reconnects + self.consumer_reconnects
 
     def write(self, path: Path) -> None:
         part = path.with_suffix(".part")
@@ -113,6 +124,34 @@ class Counts:
         return [
             number for number, known in enumerate(acknowledged) if known and not (number < seen and received[number])
         ]
+
+
+class Pauses:
+    """The longest time between two messages of each topic, seconds; moments are of a clock that only goes on.
+
+    A topic's moments are written by one thread.
+    """
+
+    def __init__(self, topics: Sequence[str], begin: float) -> None:
+        self._topics = topics
+        self._last = [begin] * len(topics)
+        self._longest = [0.0] * len(topics)
+
+    def begin(self, at: float) -> None:
+        """Nothing before this moment counts."""
+        self._last = [at] * len(self._topics)
+        self._longest = [0.0] * len(self._topics)
+
+    def received(self, topic: int, at: float) -> None:
+        """A message of the topic has arrived."""
+        self._longest[topic] = max(self._longest[topic], at - self._last[topic])
+        self._last[topic] = at
+
+    def longest(self, until: float) -> tuple[float, str]:
+        """The longest pause up to this moment, one that lasts included, and its topic."""
+        found = [max(past, until - last) for past, last in zip(self._longest, self._last, strict=True)]
+        seconds = max(found, default=0.0)
+        return seconds, self._topics[found.index(seconds)] if found else ""
 
 
 def _mark(found: bytearray, number: int) -> None:

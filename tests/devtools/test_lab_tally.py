@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from devtools.lab.tally import Counts, Tally
+from devtools.lab.tally import Counts, Pauses, Tally
 
 TOPICS = ("a", "b")
 
@@ -61,3 +61,14 @@ def test_a_tally_survives_its_file(tmp_path: Path) -> None:
     tally = Tally(sent=3, lost=1, lost_examples=["a#1"], failures={"Timeout": 2}, state="ended")
     tally.write(tmp_path / "tally.json")
     assert Tally.read(tmp_path / "tally.json") == tally
+
+
+def test_the_longest_pause_counts_from_the_beginning_and_as_long_as_it_lasts() -> None:
+    pauses = Pauses(TOPICS, 0.0)
+    pauses.received(0, 90.0)
+    pauses.begin(100.0)
+    for at in (101.0, 101.5, 104.5):
+        pauses.received(0, at)
+    pauses.received(1, 102.0)
+    assert pauses.longest(104.5) == (3.0, "a")
+    assert pauses.longest(110.0) == (8.0, "b")

@@ -1,10 +1,13 @@
 """`make e2e`: a real cluster under skewed load, balanced by Airflow's DAG in mode `auto`, and what came of it.
 
-    python -m tests.e2e [--manager modular|extensible] [--cycles N] [--build DIR]
+    python -m tests.e2e [--manager modular|extensible] [--planner] [--cycles N] [--build DIR]
 
 Starts three brokers, lets one of them carry most of the load, and triggers cycles until the load is even. Then a broker
 is killed. Says at the end whether the load was evened out in time, every command has an outcome, no bundle moved twice,
 the hot bundle was split and its children lie apart, the anti-affinity group stayed apart, and no message was lost.
+
+With --planner the same load is evened out twice, without Airflow: by the load manager's shedder, and on a new cluster
+with the same start by Evenkeel's planner; what each came to is printed side by side (see `planner_beside`).
 """
 
 from __future__ import annotations
@@ -14,16 +17,14 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from devtools.lab.cluster import Cluster, cluster_for
 from devtools.lab.conf import SESSION_SECONDS
 from devtools.lab.layout import Layout, skewed
 from devtools.lab.measures import Load, measure_load, owners
-from devtools.lab.settings import LabSettings
 from devtools.lab.tally import Tally
 from devtools.lab.traffic import traffic_for
 from devtools.lab.waiting import wait_until
@@ -33,21 +34,21 @@ from evenkeel.record.read import read_cycles, read_table
 from evenkeel.record.report import build_report
 from evenkeel.spark.code import source_root
 from evenkeel.spark.server import engine_for
-from tests.e2e.scene import EXTENSIBLE, LOADS, MODULAR, SEEN, configuration
+from tests.e2e import planner_beside
+from tests.e2e.scene import (
+    EVEN,
+    LOADS,
+    SEEN,
+    SETTINGS,
+    SETTLING_SECONDS,
+    SKEWED,
+    TENANT,
+    configuration,
+    lab_settings,
+)
 
-TENANT = "acme"
-EVEN = 1.25
-SKEWED = 0.6
-# Two measurements of CPU and memory, which come once a minute: until then what a move did to a broker is not known.
-SETTLING_SECONDS = 125.0
 RUN_SECONDS = 600.0
 LONGEST_SECONDS = 1500.0
-# Brokers that are busier than this are given bundles, whatever groups say. Here the machine is busy, and no broker.
-NEVER_OVERLOADED = {"loadBalancerBrokerOverloadedThresholdPercentage": "100"}
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "modular": {**MODULAR, "maxUnloadPercentage": 0.3},
-    "extensible": EXTENSIBLE,
-}
 
 
 @dataclass
@@ -78,9 +79,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the course with each load manager asked for; 1 if anything was not as it should be."""
     parser = argparse.ArgumentParser(prog="python -m tests.e2e", description=__doc__.splitlines()[0])
     parser.add_argument("--manager", choices=tuple(SETTINGS), action="append", help="default: both")
+    parser.add_argument("--planner", action="store_true", help="the planner beside the shedder, from the same start")
     parser.add_argument("--cycles", type=int, default=4, metavar="N", help="cycles that may act (default: 4)")
     parser.add_argument("--build", type=Path, default=source_root().parent / "build" / "e2e", metavar="DIR")
     given = parser.parse_args(arguments)
+    if given.planner:
+        return planner_beside.main(given.manager or tuple(SETTINGS), given.build, given.cycles)
     faults = []
     for manager in given.manager or tuple(SETTINGS):
         folder = given.build / manager
@@ -93,10 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(course: Course, folder: Path, cycles: int) -> Course:
     """One cluster from its start to the report."""
-    limits = 60 if course.manager == "extensible" else None  # its shedder goes by CPU, so brokers need their own
     course.say("starting three brokers")
-    lab = LabSettings(manager=course.manager, cpu_percent=limits, broker=NEVER_OVERLOADED)
-    with cluster_for(lab) as cluster, engine_for(folder) as engine:
+    with cluster_for(lab_settings(course.manager)) as cluster, engine_for(folder) as engine:
         config = folder / "evenkeel.toml"
         config.write_text(configuration(cluster, SETTINGS[course.manager]))
         wiring = Wiring(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devtools.lab.cluster import Cluster
+from devtools.lab.settings import LabSettings
 from evenkeel.cli import main
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.pipeline import run_cycle
@@ -45,6 +46,11 @@ EXTENSIBLE: Mapping[str, Any] = {
     "loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 0,
     "loadBalancerNamespaceBundleMaxMsgRate": 2300,
 }
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "modular": {**MODULAR, "maxUnloadPercentage": 0.3},
+    "extensible": EXTENSIBLE,
+}
+"""By load manager, for a run from a skewed load to an even one."""
 # What the senders do. UniformLoadShedder moves a third of the difference, the largest bundle that fits first: here a
 # part of the hot bundle fits in the second cycle, whichever brokers the others came to. TransferShedder moves a
 # broker's lightest bundles first, by half of the difference in CPU, and half of the hot bundle once light ones of the
@@ -71,6 +77,13 @@ BOLD: Mapping[str, Any] = {
     "evenkeelMaxUnloadsToBroker": -1,
     "evenkeelCommandsPerSecond": 5.0,
 }
+TENANT = "acme"
+EVEN = 1.25
+SKEWED = 0.6
+# Two measurements of CPU and memory, which come once a minute: until then what a move did to a broker is not known.
+SETTLING_SECONDS = 125.0
+# Brokers that are busier than this are given bundles, whatever groups say. Here the machine is busy, and no broker.
+NEVER_OVERLOADED = {"loadBalancerBrokerOverloadedThresholdPercentage": "100"}
 # Pulsar may forget a destination when two look-ups come at once: then another broker has the bundle, or the same one
 # has it again. And where the machine is slow a broker may not answer in time to be sent a bundle.
 SEEN = frozenset({"done", "overridden", "timed_out", "stale"})
@@ -137,6 +150,12 @@ class Scene:
 
     def rows(self, attempt: Attempt, table: str) -> list[dict[str, Any]]:
         return read_rows(self.lake, attempt, table)
+
+
+def lab_settings(manager: str) -> LabSettings:
+    """Three brokers for a run from a skewed load to an even one."""
+    limits = 60 if manager == "extensible" else None  # its shedder goes by CPU, so brokers need their own
+    return LabSettings(manager=manager, cpu_percent=limits, broker=NEVER_OVERLOADED)
 
 
 def configuration(cluster: Cluster, settings: Mapping[str, Any]) -> str:

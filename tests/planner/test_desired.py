@@ -65,6 +65,21 @@ def test_a_bundle_that_fits_nowhere_is_exchanged_for_a_lighter_one() -> None:
     assert found.over == ()
 
 
+def test_heavy_bundles_go_first_where_light_ones_would_fill_the_others() -> None:
+    bundles = [
+        bundle("heavy-1", "b1", 25.0), bundle("heavy-2", "b1", 25.0),
+        *(bundle(f"n{n}", "b1", 2.5) for n in range(6)),
+        *(bundle(f"m{n}", broker, 2.5) for broker in ("b2", "b3") for n in range(7)),
+    ]  # fmt: skip
+    bundles = [replace(one, name=f"{one.name}-{one.owner}") for one in bundles]
+    found = desired_placement(ALIKE, bundles, 0.355)
+    assert found.over == ()
+    owners = after(bundles, found)
+    assert sum(owner == "b1" for name, owner in owners.items() if name.startswith("heavy")) == 1
+    assert max(carried(bundles, owners, broker) for broker in ALIKE) <= 35.5
+    assert len({move.bundle for move in found.moves}) == len(found.moves) <= 8
+
+
 def test_a_broker_that_goes_is_emptied_and_bundles_without_owner_or_against_the_rules_find_one() -> None:
     bundles = [
         bundle("a", "gone", 10.0), bundle("b", None, 20.0), bundle("c", "b1", 5.0, brokers=["b2"]),

@@ -230,6 +230,58 @@ def test_what_cannot_be_planned_has_a_reason(
     assert [row["rule"] for row in made if row["subject_kind"] == "cluster"] == [rule]
 
 
+def test_a_broker_that_has_measured_nothing_yet_is_not_idle() -> None:
+    """Right after its start a broker reports a hundred-thousandth of a percent, whatever it carries."""
+    bundles = [used(n, BROKERS[n % 3], 5 * MIB) for n in range(12)]
+    made = decided(tables([report(BROKERS[0], 45.0), *(report(name, 0.0001) for name in BROKERS[1:3])], bundles))
+    assert [row["rule"] for row in made.rows["planner_targets"] if row["subject_kind"] == "cluster"] == ["within_band"]
+    assert moves(made) == []
+
+
+HOT = [12.0, 2.5, 2.0, 2.0, 1.5]
+
+
+def hot_bundle_split(*, unload: bool, topics: int = 8) -> Tables:
+    """Three brokers of which the first has nearly all, half of it in a hot bundle that is split in this cycle."""
+    bundles = [used(n, BROKERS[0], flow * MIB, topics=topics) for n, flow in enumerate(HOT)]
+    bundles += [used(5 + n, BROKERS[1 + n], 2 * MIB) for n in range(2)]
+    usages = (sum(HOT), 2.0, 2.0)
+    hot = bundles[0]["bundle"]
+    namespace, _, edges = hot.rpartition("/")
+    lower = int(edges[:10], 16)
+    cut = lower + (1 << 27)
+    upper = lower + (1 << 28)
+    children = [f"{namespace}/0x{lower:08x}_0x{cut:08x}", f"{namespace}/0x{cut:08x}_0x{upper:08x}"]
+    split = {"subject": hot, "outcome": "split", "children": children, "unload_children": unload}
+    found = tables(
+        [report(name, 2.0 * usage) for name, usage in zip(BROKERS, usages, strict=False)], bundles, **WITHOUT_BUDGETS
+    )
+    return {**found, "split_decisions": [split]}
+
+
+def test_parts_of_a_split_that_leave_by_themselves_are_not_counted_on_their_broker() -> None:
+    made = planner_round.decide(KEY, hot_bundle_split(unload=True))
+    whole_row = next(row for row in made["planner_targets"] if row["subject_kind"] == "cluster")
+    assert whole_row["numbers"]["due"] == 0.0  # without the hot bundle the first broker has as much as the others
+    rows = [row for row in made["planner_targets"] if row["subject_kind"] == "bundle"]
+    assert not [row for row in rows if row["outcome"] in ("unload", "placed", "planned")]
+
+
+def test_parts_that_stay_are_planned_with_and_wait() -> None:
+    made = planner_round.decide(KEY, hot_bundle_split(unload=False))
+    rows = [row for row in made["planner_targets"] if row["outcome"] in ("unload", "planned")]
+    waiting = [row for row in rows if row["rule"] == "waits_for_split"]
+    assert waiting
+    assert {row["subject"][-21:] for row in waiting} <= {"0x00000000_0x08000000", "0x08000000_0x10000000"}
+    assert {row["destination"] for row in waiting} <= set(BROKERS[1:3])
+    assert "once the parts of a bundle that is split now have settled" in waiting[0]["sentence"]
+
+
+def test_of_a_bundle_with_few_topics_nothing_is_foretold() -> None:
+    made = planner_round.decide(KEY, hot_bundle_split(unload=False, topics=7))
+    assert "waits_for_split" not in {row["rule"] for row in made["planner_targets"]}
+
+
 def test_usages_of_zero_are_planned_by_traffic() -> None:
     bundles = [used(n, BROKERS[0], MIB) for n in range(12)]
     made = planner_round.decide(KEY, tables([report(name, 0.0) for name in BROKERS[:3]], bundles))

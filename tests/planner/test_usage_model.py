@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER, CycleBudget
-from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise
-from evenkeel.planner.remembered import memory_of, rows_of
 from evenkeel.planner.target import UsageLine
 from evenkeel.planner.usage_model import UsageSums, by_traffic, load_of, models_of
 from evenkeel.planner.view import BundleFigures, Spent
 from evenkeel.settings import Settings
 
-AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 SPREAD = [100.0, 140.0, 80.0, 120.0, 60.0, 150.0, 90.0, 110.0, 130.0, 70.0, 105.0, 95.0, 145.0, 65.0, 125.0]
 
 
@@ -66,6 +62,51 @@ def test_a_broker_that_is_nearly_idle_counts_as_others_do() -> None:
     assert found["b4"].line == UsageLine(0.06, 0.005)
 
 
+def test_what_all_brokers_have_without_load_is_seen_where_one_line_explains_them() -> None:
+    loads = {"b1": 650.0, "b2": 175.0, "b3": 180.0}
+    found = models_of({name: 0.3 + 0.0005 * load for name, load in loads.items()}, loads, {})
+    assert all(model.is_alike and not model.is_used for model in found.values())
+    for model in found.values():
+        assert model.line.slope == pytest.approx(0.0005)
+        assert model.line.base == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    "usages",
+    [
+        {"b1": 0.65, "b2": 0.18, "b3": 0.19},  # next to nothing without load
+        {"b1": 0.40, "b2": 0.40, "b3": 0.40},  # as machines of different strength that are evenly used
+        {"b1": 0.60, "b2": 0.30, "b3": 0.50},  # no line
+        {"b1": 0.65, "b3": 0.40},  # two always lie on a line
+        {"b1": 0.96, "b2": 0.40, "b3": 0.40},  # saturated: it may need any usage
+    ],
+)
+def test_usage_grows_in_proportion_where_no_line_explains_the_brokers(usages: dict[str, float]) -> None:
+    loads = {"b1": 550.0, "b2": 175.0, "b3": 180.0}
+    found = models_of(usages, {name: loads[name] for name in usages}, {})
+    assert not any(model.is_alike for model in found.values())
+    for name, usage in usages.items():
+        assert found[name].line.slope >= usage / loads[name] * 0.999
+        assert found[name].line.base == 0.0
+
+
+def test_saturated_usage_says_only_what_it_is_at_least() -> None:
+    loads = {"b1": 100.0, "b2": 100.0, "b3": 300.0, "b4": 110.0}
+    found = models_of({"b1": 0.5, "b2": 0.6, "b3": 1.0, "b4": 1.0}, loads, {})
+    assert found["b3"].line.slope == pytest.approx(0.006)  # as others, and not a third of a hundredth
+    assert found["b4"].line.slope == pytest.approx(1.0 / 110.0)  # it is weaker than they are
+    full = models_of(dict.fromkeys(loads, 0.999), loads, {})
+    assert {round(model.line.slope, 9) for model in full.values()} == {round(4 * 0.999 / 610.0, 9)}
+
+
+def test_load_that_has_grown_since_usage_was_measured_takes_no_more_than_that_of_others() -> None:
+    sums = {"b1": after([(10.0, 0.2)]), "b2": after([(200.0, 0.4)])}
+    found = models_of({"b1": 0.2, "b2": 0.4}, {"b1": 100.0, "b2": 200.0}, sums)
+    slope = 0.6 / 210.0
+    assert found["b1"].line == UsageLine(pytest.approx(0.2 - 10.0 * slope), pytest.approx(slope))
+    assert found["b2"].line == UsageLine(0.0, 0.002)
+
+
 def test_half_of_the_load_is_messages() -> None:
     small, large = BundleFigures(0.0, 500.0, 5.0), BundleFigures(500.0, 1_000.0, 1.0)
     assert load_of(small, "cpu", 100.0) == 1_000.0
@@ -88,28 +129,6 @@ def test_no_figures_make_it_fail(samples: list[tuple[float, float]], swings: boo
         model = models_of({"b1": usage}, {"b1": load, "b2": 1.0}, {"b1": sums})["b1"]
         assert math.isfinite(model.line.usage(load))
         assert model.line.slope >= 0
-
-
-def test_what_is_remembered_comes_back_from_its_rows() -> None:
-    memory = PlannerMemory(
-        at=AT,
-        message_bytes=1_024.0,
-        above=2,
-        is_acting=True,
-        reversals=-0.5,
-        changes=0.75,
-        unsteady=1,
-        misses=2,
-        fell_back=AT,
-        brokers={"b1": BrokerMemory(3.0, 4.0, 0.5, AT), "b2": BrokerMemory(1.0, 0.0, 0.0, None)},
-        sums={("bandwidth_out", "b1"): after([(1.0, 0.1), (2.0, 0.3)]), ("cpu", "b2"): UsageSums()},
-        promises={"b1": Promise(AT, "bandwidth_out", 0.1, 0.5, 7.0)},
-    )
-    rows = [{**row, "at": row["at"].isoformat() if row["at"] else None} for row in rows_of(memory)]
-    assert memory_of(rows) == memory
-    assert memory_of(rows[::-1]) == memory
-    assert memory_of([]) == PlannerMemory()
-    assert len({(row["subject"], row["name"]) for row in rows}) == len(rows)
 
 
 def test_each_budget_has_its_limit_and_wishes_come_first() -> None:

@@ -217,10 +217,32 @@ class _Search:
         )
 
     def _relieve(self, broker: int) -> None:
-        """Takes bundles from the broker until it is within what is borne, or nothing helps."""
+        """Takes bundles from the broker until it is within what is borne, or nothing helps.
+
+        Once light bundles have filled the others a heavy one fits nowhere: where that keeps the broker above, it is
+        tried anew with the heavy ones first.
+        """
+        began = len(self.moves)
+        self._take_from(broker)
+        above = self._above(broker)
+        if above <= 0 or len(self.moves) == began or not self.looks_left:
+            return
+        moves, units = self.moves[began:], dict(self.unit)
+        self._take_back(began)
+        self._take_from(broker, heavy_first=True)
+        if self._above(broker) >= above:
+            self._take_back(began)
+            for n, _, destination in moves:
+                self._move(n, destination)
+            self.unit = units
+
+    def _above(self, broker: int) -> int:
+        return int((self.carried[broker] - self.bearable[broker]).max(initial=0))
+
+    def _take_from(self, broker: int, *, heavy_first: bool = False) -> None:
         free = [n for n in self.own[broker] if n not in self.moved and not self.bundles[n].is_held]
         ladder: list[int] = []
-        while (self.carried[broker] > self.bearable[broker]).any():
+        while self._above(broker) > 0:
             above = self.carried[broker] - self.limit[broker]
             excess, scarce = int(above.max()), int(above.argmax())
             if not ladder or scarce != self.scarce:
@@ -229,11 +251,40 @@ class _Search:
                 here = [n for n in free if n not in self.moved]
                 ladder = sorted(here, key=lambda n: (self.heft[n], -n))
             if not (
-                self._one_leaves(broker, ladder, excess)
+                (heavy_first and self._heaviest_leaves(broker, ladder, excess))
+                or self._one_leaves(broker, ladder, excess)
                 or self._one_is_exchanged(broker, ladder, excess)
                 or self._room_is_made(broker, ladder, excess)
             ):
                 return
+
+    def _take_back(self, began: int) -> None:
+        """Undoes all moves from this one on."""
+        for n, source, destination in reversed(self.moves[began:]):
+            self.carried[destination] -= self.loads[n]
+            self.own[destination].remove(n)
+            self.owner[n] = source
+            self.moved.remove(n)
+            self.unit.pop(n, None)
+            if source >= 0:
+                self.carried[source] += self.loads[n]
+                self.own[source].append(n)
+        del self.moves[began:]
+
+    def _heaviest_leaves(self, broker: int, ladder: list[int], excess: int) -> bool:
+        """Sends away the lightest bundle that is enough, or the heaviest that is not, also where room has to be made
+        for it."""
+        if not self.looks_left:
+            return False
+        self.looks_left -= 1
+        cut = bisect_left(ladder, excess, key=lambda n: int(self.heft[n]))
+        for n in (*ladder[cut : cut + 1], *ladder[max(0, cut - 1) : cut]):
+            if self.heft[n] > 0 and self._sent(n):
+                ladder.remove(n)
+                return True
+            if self._has_room_made(broker, ladder, [n]):
+                return True
+        return False
 
     def _one_leaves(self, broker: int, ladder: list[int], excess: int) -> bool:
         """Sends away the heaviest bundle that is not heavier than the excess (but for what rounding makes of it), else
@@ -283,10 +334,14 @@ class _Search:
         if not self.looks_left:
             return False
         self.looks_left -= 1
-        receivers = self._roomiest(broker)[:_ASKED_FOR_ROOM]
         cut = bisect_left(ladder, excess, key=lambda n: int(self.heft[n]))
         enough, less = ladder[cut : cut + _MADE_ROOM_FOR], ladder[max(0, cut - _MADE_ROOM_FOR) : cut]
-        for n in (*enough, *reversed(less)):
+        return self._has_room_made(broker, ladder, [*enough, *reversed(less)])
+
+    def _has_room_made(self, broker: int, ladder: list[int], bundles: Iterable[int]) -> bool:
+        """Sends the first of the bundles that others make room for; whether there was one."""
+        receivers = self._roomiest(broker)[:_ASKED_FOR_ROOM]
+        for n in bundles:
             for other in receivers:
                 if self.heft[n] > 0 and self.brokers[other] in self.bundles[n].brokers:
                     leaving = self._who_makes_room(other, n, broker)

@@ -39,7 +39,7 @@ UNSTEADY, MOST_UNSTEADY = 0.1, 3
 SWINGING, SWINGS_FROM, STEADIER = 0.25, 0.03, 0.9
 """Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
 of it; the third is what counts of the cycle before."""
-NO_ROOM_YET = "no_room_yet"
+NO_ROOM_YET, SPLIT_NOW = "no_room_yet", "split_now"
 KEPT_PART, MOST_MISSES, LEAST_JUDGED = 0.5, 3, 0.02
 """A promise of at least the third (a fraction of usage) is kept if this part of it came; so many in a row are too many
 that are not."""
@@ -135,23 +135,27 @@ class _Seen:
         if self.message_bytes != memory.message_bytes:
             memory = replace(memory, sums={}, brokers={})
         self._resources = _resources(view.brokers.values())
-        self.latest = latest = {r: self._loads(r, is_average=False) for r in self._resources or ("cpu",)}
+        self.latest = latest = {r: self._loads(r, is_average=False, is_now=True) for r in self._resources or ("cpu",)}
         by = next(iter(latest))
         counts = dict.fromkeys(view.brokers, 0)
         for one in view.bundles:
-            if one.owner in counts:
-                counts[one.owner] += 1
+            owner = one.owner if one.part == 0 else one.carried_by
+            if owner in counts and one.part <= 1:
+                counts[owner] += 1
         self.after = self._remembered(memory, latest, latest[by], counts)
         self.is_swinging = _swings(self.after)
-        self._planned = {r: self._loads(r, is_average=True) for r in latest} if self.is_swinging else latest
+        swings = self.is_swinging
+        self._carried = {r: self._loads(r, is_average=True, is_now=True) for r in latest} if swings else latest
+        self._planned = {r: self._loads(r, is_average=swings, is_now=False) for r in latest}
 
-    def _loads(self, resource: str, *, is_average: bool) -> dict[str, float]:
-        """Broker -> load of its bundles."""
+    def _loads(self, resource: str, *, is_average: bool, is_now: bool) -> dict[str, float]:
+        """Broker -> load of its bundles, now or once the parts of splits have left that are to leave."""
         own: dict[str, list[float]] = {broker: [] for broker in sorted(self._view.brokers)}
         for one in self._view.bundles:
-            if one.owner in own:
+            owner = one.carried_by if is_now and one.part else one.owner
+            if owner in own:
                 figures = one.average if is_average else one.figures
-                own[one.owner].append(load_of(figures, resource, self.message_bytes))
+                own[owner].append(load_of(figures, resource, self.message_bytes))
         return {broker: math.fsum(loads) for broker, loads in own.items()}
 
     def _remembered(
@@ -215,7 +219,7 @@ class _Seen:
         for resource in self._resources:
             usages = {n: b.usages[resource] for n, b in self._view.brokers.items() if resource in b.usages}
             sums = {name: self.after.sums[resource, name] for name in self._view.brokers}
-            found = models_of(usages, self._planned[resource], sums)
+            found = models_of(usages, self._carried[resource], sums)
             if any(model.line.slope > 0 for model in found.values()):
                 models[resource] = found
         is_by_traffic = not models
@@ -429,7 +433,7 @@ class _Reconciler:
         self._groups: set[str] = set()
 
     def run(self, moves: Sequence[DesiredMove], bound: str) -> list[PlannedStep]:
-        placed = [self._step(move, "") for move in moves if move.source is None]
+        placed = [self._step(move, "") for move in moves if move.source is None and not self._bundles[move.bundle].part]
         for move in moves:
             if move.source is None:
                 self._carry(move)
@@ -492,6 +496,8 @@ class _Reconciler:
             ends = [self._view.brokers.get(broker or "") for broker in (move.source, move.destination)]
             if any(broker is not None and not broker.is_settled for broker in ends):
                 return "settling"
+            if self._bundles[move.bundle].part:
+                return SPLIT_NOW
             group = self._bundles[move.bundle].group
             if group is not None and group in self._groups:
                 return "group_moves_once"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -41,6 +42,11 @@ TARGETS, MODELS, FINDINGS = TABLES
 OFF, SHADOW, ON = "off", "shadow", "on"
 _DAY = timedelta(days=1)
 _MOST_PERCENT = 100.0
+_LEAST_USAGE = 0.001
+"""A broker that has just started reports less than this fraction of a resource, whatever it carries: it has not yet
+measured it."""
+_TOPICS_OF_A_PART = 4
+"""With fewer topics in each part of a split one of them may be nearly all of the bundle: then nothing is foretold."""
 
 
 def decide(key: Row, rows: Rows) -> Decided:
@@ -132,6 +138,8 @@ def _model_words(
     name = resource.replace("_", " ")
     if figures.is_by_traffic:
         return f"{broker}: no usage is known, so traffic alone counts."
+    if model.is_alike:
+        return f"{broker}, {name}: one line, with a base, explains the usage of all brokers; it is used."
     if error is None or mean is None or model.sums.samples < FEWEST_SAMPLES:
         return (
             f"{broker}, {name}: {model.sums.samples:.0f} settled cycles are too few for a fit; usage counts in "
@@ -213,7 +221,7 @@ def _usages(report: Row, settings: Settings) -> dict[str, float]:
         if usage is None or limit is None or not limit > 0 or not weight > 0:
             continue
         share = weight * usage / limit
-        if math.isfinite(share) and share >= 0:
+        if math.isfinite(share) and usage / limit >= _LEAST_USAGE:
             found[name] = share
     return found
 
@@ -339,14 +347,19 @@ def _bundles(
     traffic = {row["bundle"]: _figures(row, "used_").traffic for row in rows["bundle_load"]}
     whole = math.fsum(traffic.values())
     too_heavy = _too_heavy(whole, settings)
-    found = []
+    children = {row["subject"]: row for row in rows["split_decisions"] if row["outcome"] == "split" and row["children"]}
+    found: list[PlannerBundle] = []
     for row in sorted(rows["bundle_load"], key=lambda one: str(one["bundle"])):
         bundle, owner = row["bundle"], row["owner"]
         is_lost = owner is None and row["ownership"] == "unowned" and row["last_owner"] is not None
         if owner not in here and owner not in leaving and not is_lost:
             continue
         group = places.group(bundle)
-        why = held.why(row) or ("bundle_too_heavy" if traffic[bundle] > too_heavy else None)
+        why = held.why(row)
+        parts = children.get(bundle) if why == "split" and group is None and owner in here else None
+        if parts and (row["topics"] or 0) < _TOPICS_OF_A_PART * len(parts["children"]):
+            parts = None
+        why = (None if parts else why) or ("bundle_too_heavy" if traffic[bundle] > too_heavy else None)
         if is_lost and (why == OWN_NAMESPACE or group is not None):
             continue
         may_go = places.of(bundle)
@@ -359,21 +372,20 @@ def _bundles(
                 why = "anti_affinity_even"
         past = moves.get(bundle, ())
         latest = _figures(row, "used_")
-        found.append(
-            PlannerBundle(
-                bundle,
-                owner,
-                latest,
-                _figures(row, "short_") if row["short_samples"] > 0 else latest,
-                float((row["consumers"] or 0) + (row["producers"] or 0)),
-                row["topics"] or 0,
-                may_go,
-                frozenset(broker for broker, moved_at in past if at - moved_at < window),
-                frozenset(broker for broker, moved_at in past if at - moved_at < _DAY),
-                why,
-                group,
-            )
+        one = PlannerBundle(
+            bundle,
+            owner,
+            latest,
+            _figures(row, "short_") if row["short_samples"] > 0 else latest,
+            float((row["consumers"] or 0) + (row["producers"] or 0)),
+            row["topics"] or 0,
+            may_go,
+            frozenset(broker for broker, moved_at in past if at - moved_at < window),
+            frozenset(broker for broker, moved_at in past if at - moved_at < _DAY),
+            why,
+            group,
         )
+        found += _parts_of(one, parts) if parts else [one]
     granted = [
         (
             one.verdict.subject,
@@ -385,6 +397,26 @@ def _bundles(
     ]
     granted += [(one.subject, one.broker, None) for one in drain.verdicts if one.subject in drain.leaving]
     return found, _spent(granted, traffic), whole
+
+
+def _parts_of(one: PlannerBundle, split: Row) -> list[PlannerBundle]:
+    """What a bundle that is split in this cycle comes to, each part with as much of it as the others. Parts that are
+    unloaded go where their clients find them."""
+    children = split["children"]
+    return [
+        replace(
+            one,
+            name=child,
+            owner=None if split["unload_children"] else one.owner,
+            figures=one.figures.part(len(children)),
+            average=one.average.part(len(children)),
+            sessions=one.sessions / len(children),
+            topics=math.ceil(one.topics / len(children)),
+            part=number,
+            carried_by=one.owner,
+        )
+        for number, child in enumerate(children, start=1)
+    ]
 
 
 def _spent(granted: Iterable[tuple[str, str | None, str | None]], traffic: Mapping[str, float]) -> Spent:

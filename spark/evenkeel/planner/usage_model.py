@@ -4,15 +4,18 @@ A bundle loads CPU and memory by its byte/s in and out and its msg/s, of which e
 of the cluster has on average: half of the load is bytes, half messages. It loads the network by its byte/s.
 
 Without proof a broker's usage grows in proportion to its load (basis *traffic*): usage over load, of the last few
-settled cycles. A line with a base of its own (basis *usage*) is fitted by least squares with weights that fall by half
-in `HALF_LIFE_MINUTES`. Before a cycle's figures enter the fit, the fit has to foretell them: it is used where its error
-is at most `MOST_ERROR` times that of the mean, and not above that of the proportion. Saturated figures enter no fit.
+settled cycles. Where one line explains what all brokers come to, they are alike and have much of their usage without
+load: then it grows along that line. Saturated figures tell only what usage is at least.
+
+A line with a base of its own (basis *usage*) is fitted by least squares with weights that fall by half in
+`HALF_LIFE_MINUTES`. Before a cycle's figures enter the fit, the fit has to foretell them: it is used where its error is
+at most `MOST_ERROR` times that of the mean, and not above that of the proportion. Saturated figures enter no fit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from evenkeel.planner.target import UsageLine
@@ -27,6 +30,9 @@ ANOTHER_LOAD = 0.3
 MOST_ERROR = 0.8
 FEWEST_SAMPLES = 10
 SATURATED = 0.95
+ALIKE_FROM, ALIKE_BASE, ALIKE_RISE, ALIKE_ERROR = 3, 0.25, 0.2, 0.05
+"""From so many brokers on one line may explain them all. Of their mean usage it has at least the second part without
+load, rises by the third from the least to the most loaded, and misses them by the last at most."""
 NEARLY_IDLE = 0.3
 """Below so much of the median load a broker's base hides what its load costs: it counts as others do."""
 
@@ -132,11 +138,13 @@ SUM_NAMES = tuple(field.name for field in fields(UsageSums))
 
 @dataclass(frozen=True, slots=True)
 class BrokerModel:
-    """The line that counts for a broker and resource. `is_used`: whether it is the fit; `sums`: what the fit is."""
+    """The line that counts for a broker and resource. `is_used`: whether it is the fit; `sums`: what the fit is;
+    `is_alike`: its slope is that of all brokers."""
 
     line: UsageLine
     is_used: bool
     sums: UsageSums
+    is_alike: bool = False
 
 
 def load_of(figures: BundleFigures, resource: str, message_bytes: float) -> float:
@@ -155,26 +163,73 @@ def models_of(
     """
     busy = sorted(load for load in loads.values() if load > 0)
     middle = busy[len(busy) // 2] if busy else 0.0
-    shares = {}
-    for broker, load in loads.items():
-        kept = sums.get(broker, UsageSums())
-        near_load, near_usage = kept.near_load, kept.near_usage
-        if near_load <= 0 or near_usage <= 0:
-            near_load, near_usage = load, usages.get(broker, 0.0)
-        if load >= NEARLY_IDLE * middle and near_load > 0 and near_usage > 0:
-            shares[broker] = near_usage / near_load
-    known = sorted(shares.values())
-    usual = known[len(known) // 2] if known else 0.0
+    seen = {
+        broker: point
+        for broker, load in loads.items()
+        if load >= NEARLY_IDLE * middle and (point := _seen(broker, load, usages, sums)) is not None
+    }
+    shares = {broker: usage / load for broker, (load, usage) in seen.items() if usage < SATURATED}
+    together = _together([seen[broker] for broker in sorted(shares or seen)])
+    usual = sorted(shares.values())[len(shares) // 2] if shares else together
+    alike = _alike([seen[broker] for broker in sorted(shares)]) if len(shares) == len(seen) else None
     found = {}
     for broker, load in loads.items():
         kept = sums.get(broker, UsageSums())
         if kept.is_proven:
             found[broker] = BrokerModel(kept.line, True, kept)
+        elif alike is not None:
+            near_load, near_usage = seen.get(broker, (0.0, alike.base))
+            base = max(0.0, near_usage - alike.slope * near_load)
+            found[broker] = BrokerModel(UsageLine(base, alike.slope), False, kept, is_alike=True)
         elif broker in shares:
-            found[broker] = BrokerModel(UsageLine(0.0, shares[broker]), False, kept)
+            near_load, near_usage = seen[broker]
+            has_grown = load > (1.0 + ANOTHER_LOAD) * near_load
+            # What a broker has without load is not known: more load takes no more than it takes of all together.
+            slope = min(shares[broker], together) if has_grown else shares[broker]
+            base = near_usage - slope * near_load if slope < shares[broker] else 0.0
+            found[broker] = BrokerModel(UsageLine(base, slope), False, kept)
+        elif broker in seen and usual > 0:
+            near_load, near_usage = seen[broker]
+            least = near_usage / near_load if shares else 0.0
+            found[broker] = BrokerModel(UsageLine(0.0, max(usual, least)), False, kept)
         else:
             found[broker] = BrokerModel(UsageLine(max(0.0, usages.get(broker, 0.0) - usual * load), usual), False, kept)
     return found
+
+
+def _seen(
+    broker: str, load: float, usages: Mapping[str, float], sums: Mapping[str, UsageSums]
+) -> tuple[float, float] | None:
+    """Load and usage of a broker in its last few settled cycles, else in this one; None where one is not known."""
+    kept = sums.get(broker, UsageSums())
+    weight = kept.near_weight if kept.near_weight > 0 else 1.0
+    near_load, near_usage = kept.near_load / weight, kept.near_usage / weight
+    if near_load <= 0 or near_usage <= 0:
+        near_load, near_usage = load, usages.get(broker, 0.0)
+    return (near_load, near_usage) if near_load > 0 and near_usage > 0 else None
+
+
+def _together(points: Sequence[tuple[float, float]]) -> float:
+    """Usage per load of brokers together, by their loads and usages."""
+    load = math.fsum(load for load, _ in points)
+    return math.fsum(usage for _, usage in points) / load if load > 0 else 0.0
+
+
+def _alike(points: Sequence[tuple[float, float]]) -> UsageLine | None:
+    """The line through (load, usage) of all brokers, if it explains them and has a base that proportions would miss."""
+    if len(points) < ALIKE_FROM:
+        return None
+    loads, usages = zip(*points, strict=True)
+    mean_load, mean_usage = math.fsum(loads) / len(points), math.fsum(usages) / len(points)
+    across = math.fsum((load - mean_load) ** 2 for load in loads)
+    if across <= 1e-12 * mean_load * mean_load:
+        return None
+    slope = math.fsum((load - mean_load) * (usage - mean_usage) for load, usage in points) / across
+    line = UsageLine(mean_usage - slope * mean_load, slope)
+    error = math.fsum(abs(line.usage(load) - usage) for load, usage in points) / len(points)
+    has_base = line.base >= ALIKE_BASE * mean_usage
+    rises = slope * (max(loads) - min(loads)) >= ALIKE_RISE * mean_usage
+    return line if has_base and rises and error <= ALIKE_ERROR * mean_usage else None
 
 
 def by_traffic(loads: Mapping[str, float]) -> dict[str, BrokerModel]:

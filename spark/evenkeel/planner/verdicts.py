@@ -156,6 +156,7 @@ _BINDS = {
     MOVED_TRAFFIC: ("moved_traffic", "not now, since the traffic that one cycle may move is used up"),
     "group_moves_once": ("group_moves_once", "not now, since of its anti-affinity group one bundle moves at a time"),
     "no_room_yet": ("no_room_yet", "not now, since that broker has room for it only once others have left"),
+    "split_now": ("waits_for_split", "once the parts of a bundle that is split now have settled"),
     "seen_once": ("waits_for_second_cycle", "once a second settled cycle shows the same"),
     "settling": ("waits_for_settled_figures", "once the figures of all brokers have settled"),
     "unsteady": ("waits_for_steady_load", "once the load is steadier"),
@@ -337,7 +338,7 @@ def _of_others(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) ->
         broker: [] for broker, usage in figures.usage.items() if usage > figures.act
     }
     for one in view.bundles:
-        if one.owner in own and one.name not in moving:
+        if one.owner in own and one.name not in moving and not one.part:
             own[one.owner].append((_gain(one, made, figures), one))
     for broker in sorted(own):
         heaviest = sorted(own[broker], key=lambda found: (-found[0], found[1].name))[:OTHERS_SHOWN]

@@ -40,6 +40,10 @@ class BundleFigures:
         """byte/s in and out."""
         return self.bytes_in + self.bytes_out
 
+    def part(self, of: int) -> BundleFigures:
+        """One of so many equal parts."""
+        return BundleFigures(self.bytes_in / of, self.bytes_out / of, self.messages / of)
+
 
 @dataclass(frozen=True, slots=True)
 class PlannerBundle:
@@ -47,7 +51,9 @@ class PlannerBundle:
 
     `owner`: None where it has none. `brokers`: those that may have it, its owner not necessarily among them. `left`:
     those that it left within the return window, `left_today`: within the day. `held`: the rule by which it stays where
-    it is, None where it may leave. `group`: its anti-affinity group, of which one bundle moves at a time.
+    it is, None where it may leave. `group`: its anti-affinity group, of which one bundle moves at a time. `part`: 0, or
+    the number of a part that a split of this cycle makes; it cannot move before the next, and its load is still on
+    `carried_by`.
     """
 
     name: str
@@ -61,6 +67,8 @@ class PlannerBundle:
     left_today: frozenset[str] = frozenset()
     held: str | None = None
     group: str | None = None
+    part: int = 0
+    carried_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

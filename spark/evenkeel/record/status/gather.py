@@ -47,6 +47,7 @@ MORE_COURSE_FILES = 60
 _MANIFEST = (
     *("cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id", "status", "reason"),
     *("splits", "unloads", "held", "before_max_over_mean", "source", "schema_version", "acts", "writes", "files"),
+    *("snapshot_at", "recorded_at", "rejected_records"),
 )
 _LIGHT = tuple(name for name in _MANIFEST if name not in ("acts", "writes", "files"))
 _MANY_ROWS = 8 * COURSE_CYCLES
@@ -239,7 +240,7 @@ def _reads(
     setting = is_in("key", [AGE_KEY])
 
     def written(attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any = None) -> ByCluster:
-        return _written(recent, attempts, table, columns, where)
+        return written_rows(recent, attempts, table, columns, where)
 
     return {
         "broker_load": lambda: written(each, "broker_load", _LOAD),
@@ -272,7 +273,7 @@ def _read_all(reads: Mapping[str, Callable[[], ByCluster]], unread: dict[str, st
         return dict(zip(reads, pool.map(read, reads), strict=True))
 
 
-def _written(
+def written_rows(
     recent: Recent, attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any = None
 ) -> ByCluster:
     """The rows that the attempts wrote, from the files that their manifests list, else from those that the log knows.

@@ -1,0 +1,38 @@
+"""How often producers and consumers have connected, counted from the log of their own client.
+
+Pulsar's client reconnects by itself and tells nobody but its log: a line each time that a broker has taken a producer
+or a consumer. Every topic here has one of each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_CONNECTED = re.compile(rb"\[(?P<topic>[a-z-]+://[^,\]]+),[^\]]*\] Created (?P<kind>producer|consumer) on broker ")
+
+
+@dataclass
+class Connections:
+    """What the log at `path` has told so far; it need not exist yet."""
+
+    path: Path
+    _connects: Counter[tuple[bytes, bytes]] = field(default_factory=Counter)
+    _read: int = 0
+
+    def read_on(self) -> None:
+        """Reads the whole lines that have come since the last time."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as log:
+            log.seek(self._read)
+            text = log.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read += len(whole)
+        self._connects.update((found["kind"], found["topic"]) for found in _CONNECTED.finditer(whole))
+
+    def reconnects(self, kind: str) -> int:
+        """How often clients of this kind (`producer` or `consumer`) connected again after their first time."""
+        return sum(times - 1 for (own, _), times in self._connects.items() if own == kind.encode())

@@ -1,0 +1,5 @@
+"""Figures for a monitoring system, read from the lake as `evenkeel status` reads it, named as Prometheus asks for.
+
+`declared` says which there are, `figures` reads them, `task_times` knows how long tasks took, `lake_watch` reads again
+and again, and `exporter` answers scrapes. Nothing here writes, and nothing is asked of a cluster.
+"""
