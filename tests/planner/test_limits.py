@@ -22,8 +22,13 @@ def test_the_largest_unit_has_room_in_an_empty_cycle_and_a_larger_one_has_not() 
 
 
 def test_nothing_bounds_a_unit_where_no_budget_does() -> None:
-    free = {"evenkeelMaxUnloadsPerCycle": -1, "evenkeelMaxUnloadsFromBroker": -1, "evenkeelMaxUnloadsToBroker": -1}
-    for settings in (Settings(evenkeelGuardsEnabled=False), Settings(**free, evenkeelMaxMovedTrafficPercent=100.0)):
+    free = Settings(
+        evenkeelMaxUnloadsPerCycle=-1,
+        evenkeelMaxUnloadsFromBroker=-1,
+        evenkeelMaxUnloadsToBroker=-1,
+        evenkeelMaxMovedTrafficPercent=100.0,
+    )
+    for settings in (Settings(evenkeelGuardsEnabled=False), free):
         traffic, count = largest_unit(1_000.0, settings)
         assert math.isinf(traffic)
         assert count > 1_000_000
