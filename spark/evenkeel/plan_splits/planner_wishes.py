@@ -52,7 +52,7 @@ def bundles_to_look_into(rows: Rows) -> dict[str, str | None]:
 
 
 def bundles_of_any_wish(rows: Rows) -> dict[str, str | None]:
-    """The same whatever was remembered: all bundles that a wish may have to look into."""
+    """All bundles that a wish may have to look into, whatever was remembered."""
     if not looks_at_topics(reading.settings_of(rows)):
         return {}
     return {bundle: owner for bundle, owner in _heavy(rows).items() if is_splittable(namespace_of(bundle))}

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from itertools import islice
 
@@ -189,7 +188,8 @@ class _Search:
 
     def again(self) -> _Search:
         """A search of its own that begins where this one stands."""
-        other = copy(self)
+        other = object.__new__(_Search)
+        vars(other).update(vars(self))
         other.carried, other.owner = self.carried.copy(), [*self.owner]
         other.own = [[*own] for own in self.own]
         other.ladders = {**self.ladders}
@@ -604,5 +604,5 @@ class _Saved:
 
 def _limit(curve: UsageCurve, usage: float, unit: float) -> int:
     """What a broker may carry at a usage, in whole units; not more than two clusters' load."""
-    room = curve.load_within(usage)
-    return 2 * _UNITS if math.isinf(room) else min(2 * _UNITS, math.ceil(room / unit))
+    room = curve.load_within(usage) / unit
+    return 2 * _UNITS if room >= 2 * _UNITS else math.ceil(room)

@@ -139,7 +139,7 @@ def remembered(
 
 
 def open_wishes(splits: Mapping[str, WantedSplit]) -> dict[str, WantedSplit]:
-    """Those that plan_splits is asked to decide on."""
+    """The wanted splits that plan_splits is asked to decide on."""
     return {bundle: one for bundle, one in splits.items() if one.refused_at is None}
 
 
