@@ -190,8 +190,15 @@ class JudgedCluster(Cluster):
 
     def carried(self) -> dict[str, dict[str, float]]:
         """Resource -> living broker -> the load of its bundles."""
-        found = {resource: dict.fromkeys(sorted(self.alive), 0.0) for resource in self._loads}
-        for resource, loads in self._loads.items():
+        return self._carried(self._loads)
+
+    def carried_with(self, factors: Array) -> dict[str, dict[str, float]]:
+        """Resource -> living broker -> the load of its bundles with these factors on the topics' traffic."""
+        return self._carried(self.loads_under(factors))
+
+    def _carried(self, every: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+        found = {resource: dict.fromkeys(sorted(self.alive), 0.0) for resource in every}
+        for resource, loads in every.items():
             own = found[resource]
             for bundle, load in loads.items():
                 owner = self.owner.get(bundle)

@@ -8,7 +8,7 @@ cycles, with settling between them. The floor is that of the cluster that nobody
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ from evenkeel.cycle import whole
 from evenkeel.model.bounces import FormerOwners
 from evenkeel.planner.floor import floor_of
 from evenkeel.planner.remembered import bundles_wanted_split
-from evenkeel.planner.target import Target
+from evenkeel.planner.target import MARGIN, Target
 from evenkeel.publish.plan import max_over_mean
 from evenkeel.replay.fold import goes_to
 from evenkeel.rounds import reading
@@ -28,6 +28,8 @@ from evenkeel.settings import EffectiveSettings, Settings
 
 CLUSTER = "judged"
 DAY_MS = 86_400_000
+STOP = 1.0 + Settings().evenkeelPlannerStopAtPercent / 100.0
+"""What the planner brings brokers down to, times the evenly used cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Measure:
     """The usage of the evenly used cluster by cycle, of its busiest resource."""
     aim: Sequence[float]
     """The target by cycle, of the resource whose target is highest."""
+    has_time: Sequence[bool] = ()
+    """By shock: whether there are scored cycles before the next."""
 
 
 @dataclass
@@ -54,12 +58,21 @@ class Outcome:
     moved: dict[str, float] = field(default_factory=dict)
     floor: dict[str, float] = field(default_factory=dict)
     floors: list[float] = field(default_factory=list)
+    kept_floor: dict[str, float] = field(default_factory=dict)
+    """By resource, summed over the shocks: the most that the owners then would have had above `STOP` in any cycle that
+    is scored. Who wants to be there in all of them has to move as much."""
     bounces: int = 0
     returns: int = 0
     held: int = 0
     unserved: float = 0.0
     """Load of bundles without owner in scored cycles, summed up: nobody's usage shows it."""
     over_budget: int = 0
+    rounds: int = 0
+    """Cycles that unloaded."""
+    last_round: list[float] = field(default_factory=list)
+    """By shock: minutes until the last cycle that unloaded, 0 without one."""
+    over_unloaded: int = 0
+    """Brokers that a cycle unloaded until they had less than the evenly used cluster by more than the margin."""
     absorbed: list[tuple[float, int] | None] = field(default_factory=list)
     """By shock: minutes and acting cycles until the busiest broker was within the target, None where it never was."""
 
@@ -74,10 +87,21 @@ class Outcome:
         return math.fsum(self.uneven) / len(self.uneven) if self.uneven else math.nan
 
     @property
-    def moved_over_floor(self) -> tuple[float, float]:
-        """Moved load and the sum of the floors at the shocks, as shares, of the resource with the largest floor."""
+    def moved_over_floor(self) -> tuple[float, float, float]:
+        """Moved load, the sum of the floors at the shocks and that of the kept ones, as shares, of the resource with
+        the largest floor."""
         resource = max(sorted(self.floor), key=lambda one: self.floor[one])
-        return self.moved.get(resource, 0.0), self.floor[resource]
+        return self.moved.get(resource, 0.0), self.floor[resource], self.kept_floor[resource]
+
+
+def cycles_to_absorb(floor: float) -> int:
+    """Acting cycles in which a floor (share of the load) is to be moved by guards' default budgets, and two more."""
+    return math.ceil(100.0 * floor / Settings().evenkeelMaxMovedTrafficPercent) + 2
+
+
+def level(target: Target, margin: float) -> float:
+    """The usage that a target would be with another margin."""
+    return max(margin * target.even, margin * target.ruled, target.atomic)
 
 
 def measure(scenario: JudgedScenario, settings: EffectiveSettings) -> Measure:
@@ -87,11 +111,12 @@ def measure(scenario: JudgedScenario, settings: EffectiveSettings) -> Measure:
     aim = [max(target.usage for target in found.values()) for found in targets]
     asked = Measure(targets, [False] * scenario.cycles, even, aim)
     floors = play(scenario, settings, asked).floors
-    budget = Settings().evenkeelMaxMovedTrafficPercent / 100.0
     steps = STEPS_SETTLE if scenario.every <= ONE_MINUTE else 1
-    begins = {n: n + steps * (math.ceil(share / budget) + 2) for n, share in zip(scenario.shocks, floors, strict=True)}
+    begins = {n: n + steps * cycles_to_absorb(share) for n, share in zip(scenario.shocks, floors, strict=True)}
     scored = [n >= begins[max(shock for shock in scenario.shocks if shock <= n)] for n in range(scenario.cycles)]
-    return Measure(targets, scored, even, aim)
+    ends = [*scenario.shocks[1:], scenario.cycles]
+    has_time = [any(scored[n:end]) for n, end in zip(scenario.shocks, ends, strict=True)]
+    return Measure(targets, scored, even, aim, has_time)
 
 
 def play(scenario: JudgedScenario, effective: EffectiveSettings, asked: Measure) -> Outcome:
@@ -110,6 +135,7 @@ def play(scenario: JudgedScenario, effective: EffectiveSettings, asked: Measure)
             shock.end(found)
             shock = _Shock(n)
             _add_floor(found, cluster, asked.targets[n])
+            _add_kept_floor(found, cluster, scenario, asked, n)
             day.forget()
         unserved = cluster.unserved()
         busiest = _busiest([past[k] for k in scenario.windows(n)])
@@ -126,7 +152,11 @@ def play(scenario: JudgedScenario, effective: EffectiveSettings, asked: Measure)
         made = whole.decide(SharedRows(observed, acts_only=True), cycle, state)
         state = list(made.rows[whole.STATE])
         shock.acted += bool(made.plan.asked)
-        _carry_out(cluster, made, n, found, former, day)
+        gave = _carry_out(cluster, made, n, found, former, day)
+        if gave:
+            found.rounds += 1
+            shock.last_round = (n - shock.begin) * scenario.every / timedelta(minutes=1)
+            found.over_unloaded += _over_unloaded(cluster, scenario, asked, n, gave)
     shock.end(found)
     return found
 
@@ -138,11 +168,13 @@ class _Shock:
     begin: int
     acted: int = 0
     absorbed: tuple[float, int] | None = None
+    last_round: float = 0.0
 
     def end(self, found: Outcome) -> None:
         """Notes it, but for the shock before the first."""
         if found.floors:
             found.absorbed.append(self.absorbed)
+            found.last_round.append(self.last_round)
 
 
 class _Day:
@@ -179,10 +211,38 @@ def _add_floor(found: Outcome, cluster: JudgedCluster, targets: Mapping[str, Tar
     found.floors.append(max(shares.values()))
 
 
+def _add_kept_floor(
+    found: Outcome, cluster: JudgedCluster, scenario: JudgedScenario, asked: Measure, shock: int
+) -> None:
+    """The most that stands above what is aimed for in a scored cycle until the next shock, if owners stay."""
+    end = min((n for n in scenario.shocks if n > shock), default=scenario.cycles)
+    shares: dict[str, list[float]] = {resource: [0.0] for resource in asked.targets[shock]}
+    for n in range(shock, end):
+        if asked.scored[n]:
+            for resource, carried in cluster.carried_with(scenario.mean_factors(n)).items():
+                curves = {broker: cluster.machines[broker].curves()[resource] for broker in carried}
+                shares[resource].append(floor_of(curves, carried, level(asked.targets[n][resource], STOP)).share)
+    for resource, own in shares.items():
+        found.kept_floor[resource] = found.kept_floor.get(resource, 0.0) + max(own)
+
+
+def _over_unloaded(
+    cluster: JudgedCluster, scenario: JudgedScenario, asked: Measure, n: int, gave: Iterable[str]
+) -> int:
+    """How many of the brokers that gave bundles away have far too little now."""
+    carried = cluster.carried_with(scenario.mean_factors(n))
+
+    def is_far_below(broker: str) -> bool:
+        curves = cluster.machines[broker].curves()
+        return max(curves[r].usage(own[broker]) for r, own in carried.items()) < asked.even[n] / MARGIN
+
+    return sum(is_far_below(broker) for broker in sorted(set(gave) & cluster.alive))
+
+
 def _carry_out(
     cluster: JudgedCluster, made: whole.DecidedCycle, n: int, found: Outcome, former: FormerOwners, day: _Day
-) -> None:
-    """Lets the plan take effect, and counts it."""
+) -> list[str]:
+    """Lets the plan take effect, and counts it; the brokers that it unloads come back."""
     assert cluster.at is not None
     at = round(cluster.at.timestamp() * 1_000)
     former.forget(at)
@@ -215,6 +275,7 @@ def _carry_out(
     # A plan of acts alone has no id that ids of commands could rest on.
     commands = [{**row, "command_id": f"{n:06d}-{row['step']:04d}"} for row in made.rows["commands"]]
     cluster.carry_out(zip(commands, [goes_to(one) for one in asked], strict=True), lost)
+    return [one.command["from_broker"] for one in moves if one.command["from_broker"] is not None]
 
 
 def _over_budget(moves: Sequence[tuple[str | None, str | None]], traffic: float) -> bool:

@@ -8,7 +8,6 @@ begins or something breaks; on both sides of it scores are told apart.
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +32,7 @@ from benchmarks.judged_cluster import (
     Machine,
     TopicTraffic,
 )
+from benchmarks.judged_series import public_series, series_traffic
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
 from evenkeel.planner.target import BundleKind, Target, target_of
 from evenkeel.replay.modelled_cluster import Topic
@@ -56,12 +56,20 @@ TRAFFIC_NOISE, TRAFFIC_LASTS = 0.05, 0.8
 HALF_AN_HOUR = timedelta(minutes=30)
 STEPS_SETTLE = 3
 """Cycles of a minute from one acting cycle to the next whose figures are settled."""
+QUARTER_OF_AN_HOUR = timedelta(minutes=15)
 BOOK = (0.620, 0.614, 0.345, 0.685, 0.419)
 """Usage of the five brokers where the book's chapter 4.2 begins."""
+BOOK_LEFT, BOOK_REMOVED = 0.658, (2, 4)
+"""Where two of them have gone: mean usage of the three that are left, and which two."""
+BOOK_STRONG = 2
+"""Which of them is twice as strong where hardware is mixed."""
+BOOKS = ("book", "book-removed", "book-mixed")
 
 MEANINGS: Mapping[str, str] = {
     "uneven": "bundles lie where chance put them, and traffic stays as it is",
     "book": "five brokers at 62.0, 61.4, 34.5, 68.5 and 41.9 %, as the book's case begins",
+    "book-removed": "the book's brokers, of which two leave after a third of the time; the others are at 65.8 % then",
+    "book-mixed": "the book's brokers, that at 34.5 % twice as strong as the others",
     "mixed-hardware": "a third of the brokers is twice as strong, another third half as strong",
     "two-removed": "two brokers are removed after a third of the time",
     "two-added": "two brokers join after a third of the time",
@@ -75,7 +83,7 @@ MEANINGS: Mapping[str, str] = {
     "unmendable": "one topic has half as much again as a broker's mean: no placement is even",
     "hot-bundle": "one bundle of many topics has 1.4 of a broker's mean, below all limits of Pulsar's own "
     "splits: no placement is even before it is split",
-    "series": "every topic follows a function of a public trace of invocations (--series FILE)",
+    "series": "a day of a public trace of invocations (--series FILE); judged by means over an hour",
 }
 
 
@@ -146,11 +154,16 @@ class JudgedScenario:
             first -= 1
         return range(first, n + 1)
 
+    def mean_factors(self, n: int) -> Array:
+        """The factors by which cycle n is judged."""
+        cycles = self.windows(n)
+        means: Array = self.factors[cycles.start : cycles.stop].mean(axis=0)
+        return means
+
     def targets(self, n: int) -> dict[str, Target]:
         """Resource -> the target of cycle n, which no placement changes: a bundle may be split down to one topic."""
         alive = [broker for broker in self.machines if broker not in self.down(n)]
-        cycles = self.windows(n)
-        factors = self.factors[cycles.start : cycles.stop].mean(axis=0)
+        factors = self.mean_factors(n)
         kinds: dict[frozenset[str], list[int]] = {}
         for number, topic in enumerate(self.traffic.topics):
             kinds.setdefault(self.may_own.get(topic.namespace, frozenset(self.machines)), []).append(number)
@@ -165,17 +178,24 @@ class JudgedScenario:
 def judged_scenario(name: str, size: JudgedSize, seed: int, series: Path | None = None) -> JudgedScenario:
     """A scenario by its name; the same seed draws the same one."""
     drawn = Random(f"{seed} {name}")
-    count = 5 if name == "book" else size.brokers
+    count = len(BOOK) if name in BOOKS else size.brokers
     machines = _machines(name, count)
     boundaries = _boundaries(size.bundles * count // size.brokers)
-    topics = _topics(boundaries, drawn)
-    hot = _hot_topics(name, boundaries, drawn)
-    topics += hot
+    every = {"growing-days": HALF_AN_HOUR, "series": QUARTER_OF_AN_HOUR}.get(name, ONE_MINUTE)
+    cycles = 96 if every > ONE_MINUTE else size.minutes
+    if name == "series":
+        count = TOPICS_PER_BUNDLE * sum(len(bounds) - 1 for bounds in boundaries.values())
+        own = series_traffic(public_series(series), list(boundaries), count, cycles, drawn)
+        topics, traffic = own.topics, _traffic(name, own.topics, own.weights, machines, list(boundaries), drawn)
+        shape = own.factors
+    else:
+        topics = _topics(boundaries, drawn)
+        hot = _hot_topics(name, boundaries, drawn)
+        topics += hot
+        weights = [drawn.paretovariate(PARETO) for _ in topics]
+        traffic = _traffic(name, topics, weights, machines, list(boundaries), drawn, len(hot))
+        shape = _shape(name, topics, cycles, drawn)
     may_own, policies = _reserved(list(boundaries), sorted(machines), topics) if name == "reserved" else ({}, ())
-    traffic = _traffic(name, topics, machines, list(boundaries), drawn, len(hot))
-    every = HALF_AN_HOUR if name in ("growing-days", "series") else ONE_MINUTE
-    cycles = {"growing-days": 96, "series": 48}.get(name, size.minutes)
-    shape = _series(series, len(topics), cycles, drawn) if name == "series" else _shape(name, topics, cycles, drawn)
     down, shocks = _down(name, sorted(machines), cycles)
     chance = np.random.default_rng(drawn.getrandbits(64))
     factors = shape * np.exp(_lasting(chance, cycles, len(topics), TRAFFIC_NOISE, TRAFFIC_LASTS))
@@ -194,7 +214,7 @@ def judged_scenario(name: str, size: JudgedSize, seed: int, series: Path | None 
         shocks=shocks,
         may_own=may_own,
         policies=policies,
-        window=10 if name == "on-off" else 1,
+        window={"on-off": 10, "series": 4}.get(name, 1),
     )
     return _with_owners(made, drawn)
 
@@ -203,7 +223,10 @@ def _machines(name: str, brokers: int) -> dict[str, Machine]:
     strengths = (2.0, 1.0, 0.5) if name == "mixed-hardware" else (1.0,)
     network = 88e6 if name == "two-resources" else 400e6
     kinds = [Machine(strength, 0.06, network * strength) for strength in strengths]
-    return {f"broker-{n:03}.judged:8080": kinds[n % len(kinds)] for n in range(1, brokers + 1)}
+    found = {f"broker-{n:03}.judged:8080": kinds[n % len(kinds)] for n in range(1, brokers + 1)}
+    if name == "book-mixed":
+        found[sorted(found)[BOOK_STRONG]] = Machine(2.0, 0.06, 2.0 * network)
+    return found
 
 
 def _boundaries(bundles: int) -> dict[str, tuple[int, ...]]:
@@ -233,14 +256,15 @@ def _hot_topics(name: str, boundaries: Mapping[str, tuple[int, ...]], drawn: Ran
 def _traffic(
     name: str,
     topics: list[Topic],
+    weights: list[float],
     machines: Mapping[str, Machine],
     namespaces: list[str],
     drawn: Random,
-    hot_topics: int,
+    hot_topics: int = 0,
 ) -> TopicTraffic:
-    """Traffic of Pareto's kind, so much of it that the cluster is busy; messages are alike within a namespace. The last
+    """Traffic by these weights, so much of it that the cluster is busy; messages are alike within a namespace. The last
     `hot_topics` are those of the hot bundle."""
-    weights = _capped([drawn.paretovariate(PARETO) for _ in topics], name, len(machines))
+    weights = _capped(weights, name, len(machines))
     if name == "unmendable":
         hot = drawn.randrange(len(weights))
         weights[hot] = 0.0
@@ -317,20 +341,6 @@ def _shape(name: str, topics: Sequence[Topic], cycles: int, drawn: Random) -> Ar
     return factor_of[:, [number[topic.namespace] for topic in topics]]
 
 
-def _series(path: Path | None, topics: int, cycles: int, drawn: Random) -> Array:
-    """Each topic follows a row of counts by the minute (columns `minute_N`), against its mean, four times at most."""
-    if path is None:
-        raise SystemExit("the scenario series needs --series FILE, a table of counts by the minute")
-    with path.open(encoding="utf-8", newline="") as file:
-        head, *rows = csv.reader(file)
-    columns = [n for n, title in enumerate(head) if title.startswith("minute_")]
-    counts = np.array([[float(row[n]) for n in columns] for row in rows])
-    means = counts[:, : len(columns) // cycles * cycles].reshape(len(rows), cycles, -1).mean(axis=2)
-    known = [n for n in range(len(rows)) if means[n].mean() > 0 and (means[n] > 0).mean() > 0.5]
-    chosen = [drawn.choice(known) for _ in range(topics)]
-    return np.stack([np.minimum(4.0, means[n] / means[n].mean()) for n in chosen], axis=1)
-
-
 def _reserved(
     namespaces: list[str], brokers: list[str], topics: Sequence[Topic]
 ) -> tuple[dict[str, frozenset[str]], tuple[Row, ...]]:
@@ -354,6 +364,8 @@ def _down(name: str, brokers: list[str], cycles: int) -> tuple[Callable[[int], f
     away: dict[str, range] = {}
     if name == "two-removed":
         away = dict.fromkeys(brokers[1:3], range(third, cycles))
+    elif name == "book-removed":
+        away = dict.fromkeys((brokers[n] for n in BOOK_REMOVED), range(third, cycles))
     elif name == "two-added":
         away = dict.fromkeys(brokers[-2:], range(third))
     elif name == "lost-and-back":
@@ -372,13 +384,17 @@ def _away(away: Mapping[str, range], n: int) -> frozenset[str]:
 
 
 def _with_owners(made: JudgedScenario, drawn: Random) -> JudgedScenario:
-    """Each bundle at a broker that may own it: by chance, in the book's case so that usage is what it was there."""
+    """Each bundle at a broker that may own it: by chance, in the book's cases so that usage is what it was there."""
     names = [(ns, bundle_name(ns, one)) for ns, edges in made.boundaries.items() for one in ranges_of(edges)]
     alive = [broker for broker in sorted(made.machines) if broker not in made.down(0)]
-    if made.name != "book":
+    if made.name not in BOOKS:
         owners = {b: drawn.choice([x for x in alive if x in made.may_own.get(ns, alive)]) for ns, b in names}
         return replace(made, owners=owners)
-    wanted = {b: made.machines[b].curves()[CPU].load_within(usage) for b, usage in zip(alive, BOOK, strict=True)}
+    curves = {broker: made.machines[broker].curves()[CPU] for broker in alive}
+    wanted = {broker: curves[broker].load_within(usage) for broker, usage in zip(alive, BOOK, strict=True)}
+    if made.name == "book-removed":
+        left = [curves[broker].load_within(BOOK_LEFT) for n, broker in enumerate(alive) if n not in BOOK_REMOVED]
+        wanted = {broker: load * math.fsum(left) / math.fsum(wanted.values()) for broker, load in wanted.items()}
     made = _with_work(made, math.fsum(wanted.values()))
     cluster = replace(made, owners=dict.fromkeys((bundle for _, bundle in names), alive[0])).cluster("book", "modular")
     loads = cluster.loads_under(made.factors[0])[CPU]

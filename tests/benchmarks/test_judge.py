@@ -5,20 +5,25 @@ Left out: how good any shedder is. That is what the judge measures.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import judged_series
 from benchmarks.judge import fault_of, main
 from benchmarks.judged_cluster import CPU, BentCurve, Machine
-from benchmarks.judged_run import _Day, _over_budget, measure, play
-from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedSize, judged_scenario
+from benchmarks.judged_goals import missed
+from benchmarks.judged_run import STOP, _Day, _over_budget, _over_unloaded, level, measure, play
+from benchmarks.judged_scenarios import BOOK, BOOK_LEFT, MEANINGS, SIZES, JudgedSize, judged_scenario
 from benchmarks.judged_variants import (
     AXES,
     NOBODY,
@@ -174,16 +179,104 @@ def test_a_bundle_returns_unless_a_day_has_gone_or_something_broke() -> None:
     assert not day.returns("b", "two", "one", 31 * hour)
 
 
-def test_topics_follow_a_series(tmp_path: Path) -> None:
+MINUTES = [f"minute_{n}" for n in range(1, 1441)]
+
+
+@pytest.fixture
+def series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A series of twelve functions of three owners, one of them never invoked, which is taken for the public one."""
     file = tmp_path / "counts.csv"
-    minutes = SIZES["small"].minutes * 24
-    rows = [",".join(["f", *(str(n % 7 + 1) for n in range(minutes))]), ",".join(["idle", *["0"] * minutes])]
-    file.write_text("\n".join([",".join(["name", *(f"minute_{n}" for n in range(1, minutes + 1))]), *rows]))
-    scenario = judged_scenario("series", SHORT, 7, file)
-    assert scenario.factors.shape == (48, len(scenario.traffic.topics))
-    assert scenario.factors.mean() == pytest.approx(1.0, rel=0.05)
-    with pytest.raises(SystemExit, match="--series FILE"):
+    counts = [[0 if n == 11 else (n + 1) * (1 + minute // 720) for minute in range(1440)] for n in range(12)]
+    rows = [f"f{n},app,owner-{n % 3},{','.join(map(str, own))}" for n, own in enumerate(counts)]
+    file.write_text("\n".join([f"HashFunction,HashApp,HashOwner,{','.join(MINUTES)}", *rows]))
+    monkeypatch.setattr(judged_series, "SHA256", hashlib.sha256(file.read_bytes()).hexdigest())
+    return file
+
+
+def test_topics_follow_a_public_series(series: Path) -> None:
+    scenario = judged_scenario("series", SHORT, 7, series)
+    topics = scenario.traffic.topics
+    assert scenario.factors.shape == (96, len(topics))
+    # The second half of the day has twice the traffic of the first, but for the noise of topics.
+    halves = scenario.factors[:48].mean(), scenario.factors[48:].mean()
+    assert halves == (pytest.approx(2 / 3, rel=0.05), pytest.approx(4 / 3, rel=0.05))
+    assert np.array_equal(scenario.factors, judged_scenario("series", SHORT, 7, series).factors)
+    drawn = judged_series.series_traffic(judged_series.public_series(series), ["a", "b", "c"], 11, 96, Random(1))
+    assert sorted(drawn.weights) == pytest.approx([1.5 * n for n in range(1, 12)])
+    # An owner's functions are topics of one namespace: those with a weight of 1.5, 6.0, 10.5 and 15.0 have one owner.
+    homes = {topic.namespace for topic, weight in zip(drawn.topics, drawn.weights, strict=True) if weight % 4.5 == 1.5}
+    assert len(homes) == 1
+
+
+def test_a_series_has_to_be_the_one_that_figures_come_from(series: Path) -> None:
+    with pytest.raises(SystemExit, match=r"--series FILE: data/traces/10-1000-10/500_inv\.csv"):
         judged_scenario("series", SHORT, 7)
+    series.write_text(series.read_text() + "\n")
+    with pytest.raises(SystemExit, match=r"SHA-256 is .*; expected is .*vhive-serverless/invitro at cb0077f"):
+        judged_scenario("series", SHORT, 7, series)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_books_cases_begin_and_go_on_as_the_book_says(seed: int) -> None:
+    def usages(name: str, n: int) -> dict[str, float]:
+        scenario = judged_scenario(name, SIZES["small"], seed)
+        cluster = scenario.cluster("one", "modular")
+        cluster.observe(AT, scenario.factors[n], scenario.down(n), Settings())
+        return cluster.demand[CPU]
+
+    for name in ("book", "book-mixed"):
+        assert [*usages(name, 0).values()] == pytest.approx(BOOK, abs=0.03)
+    mixed = judged_scenario("book-mixed", SIZES["small"], seed).machines
+    assert [machine.strength for _, machine in sorted(mixed.items())] == [1.0, 1.0, 2.0, 1.0, 1.0]
+    removed = judged_scenario("book-removed", SIZES["small"], seed)
+    assert removed.shocks == (0, 20)
+    assert [*removed.machines][2::2] == sorted(removed.down(20))
+    assert removed.targets(20)[CPU].even == pytest.approx(BOOK_LEFT, abs=0.04)
+    begins = usages("book-removed", 0)
+    assert sorted(begins, key=lambda one: begins[one]) == sorted(begins, key=lambda one: usages("book", 0)[one])
+
+
+def test_what_a_cycle_unloads_too_far_and_what_had_to_move_are_counted() -> None:
+    scenario = judged_scenario("uneven", SHORT, 7)
+    asked = measure(scenario, settings_with(NOBODY))
+    cluster = scenario.cluster("one", "modular")
+    cluster.observe(AT, scenario.factors[0], frozenset(), Settings())
+    usage = cluster.demand[CPU]
+    low, high = min(usage, key=lambda one: usage[one]), max(usage, key=lambda one: usage[one])
+    assert usage[low] < asked.even[0] / 1.1 < usage[high]
+    assert _over_unloaded(cluster, scenario, asked, 0, [high]) == 0
+    assert _over_unloaded(cluster, scenario, asked, 0, [high, low, low, "gone"]) == 1
+    found = play(scenario, settings_with(NOBODY), asked)
+    assert (found.rounds, found.last_round, found.over_unloaded) == (0, [0.0], 0)
+    # Nobody moves: in each scored cycle at least so much stands above the target as the floor of 1.06 says at most.
+    above = max(
+        math.fsum(
+            max(0.0, load - cluster.machines[broker].curves()[CPU].load_within(level(asked.targets[n][CPU], STOP)))
+            for broker, load in cluster.carried_with(scenario.factors[n])[CPU].items()
+        )
+        / math.fsum(cluster.carried_with(scenario.factors[n])[CPU].values())
+        for n in range(scenario.cycles)
+        if asked.scored[n]
+    )
+    assert found.kept_floor[CPU] == pytest.approx(above)
+
+
+def test_goals_that_are_missed_are_named() -> None:
+    scenario = judged_scenario("book", SIZES["small"], 7)
+    asked = [measure(scenario, settings_with(NOBODY))]
+    planner = play(scenario, settings_with(PLANNER), asked[0])
+    nobody = play(scenario, settings_with(NOBODY), asked[0])
+    assert missed("book", asked, {("planner", ""): [planner]}) == []
+    faults = missed("book", asked, {("planner", ""): [nobody]})
+    assert len(faults) == 3
+    assert faults[0].startswith("book: max/U* 1.28")
+    assert faults[1:] == [
+        "book: 1 of 1 shocks not absorbed in time",
+        "book: absorbed after None, goal 5 min and 2 rounds",
+    ]
+    worse = replace(planner, bounces=1, over_unloaded=2, moved=dict.fromkeys(planner.moved, 9.0))
+    faults = missed("book", asked, {("planner", ""): [worse], ("AvgShedder", "tuned"): [replace(planner, moves=1)]})
+    assert [fault.partition(": ")[2][:8] for fault in faults] == ["moved lo", "1 bounce", "2 broker", "AvgShedd"]
 
 
 def test_settings_are_tuned_for_every_scenario_on_seeds_of_their_own() -> None:

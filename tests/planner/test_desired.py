@@ -224,3 +224,35 @@ def test_room_is_made_by_a_third_broker() -> None:
     found = desired_placement(lines, bundles, 0.50)
     assert [(move.bundle, move.destination) for move in found.moves] == [("hot", "b2"), ("light", "b3")]
     assert found.over == ()
+
+
+TWO_RESOURCES = {name: (UsageLine(0.0, 0.01), UsageLine(0.0, 0.01)) for name in ("b1", "b2")}
+BOTH = ("b1", "b2")
+
+
+def test_a_broker_takes_more_of_a_resource_that_it_has_for_less_of_the_one_it_lacks() -> None:
+    bundles = [
+        bundle("cpu", "b1", 30.0, 5.0, brokers=BOTH), bundle("cpu too", "b1", 28.0, 5.0, brokers=BOTH, is_held=True),
+        bundle("net", "b2", 10.0, 40.0, brokers=BOTH), bundle("net too", "b2", 22.0, 2.0, brokers=BOTH, is_held=True),
+    ]  # fmt: skip
+    found = desired_placement(TWO_RESOURCES, bundles, 0.53)
+    assert {(move.bundle, move.destination) for move in found.moves} == {("cpu", "b2"), ("net", "b1")}
+    assert found.over == ()
+
+
+def test_no_bundles_are_exchanged_for_a_resource_that_the_broker_has_enough_of() -> None:
+    bundles = [
+        bundle("n", "b1", 20.0, 5.0, brokers=BOTH), bundle("n too", "b1", 10.0, 50.0, brokers=BOTH, is_held=True),
+        bundle("m", "b2", 5.0, 5.0, brokers=BOTH), bundle("m too", "b2", 5.0, 43.0, brokers=BOTH, is_held=True),
+    ]  # fmt: skip
+    assert desired_placement(TWO_RESOURCES, bundles, 0.50) == DesiredPlacement((), ("b1",), ())
+
+
+def test_the_bundles_that_leave_are_heavy_in_the_resource_that_their_broker_lacks() -> None:
+    bundles = [
+        bundle("cpu", "b1", 15.0, 4.0, brokers=BOTH), bundle("net 1", "b1", 3.0, 15.0, brokers=BOTH),
+        bundle("net 2", "b1", 3.0, 10.0, brokers=BOTH), bundle("rest", "b1", 10.0, 25.0, brokers=BOTH, is_held=True),
+        bundle("other", "b2", 10.0, 2.0, brokers=BOTH),
+    ]  # fmt: skip
+    found = desired_placement(TWO_RESOURCES, bundles, 0.29)
+    assert found == DesiredPlacement((DesiredMove("net 1", "b1", "b2"), DesiredMove("net 2", "b1", "b2")), (), ())

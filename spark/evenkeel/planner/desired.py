@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from itertools import islice
 
@@ -189,7 +188,8 @@ class _Search:
 
     def again(self) -> _Search:
         """A search of its own that begins where this one stands."""
-        other = copy(self)
+        other = object.__new__(_Search)
+        vars(other).update(vars(self))
         other.carried, other.owner = self.carried.copy(), [*self.owner]
         other.own = [[*own] for own in self.own]
         other.ladders = {**self.ladders}
@@ -323,7 +323,7 @@ class _Search:
                 self._is_worth_it(broker, ladder, excess, resource, price)
                 or self._one_leaves(ladder, excess, resource)
                 or self._one_is_exchanged(broker, ladder, excess)
-                or self._room_is_made(broker, ladder, excess)
+                or self._room_is_made(broker, ladder, excess, resource)
             ):
                 return
 
@@ -467,12 +467,12 @@ class _Search:
         self._together([n, back])
         return True
 
-    def _room_is_made(self, broker: int, ladder: list[int], excess: int) -> bool:
+    def _room_is_made(self, broker: int, ladder: list[int], excess: int, resource: int) -> bool:
         """Sends a bundle where others make room for it, the lightest that is enough first; whether there was one."""
         if not self.looks_left:
             return False
         self.looks_left -= 1
-        cut = bisect_left(ladder, excess, key=lambda n: int(self.weight[n]))
+        cut = bisect_left(ladder, excess, key=self.by_resource[resource].__getitem__)
         enough, less = ladder[cut : cut + _MADE_ROOM_FOR], ladder[max(0, cut - _MADE_ROOM_FOR) : cut]
         for n in (*enough, *reversed(less)):
             for other, leaving in self._who_make_room(n, broker):
@@ -535,10 +535,12 @@ class _Search:
         if not given or not taken:
             return None
         less = self.loads[given][:, None, :] - self.loads[taken][None, :, :]
-        can_be = (less >= 0).all(axis=2) & (self.carried[other] + less <= self.limit[other]).all(axis=2)
-        gain = np.where(can_be, np.minimum(less.max(axis=2, initial=0), excess), 0)
+        can_be = (self.carried[other] + less <= self.limit[other]).all(axis=2)
+        # Of another resource the broker may well get more than it gives, as long as that has room.
+        left = (self.carried[broker] - less - self.limit[broker]).max(axis=2, initial=0)
+        gain = np.where(can_be, excess - left, 0)
         most = int(gain.max())
-        if most == 0:
+        if most <= 0:
             return None
         moved = self.weight[given][:, None] + self.weight[taken][None, :]
         least = int(moved[gain == most].min())
@@ -602,5 +604,5 @@ class _Saved:
 
 def _limit(curve: UsageCurve, usage: float, unit: float) -> int:
     """What a broker may carry at a usage, in whole units; not more than two clusters' load."""
-    room = curve.load_within(usage)
-    return 2 * _UNITS if math.isinf(room) else min(2 * _UNITS, math.ceil(room / unit))
+    room = curve.load_within(usage) / unit
+    return 2 * _UNITS if room >= 2 * _UNITS else math.ceil(room)

@@ -104,7 +104,7 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
         return PlannerPlan("nothing_known", replace(memory, at=view.at))
     seen = _Seen(view, memory, settings)
     figures = seen.figures()
-    after = _counted(view, figures, _promises_checked(view, figures, seen.after))
+    after = _counted(view, figures, _promises_checked(view, figures, seen.after, seen.latest))
     idle = seen.idle(figures)
     rule = _verdict(view, figures, after, idle)
     acts = rule == "acts"
@@ -167,7 +167,7 @@ class _Seen:
         if self.message_bytes != memory.message_bytes:
             memory = replace(memory, sums={}, brokers={})
         self._resources = _resources(view.brokers.values())
-        latest = {r: self._loads(r, is_average=False, is_now=True) for r in self._resources or ("cpu",)}
+        self.latest = latest = {r: self._loads(r, is_average=False, is_now=True) for r in self._resources or ("cpu",)}
         by = next(iter(latest))
         counts = dict.fromkeys(view.brokers, 0)
         for one in view.bundles:
@@ -627,11 +627,17 @@ def _busiest(figures: PlannerFigures, broker: str) -> str:
     return max(figures.resources, key=lambda r: figures.models[r][broker].line.usage(figures.loads[r][broker]))
 
 
-def _promises_checked(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory) -> PlannerMemory:
+def _promises_checked(
+    view: PlannerView,
+    figures: PlannerFigures,
+    memory: PlannerMemory,
+    latest: Mapping[str, Mapping[str, float]],
+) -> PlannerMemory:
     """The memory after a look at what came of the promises of the cycle that acted last, once all has settled.
 
-    What came is how far usage fell, with the change of traffic since then taken out of it. A promise whose moves were
-    not carried out, or of a broker that is gone or was full, is dropped.
+    What came is how far usage fell, with the change of traffic since then taken out of it: of the `latest` loads
+    (resource -> broker -> byte/s), which are those that usage is of, also where averages are planned with. A promise
+    whose moves were not carried out, or of a broker that is gone or was full, is dropped.
     """
     if memory.fell_back is not None and view.at - memory.fell_back >= DISTRUSTED_FOR:
         memory = replace(memory, fell_back=None, misses=0)
@@ -646,7 +652,7 @@ def _promises_checked(view: PlannerView, figures: PlannerFigures, memory: Planne
             continue
         slope = figures.models[one.resource][broker].line.slope
         promised.append(one.gain)
-        came.append(one.before - now + slope * (figures.loads[one.resource][broker] - one.load))
+        came.append(one.before - now + slope * (latest[one.resource][broker] - one.load))
     misses = memory.misses
     if math.fsum(promised) >= LEAST_JUDGED:
         misses = misses + 1 if math.fsum(came) < KEPT_PART * math.fsum(promised) else 0

@@ -1,0 +1,219 @@
+"""The planner with one part off after the other, in the judge's scenarios: what each part is good for.
+
+`python -m benchmarks ablations [--size small] [--seeds 3 4] [--scenario NAME ...] [--part NAME ...] [--series FILE]`
+prints a table with a line for each part. Parts have no settings, since nobody should run without them, and no
+parameters, which their callers would have to hand on: here alone they are replaced by name (`PARTS`), for as long as a
+cluster is played. No goal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.judged_run import Measure, Outcome, cycles_to_absorb, measure, play
+from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedScenario, judged_scenario
+from benchmarks.judged_variants import NOBODY, PLANNER, settings_with
+from benchmarks.machine import description
+from evenkeel.planner import desired, plan, usage_model
+from evenkeel.settings import Settings
+
+TOLD_FROM = 0.01
+"""A scenario is named where its max/U* changed by so much."""
+STOP_PERCENT = Settings().evenkeelPlannerStopAtPercent
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How a part is taken out: what is put in its place (owner, name, value), and settings."""
+
+    replaced: tuple[tuple[Any, str, Any], ...] = ()
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+def _wherever(one: Any, *, may_return: bool) -> frozenset[str]:
+    """`plan._places` without a window."""
+    return one.brokers if one.owner is None else one.brokers | {one.owner}
+
+
+def _within_the_window(one: Any, *, may_return: bool) -> frozenset[str]:
+    """`plan._places` without the day."""
+    return _PLACES(one, may_return=True)
+
+
+def _busiest_alone(brokers: Any) -> tuple[str, ...]:
+    """`plan._resources` with the busiest resource only."""
+    every = [*brokers]
+    found = _RESOURCES(every)
+    return tuple(sorted(found, key=lambda r: -max(one.usages.get(r, 0.0) for one in every))[:1])
+
+
+def _by_gain(self: Any, unit: Any) -> tuple[float, str]:
+    """`_Reconciler._worth` whatever it costs."""
+    return (self._gain(unit[0]) - math.fsum(self._gain(move) for move in unit[1:]), unit[0].bundle)
+
+
+def _in_order(self: Any, units: Any) -> Any:
+    """`_Reconciler._fullest_first` by worth alone."""
+    return sorted(units, key=self._worth, reverse=True)
+
+
+def _places_nobody(self: Any, moves: Any, bound: str) -> Any:
+    """`_Reconciler.run` that leaves bundles without owner to the placement strategy in force."""
+    return [step for step in _RUN(self, moves, bound) if step.source is not None]
+
+
+_PLACES, _RESOURCES, _RUN = plan._places, plan._resources, plan._Reconciler.run
+_NOTHING: Callable[..., Any] = lambda *_, **__: ()  # noqa: E731
+_NO_SPLITS: Callable[..., Any] = lambda *_: {}  # noqa: E731
+_NO: Callable[..., Any] = lambda *_, **__: False  # noqa: E731
+_YES: Callable[..., Any] = lambda *_, **__: True  # noqa: E731
+
+PARTS: Mapping[str, Part] = {
+    "nothing": Part(),
+    "fitted usage": Part(((usage_model.UsageSums, "is_proven", False),)),
+    "usage (traffic alone)": Part(((plan, "_resources", _NOTHING),)),
+    "messages in a load": Part(((plan, "_message_bytes", lambda *_: 0.0),)),
+    "proportion of the last cycles alone": Part(((usage_model, "ANOTHER_LOAD", math.inf),)),
+    "all resources but the busiest": Part(((plan, "_resources", _busiest_alone),)),
+    "gain per cost (by gain)": Part(((plan._Reconciler, "_worth", _by_gain),)),
+    "the fullest broker first": Part(((plan._Reconciler, "_fullest_first", _in_order),)),
+    "window of no return": Part(((plan, "_places", _wherever),)),
+    "day of no return": Part(((plan, "_places", _within_the_window),)),
+    "noise margin (act at stop)": Part(
+        settings=(("evenkeelPlannerActAbovePercent", STOP_PERCENT), ("evenkeelPlannerLeastGainPoints", 0.0))
+    ),
+    "least gain": Part(settings=(("evenkeelPlannerLeastGainPoints", 0.0),)),
+    "two settled cycles": Part(((plan, "CYCLES_ABOVE", 1),)),
+    "at once from far above": Part(settings=(("evenkeelPlannerActAtOnceAbovePercent", 1_000.0),)),
+    "settled figures": Part(((plan, "_is_settled", _YES),)),
+    "waiting for steady load": Part(((plan, "MOST_UNSTEADY", 0),)),
+    "averages where load swings": Part(((plan, "_swings", _NO),)),
+    "saving moves": Part(((desired._Search, "_is_worth_it", _NO),)),
+    "exchanges": Part(((desired._Search, "_one_is_exchanged", _NO),)),
+    "making room": Part(((desired._Search, "_room_is_made", _NO),)),
+    "making room by several": Part(((desired, "_MOST_THAT_MAKE_ROOM", 1),)),
+    "trying every placement": Part(((desired._Search, "all_tried", lambda _: None),)),
+    "filling idle brokers": Part(((plan._Seen, "idle", _NOTHING),)),
+    "placing by target": Part(((plan._Reconciler, "run", _places_nobody),)),
+    "asking for splits": Part(((plan, "_too_hot", _NO_SPLITS), (plan, "stuck", _NO_SPLITS))),
+    "falling back": Part(((plan, "MOST_MISSES", math.inf),)),
+}
+"""Part -> what is the planner without it."""
+
+
+@contextmanager
+def without(part: Part) -> Iterator[None]:
+    """Takes a part out for a while."""
+    before = [(owner, name, vars(owner)[name]) for owner, name, _ in part.replaced]
+    try:
+        for owner, name, value in part.replaced:
+            setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+Played = Mapping[str, Sequence[Outcome]]
+"""Scenario -> what the planner came to, by seed."""
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Prints the table."""
+    given = _given(arguments)
+    began = time.process_time()
+    print(f"{datetime.now(UTC):%Y-%m-%d}, {description()}", flush=True)
+    names = given.scenario or [name for name in MEANINGS if name != "series" or given.series]
+    made = {
+        name: [judged_scenario(name, SIZES[given.size], seed, given.series) for seed in given.seeds] for name in names
+    }
+    asked = {name: [measure(one, settings_with(NOBODY)) for one in own] for name, own in made.items()}
+    print(f"size {given.size}, seeds {', '.join(map(str, given.seeds))}; {len(names)} scenarios\n")
+    print(f"| off | {' | '.join(COLUMNS)} |\n|---{'|---' * len(COLUMNS)}|", flush=True)
+    whole: Played = {}
+    for name in dict.fromkeys(["nothing", *(given.part or PARTS)]):
+        found = played_without(PARTS[name], made, asked)
+        whole = whole or found
+        print(f"| {name} | {' | '.join(_cells(found, whole, asked))} |", flush=True)
+    print(f"\n{time.process_time() - began:.0f} CPU s")
+    return 0
+
+
+def _given(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks ablations")
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[3, 4])
+    parser.add_argument("--scenario", nargs="+", choices=MEANINGS, default=[])
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=[])
+    parser.add_argument("--series", type=Path, help="the public series, for the scenario `series`")
+    return parser.parse_args(list(arguments))
+
+
+def played_without(
+    part: Part, made: Mapping[str, Sequence[JudgedScenario]], asked: Mapping[str, Sequence[Measure]]
+) -> dict[str, list[Outcome]]:
+    """What the planner comes to without a part."""
+    effective = settings_with(PLANNER, dict(part.settings))
+    with without(part):
+        return {
+            name: [play(one, effective, m) for one, m in zip(own, asked[name], strict=True)]
+            for name, own in made.items()
+        }
+
+
+COLUMNS = (
+    "max/U*", "moves", "moved load", "÷ kept", "bounces", "returns", "absorbed", "in time", "over budget", "held",
+    "scenarios that change",
+)  # fmt: skip
+
+
+def _cells(found: Played, whole: Played, asked: Mapping[str, Sequence[Measure]]) -> list[str]:
+    every = [outcome for own in found.values() for outcome in own]
+    moved, _, kept = (math.fsum(one.moved_over_floor[n] for one in every) / len(every) for n in range(3))
+    shocks = [
+        (floor, absorbed)
+        for name, own in found.items()
+        for m, o in zip(asked[name], own, strict=True)
+        for has_time, floor, absorbed in zip(m.has_time, o.floors, o.absorbed, strict=True)
+        if has_time
+    ]
+    absorbed = [(floor, one) for floor, one in shocks if one is not None]
+    in_time = sum(one[1] <= cycles_to_absorb(floor) for floor, one in absorbed)
+    return [
+        f"{_mean([one.ratio for one in every]):.3f}",
+        f"{_mean([one.moves for one in every]):.1f}",
+        f"{100 * moved:.1f} %",
+        f"{moved / kept:.2f}",
+        *(str(sum(getattr(one, name) for one in every)) for name in ("bounces", "returns")),
+        f"{len(absorbed)} of {len(shocks)}",
+        str(in_time),
+        *(str(sum(getattr(one, name) for one in every)) for name in ("over_budget", "held")),
+        _changed(found, whole),
+    ]
+
+
+def _changed(found: Played, whole: Played) -> str:
+    """The scenarios in which the busiest broker is another, with the difference, the largest first."""
+    differences = {
+        name: _mean([one.ratio for one in own]) - _mean([one.ratio for one in whole[name]])
+        for name, own in found.items()
+    }
+    told = sorted((name for name, by in differences.items() if abs(by) >= TOLD_FROM), key=lambda n: -differences[n])
+    return ", ".join(f"{name} {differences[name]:+.2f}" for name in told) or "–"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
