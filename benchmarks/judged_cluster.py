@@ -138,6 +138,16 @@ class JudgedCluster(Cluster):
             found[bundle] = BundleStats(int(topics[n]), clients, clients, *(column[n] * times for column in sums))
         return found
 
+    def _bundles_of_topics(self) -> list[str]:
+        self._place_topics()
+        assert self._bundle_of_topic is not None
+        return [self._bundles[n] for n in self._bundle_of_topic]
+
+    def _topic_figures(self) -> Iterable[tuple[float, float]]:
+        assert self.traffic is not None
+        both = self.traffic.bytes_in * self._throughputs * (1.0 + self.traffic.fan_out)
+        return zip((both / self.traffic.message_bytes).tolist(), both.tolist(), strict=True)
+
     def loads_under(self, factors: Array) -> dict[str, dict[str, float]]:
         """Resource -> bundle -> its load with these factors on the topics' traffic."""
         assert self.traffic is not None

@@ -18,6 +18,7 @@ from benchmarks.judged_scenarios import BEGIN, STEPS_SETTLE, JudgedScenario
 from evenkeel.cycle import whole
 from evenkeel.model.bounces import FormerOwners
 from evenkeel.planner.floor import floor_of
+from evenkeel.planner.remembered import bundles_wanted_split
 from evenkeel.planner.target import Target
 from evenkeel.publish.plan import max_over_mean
 from evenkeel.replay.fold import goes_to
@@ -121,7 +122,8 @@ def play(scenario: JudgedScenario, effective: EffectiveSettings, asked: Measure)
         cycle = reading.cycle_row(
             CLUSTER, at, text, effective.digest, manager=settings.manager, mode="auto", acts=cluster.acts
         )
-        made = whole.decide(SharedRows(cluster.rows(settings), acts_only=True), cycle, state)
+        observed = {**cluster.rows(settings), "topic_hashes": cluster.topic_hashes(bundles_wanted_split(state))}
+        made = whole.decide(SharedRows(observed, acts_only=True), cycle, state)
         state = list(made.rows[whole.STATE])
         shock.acted += bool(made.plan.asked)
         _carry_out(cluster, made, n, found, former, day)
@@ -206,7 +208,9 @@ def _carry_out(
         for row in made.rows["placement_decisions"]
         if row["cause"] == "no_owner" and row["outcome"] == "placed"
     ]
-    children = sum(len(row["cuts"]) + 1 for row in made.rows["commands"] if row["kind"] == "split" and row["cuts"])
+    # Children that stay where their parent was are not placed by anybody.
+    apart = [row for row in made.rows["commands"] if row["kind"] == "split" and row["unload_children"]]
+    children = sum(len(row["cuts"]) + 1 for row in apart if row["cuts"])
     found.placed += len(lost) + children
     # A plan of acts alone has no id that ids of commands could rest on.
     commands = [{**row, "command_id": f"{n:06d}-{row['step']:04d}"} for row in made.rows["commands"]]

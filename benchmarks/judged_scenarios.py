@@ -43,6 +43,9 @@ PARETO, LARGEST, LARGEST_THAT_GROWS = 1.5, 0.3, 0.1
 """The tail of the topics' traffic, and the most that one of them has of a broker's mean (at first, where it grows)."""
 UNMENDABLE = 1.5
 """What the one topic that nobody can mend has of a broker's mean."""
+HOT, HOT_TOPICS, HOT_MESSAGE_BYTES, HOT_CONNECTIONS = 1.4, 32, 3_400.0, 20.0
+"""What the one hot bundle has of a broker's mean, its topics, and of each of these bytes of a message and connections,
+so that byte/s, msg/s and sessions stay below Pulsar's limits for a bundle."""
 GROWING = frozenset({"flash-crowd", "growing-days", "series"})
 BUSY = 0.5
 """Work for each standard broker at the start, in standard brokers: CPU is some 44 % of an even cluster."""
@@ -70,6 +73,8 @@ MEANINGS: Mapping[str, str] = {
     "two-resources": "half of the namespaces fill the network, the others the CPU",
     "reserved": "a quarter of the namespaces belongs on a third of the brokers, the others on the rest",
     "unmendable": "one topic has half as much again as a broker's mean: no placement is even",
+    "hot-bundle": "one bundle of many topics has 1.4 of a broker's mean, below all limits of Pulsar's own "
+    "splits: no placement is even before it is split",
     "series": "every topic follows a function of a public trace of invocations (--series FILE)",
 }
 
@@ -164,8 +169,10 @@ def judged_scenario(name: str, size: JudgedSize, seed: int, series: Path | None 
     machines = _machines(name, count)
     boundaries = _boundaries(size.bundles * count // size.brokers)
     topics = _topics(boundaries, drawn)
+    hot = _hot_topics(name, boundaries, drawn)
+    topics += hot
     may_own, policies = _reserved(list(boundaries), sorted(machines), topics) if name == "reserved" else ({}, ())
-    traffic = _traffic(name, topics, machines, list(boundaries), drawn)
+    traffic = _traffic(name, topics, machines, list(boundaries), drawn, len(hot))
     every = HALF_AN_HOUR if name in ("growing-days", "series") else ONE_MINUTE
     cycles = {"growing-days": 96, "series": 48}.get(name, size.minutes)
     shape = _series(series, len(topics), cycles, drawn) if name == "series" else _shape(name, topics, cycles, drawn)
@@ -214,15 +221,33 @@ def _topics(boundaries: Mapping[str, tuple[int, ...]], drawn: Random) -> list[To
     ]
 
 
+def _hot_topics(name: str, boundaries: Mapping[str, tuple[int, ...]], drawn: Random) -> list[Topic]:
+    """The topics that make one bundle hot, where the scenario has one."""
+    if name != "hot-bundle":
+        return []
+    namespace = drawn.choice(sorted(boundaries))
+    edges = drawn.choice(ranges_of(boundaries[namespace])[:-1])
+    return [Topic(namespace, drawn.randint(edges.lower, edges.upper - 1)) for _ in range(HOT_TOPICS)]
+
+
 def _traffic(
-    name: str, topics: list[Topic], machines: Mapping[str, Machine], namespaces: list[str], drawn: Random
+    name: str,
+    topics: list[Topic],
+    machines: Mapping[str, Machine],
+    namespaces: list[str],
+    drawn: Random,
+    hot_topics: int,
 ) -> TopicTraffic:
-    """Traffic of Pareto's kind, so much of it that the cluster is busy; messages are alike within a namespace."""
+    """Traffic of Pareto's kind, so much of it that the cluster is busy; messages are alike within a namespace. The last
+    `hot_topics` are those of the hot bundle."""
     weights = _capped([drawn.paretovariate(PARETO) for _ in topics], name, len(machines))
     if name == "unmendable":
         hot = drawn.randrange(len(weights))
         weights[hot] = 0.0
         weights[hot] = UNMENDABLE * sum(weights) / (len(machines) - UNMENDABLE)
+    if hot_topics:
+        rest = math.fsum(weights[:-hot_topics])
+        weights[-hot_topics:] = _parts_of(HOT * rest / (len(machines) - HOT), hot_topics, drawn)
     message = {namespace: 2_000.0 * math.exp(drawn.gauss(0.0, 0.8)) for namespace in namespaces}
     fan_out = {namespace: float(drawn.choice((1, 1, 2, 3))) for namespace in namespaces}
     if name == "two-resources":
@@ -235,11 +260,19 @@ def _traffic(
     connections = np.array(
         [2.0 * max(1, round(clients * math.sqrt(weight / mean) * drawn.uniform(0.5, 2.0))) for weight in weights]
     )
+    if hot_topics:
+        size[-hot_topics:], out[-hot_topics:], connections[-hot_topics:] = HOT_MESSAGE_BYTES, 1.0, HOT_CONNECTIONS
     # Weights are of work, so that no topic works a broker more than its weight says, whatever its messages are like.
     work = np.array(weights) * (1.0 - float(connections.sum()) / FULL_CONNECTIONS / (BUSY * _strength(machines)))
     per_byte = (1.0 + out) * (1.0 / FULL_BYTES + 1.0 / size / FULL_MESSAGES)
     came_in = work * BUSY * _strength(machines) / float(np.sum(weights)) / per_byte
     return TopicTraffic(topics, came_in, out, size, connections)
+
+
+def _parts_of(whole: float, count: int, drawn: Random) -> list[float]:
+    """So many parts of different size that sum up to the whole."""
+    parts = [drawn.uniform(0.5, 1.5) for _ in range(count)]
+    return [whole * part / math.fsum(parts) for part in parts]
 
 
 def _strength(machines: Mapping[str, Machine]) -> float:

@@ -55,8 +55,8 @@ from typing import Any
 from airflow.sdk import Param, dag, task
 
 from evenkeel.airflow.approval import PlanApproval, answer_params
-from evenkeel.airflow.dag_files import CONNECTION, outlets, tried_again
-from evenkeel.airflow.dag_names import APPROVING
+from evenkeel.airflow.dag_files import outlets, tried_again
+from evenkeel.airflow.dag_names import APPROVING, CONNECTION
 
 APPROVE_DOC = """Asks whether the plan is to be carried out.
 

@@ -46,7 +46,8 @@ from typing import Any
 
 from airflow.sdk import Param, dag, task
 
-from evenkeel.airflow.dag_files import CONNECTION, outlets, tried_again
+from evenkeel.airflow.dag_files import outlets, tried_again
+from evenkeel.airflow.dag_names import CONNECTION
 
 MOMENT = r"^(\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?$"
 KEY = {"pattern": "^[A-Za-z][A-Za-z0-9]*$"}

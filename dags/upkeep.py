@@ -54,7 +54,8 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param, dag, task
 
-from evenkeel.airflow.dag_files import CONNECTION, outlets, schedule_in, tried_again
+from evenkeel.airflow.dag_files import outlets, schedule_in, tried_again
+from evenkeel.airflow.dag_names import CONNECTION
 from evenkeel.maintenance.expiry import MEANINGS, MOST_DAYS, NAMES
 
 # `none` leaves the DAG to manual runs.

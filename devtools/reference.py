@@ -8,10 +8,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import EVERY_TABLE
+from evenkeel.metrics.declared import (
+    EMITTED,
+    NEEDS,
+    OF_CLUSTERS,
+    OF_THE_EXPORTER,
+    OF_THE_LOG,
+    OF_VERIFY,
+    OUTCOMES,
+    SEVERITIES,
+    TASKS,
+    ExportedMetric,
+)
+from evenkeel.pulsar.limits import DEFAULT, LIMIT_MEANINGS, highest_limit
 from evenkeel.settings import describe
+from evenkeel.settings.operation import ENTRIES, OperationEntry
+from evenkeel.sources.configuration_entries import CLUSTER_ENTRIES
 
 _LAYERS = {
     "observed": "What a snapshot showed",
@@ -27,7 +43,12 @@ _LAYERS = {
 
 def pages() -> Mapping[str, str]:
     """File name to Markdown text."""
-    return {"tables.md": tables_page(), "settings.md": settings_page()}
+    return {
+        "tables.md": tables_page(),
+        "settings.md": settings_page(),
+        "configuration.md": configuration_page(),
+        "metrics.md": metrics_page(),
+    }
 
 
 def tables_page() -> str:
@@ -88,6 +109,83 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def configuration_page() -> str:
+    """All entries of the configuration file: how Evenkeel is run, the clusters, and the limits of what is read."""
+    lines = [
+        "# The configuration file",
+        "",
+        "One file in TOML says all that an operator configures: where the lake is, when Airflow's DAGs run and what",
+        "they may send, which clusters there are and how they are reached, and the settings of each.",
+        "`EVENKEEL_CONFIG` names it in the environment of Airflow and of commands (`--config` of a command names",
+        "another one). Every component of Airflow that parses or runs a DAG needs to be able to read it.",
+        "",
+        "```sh",
+        "evenkeel config check evenkeel.toml     # everything that is wrong with it: line, entry, what to do",
+        "evenkeel config schema                  # its JSON schema, for editors",
+        "```",
+        "",
+        "An environment variable of the same meaning, where set, wins over the file. Tokens and keys stand in no",
+        "configuration: the file names connections, and files that hold a key. Of a file that a command is given by",
+        "`--config`, clusters, settings and limits count; the lake, `[airflow]` and `[log]` are read of the one that",
+        "`EVENKEEL_CONFIG` names.",
+    ]
+    for table, title in (("", "The file's own level"), ("airflow", "`[airflow]`"), ("log", "`[log]`")):
+        lines += ["", f"## {title}", "", "| entry | type | default | variable | meaning |", "|---|---|---|---|---|"]
+        lines += [_operation(entry) for entry in ENTRIES if entry.table == table]
+    lines += ["", "## `[clusters.NAME]`", "", "A table for each cluster. `evenkeel doctor` tries what it names.", ""]
+    lines += ["| entry | type | default | unit | meaning |", "|---|---|---|---|---|"]
+    lines += [
+        f"| `{entry.name}` | {_type_of(entry.schema)} | {entry.default} | {entry.unit} | {_cell(entry.meaning)} |"
+        for entry in CLUSTER_ENTRIES
+    ]
+    lines += [
+        "",
+        "`[clusters.NAME.settings]` and `[clusters.NAME.limits]` win over the tables below for this cluster.",
+        "",
+    ]
+    lines += [
+        "## `[settings]`",
+        "",
+        "Keys as in [settings.md](settings.md), for all clusters.",
+        "",
+        "## `[limits]`",
+        "",
+    ]
+    lines += ["| entry | default | unit | highest | of what |", "|---|---|---|---|---|"]
+    for name, (unit, meaning) in LIMIT_MEANINGS.items():
+        most = highest_limit(name)
+        default = f"{getattr(DEFAULT, name):,}"
+        lines.append(f"| `{name}` | {default} | {unit} | {'' if most is None else f'{most:,}'} | {_cell(meaning)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _operation(entry: OperationEntry) -> str:
+    kind = _ENTRY_TYPES[entry.kind] if not entry.choices else f"text, one of {', '.join(entry.choices)}"
+    default = f"`{entry.default}`" if "*" in entry.default else entry.default
+    return f"| `{entry.name}` | {kind} | {default} | `{entry.variable}` | {_cell(entry.meaning)} |"
+
+
+_ENTRY_TYPES = {
+    "text": "text",
+    "path": "path",
+    "address": "path or address",
+    "switch": "true or false",
+    "names": "list of texts",
+    "lines": "list of texts",
+}
+_TYPES = {"string": "text", "boolean": "true or false", "number": "number", "integer": "whole number", "array": "list"}
+
+
+def _type_of(schema: Mapping[str, Any]) -> str:
+    """The type and the range of an entry's schema in words."""
+    names = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+    words = " or ".join(_TYPES[name] for name in names)
+    above, lowest, highest = (schema.get(name) for name in ("exclusiveMinimum", "minimum", "maximum"))
+    parts = [f"above {above:,}" if above is not None else "", f"from {lowest:,g}" if lowest is not None else ""]
+    parts.append(f"to {highest:,g}" if highest is not None else "")
+    return " ".join([words, *(part for part in parts if part)])
+
+
 def _before(key: Mapping[str, object]) -> str:
     """What holds for settings that were recorded before there was the key, where that is not the default."""
     if key["before"] == key["default_4_x"]:
@@ -103,6 +201,43 @@ def _value(value: object) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+_LABELS = {
+    "cluster": "a cluster on record",
+    "outcome": ", ".join(f"`{one}`" for one in OUTCOMES),
+    "severity": ", ".join(f"`{one}`" for one in SEVERITIES),
+    "task": ", ".join(f"`{one}`" for one in TASKS),
+    "witness": "the name of a witness of the log, 32 at most",
+}
+
+
+def metrics_page() -> str:
+    """All metrics of `evenkeel metrics`: name, kind, unit, labels, meaning; and the values that labels take."""
+    groups: dict[str, tuple[ExportedMetric, ...]] = {
+        "The exporter": OF_THE_EXPORTER,
+        "Clusters": OF_CLUSTERS,
+        "What needs attention": tuple(one.metric for one in NEEDS),
+        "The transparency log": OF_THE_LOG,
+        "The last verify": OF_VERIFY,
+    }
+    lines = [
+        "# Metrics",
+        "",
+        "What [`evenkeel metrics`](../how-to/monitoring.md) exports. A figure that is not known is missing, not 0.",
+        "Moments are seconds since 1970: `time() - METRIC` is an age. Under *What needs attention* each metric counts",
+        "what a need of [`evenkeel status`](status-json.md#needs) is about, by the same judgement; 0 without it.",
+        "Metrics with a † are given to [Airflow's own metrics](../how-to/monitoring.md#through-airflow), too.",
+    ]
+    for title, metrics in groups.items():
+        lines += ["", f"## {title}", "", "| metric | kind | unit | labels | meaning |", "|---|---|---|---|---|"]
+        for one in metrics:
+            mark = " †" if one.name in EMITTED else ""
+            labels = ", ".join(f"`{name}`" for name in one.labels)
+            lines.append(f"| `{one.name}`{mark} | {one.kind} | {one.unit} | {labels} | {_cell(one.meaning)} |")
+    lines += ["", "## Labels", "", "| label | values |", "|---|---|"]
+    lines += [f"| `{name}` | {values} |" for name, values in _LABELS.items()]
+    return "\n".join(lines) + "\n"
 
 
 def main(folder: str) -> int:

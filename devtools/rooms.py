@@ -15,7 +15,7 @@ PAGE = CHECKOUT / "docs" / "explanation" / "architecture.md"
 BEGIN, END = "<!-- rooms: written by `make docs` -->", "<!-- end of rooms -->"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "locks", "retrying", "aws_errors"),
+    ("errors", "locks", "retrying", "aws_errors", "bounded_server"),
     ("json_text", "secret", "times"),
     ("object_store",),
     ("settings", "handover", "spark", "pulsar"),
@@ -34,8 +34,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("place",),
     ("publish",),
     ("cycle", "pipeline", "agent", "maintenance"),
-    ("record", "airflow"),
-    ("replay", "heat"),
+    ("record",),
+    ("metrics",),
+    ("replay", "heat", "airflow"),
+    ("doctor",),
     ("cli",),
 )
 """A room imports from rooms of lower layers and from itself. The tasks stand in the order of the pipeline."""
@@ -52,6 +54,7 @@ PURE = (
     "aggregate/bundle_load.py",
     "aggregate/bundles_in_force.py",
     "planner/desired.py",
+    "planner/figures.py",
     "planner/findings.py",
     "planner/floor.py",
     "planner/limits.py",
@@ -61,6 +64,7 @@ PURE = (
     "planner/usage_model.py",
     "planner/verdicts.py",
     "planner/view.py",
+    "planner/wanted_splits.py",
     "plan_splits/rules",
     "shed/bundle_selection.py",
     "shed/schedule.py",

@@ -29,6 +29,7 @@ PLAIN_PYTHON = {
     "__future__",
     "bisect",
     "collections",
+    "copy",
     "dataclasses",
     "datetime",
     "decimal",

@@ -16,6 +16,7 @@ from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel.lake.handover_files import taken
 from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection, is_object_store
 from evenkeel.secret import Secret
+from evenkeel.settings.operation import ENVIRONMENT
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ _SECRETS = ("secret_key", "session_token")
 
 def lake() -> str:
     """The lake's address: `EVENKEEL_LAKE`, else the Airflow Variable `evenkeel_lake`; NoLake where neither is set."""
-    found = os.environ.get("EVENKEEL_LAKE") or _variable()
+    found = ENVIRONMENT.get("EVENKEEL_LAKE") or _variable()
     if not found:
         raise NoLake("Airflow does not know yet where the lake is.")
     return found

@@ -17,6 +17,8 @@ SKIPPED = "skipped"
 FAILED = "failed"
 RECORDING = "recording"
 """The source of a cycle that was not observed for itself: a folder of snapshots, whoever has laid them there."""
+PULSAR_ADMIN = "pulsar-admin"
+"""The source of a cycle that observed a cluster through its brokers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""Secrets: held so that nothing shows them by accident, and read from a variable or from the file that it names."""
+"""Secrets: held so that nothing shows them by accident, and read from a variable, or from a file."""
 
 from __future__ import annotations
 
 import hmac
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from evenkeel.errors import SettingsError
 FILE = "_FILE"
 HIDDEN = "[secret]"
 _SHORTEST = 8
+_FOR_OTHERS = 0o077
 
 
 class Secret:
@@ -91,3 +93,22 @@ def _content(file: str, name: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise SettingsError(f"{name} names {file}, which cannot be read: {reason}") from None
+
+
+def private_text(path: Path, place: str) -> str:
+    """The text of a file that nobody but its owner may read; `place`: what names the file, for messages.
+
+    SettingsError, which shows no content, where others may read or write it, or it cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if mode & _FOR_OTHERS:
+                raise SettingsError(
+                    f"{place} names {path}, which others than its owner may read or write ({mode & 0o777:04o}): "
+                    f"chmod 600 {path}; if somebody may have read it, make a new key"
+                )
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise SettingsError(f"{place} names {path}, which cannot be read: {reason}") from None

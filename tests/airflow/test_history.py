@@ -65,8 +65,10 @@ class TaskInstance:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "evenkeel.toml"
+    file.write_text("[clusters.east]\nrecording = 'east'\n", encoding="utf-8")
     monkeypatch.setenv("EVENKEEL_LAKE", str(tmp_path))
-    monkeypatch.setenv("EVENKEEL_CONFIG", "/etc/evenkeel.toml")
+    monkeypatch.setenv("EVENKEEL_CONFIG", str(file))
     connection = SimpleNamespace(conn_type="spark", host="spark://there", port=7077)
     monkeypatch.setattr("airflow.sdk.BaseHook.get_connection", lambda name: connection)
 
@@ -83,14 +85,14 @@ def left_by(*tasks: str, handover: Handover) -> dict[str, str]:
     return {name: sealed(handed_on(handover), Origin(DagRun.dag_id, DagRun.run_id, name)) for name in tasks}
 
 
-def test_the_window_is_the_interval_without_its_end() -> None:
+def test_the_window_is_the_interval_without_its_end(tmp_path: Path) -> None:
     request = history.window_request(
         {"clusters": ["east"], "settings": {"loadBalancerSheddingIntervalMinutes": 5}}, DagRun()
     )
     assert (request.every, request.at, request.kind, request.mode) == (True, None, "backfill", "dry_run")
     assert request.since == "2026-11-21T00:00:00.000000+00:00"
     assert request.until == "2026-11-21T23:59:59.999999+00:00"
-    assert (request.clusters, request.configuration) == (("east",), "/etc/evenkeel.toml")
+    assert (request.clusters, request.configuration) == (("east",), str(tmp_path / "evenkeel.toml"))
     assert request.overrides == {"loadBalancerSheddingIntervalMinutes": 5}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,15 +34,17 @@ class DagRun:
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "evenkeel.toml"
+    file.write_text("[clusters.east]\nrecording = 'east'\n", encoding="utf-8")
     monkeypatch.setenv("EVENKEEL_LAKE", "/lake")
-    monkeypatch.setenv("EVENKEEL_CONFIG", "/etc/evenkeel.toml")
+    monkeypatch.setenv("EVENKEEL_CONFIG", str(file))
 
 
-def test_a_run_without_params_decides_all_clusters_at_its_logical_date() -> None:
+def test_a_run_without_params_decides_all_clusters_at_its_logical_date(tmp_path: Path) -> None:
     request = request_from({}, DagRun())
     assert request.at == "2026-11-21T08:27:23.596000+00:00"
-    assert (request.lake, request.configuration) == ("/lake", "/etc/evenkeel.toml")
+    assert (request.lake, request.configuration) == ("/lake", str(tmp_path / "evenkeel.toml"))
     assert (request.clusters, request.source, request.overrides, request.mode) == ((), "", {}, "dry_run")
     assert (request.dag_id, request.run_id, request.kind) == ("rebalance", "manual__1", "live")
 

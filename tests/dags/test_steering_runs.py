@@ -78,6 +78,7 @@ class KillOnce:
         return Fault(wait_s=1.0, status=0)
 
 
+@pytest.mark.exhaustive
 def test_an_approved_plan_is_carried_out_once_though_its_task_is_killed_and_no_token_is_seen(
     airflow: Airflow, lake: Path, clusters: Path, pulsar: LivingPulsar, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_an_approved_plan_is_carried_out_once_though_its_task_is_killed_and_no_t
     assert len(answers_to(lake, waiting)) == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.browser
 def test_a_plan_is_rejected_on_the_desk_with_a_reason_and_a_second_answer_is_told_of_the_first(
     browser: Browser, airflow: Airflow, lake: Path, pulsar: LivingPulsar
@@ -184,6 +186,7 @@ def test_a_plan_is_rejected_on_the_desk_with_a_reason_and_a_second_answer_is_tol
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.browser
 def test_a_plan_is_approved_without_its_splits_on_the_desk_and_its_outcomes_arrive_on_the_open_page(
     browser: Browser, airflow: Airflow, lake: Path, pulsar: LivingPulsar

@@ -23,6 +23,7 @@ QUOTA = {
 }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_a_stored_quota_is_kept_and_one_like_the_default_is_none(
     spark: Any, modular_cluster: Cluster, fresh_tenant: str, new_lake: Path
 ) -> None:

@@ -153,6 +153,7 @@ def test_cut_anywhere_it_is_the_same(
     demand_equal(content(runs), one_by_one)
 
 
+@pytest.mark.exhaustive
 def test_in_the_smallest_pieces_it_is_the_same(
     spark: SparkSession,
     configuration: Path,

@@ -115,8 +115,14 @@ def test_state_comes_from_the_newest_live_attempt_before_and_a_gap_is_named(spar
     assert find_predecessors(spark, lake, wanted[:1], kind="backfill")["lab", moment(4)].attempt_id == "b"
 
 
-@pytest.mark.parametrize("kind", ["live", "backfill"])
-@pytest.mark.parametrize("near", [timedelta(days=1), timedelta(seconds=3)], ids=["a day", "three seconds"])
+@pytest.mark.parametrize("kind", ["live", pytest.param("backfill", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(timedelta(days=1), id="a day", marks=pytest.mark.exhaustive),
+        pytest.param(timedelta(seconds=3), id="three seconds"),
+    ],
+)
 def test_each_cycle_of_a_window_is_told_what_it_would_be_told_alone(spark, lake, monkeypatch, kind, near) -> None:
     monkeypatch.setattr("evenkeel.lake.manifest._NEAR", near)
     write = Write("strategy_state", "w", 3, 2, "digest", "lab")

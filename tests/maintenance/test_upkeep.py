@@ -69,6 +69,7 @@ class Killed(Exception):
     """The process ended here."""
 
 
+@pytest.mark.exhaustive
 def test_killed_twice_and_run_again_it_drops_what_is_past_and_leaves_what_is_promised(kept, monkeypatch) -> None:
     old, young = (_handover_file(kept, NOW - timedelta(days=days)) for days in (8, 6))
     versions = {name: newest_version(kept.lake.path(name)) for name in ("bundle_load", "unload_decisions", "cycles")}

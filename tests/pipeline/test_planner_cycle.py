@@ -16,7 +16,7 @@ from evenkeel.handover import Handover
 from evenkeel.ingest import chunks
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
-from evenkeel.record.explain import explain
+from evenkeel.record.explain import Times, explain
 from evenkeel.record.explain.rendering import as_text as explained
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
 from evenkeel.record.report import build_model, gather
@@ -28,6 +28,7 @@ from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.open_loop import asked as asked_replay
 from evenkeel.replay.open_loop import replay
 from evenkeel.sources.recordings import Recording
+from evenkeel.times import time_given
 from tests.pipeline.killed_task import Point, run_until, run_whole
 from tests.pipeline.window_cases import CHECKOUT, content, demand_sound, demand_the_same
 
@@ -250,3 +251,61 @@ def test_on_the_planner_unloads_by_its_targets(spark: Any, new_lake: Path) -> No
     assert "Planner" in {fact.value for fact in chapter.state}
     assert "due now" in render(model)
     demand_sound(spark, new_lake)
+
+
+TOO_HEAVY = {"evenkeelMaxBundleTrafficPercent": 3.0}
+"""Bundles with more of the traffic than this may not be moved: they have to be split."""
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [
+        pytest.param(MODULAR, id="modular"),
+        pytest.param(EXTENSIBLE, id="extensible", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_splits_that_the_planner_wants_are_decided_by_topics_explained_and_decided_again(
+    spark: Any,
+    recording: Path,
+    new_lake: Path,
+    empty_lake: Callable[[Path], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moments = [one.cycle_at for one in Recording(recording).snapshots]
+
+    def request(lake: Path, **more: Any) -> CycleRequest:
+        found = asked(recording, lake, "on", **more)
+        return replace(found, overrides={**found.overrides, **TOO_HEAVY})
+
+    split: list[Any] = []
+    wanted: set[str] = set()
+    for moment in moments:
+        attempt = run(spark, request(new_lake, at=moment))
+        targets = read_rows(new_lake, attempt, "planner_targets")
+        rows = [row for row in read_rows(new_lake, attempt, "split_decisions") if row["strategy"] == "Planner"]
+        assert {row["outcome"] for row in rows} <= {"split", "refused", "skipped"}
+        split += [(attempt, row) for row in rows if row["outcome"] == "split"]
+        wanted |= {row["subject"] for row in targets if row["needs_split"]}
+    assert wanted
+    assert split
+    attempt, row = split[-1]
+    assert row["numbers"]["topics"] > 1
+    assert row["numbers"]["heaviest_topic"] < 0.9
+    assert len(row["children"]) == len(row["cuts"]) + 1
+    sent = {one["bundle"]: one for one in read_table(new_lake, "commands") if one["plan_id"] == attempt.plan_id}
+    assert sent[row["subject"]]["kind"] == "split"
+    assert sent[row["subject"]]["cuts"] == row["cuts"]
+    found = explain(new_lake, row["subject"], when=Times(time_given(attempt.cycle_at.isoformat(), "at")))
+    assert row["sentence"] in [one.sentence for one in found.reasons if one.step == "split"]
+    assert "is split into" in explained(found)
+    assert "for Evenkeel&#39;s planner" in render(build_model(gather(new_lake, cycle=attempt.cycle_at.isoformat())))
+    demand_sound(spark, new_lake)
+    monkeypatch.setattr(chunks, "MOST_CYCLES", 3)
+    lake = empty_lake(tmp_path / "lake")
+    for _ in pipeline.run_window(spark, request(lake, every=True, until=moments[-1]), lambda _: None):
+        pass
+    demand_the_same(new_lake, lake)
+    demand_sound(spark, lake)
+    again = replay(spark, asked_replay(str(new_lake), cluster=None, since=None, until=None), lambda *_: None)
+    assert f"again: {len(moments)} of {len(moments)} recorded plans reproduced" in again.notes()

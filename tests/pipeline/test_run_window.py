@@ -64,6 +64,7 @@ def test_a_window_killed_after_a_chunk_goes_on_where_the_record_ends(spark, lake
     assert [attempt.planned["predecessor_status"] for attempt in read_attempts(lake)] == ["none", "used", "used"]
 
 
+@pytest.mark.exhaustive
 def test_each_chunk_but_the_last_has_a_session_that_ends_with_it(spark, lake, monkeypatch) -> None:
     """What a session is sent stays with the server until it ends."""
     seen = []
@@ -81,6 +82,7 @@ def test_each_chunk_but_the_last_has_a_session_that_ends_with_it(spark, lake, mo
     assert spark.range(3).localCheckpoint(eager=True).count() == 3, "checkpoints are asked in the thread's own session"
 
 
+@pytest.mark.exhaustive
 def test_what_is_decided_is_decided_again_only_if_asked_or_if_settings_differ(spark, lake) -> None:
     plans = [attempt.plan_id for attempt in read_attempts(lake)]
     handovers, seen = decided(spark, over(lake))

@@ -50,6 +50,7 @@ def test_chunks_of_a_recording_come_to_what_its_cycles_come_to_one_by_one(
     demand_sound(spark, lakes[1])
 
 
+@pytest.mark.exhaustive
 def test_a_wish_that_was_granted_by_its_topics_ends_a_bundles_averages_in_a_window_too(
     spark: Any, engine: Any, empty_lake: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

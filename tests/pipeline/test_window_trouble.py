@@ -323,6 +323,7 @@ def gaps(
     return lake
 
 
+@pytest.mark.exhaustive
 def test_after_a_gap_on_record_a_cycle_goes_on_from_the_newest_there_is_and_says_so(gaps: Path) -> None:
     west = read_attempts(gaps, cluster="west")
     assert [one.status for one in west] == ["closed"] * 4
@@ -335,6 +336,7 @@ def test_after_a_gap_on_record_a_cycle_goes_on_from_the_newest_there_is_and_says
     assert samples(gaps, west) == [{1}, {2}, {3}, {4}]
 
 
+@pytest.mark.exhaustive
 def test_where_nothing_of_the_past_is_on_record_averages_begin_anew_and_the_record_says_that_it_is_missing(
     gaps: Path,
 ) -> None:
@@ -345,6 +347,7 @@ def test_where_nothing_of_the_past_is_on_record_averages_begin_anew_and_the_reco
     assert samples(gaps, east) == [{1}, {2}]
 
 
+@pytest.mark.exhaustive
 def test_what_other_code_has_decided_is_decided_anew_and_the_same_plan_adds_nothing(
     spark: SparkSession, gaps: Path, clusters: Path
 ) -> None:
@@ -397,6 +400,7 @@ def beside(
     return Beside(lake, (first, last), kept, tuple(done))
 
 
+@pytest.mark.exhaustive
 def test_live_cycles_beside_a_backfill_of_their_past_rest_on_live_ones_and_stay_what_readers_see(
     spark: SparkSession, beside: Beside
 ) -> None:
@@ -421,6 +425,7 @@ def test_live_cycles_beside_a_backfill_of_their_past_rest_on_live_ones_and_stay_
         assert (found.status, found.attempt_id) == ("used", expected.attempt_id), kind
 
 
+@pytest.mark.exhaustive
 def test_upkeep_in_the_middle_of_a_backfill_loses_nothing_and_the_next_chunk_goes_on(
     spark: SparkSession, beside: Beside
 ) -> None:

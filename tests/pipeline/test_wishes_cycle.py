@@ -11,8 +11,8 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.cli.wish import read_wishes
 from evenkeel.errors import BadInput
-from evenkeel.handover import Run
-from evenkeel.ingest.open_run import PULSAR_ADMIN, CycleRequest, open_cycles
+from evenkeel.handover import PULSAR_ADMIN, Run
+from evenkeel.ingest.open_run import CycleRequest, open_cycles
 from evenkeel.ingest.wish_intake import with_wishes
 from evenkeel.lake.store import Lake
 from evenkeel.model.topics import topic_hash
@@ -116,6 +116,7 @@ def test_wishes_are_taken_by_one_cycle_and_again_by_its_re_run(
     assert not any(line.endswith("waiting") for line in listed)
 
 
+@pytest.mark.exhaustive
 def test_wishes_of_a_run_are_carried_out_by_it_and_wait_where_it_fails(
     spark: Any, new_lake: Path, some_bundle: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenkeel.planner.desired import DesiredMove, DesiredPlacement, OwnedBundle, desired_placement
@@ -121,6 +121,39 @@ def test_the_resource_that_has_least_room_counts() -> None:
 def test_rules_hold_no_broker_is_pushed_above_the_target_and_the_order_of_rows_changes_nothing(
     cluster: SmallCluster, usage: float, chance: Random
 ) -> None:
+    holds_every_rule(cluster, usage, chance)
+
+
+@given(small_clusters())
+@settings(deadline=None)
+def test_where_a_placement_reaches_the_target_the_plan_does(cluster: SmallCluster) -> None:
+    reaches_what_can_be_reached(cluster)
+
+
+@pytest.mark.exhaustive
+@given(small_clusters(), st.floats(0.0, 1.5), st.randoms(use_true_random=False))
+@settings(max_examples=1_000, deadline=None)
+def test_a_thousand_clusters_hold_every_rule_and_reach_what_can_be_reached(
+    cluster: SmallCluster, usage: float, chance: Random
+) -> None:
+    holds_every_rule(cluster, usage, chance)
+    reaches_what_can_be_reached(cluster)
+
+
+def reaches_what_can_be_reached(cluster: SmallCluster) -> None:
+    """Held against every placement that there is, at the target that the planner aims for."""
+    bundles, usage = of(cluster), target_of(cluster.lines, cluster.kinds, 1.07).usage
+    if min(cluster.busiest(placement) for placement in cluster.placements()) > usage * (1 - ROUNDING):
+        return
+    found = desired_placement({name: (line,) for name, line in cluster.lines.items()}, bundles, usage)
+    assert (found.over, found.nowhere) == ((), ())
+    owners = after(bundles, found)
+    busiest = max(line.usage(carried(bundles, owners, name)) for name, line in cluster.lines.items())
+    assert busiest <= usage * (1 + ROUNDING) + ROUNDING
+    assert all(owners[one.name] in one.brokers or not one.loads[0] for one in bundles)
+
+
+def holds_every_rule(cluster: SmallCluster, usage: float, chance: Random) -> None:
     bundles = of(cluster)
     curves = {name: (line,) for name, line in cluster.lines.items()}
     found = desired_placement(curves, bundles, usage)
@@ -129,7 +162,13 @@ def test_rules_hold_no_broker_is_pushed_above_the_target_and_the_order_of_rows_c
     owners, allowed = after(bundles, found), {one.name: one.brokers for one in bundles}
     assert all(move.destination in allowed[move.bundle] and move.destination != move.source for move in found.moves)
     loaded = {name: carried(bundles, owners, name) for name in cluster.lines}
-    over = {name for name, load in loaded.items() if load and cluster.lines[name].usage(load) > usage + ROUNDING}
+    # What is less than a unit of the cluster's load is no load to the planner.
+    whole = math.fsum(loaded.values())
+    over = {
+        name
+        for name, load in loaded.items()
+        if load > 1e-12 * whole and cluster.lines[name].usage(load) > usage + ROUNDING
+    }
     assert over <= set(found.over)
     began = {name for name, line in cluster.lines.items() if line.usage(cluster.carried[name]) > usage - ROUNDING}
     assert over <= began

@@ -47,6 +47,38 @@ def moves(made: whole.DecidedCycle) -> list[tuple[str, str, str]]:
 @given(any_rows())
 @settings(max_examples=300, deadline=None)
 def test_any_cluster_gets_a_plan_or_a_reason_and_a_second_cycle_goes_on_from_it(found: Tables) -> None:
+    gets_a_plan_or_a_reason(found)
+
+
+@given(any_rows(guarded=True))
+@settings(max_examples=300, deadline=None)
+def test_no_guard_has_to_hold_what_the_planner_asks(found: Tables) -> None:
+    needs_no_guard(found)
+
+
+@given(any_rows())
+@settings(max_examples=100, deadline=None)
+def test_moves_go_where_the_rules_allow(found: Tables) -> None:
+    moves_where_the_rules_allow(found)
+
+
+@given(any_rows(), st.randoms())
+@settings(max_examples=100, deadline=None)
+def test_the_order_of_rows_changes_nothing(found: Tables, chance: Random) -> None:
+    is_the_same_in_any_order(found, chance)
+
+
+@pytest.mark.exhaustive
+@given(any_rows(guarded=True), st.randoms(use_true_random=False))
+@settings(max_examples=1_000, deadline=None)
+def test_a_thousand_clusters_hold_every_hard_rule(found: Tables, chance: Random) -> None:
+    gets_a_plan_or_a_reason(found)
+    needs_no_guard(found)
+    moves_where_the_rules_allow(found)
+    is_the_same_in_any_order(found, chance)
+
+
+def gets_a_plan_or_a_reason(found: Tables) -> None:
     first = planner_round.decide(KEY, found)
     assert {row["subject_kind"] for row in first["planner_targets"]} >= {"cluster"}
     for row in (*first["planner_targets"], *first["planner_findings"]):
@@ -61,18 +93,14 @@ def test_any_cluster_gets_a_plan_or_a_reason_and_a_second_cycle_goes_on_from_it(
     planner_round.decide(KEY, again)
 
 
-@given(any_rows(guarded=True))
-@settings(max_examples=300, deadline=None)
-def test_no_guard_has_to_hold_what_the_planner_asks(found: Tables) -> None:
+def needs_no_guard(found: Tables) -> None:
     made = decided(found)
     planned = {bundle for bundle, _, _ in moves(made)}
     held = [row for row in made.rows["guard_decisions"] if row["subject"] in planned and row["outcome"] == "held"]
     assert not HARD & {row["rule"] for row in held}, held
 
 
-@given(any_rows())
-@settings(max_examples=100, deadline=None)
-def test_moves_go_where_the_rules_allow(found: Tables) -> None:
+def moves_where_the_rules_allow(found: Tables) -> None:
     of_cycle = reading.settings_of(found)
     for row in planner_round.decide(KEY, found)["planner_targets"]:
         if row["outcome"] not in ("unload", "planned", "placed"):
@@ -85,9 +113,7 @@ def test_moves_go_where_the_rules_allow(found: Tables) -> None:
         assert [one["name"] for one in row["alternatives"] if one["rule"] == TARGET] == [destination]
 
 
-@given(any_rows(), st.randoms())
-@settings(max_examples=100, deadline=None)
-def test_the_order_of_rows_changes_nothing(found: Tables, chance: Random) -> None:
+def is_the_same_in_any_order(found: Tables, chance: Random) -> None:
     mixed = {name: chance.sample(own, len(own)) for name, own in found.items()}
     assert repr(planner_round.decide(KEY, mixed)) == repr(planner_round.decide(KEY, found))
 
@@ -296,6 +322,24 @@ def test_a_bundle_hotter_than_a_broker_is_named_with_what_to_do() -> None:
     bundles[0]["topics"] = 9
     findings = {(row["subject"], row["rule"]) for row in planner_round.decide(KEY, found)["planner_findings"]}
     assert (bundles[0]["bundle"], "hotter_than_a_broker") in findings
+
+
+def test_moves_that_go_together_and_are_above_every_budget_are_named_with_what_to_raise() -> None:
+    flows = [(30.0, 0), (30.0, 0), (20.0, 1), (20.0, 1)]
+    bundles = [used(n, BROKERS[at], flow * MIB) for n, (flow, at) in enumerate(flows)]
+    reports = [report(name, usage) for name, usage in zip(BROKERS, (60.0, 40.0), strict=False)]
+    key = "evenkeelMaxMovedTrafficPercent"
+    at_once = {"evenkeelMaxBundleTrafficPercent": 100, "evenkeelPlannerActAtOnceAbovePercent": 15}
+    found = tables(reports, bundles, **at_once)
+    made = planner_round.decide(KEY, found)
+    assert {row["rule"] for row in made["planner_targets"] if row["outcome"] == "planned"} == {"moved_traffic"}
+    (finding,) = (row for row in made["planner_findings"] if row["rule"] == "moves_above_budget")
+    assert (finding["setting"], finding["measured"], finding["threshold"]) == (key, 50.0, 9.0)
+    assert "they need 50.0 % of evenkeelMaxMovedTrafficPercent, which is 9.0 %" in finding["sentence"]
+    raised = tables(reports, bundles, **at_once, **{key: 51.0})
+    made = planner_round.decide(KEY, raised)
+    assert len([row for row in made["planner_targets"] if row["outcome"] == "unload"]) == 2
+    assert not [row for row in made["planner_findings"] if row["rule"] == "moves_above_budget"]
 
 
 def test_a_pause_and_a_switch_stop_it() -> None:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER, CycleBudget
-from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise
-from evenkeel.planner.remembered import memory_of, rows_of
 from evenkeel.planner.target import UsageLine
 from evenkeel.planner.usage_model import UsageSums, by_traffic, load_of, models_of
 from evenkeel.planner.view import BundleFigures, Spent
 from evenkeel.settings import Settings
 
-AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 SPREAD = [100.0, 140.0, 80.0, 120.0, 60.0, 150.0, 90.0, 110.0, 130.0, 70.0, 105.0, 95.0, 145.0, 65.0, 125.0]
 
 
@@ -133,28 +129,6 @@ def test_no_figures_make_it_fail(samples: list[tuple[float, float]], swings: boo
         model = models_of({"b1": usage}, {"b1": load, "b2": 1.0}, {"b1": sums})["b1"]
         assert math.isfinite(model.line.usage(load))
         assert model.line.slope >= 0
-
-
-def test_what_is_remembered_comes_back_from_its_rows() -> None:
-    memory = PlannerMemory(
-        at=AT,
-        message_bytes=1_024.0,
-        above=2,
-        is_acting=True,
-        reversals=-0.5,
-        changes=0.75,
-        unsteady=1,
-        misses=2,
-        fell_back=AT,
-        brokers={"b1": BrokerMemory(3.0, 4.0, 0.5, AT), "b2": BrokerMemory(1.0, 0.0, 0.0, None)},
-        sums={("bandwidth_out", "b1"): after([(1.0, 0.1), (2.0, 0.3)]), ("cpu", "b2"): UsageSums()},
-        promises={"b1": Promise(AT, "bandwidth_out", 0.1, 0.5, 7.0)},
-    )
-    rows = [{**row, "at": row["at"].isoformat() if row["at"] else None} for row in rows_of(memory)]
-    assert memory_of(rows) == memory
-    assert memory_of(rows[::-1]) == memory
-    assert memory_of([]) == PlannerMemory()
-    assert len({(row["subject"], row["name"]) for row in rows}) == len(rows)
 
 
 def test_each_budget_has_its_limit_and_wishes_come_first() -> None:

@@ -59,6 +59,7 @@ def test_a_publisher_that_dies_is_followed_by_one_that_repeats_nothing(case: Cas
     assert case.attempt().status == "closed"
 
 
+@pytest.mark.exhaustive
 def test_what_a_killed_publisher_had_not_sent_is_sent_by_the_next(case: Case) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(outgoing, "send_all", _killed)
@@ -134,9 +135,10 @@ def test_what_changes_while_a_lease_is_waited_for_is_seen_before_anything_is_sen
     assert set(case.outcomes()) == {"withheld"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("source", "outcome"),
-    [("recording", "done"), pytest.param("pulsar-admin", "withheld", marks=pytest.mark.exhaustive)],
+    [("recording", "done"), ("pulsar-admin", "withheld")],
 )
 def test_a_recording_under_the_name_of_a_running_cluster_is_not_its_newest_cycle(
     case: Case, source: str, outcome: str
@@ -198,6 +200,7 @@ def test_a_pause_in_the_middle_of_a_publish_stops_it(case: Case, monkeypatch: py
     assert "is paused by jo" in (case.attempt().reason or "")
 
 
+@pytest.mark.exhaustive
 def test_a_rejection_while_paced_commands_go_out_stops_them(case: Case) -> None:
     rejected = Event()
 
@@ -230,7 +233,13 @@ def test_a_plan_waits_for_its_approval(case: Case) -> None:
     assert case.outcomes() == Counter(done=len(case.commands()))
 
 
-@pytest.mark.parametrize("killed", ["before it sends", "before it writes what it saw", None])
+@pytest.mark.parametrize(
+    "killed",
+    [
+        "before it sends",
+        *(pytest.param(when, marks=pytest.mark.exhaustive) for when in ("before it writes what it saw", None)),
+    ],
+)
 def test_a_plan_approved_without_its_splits_is_sent_without_them_however_often_its_publisher_dies(
     case: Case, killed: str | None
 ) -> None:
@@ -270,6 +279,7 @@ def test_a_plan_approved_without_its_splits_is_sent_without_them_however_often_i
     assert (case.sent(), case.outcomes()["withheld"]) == (before, len(resting)), "what is closed stays as it is"
 
 
+@pytest.mark.exhaustive
 def test_a_split_that_went_out_before_the_answer_changed_is_on_record_as_what_it_came_to(case: Case) -> None:
     """Approved, and killed once all was sent; then approved without splits, and run again."""
     case.handover = in_mode(case, "approve")

@@ -70,6 +70,17 @@ def test_steps_come_in_their_order_due_ones_apart_from_those_for_later() -> None
     assert "no owner" in page
 
 
+def test_bundles_to_be_split_first_are_named_with_the_reason_and_not_counted_among_the_others() -> None:
+    rows = [target(ODD, rule="split_first", needs_split=True), target("acme/ns/x", needs_split=False)]
+    found = chapter({"settings": SHADOW, "planner_targets": rows})
+    assert [(one.subject, one.rule) for one in found.split_first] == [(ODD, "split_first")]
+    assert found.looked_at == 1
+    page = page_of(found)
+    assert "To be split first" in page
+    assert "<b>" not in page
+    assert "To be split first" not in page_of(chapter({"settings": SHADOW, "planner_targets": rows[1:]}))
+
+
 def test_models_and_findings_are_shown_with_names_as_data() -> None:
     findings = [{"subject": ODD, "rule": "hotter_than_a_broker", "sentence": f"{ODD} is <i>hot</i>."}]
     tables = {

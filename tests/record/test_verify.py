@@ -159,11 +159,12 @@ def test_an_exported_part_verifies_by_itself(
     assert found.verified.reproduced == {own.attempt_id: TOPICS}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "upkeeps",
     [
         pytest.param(((20, BUNDLES),), id="one"),
-        pytest.param(((5, TOPICS), (20, BUNDLES), (40, None)), id="three, compiled", marks=pytest.mark.exhaustive),
+        pytest.param(((5, TOPICS), (20, BUNDLES), (40, None)), id="three, compiled"),
     ],
 )
 def test_after_upkeep_every_cycle_verifies_as_deep_as_its_periods_reach(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -21,6 +22,8 @@ from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import planned
 from evenkeel.plan_splits import round as split_round
+from evenkeel.planner.memory import PlannerMemory, WantedSplit
+from evenkeel.planner.remembered import rows_of
 from evenkeel.publish import plan as plan_round
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
@@ -168,6 +171,28 @@ def test_all_bundles_are_chosen_that_any_state_could_choose(seed: int) -> None:
         )
         assert one <= any_
         chosen += len(one)
+    assert chosen > 0
+
+
+@pytest.mark.parametrize("shedder", ["ThresholdShedder", "TransferShedder"])
+def test_in_a_window_all_bundles_are_chosen_that_the_planner_could_want(shedder: str) -> None:
+    asked, observed, _ = decided(shedder, False, 1, "on")
+    chosen = 0
+    for cycle in asked:
+        rows = {t: [r for r in own if r["cycle_at"] == cycle["cycle_at"]] for t, own in observed.items()}
+        wanted = WantedSplit(datetime.fromisoformat(cycle["cycle_at"]), "cpu", 0.0, 0.6, 0.5)
+        memory = PlannerMemory(splits=dict.fromkeys((row["bundle"] for row in rows["bundle_load"]), wanted))
+        state = [as_read("strategy_state", row) for row in rows_of(memory)]
+        stamp = {"cluster": "lab", "cycle_at": cycle["predecessor_cycle_at"]}
+        found = []
+        for is_window, known in ((False, state), (True, [])):
+            given = {**rows, "cycle": [cycle], "topic_hashes": [], STATE: [{**row, **stamp} for row in known]}
+            made = split_round.choose_window(KEY, given, parameters={"is_window": is_window})
+            found.append({row["bundle"] for row in made["chosen"]})
+        if cycle["predecessor_cycle_at"] is not None:
+            assert found[0] <= found[1]
+            assert len(found[1]) < len(rows["bundle_load"])
+            chosen += len(found[0])
     assert chosen > 0
 
 

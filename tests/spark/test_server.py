@@ -149,6 +149,7 @@ def test_a_client_whose_server_died_gets_an_error_and_its_process_ends(home: Pat
     assert becomes_true(lambda: is_gone(engine))
 
 
+@pytest.mark.exhaustive
 def test_a_server_out_of_memory_ends_and_a_command_says_what_to_do(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EVENKEEL_SPARK", raising=False)
     monkeypatch.setenv("EVENKEEL_HOME", str(home))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from evenkeel.bounded_server import MOST_CONNECTIONS
 from evenkeel.errors import BadInput, InconsistentLog, WitnessError
 from evenkeel.transparency.keys import SignerKey
 from evenkeel.transparency.log import TransparencyLog
@@ -20,7 +21,7 @@ from evenkeel.transparency.notes import MOST_BYTES
 from evenkeel.transparency.storage import FolderStorage
 from evenkeel.transparency.witness import MOST_REQUEST_BYTES, Witness, origin_hash
 from evenkeel.transparency.witness_client import Submitted, WitnessAddress, latest_checkpoint, submit
-from evenkeel.transparency.witness_server import MOST_CONNECTIONS, WitnessServer
+from evenkeel.transparency.witness_server import WitnessServer
 from tests.transparency.logs import LOG_KEY, ORIGIN, OTHER_KEY, WITNESS_KEY, MemoryStorage, entries_of, log_of
 
 KEYS = (WITNESS_KEY.verifier,)

@@ -71,7 +71,7 @@ COLUMNS = {
         *(f"used_{figure}" for figure in FIGURES),
         *("short_samples", "long_samples", *AVERAGES, "samples_since_quota"),
     ),
-    SPLITS_BEFORE: ("subject", "outcome", "rule"),
+    SPLITS_BEFORE: ("subject", "strategy", "outcome", "rule"),
 }
 """The columns of the small inputs that the round looks at."""
 

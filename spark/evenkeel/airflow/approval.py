@@ -9,7 +9,6 @@ to the next on this way is sealed (`seal`), the answer too: who may edit XComs a
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -25,6 +24,7 @@ from evenkeel.airflow.dag_names import APPROVING, DECIDING_DAG, PUBLISH, WAITING
 from evenkeel.airflow.seal import Origin, opened, sealed
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.model.amounts import plural
+from evenkeel.settings.operation import ENVIRONMENT
 
 if TYPE_CHECKING:
     from evenkeel.handover import Handover
@@ -40,13 +40,13 @@ _LONGEST = timedelta(hours=20)
 _NOT_PLAIN = re.compile(r"[^\w .,:@()-]")
 
 
-def approvers(environment: Mapping[str, str] = os.environ) -> list[HITLUser]:
+def approvers(environment: Mapping[str, str] = ENVIRONMENT) -> list[HITLUser]:
     """The logins that may answer, of EVENKEEL_APPROVERS with commas between them; none: whoever may in Airflow."""
     names = [name.strip() for name in environment.get(APPROVERS_VARIABLE, "").split(",") if name.strip()]
     return [HITLUser(id=name, name=name) for name in names]
 
 
-def wants_four_eyes(environment: Mapping[str, str] = os.environ) -> bool:
+def wants_four_eyes(environment: Mapping[str, str] = ENVIRONMENT) -> bool:
     """Whether EVENKEEL_FOUR_EYES is set: then whoever triggered a run cannot approve its plan; nor can whoever made a
     wish that its cycle took."""
     return is_on(FOUR_EYES_VARIABLE, environment)

@@ -5,7 +5,6 @@ DAG files are read often, so this imports nothing heavy.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -19,7 +18,7 @@ from evenkeel.lake.schemas import EVERY_TABLE
 from evenkeel.lake.write_ids import try_of
 from evenkeel.manual_requests.wish_schema import SCHEMAS
 from evenkeel.settings.keys.own import DECIDING_KEYS, GuardKeys, OwnKeys
-from evenkeel.steering.admin_request import ACTING
+from evenkeel.settings.operation import ENVIRONMENT, MODES
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -76,10 +75,10 @@ def history_params() -> dict[str, Param]:
     return {name: params[name] for name in ("clusters", "source", "settings")}
 
 
-# How far a run may go. Whoever may trigger a DAG may pass any params, so the environment draws the line.
+# How far a run may go. Whoever may trigger a DAG may pass any params, so the operator's environment draws the line, or
+# the configuration file.
 
 MODE_VARIABLE, LIMIT_VARIABLE = "EVENKEEL_MODE", "EVENKEEL_MODE_LIMIT"
-_MODES = ("dry_run", *ACTING)
 _GUARDED = frozenset(one.name for keys in (GuardKeys, OwnKeys) for one in fields(keys)) - DECIDING_KEYS
 """Keys that a run's params do not change where commands may go out."""
 
@@ -93,11 +92,11 @@ def allowed_modes() -> list[str]:
     """The modes that a run may have: up to EVENKEEL_MODE_LIMIT, by default up to EVENKEEL_MODE."""
     mode = default_mode()
     limit = _mode(LIMIT_VARIABLE, mode)
-    if _MODES.index(mode) > _MODES.index(limit):
+    if MODES.index(mode) > MODES.index(limit):
         raise SettingsError(
             f"{MODE_VARIABLE} is {mode}, and {LIMIT_VARIABLE} allows {limit} at most: change one of them"
         )
-    return list(_MODES[: _MODES.index(limit) + 1])
+    return list(MODES[: MODES.index(limit) + 1])
 
 
 _SHAPES: Mapping[str, tuple[type, type | None, str]] = {
@@ -123,15 +122,15 @@ def check_shapes(params: Mapping[str, Any]) -> None:
 def check_ceiling(params: Mapping[str, Any]) -> None:
     """`SettingsError` where a run's params ask for a mode above the limit, or change guards where commands may go."""
     mode, allowed = params.get("mode") or default_mode(), allowed_modes()
-    if mode not in _MODES:
-        raise SettingsError(f"the param `mode` is {mode!r}: it is one of {', '.join(_MODES)}")
+    if mode not in MODES:
+        raise SettingsError(f"the param `mode` is {mode!r}: it is one of {', '.join(MODES)}")
     if mode not in allowed:
         raise SettingsError(
             f"the param `mode` is {mode}, and runs here may have {' or '.join(allowed)}: whoever runs Airflow sets "
             f"{LIMIT_VARIABLE}"
         )
     guards = sorted(_GUARDED & set(params.get("settings") or ()))
-    if mode != _MODES[0] and guards:
+    if mode != MODES[0] and guards:
         raise SettingsError(
             f"the param `settings` changes {', '.join(guards)}: where commands may go out, guards are as the "
             "configuration has them, and so is what is trusted for how long. Change that there, or run with mode "
@@ -155,7 +154,7 @@ def check_shortening(params: Mapping[str, Any]) -> None:
 _YES, _NO = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
-def is_on(variable: str, environment: Mapping[str, str] = os.environ) -> bool:
+def is_on(variable: str, environment: Mapping[str, str] = ENVIRONMENT) -> bool:
     """Whether the variable says yes; `SettingsError` where it says neither yes nor no: a word that nobody knows is no
     reason to do without."""
     text = environment.get(variable, "").strip().lower()
@@ -165,9 +164,9 @@ def is_on(variable: str, environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def _mode(variable: str, default: str) -> str:
-    mode = os.environ.get(variable) or default
-    if mode not in _MODES:
-        raise SettingsError(f"{variable} is {mode!r}: it is one of {', '.join(_MODES)}")
+    mode = ENVIRONMENT.get(variable) or default
+    if mode not in MODES:
+        raise SettingsError(f"{variable} is {mode!r}: it is one of {', '.join(MODES)}")
     return mode
 
 
@@ -178,15 +177,15 @@ MANUAL = "none"
 
 
 def schedule_in(variable: str, default: str) -> str | None:
-    """The cron expression in a variable of the environment, None where it says `none`, for manual runs only;
-    `SettingsError` for anything else."""
-    given = os.environ.get(variable) or default
+    """The cron expression in a variable, or in its entry of the configuration file; None where it says `none`, for
+    manual runs only. `SettingsError` for anything else."""
+    given = ENVIRONMENT.get(variable) or default
     return None if given == MANUAL else _cron(variable, given, default, f", or {MANUAL} for manual runs only")
 
 
 def intervals_in(variable: str, default: str) -> str:
     """The cron expression in a variable that cuts the time into data intervals; `SettingsError` for anything else."""
-    given = os.environ.get(variable) or default
+    given = ENVIRONMENT.get(variable) or default
     if given == MANUAL:
         raise SettingsError(
             f"{variable} is {MANUAL}, and the DAG needs intervals: each run of a backfill decides one of them. It is "
@@ -214,10 +213,6 @@ def _cron(variable: str, given: str, default: str, more: str) -> str:
             f"{variable} is {given!r}, and that never comes: give a moment of a date that there is, as in {default!r}"
         ) from None
     return given
-
-
-CONNECTION = "evenkeel_spark"
-"""The connection that says where Spark is, for the tasks of all DAGs."""
 
 
 # How the tasks of all DAGs are tried again: every one of them may be killed anywhere and run once more.

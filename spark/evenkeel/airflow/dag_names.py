@@ -7,6 +7,8 @@ REPLAY_DAG = REPLAYING = "replay"
 """The DAG that replays and simulates, and its one task."""
 PUBLISH, WAITING, ASK, APPROVING = "publish", "waiting", "ask", "approve"
 """Ids of tasks: three of `rebalance`, and one of `rebalance_approval`."""
+CONNECTION = "evenkeel_spark"
+"""The connection that says where Spark is, for the tasks of all DAGs."""
 _MARK = "--plan-"
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.secret import FILE, Secret, text_given
+from evenkeel.settings.operation import ENVIRONMENT
 
 KEY_VARIABLE = "EVENKEEL_HANDOVER_KEY"
 _KEPT_AS = "handover_key"
@@ -82,7 +82,7 @@ def _seal(key: Secret, text: str, origin: Origin) -> str:
     return hmac.new(key.reveal().encode(), covered.encode(), hashlib.sha256).hexdigest()
 
 
-def _keys(environment: Mapping[str, str] = os.environ) -> tuple[Secret, ...]:
+def _keys(environment: Mapping[str, str] = ENVIRONMENT) -> tuple[Secret, ...]:
     """The key that seals, and behind it others that open; `SettingsError` where there is none and none can be kept."""
     # Only here: DAG files import this module, and are read often.
     from evenkeel.spark.home import Home

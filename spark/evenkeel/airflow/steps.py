@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from evenkeel import pipeline
 from evenkeel.airflow.dag_files import (
-    CONNECTION,
     LIMIT_VARIABLE,
     allowed_modes,
     check_ceiling,
@@ -26,7 +25,7 @@ from evenkeel.airflow.dag_files import (
     check_shortening,
     emit_asset_events,
 )
-from evenkeel.airflow.dag_names import ASK, PUBLISH, WAITING, approval_run_id
+from evenkeel.airflow.dag_names import ASK, CONNECTION, PUBLISH, WAITING, approval_run_id
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.airflow.seal import NotSealed, Origin, opened, sealed
@@ -37,6 +36,7 @@ from evenkeel.lake.one_writer import refusal_in
 from evenkeel.lake_log import LOG_CONNECTION
 from evenkeel.lake_log.publishing import resolve_keys_by
 from evenkeel.object_store import CONNECTION_VARIABLE, explained, hand_over, is_object_store, resolve_connections_by
+from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.spark.home import Home
 from evenkeel.times import moment_given
 
@@ -163,6 +163,8 @@ def put_on_record(
         return pipeline.publish(spark, opened, steer(opened.run.mode) if steer is not None else None)
 
     published = carried_out(publish, ti, events, handover)
+    if steer is not None:
+        _emit(published.handover)
     if failure:
         from airflow.sdk.exceptions import AirflowFailException
 
@@ -203,7 +205,16 @@ def carry_out(
             append_row(lake, "approvals", row, lambda: nullcontext(spark))
         return pipeline.publish(spark, handover, sending(handover.run.mode))
 
-    return carried_out(publish, ti, events, handover).text
+    published = carried_out(publish, ti, events, handover)
+    _emit(published.handover)
+    return published.text
+
+
+def _emit(handover: Handover) -> None:
+    # Only here: reading figures imports as much as all else that a task needs.
+    from evenkeel.airflow.emitted_figures import emit_figures
+
+    emit_figures(handover.lake, {cycle.cluster for cycle in handover.cycles})
 
 
 def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
@@ -324,11 +335,11 @@ def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
 
 def lake_root() -> str:
     """The root of the tables."""
-    root = os.environ.get("EVENKEEL_LAKE")
+    root = ENVIRONMENT.get("EVENKEEL_LAKE")
     if not root:
         raise SettingsError(
             "EVENKEEL_LAKE is not set, so there is no place for the tables: set it to a folder or an s3a:// URL in the "
-            "environment of Airflow's scheduler and restart it."
+            "environment of Airflow's scheduler and restart it, or write `lake` into the configuration file."
         )
     return root
 
@@ -418,14 +429,14 @@ def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:
 
 def _as_ours(error: Exception) -> EvenkeelError | None:
     """What Spark or an object store says, as an error of ours; None for anything else."""
-    return refusal_in(error) or explained(error, os.environ.get("EVENKEEL_LAKE"))
+    return refusal_in(error) or explained(error, ENVIRONMENT.get("EVENKEEL_LAKE"))
 
 
 @contextmanager
 def _explained_errors(ti: TaskInstance) -> Iterator[None]:
     """Errors of ours end in one clear line instead of a stack trace; every error's reason is handed on."""
     try:
-        _reach(os.environ.get("EVENKEEL_LAKE", ""))
+        _reach(ENVIRONMENT.get("EVENKEEL_LAKE", ""))
         yield
     except Exception as error:
         own = error if isinstance(error, EvenkeelError) else _as_ours(error)

@@ -11,7 +11,8 @@ from typing import Any
 from airflow.sdk import TriggerRule, task
 
 from evenkeel import pipeline
-from evenkeel.airflow.dag_files import CONNECTION, outlets
+from evenkeel.airflow.dag_files import outlets
+from evenkeel.airflow.dag_names import CONNECTION
 
 PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "takeover": ("takeover", "handback"),
     "agent": ("agent",),
     "status": ("status", "watch"),
+    "metrics": ("metrics",),
     "explain": ("explain", "trace"),
     "verify": ("verify",),
     "log": ("log",),
@@ -32,7 +33,10 @@ COMMANDS = {
     "export": ("export",),
     "heat": ("heat",),
     "settings": ("settings",),
+    "config": ("config",),
+    "doctor": ("doctor",),
     "engine": ("engine",),
+    "paths": ("paths",),
     "completion": ("completion",),
 }
 """Modules of this package, and the commands that each of them adds."""

@@ -1,10 +1,13 @@
 """A command as a process of its own: the script `evenkeel`, and `python -m evenkeel.cli`."""
 
 import gc
+import os
 import sys
+import threading
 
 from evenkeel.cli import main
 from evenkeel.cli.completion import answer_shell
+from evenkeel.cli.progress import HANGING
 
 _OBJECTS = 100_000
 """So many new objects at least between two looks for garbage: what is imported stays, and looking through it again and
@@ -16,6 +19,10 @@ def run() -> None:
     gc.set_threshold(_OBJECTS, 20, 100)
     answer_shell()
     code = main()
+    if any(thread.name.startswith(HANGING) for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # what hangs would be waited for
     gc.freeze()  # as it ends, Python would look through all of it once more
     sys.exit(code)
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import socket
-import sys
-import time
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +13,7 @@ from urllib.parse import quote
 from evenkeel.agent.setup import AgentSettings
 from evenkeel.cli import options
 from evenkeel.cli.options import engine_home
+from evenkeel.cli.serving import log_to_stderr
 from evenkeel.errors import SettingsError
 from evenkeel.steering.outcome import LONGEST_REQUEST_S
 
@@ -99,7 +97,7 @@ def run(given: argparse.Namespace) -> int:
     from evenkeel.agent.setup import QueueClock
     from evenkeel.pulsar.admin import AdminClient
 
-    _log_to_stderr()
+    log_to_stderr("evenkeel.agent")
     source = _source(given) if given.config else None
     settings = _settings(given, source)
     clock = QueueClock()
@@ -164,15 +162,3 @@ def _connection(given: argparse.Namespace, source: ClusterSource | None) -> Admi
             raise SettingsError(f"{given.cluster} is not a running cluster in {given.config}: give it `admin`")
         return connection_of(source.live, from_environment)
     return options.connection_by_address(given)
-
-
-def _log_to_stderr() -> None:
-    """One line per command, with or without --verbose: an agent has nothing else to show."""
-    handler = logging.StreamHandler(sys.stderr)
-    formatter = logging.Formatter("%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
-    formatter.converter = time.gmtime
-    handler.setFormatter(formatter)
-    log = logging.getLogger("evenkeel.agent")
-    log.handlers[:] = [handler]
-    log.setLevel(logging.INFO)
-    log.propagate = False

@@ -11,6 +11,8 @@ import os
 import shlex
 from collections.abc import Iterator, MutableMapping
 
+from evenkeel.settings.operation import ENVIRONMENT
+
 _ASKED, _LINE, _POINT = "_ARGCOMPLETE", "COMP_LINE", "COMP_POINT"
 _CLUSTERS = frozenset({"cluster", "clusters"})
 EPILOG = """For this shell:      source <(evenkeel completion bash)        (or zsh)
@@ -54,12 +56,12 @@ def answer_shell(environment: MutableMapping[str, str] = os.environ) -> None:
 
 def clusters_on_record(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
     """The clusters of the lake that the line names, or that EVENKEEL_LAKE does; none where it cannot be read."""
-    lake = getattr(parsed_args, "lake", None) or os.environ.get("EVENKEEL_LAKE")
-    if not lake:
-        return []
-    from evenkeel.record.read import Record
-
     try:
+        lake = getattr(parsed_args, "lake", None) or ENVIRONMENT.get("EVENKEEL_LAKE")
+        if not lake:
+            return []
+        from evenkeel.record.read import Record
+
         return [name for name in Record(str(lake)).clusters() if name.startswith(prefix)]
     except Exception:  # a shell waits for an answer, and has no place for an error
         return []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from evenkeel.errors import BadInput
+from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.times import IN_UTC
 
 _READING = "reading the record"
@@ -43,7 +43,7 @@ def add_zone(parser: argparse.ArgumentParser) -> None:
 
 def lake_of(given: argparse.Namespace) -> str:
     """The lake that was named; BadInput where none was."""
-    lake: str | None = given.lake or os.environ.get("EVENKEEL_LAKE")
+    lake: str | None = given.lake or ENVIRONMENT.get("EVENKEEL_LAKE")
     if not lake:
         raise BadInput("no lake is named: give --lake DIR, or set EVENKEEL_LAKE.")
     return lake

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.cli.options import check_folder
 from evenkeel.cli.output import add_json, print_result
 from evenkeel.cli.progress import course_of
-from evenkeel.errors import BadInput, SettingsError
+from evenkeel.cli.serving import address_in, cannot_listen, serve_until_ended
+from evenkeel.errors import SettingsError
 from evenkeel.lake_log import LOG_KEY
 from evenkeel.model.amounts import plural
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from evenkeel.lake_log.catch_up import CaughtUp
     from evenkeel.lake_log.witnessing import WitnessState
     from evenkeel.transparency.keys import SignerKey
-    from evenkeel.transparency.witness_server import WitnessServer
 
 NOT_SOUND = 1
 EPILOG = f"""A log's private key stands in {LOG_KEY}, or in a file that only its owner may read: {LOG_KEY}=file:PATH.
@@ -200,32 +198,12 @@ def serve_witness(given: argparse.Namespace) -> int:
         logs.setdefault(key.name, []).append(key)
     check_folder(given.state, "--state")
     witness = Witness(signer, logs, FolderStorage(Path(given.state)))
-    host, port = _address(given.address)
+    host, port = address_in(given.address, "--address", "127.0.0.1:7380")
     try:
         server = WitnessServer((host, port), witness)
     except OSError as error:
-        raise BadInput(f"--address {given.address}: nothing can listen there: {error.strerror or error}") from None
+        raise cannot_listen("--address", given.address, error) from None
     logging.getLogger("evenkeel.transparency").setLevel(logging.INFO)
     print(f"{signer.verifier.text} http://{host}:{server.server_port}", flush=True)
-    _serve(server)
+    serve_until_ended(server)
     return 0
-
-
-def _serve(server: WitnessServer) -> None:
-    def end(number: int, frame: object) -> None:
-        threading.Thread(target=server.shutdown).start()
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        server.serve_forever()
-    finally:
-        server.server_close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise BadInput(f"--address {text[:60]!r}: write HOST:PORT, e.g. 127.0.0.1:7380")
-    return host.strip("[]"), int(port)

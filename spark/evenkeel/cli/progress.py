@@ -15,6 +15,8 @@ _EVERY_S = 10.0
 _TELLS_EVERY_S = 1.0
 QUIET_S = 5.0
 """Work that takes less long shows nothing."""
+HANGING = "evenkeel check "
+"""Begins the name of a thread that may not end: a process with such a one ends without it."""
 _CLEARED = "\r\x1b[K"
 
 

@@ -14,7 +14,7 @@ from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.manual_requests.round import wishes_of
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import round as split_round
-from evenkeel.plan_splits.round import cuts_by_topics
+from evenkeel.plan_splits.round import looks_at_topics_of_bundles
 from evenkeel.planner import round as planner_round
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.plan import GUARD_TABLE, Plan
@@ -100,7 +100,7 @@ def _topics_of_chosen(key: Row, rows: SharedRows) -> Sequence[Row]:
     """The topics of the bundles that are to be cut, as the task hands them over: of no others, and none unasked."""
     known = rows["topic_hashes"]
     cycle = reading.the_cycle(rows)
-    if not known or not cuts_by_topics(reading.settings_of(rows), wishes_of(cycle, SPLIT)):
+    if not known or not looks_at_topics_of_bundles(reading.settings_of(rows), wishes_of(cycle, SPLIT)):
         return ()
     chosen = {row["bundle"] for row in split_round.choose(key, rows.having({"topic_hashes": ()}))["chosen"]}
     return [row for row in known if row["bundle"] in chosen]

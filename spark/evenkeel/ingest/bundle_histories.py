@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED
+from evenkeel.rounds.state import PLANNER
 from evenkeel.times import utc_text
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def bundles_with_history(
     splits = _of(spark, lake, before, "split_decisions")
     if splits is not None:
         asked = (F.col("outcome") == "split") | F.col("rule").isin(sorted(FORGOTTEN_THOUGH_REFUSED))
+        asked &= F.col("strategy") != PLANNER
         forgotten = splits.where(asked).select("cluster", F.col("subject").alias("bundle")).distinct()
         known = known.join(forgotten, ["cluster", "bundle"], how="left_anti")
     rows = known.groupBy("cluster").agg(F.collect_set("bundle").alias("bundles")).collect()

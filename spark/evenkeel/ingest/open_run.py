@@ -22,7 +22,7 @@ from traceback import format_exc
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, EvenkeelError, LandingError, NothingLanded, SettingsError
-from evenkeel.handover import FAILED, RECORDING, SKIPPED, ClusterCycle, Handover, Run, Snapshot
+from evenkeel.handover import FAILED, PULSAR_ADMIN, RECORDING, SKIPPED, ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest.bundle_histories import HistoryLookup, bundles_with_history
 from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
 from evenkeel.lake.manifest import find_predecessors
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from evenkeel.pulsar.admin.connection import Resolver
 
 log = logging.getLogger(__name__)
-PULSAR_ADMIN = "pulsar-admin"
 S3 = "s3"
 _AT_ONCE = 8
 # A cluster that does not answer takes a thread and nothing else.

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake_log import KEY_PLACES, LOG_CONNECTION, LOG_KEY
+from evenkeel.secret import private_text
+from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.transparency.keys import ED25519, SignerKey, signers_in
 
 if TYPE_CHECKING:
@@ -18,12 +20,11 @@ IN_FILE = "file:"
 """Begins a setting whose value stands in a file."""
 KeyResolver = Callable[[str], "Secret | None"]
 """From the name of a connection to the private key in it; None where it is not known."""
-_FOR_OTHERS = 0o077
 _MOST_KEYS = 2
 
 
 def signers_from_environment(
-    environment: Mapping[str, str] = os.environ, resolve: KeyResolver | None = None
+    environment: Mapping[str, str] = ENVIRONMENT, resolve: KeyResolver | None = None
 ) -> tuple[SignerKey, ...]:
     """The log's private keys; none where no variable says where they are.
 
@@ -63,7 +64,7 @@ def signers_of(text: str, place: str) -> tuple[SignerKey, ...]:
     if not text.startswith(IN_FILE):
         return signers_in(text, place)
     file = text.removeprefix(IN_FILE)
-    return signers_in(_private_text(Path(file), place), f"{place} ({file})")
+    return signers_in(private_text(Path(file), place), f"{place} ({file})")
 
 
 def make_key_file(path: Path, key: Secret) -> None:
@@ -78,18 +79,3 @@ def make_key_file(path: Path, key: Secret) -> None:
         file.write(f"{key.reveal()}\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def _private_text(path: Path, place: str) -> str:
-    try:
-        with path.open(encoding="utf-8") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if mode & _FOR_OTHERS:
-                raise SettingsError(
-                    f"{place} names {path}, which others than its owner may read or write ({mode & 0o777:04o}): "
-                    f"chmod 600 {path}; if somebody may have read it, make a new key"
-                )
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise SettingsError(f"{place} names {path}, which cannot be read: {reason}") from None

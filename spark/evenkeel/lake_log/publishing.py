@@ -6,12 +6,12 @@ Nothing that goes wrong here undoes or stops a publish: manifests are on record,
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from evenkeel.errors import EvenkeelError
 from evenkeel.lake_log import KEY_PLACES, WITNESSES
+from evenkeel.settings.operation import ENVIRONMENT
 
 if TYPE_CHECKING:
     from evenkeel.lake_log.private_keys import KeyResolver
@@ -30,15 +30,15 @@ def resolve_keys_by(resolve: KeyResolver) -> None:
     _resolve = resolve
 
 
-def log_manifests(lake: str, *, to_witnesses: bool = True, environment: Mapping[str, str] = os.environ) -> None:
+def log_manifests(lake: str, *, to_witnesses: bool = True, environment: Mapping[str, str] = ENVIRONMENT) -> None:
     """Takes all that has no leaf into the log of a lake, manifests and rows beside them, and with `to_witnesses` tells
     the witnesses.
 
     Without a key it does nothing and loads nothing. Never raises: what went wrong is logged, with what to do.
     """
-    if not any(environment.get(name) for name in KEY_PLACES):
-        return
     try:
+        if not any(environment.get(name) for name in KEY_PLACES):
+            return
         from evenkeel.lake_log.catch_up import catch_up, open_log, storage_of
         from evenkeel.lake_log.private_keys import signers_from_environment
 

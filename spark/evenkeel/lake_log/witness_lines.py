@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from evenkeel.lake_log import WITNESSES
 from evenkeel.lake_log.private_keys import IN_FILE
 from evenkeel.lake_log.stamps import DEFAULT_EVERY, StampAuthority
 from evenkeel.object_store import access
+from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.transparency.keys import COSIGNATURE, VerifierKey, shown
 from evenkeel.transparency.time_stamp_client import AuthorityAddress
 from evenkeel.transparency.witness_bucket import BucketPlace, WitnessBucket
@@ -53,7 +53,7 @@ class LakeWitness:
         return WitnessBucket(client, self.bucket, origin, log_keys)
 
 
-def witnesses_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[LakeWitness, ...]:
+def witnesses_from_environment(environment: Mapping[str, str] = ENVIRONMENT) -> tuple[LakeWitness, ...]:
     """The witnesses that `EVENKEEL_WITNESSES` names; none where it is not set."""
     text = environment.get(WITNESSES, "")
     return witnesses_of(text, WITNESSES) if text.strip() else ()

@@ -1,4 +1,5 @@
-"""Splits of one cluster in one cycle, by either load manager (Pulsar: checkNamespaceBundleSplit, SplitScheduler)."""
+"""Splits of one cluster in one cycle, by either load manager (Pulsar: checkNamespaceBundleSplit, SplitScheduler), by
+manual requests, and for Evenkeel's own planner."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from evenkeel.manual_requests.round import (
 from evenkeel.model.bundles import namespace_of, range_of
 from evenkeel.model.considered import Considered
 from evenkeel.model.load import LoadData
-from evenkeel.plan_splits import over_limits
+from evenkeel.plan_splits import over_limits, planner_wishes
 from evenkeel.plan_splits.rules.apply_splits import carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, decide_splits_by
 from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
@@ -29,6 +30,7 @@ from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
     decide_splits,
     without_gone,
 )
+from evenkeel.planner.remembered import STRATEGY as PLANNER
 from evenkeel.rounds import reading, state
 from evenkeel.rounds.memo import SharedRows, acts_only, once
 from evenkeel.rounds.reading import Decided, Row, Rows
@@ -64,14 +66,17 @@ def decide_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Dec
 
 
 def choose_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
-    """`choose` for the cycles of a cluster. In a window, which bundles the extensible manager looks into depends on
-    cuts of the cycles before, and those on topics; so there all are chosen that it may look into, whatever the state.
+    """`choose` for the cycles of a cluster. In a window, which bundles the extensible manager or the planner looks into
+    depends on cuts of the cycles before, and those on topics; so there all are chosen that they may look into, whatever
+    the state.
     """
     return fold(_choose_any if parameters["is_window"] else choose, key, rows, **parameters)
 
 
 def _choose_any(key: Row, rows: Rows) -> Decided:
-    return reading.by_manager(rows, choose_modular, _choose_any_extensible)(key, rows)
+    if reading.the_cycle(rows)["manager"] == reading.EXTENSIBLE:
+        return _choose_any_extensible(key, rows)
+    return {"chosen": chosen_rows({**_chosen_modular(rows), **planner_wishes.bundles_of_any_wish(rows)})}
 
 
 def load_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
@@ -101,8 +106,10 @@ def load_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decid
 
 
 def _what_forgets(key: Row, rows: Rows) -> Decided:
-    """Of `decide` what the loads of the next cycle look at: nothing of bundles that stay as they are."""
-    return decide(key, SharedRows(rows, acts_only=True))
+    """Of `decide` what the loads of the next cycle look at: nothing of bundles that stay as they are, nor of what the
+    planner wants (see `forgets_history`)."""
+    kept = [row for row in rows.get("state", ()) if row["strategy"] != PLANNER]
+    return decide(key, SharedRows({**rows, "state": kept}, acts_only=True))
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
@@ -124,7 +131,8 @@ def decision_rows(
     topics: dict[str, BundleTopics],
     strategy: str,
 ) -> list[dict[str, Any]]:
-    """The rows of a rule's verdicts, and those of wishes. A bundle that a wish is granted for is left to the wish."""
+    """The rows of a rule's verdicts, those of wishes, and those of what the planner wants. A bundle that a wish is
+    granted for is left to the wish."""
     cycle = reading.the_cycle(rows)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     wished = granted_splits(rows, topics)
@@ -132,6 +140,10 @@ def decision_rows(
     kept = [named(row, cycle["cluster"]) for row in telling(left_to_wishes([*verdicts], taken), rows)]
     found = [_row(row, strategy, splits.get(row.subject) if row.outcome == "split" else None, stamp) for row in kept]
     found += [_row(one.verdict, BY_REQUEST, one.split, stamp, wish["wish_id"]) for wish, one in wished]
+    triggered = [split for bundle, split in splits.items() if bundle not in taken]
+    requested = [one.split for _, one in wished if one.split is not None]
+    answers = planner_wishes.answers(rows, topics, triggered, requested)
+    found += [_row(verdict, PLANNER, split, stamp) for verdict, split in answers if telling([verdict], rows)]
     return found
 
 
@@ -146,9 +158,14 @@ def _row(
 
 def choose_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """The bundles that are over a limit or wished to be split, with their ranges, whose topics have to be looked at."""
+    return {"chosen": chosen_rows({**_chosen_modular(rows), **planner_wishes.bundles_to_look_into(rows)})}
+
+
+def _chosen_modular(rows: Rows) -> dict[str, str | None]:
+    """Those that are over a limit, and those of manual requests."""
     settings = reading.settings_of(rows)
     over = plan(rows).splits if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE else {}
-    return {"chosen": chosen_rows({**over, **dict(bundles_to_look_into(rows, settings))})}
+    return {**over, **dict(bundles_to_look_into(rows, settings))}
 
 
 def chosen_rows(chosen: Mapping[str, str | None]) -> list[dict[str, Any]]:
@@ -170,6 +187,11 @@ def chosen_type() -> StructType:
             StructField("is_last", BooleanType()),
         ]
     )
+
+
+def looks_at_topics_of_bundles(settings: Settings, wished: Iterable[Row]) -> bool:
+    """Whether the splits of a cycle may have to look at the topics of bundles: by an algorithm, or for the planner."""
+    return cuts_by_topics(settings, wished) or planner_wishes.looks_at_topics(settings)
 
 
 def cuts_by_topics(settings: Settings, wished: Iterable[Row]) -> bool:
@@ -259,7 +281,8 @@ def choose_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE:
         due = (row for row in _plan(rows, {}).considered if row.outcome == "split" or row.rule in FAILURES)
         chosen = {row.subject: row.broker for row in due}
-    return {"chosen": chosen_rows(chosen | dict(bundles_to_look_into(rows, settings)))}
+    chosen |= dict(bundles_to_look_into(rows, settings))
+    return {"chosen": chosen_rows(chosen | planner_wishes.bundles_to_look_into(rows))}
 
 
 def _choose_any_extensible(key: Row, rows: Rows) -> Decided:
@@ -269,7 +292,8 @@ def _choose_any_extensible(key: Row, rows: Rows) -> Decided:
         if settings.loadBalancerNamespaceBundleSplitConditionHitCountThreshold >= 0:
             reports = over_limits.by_latest(rows, reports, settings, ())
         chosen = {bundle: broker for broker, report in reports.items() for bundle in report.stats}
-    return {"chosen": chosen_rows(chosen | dict(bundles_to_look_into(rows, settings)))}
+    chosen |= dict(bundles_to_look_into(rows, settings))
+    return {"chosen": chosen_rows(chosen | planner_wishes.bundles_of_any_wish(rows))}
 
 
 def _plan(rows: Rows, topics: Mapping[str, BundleTopics]) -> ExtensibleSplits:

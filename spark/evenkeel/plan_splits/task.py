@@ -1,11 +1,11 @@
-"""Which bundles to split, by Pulsar's rule or an operator's wish, and where to cut them; and Evenkeel's own plan.
+"""Which bundles to split, by Pulsar's rule, an operator's wish or for the planner, and where; and Evenkeel's own plan.
 
 Reads: `bundle_load`, `broker_load` (aggregate), `broker_reports`, `namespace_bundles`, `cluster_policies`, of
-`topic_stats` the topics of the chosen bundles where the algorithm asks for them, and the predecessor's `strategy_state`
-under the extensible manager or for the planner. Writes: `split_decisions`, a row per bundle considered; under the
-extensible manager `strategy_state`; and where evenkeelPlanner is not off `planner_targets`, `planner_models`,
-`planner_findings` and `strategy_state`. Skips: cycles that are not open, and those whose strategies do not go together.
-Fails: never for what it finds in the data.
+`topic_stats` the topics of the chosen bundles where the algorithm or the planner asks for them, and the predecessor's
+`strategy_state` under the extensible manager or for the planner. Writes: `split_decisions`, a row per bundle
+considered; under the extensible manager `strategy_state`; and where evenkeelPlanner is not off `planner_targets`,
+`planner_models`, `planner_findings` and `strategy_state`. Skips: cycles that are not open, and those whose strategies
+do not go together. Fails: never for what it finds in the data.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import ClusterCycle, Handover
+from evenkeel.lake.data_files import rows_at_hand
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.lake.store import Lake
@@ -21,9 +22,11 @@ from evenkeel.manual_requests.wish_schema import HOT, LARGEST
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits import planned
 from evenkeel.plan_splits import round as split_round
+from evenkeel.planner.remembered import bundles_wanted_split
+from evenkeel.planner.round import ON
 from evenkeel.rounds.frames import RoundInputs, decide_rounds, has_planner, read_checked, state_writes
 from evenkeel.rounds.reading import EXTENSIBLE
-from evenkeel.rounds.window import undecidable
+from evenkeel.rounds.window import REMEMBERED, STATE, undecidable
 from evenkeel.settings import settings_in
 from evenkeel.spark.column_types import schema_of
 
@@ -94,17 +97,26 @@ def asks_by_topics(cycle: ClusterCycle) -> bool:
 
 
 def _with_topic_hashes(inputs: RoundInputs, handover: Handover) -> Handover:
-    """Adds the topics of each bundle chosen, only where its algorithm looks at topics: `TOPICS_TYPE` with the moment of
-    the cycle. Gives the hand-over without cycles that failed over it."""
+    """Adds the topics of each bundle chosen, only where its algorithm or the planner looks at topics: `TOPICS_TYPE`
+    with the moment of the cycle. Gives the hand-over without cycles that failed over it."""
     inputs.add_empty("topic_hashes", schema_of(f"cycle_at timestamp, {TOPICS_TYPE}"))
     cycles = handover.open_cycles()
-    if not any(split_round.cuts_by_topics(settings_in(cycle.settings), cycle.wishes) for cycle in cycles):
+    by_algorithm = any(split_round.cuts_by_topics(settings_in(cycle.settings), cycle.wishes) for cycle in cycles)
+    if not by_algorithm and not _planner_wants_splits(inputs, handover):
         return handover
     made, left = decide_rounds(handover, inputs, split_round.choose_window, {"chosen": split_round.chosen_type()}, TASK)
     if not made.is_empty("chosen"):
         topics = read_checked(inputs.lake, inputs.spark, left, "topic_stats")
         inputs.add("topic_hashes", hashes_in(made.frame("chosen"), topics, _CYCLE))
     return left
+
+
+def _planner_wants_splits(inputs: RoundInputs, handover: Handover) -> bool:
+    """Whether a planner that decides may want bundles to be split: in a window that is not known before."""
+    if not has_planner(handover, ON):
+        return False
+    known = None if handover.is_window() else rows_at_hand(inputs.lake, REMEMBERED, inputs.stored[STATE])
+    return known is None or bool(bundles_wanted_split(known))
 
 
 def hashes_in(chosen: DataFrame, topic_stats: DataFrame, key: Sequence[str] = ("cluster",)) -> DataFrame:

@@ -1,10 +1,13 @@
 """The placement that a cluster is to come to: no broker above the target, and as little moved for it as can be found.
 
-Brokers above the target give bundles away, the fullest first; the heaviest go first, each to the broker with most room
-among those that may own it and stay within the target with it. What fits nowhere is exchanged for something lighter, or
-room is made for it: bundles of a third broker go elsewhere first. A broker below the target never comes above it, so
-that every plan, also one that falls short, is better than what it began with. Loads are counted in whole units, and
-ties break by name: the order of rows changes nothing.
+Brokers above the target give bundles away, the fullest first, to brokers that may own them and stay within the target
+with them. A broker gives one bundle that is enough, or the heaviest one that has room, or one for which its receiver
+makes room: what saves most moves for the load that moves beyond what has to. That load has a price in moves, and the
+lowest price counts at which the plan as a whole stays within `MOST_OVER_FLOOR`. Bundles take the tightest place, so
+that wide ones are left for heavy bundles, and are spread over the receivers in the end. What fits nowhere is exchanged
+for something lighter. A broker below the target never comes above it, so that every plan, also one that falls short, is
+better than what it began with. Loads are counted in whole units, and ties break by name: the order of rows changes
+nothing.
 
 Several resources may count. A broker's room is that of the resource that has least of it, as a share of what the broker
 may carry of it at the target.
@@ -14,13 +17,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
+from evenkeel.planner.every_placement import MOST_BUNDLES, least_moved
 from evenkeel.planner.target import UsageCurve
 
 _UNITS = 1 << 44
@@ -28,9 +33,15 @@ _UNITS = 1 << 44
 _HEAVIEST_LOOKED_AT, _RECEIVERS_LOOKED_AT, _LOOKS_PER_BROKER = 64, 16, 4
 """For an exchange so many bundles of a full broker are held against those of so many receivers, and in all for so many
 times the number of brokers: a cluster that cannot be balanced is given up on in time."""
-_MADE_ROOM_FOR, _ASKED_FOR_ROOM, _MOST_THAT_MAKE_ROOM = 8, 4, 4
+_SAVINGS_PER_BROKER = 2
+"""So many times the number of brokers room is made just to save moves."""
+_MADE_ROOM_FOR, _ASKED_FOR_ROOM, _MOST_THAT_MAKE_ROOM = 8, 8, 4
 """Room is made for so many bundles of a full broker from its excess up, and for as many below, on so many receivers, by
 so many of their bundles at most."""
+_PRICES = (0.0, 3.0, 6.0, 9.0, 13.0, 18.0, 25.0, 40.0, 100.0)
+"""What it costs to move the mean load of a broker beyond what has to move, in moves: tried one after the other."""
+MOST_OVER_FLOOR = 1.2
+"""A plan that moves so many times the load that has to move, or less, is good enough."""
 
 FILLED = 0.8
 """A broker that is to be filled is so with this part of what it carries in the evenly used cluster."""
@@ -84,18 +95,49 @@ def desired_placement(
     *,
     idle: Iterable[str] = (),
     even: float = 0.0,
+    may_go_together: Callable[[Sequence[DesiredMove]], bool] | None = None,
 ) -> DesiredPlacement:
     """What to move so that no broker's usage is above `usage`.
 
     `curves`: broker -> by resource, how its usage grows with its load; a broker that is an owner and not among them is
     to be emptied. `slack`: a broker that is no more than this above `usage` gives nothing away, or no more; nobody gets
     more than up to `usage`. `idle`: brokers that are then filled up to some `FILLED` of what they may carry at `even`.
+    `may_go_together`: whether moves that save others may be asked for, since one needs the room that the others make.
     """
-    search = _Search(curves, sorted(bundles, key=lambda one: one.name), usage, slack)
-    search.relieve()
+    start = _Search(curves, sorted(bundles, key=lambda one: one.name), usage, slack)
+    start.may_go_together = may_go_together
+    search = _relieved(start)
+    if search.excess() or any(len(search.places[search.bundles[n].brokers]) for n in search.nowhere):
+        search = start.all_tried() or search
     for broker in sorted(set(idle) & curves.keys()):
         search.fill(broker, curves[broker], even)
     return search.found()
+
+
+def _relieved(start: _Search) -> _Search:
+    """The search at the lowest price at which no broker is left above the target and little more than has to moves;
+    without such a price the one that leaves least above, of those the one that moves least."""
+    start = start.again()
+    start.place_homeless()
+    enough = MOST_OVER_FLOOR * start.excess()
+    if not enough:
+        return start
+    tried: list[tuple[int, int, int, _Search]] = []
+
+    def is_enough(at: int) -> bool:
+        search = start.again()
+        search.relieve(_PRICES[at])
+        moved, left = search.load_moved() - start.load_moved(), search.excess()
+        is_found = not left and moved <= enough
+        tried.append((left, 0 if is_found else moved, at, search))
+        return is_found
+
+    if not is_enough(0):
+        if tried[0][0]:
+            is_enough(len(_PRICES) - 1)
+        else:
+            bisect_left(range(1, len(_PRICES)), True, key=is_enough)
+    return min(tried, key=lambda one: one[:3])[3]
 
 
 class _Search:
@@ -111,10 +153,8 @@ class _Search:
         totals = [math.fsum(one.loads[r] for one in bundles) for r in range(kinds)]
         self.units = units = [total / _UNITS if total > 0 else 1.0 for total in totals]
         self.nowhere: list[int] = []
-        self.loads: Whole = np.array(
-            [[math.floor(load / unit) for load, unit in zip(one.loads, units, strict=True)] for one in bundles],
-            dtype=np.int64,
-        ).reshape(len(bundles), kinds)
+        loads = np.array([one.loads for one in bundles], dtype=np.float64).reshape(len(bundles), kinds)
+        self.loads: Whole = np.floor(loads / np.array(units)).astype(np.int64)
 
         def limits(most: float) -> Whole:
             found = [[_limit(curves[b][r], most, units[r]) if b in curves else 0 for r in range(kinds)] for b in names]
@@ -126,10 +166,10 @@ class _Search:
         self.carried: Whole = np.zeros_like(self.limit)
         self.owner = [-1 if one.owner is None else place[one.owner] for one in bundles]
         self.own: list[list[int]] = [[] for _ in self.brokers]
-        for n, owner in enumerate(self.owner):
-            if owner >= 0:
-                self.carried[owner] += self.loads[n]
-                self.own[owner].append(n)
+        owned = [n for n, owner in enumerate(self.owner) if owner >= 0]
+        np.add.at(self.carried, [self.owner[n] for n in owned], self.loads[owned])
+        for n in owned:
+            self.own[self.owner[n]].append(n)
         self.receives = np.array([broker in curves for broker in self.brokers], dtype=bool)
         self.places: dict[frozenset[str], npt.NDArray[np.int64]] = {}
         for one in bundles:
@@ -138,17 +178,79 @@ class _Search:
                 self.places[one.brokers] = np.array(found, dtype=np.int64)
         # How heavy a bundle is: the largest of its shares of what the cluster carries.
         self.weight = self.loads.max(axis=1, initial=0) if kinds else np.zeros(len(bundles), dtype=np.int64)
+        self.by_resource = [self.loads[:, r].tolist() for r in range(kinds)]
+        self.may_go_together: Callable[[Sequence[DesiredMove]], bool] | None = None
+        self.ladders: dict[tuple[int, int], list[int]] = {}
         self.looks_left = _LOOKS_PER_BROKER * len(self.brokers)
+        self.savings_left = _SAVINGS_PER_BROKER * len(self.brokers)
         self.moved: set[int] = set()
         self.moves: list[tuple[int, int, int]] = []
         self.unit: dict[int, int] = {}
 
-    def relieve(self) -> None:
-        """Bundles that must go somewhere first, the heaviest before all others; then what stands above the target."""
+    def again(self) -> _Search:
+        """A search of its own that begins where this one stands."""
+        other = copy(self)
+        other.carried, other.owner = self.carried.copy(), [*self.owner]
+        other.own = [[*own] for own in self.own]
+        other.ladders = {**self.ladders}
+        other.moved, other.moves, other.unit = {*self.moved}, [*self.moves], {**self.unit}
+        return other
+
+    def excess(self) -> int:
+        """What stands above the target, of brokers that give something away."""
+        is_over = self.receives & (self.carried > self.bearable).any(axis=1)
+        return int((self.carried - self.limit)[is_over].max(axis=1, initial=0).sum())
+
+    def load_moved(self) -> int:
+        """The load that was moved."""
+        return int(sum(self.weight[n] for n, *_ in self.moves))
+
+    def place_homeless(self) -> None:
+        """Bundles that must go somewhere before all others, the heaviest first."""
         homeless = [n for n, one in enumerate(self.bundles) if not one.is_held and self._must_go(n)]
         self.nowhere = [n for n in self._heaviest_first(homeless) if not self._sent(n) and not self._squeezed_in(n)]
+
+    def relieve(self, price: float) -> None:
+        """Moves what stands above the target, at this price of load."""
+        before = len(self.moves)
+        of_unit = price * max(1, len(self.brokers)) / _UNITS
         for broker in self._fullest_first():
-            self._relieve(broker)
+            self._relieve(broker, of_unit)
+        self._spread(self.moves[before:])
+
+    def all_tried(self) -> _Search | None:
+        """A search that has come to the target by trying every placement of the bundles that may leave; None where they
+        are many, or none of their placements does. It is asked of one that has moved nothing."""
+        other, free, nowhere = self.again(), list[int](), list[int]()
+        for n, one in enumerate(self.bundles):
+            if not one.is_held and (self.weight[n] or self._must_go(n)):
+                (free if len(self.places[one.brokers]) else nowhere).append(n)
+        if not 0 < len(free) <= MOST_BUNDLES:
+            return None
+        free, other.nowhere = self._heaviest_first(free), nowhere
+        owners = [self.owner[n] for n in free]
+        left = self.limit - self.carried
+        for n, owner in zip(free, owners, strict=True):
+            if owner >= 0:
+                left[owner] += self.loads[n]
+        places = [self.places[self.bundles[n].brokers].tolist() for n in free]
+        found = least_moved(self.loads[free].tolist(), places, owners, left.tolist())
+        if found is None:
+            return None
+        waiting = [(n, place) for n, place, owner in zip(free, found, owners, strict=True) if place != owner]
+        while waiting:
+            # What has room goes alone, the others together.
+            n, place = next((one for one in waiting if other.has_room(*one)), (-1, -1))
+            if n < 0:
+                other._move_with(*waiting[0], waiting[1:])
+                break
+            other._move(n, place)
+            waiting.remove((n, place))
+        return other
+
+    def has_room(self, n: int, place: int) -> bool:
+        """Whether the broker has room for the bundle."""
+        return bool((self.carried[place] + self.loads[n] <= self.limit[place]).all())
 
     def found(self) -> DesiredPlacement:
         """What was found."""
@@ -208,93 +310,142 @@ class _Search:
             (n for n in range(len(self.brokers)) if self.receives[n] and above[n] > 0), key=lambda n: -above[n]
         )
 
-    def _relieve(self, broker: int) -> None:
-        """Takes bundles from the broker until it is within what is borne, or nothing helps.
-
-        Once light bundles have filled the others a heavy one fits nowhere: where that keeps the broker above, it is
-        tried anew with the heavy ones first.
-        """
-        began = len(self.moves)
-        self._take_from(broker)
-        above = self._above(broker)
-        if above <= 0 or len(self.moves) == began or not self.looks_left:
-            return
-        moves, units = self.moves[began:], dict(self.unit)
-        self._take_back(began)
-        self._take_from(broker, heavy_first=True)
-        if self._above(broker) >= above:
-            self._take_back(began)
-            for n, _, destination in moves:
-                self._move(n, destination)
-            self.unit = units
-
-    def _above(self, broker: int) -> int:
-        return int((self.carried[broker] - self.bearable[broker]).max(initial=0))
-
-    def _take_from(self, broker: int, *, heavy_first: bool = False) -> None:
-        free = [n for n in self.own[broker] if n not in self.moved and not self.bundles[n].is_held]
-        # Lightest first, so that what is a little lighter than the excess is found at once.
-        ladder = sorted(free, key=lambda n: (self.weight[n], -n))
-        while self._above(broker) > 0:
-            excess = int((self.carried[broker] - self.limit[broker]).max())
+    def _relieve(self, broker: int, price: float) -> None:
+        """Takes bundles from the broker until it is within what is borne, or nothing helps; `price`: moves per unit."""
+        resource, ladder = -1, list[int]()
+        while (self.carried[broker] > self.bearable[broker]).any():
+            above = self.carried[broker] - self.limit[broker]
+            if above.argmax() != resource:
+                resource = int(above.argmax())
+                ladder = self._ladder(broker, resource)
+            excess = int(above[resource])
             if not (
-                (heavy_first and self._heaviest_leaves(broker, ladder, excess))
-                or self._one_leaves(broker, ladder, excess)
+                self._is_worth_it(broker, ladder, excess, resource, price)
+                or self._one_leaves(ladder, excess, resource)
                 or self._one_is_exchanged(broker, ladder, excess)
                 or self._room_is_made(broker, ladder, excess)
             ):
                 return
 
-    def _take_back(self, began: int) -> None:
-        """Undoes all moves from this one on."""
-        for n, source, destination in reversed(self.moves[began:]):
-            self.carried[destination] -= self.loads[n]
-            self.own[destination].remove(n)
-            self.owner[n] = source
-            self.moved.remove(n)
-            self.unit.pop(n, None)
-            if source >= 0:
-                self.carried[source] += self.loads[n]
-                self.own[source].append(n)
-        del self.moves[began:]
+    def _ladder(self, broker: int, resource: int) -> list[int]:
+        """The bundles that may leave the broker, the lightest first, so that what is just enough is found at once."""
+        known = self.ladders.get((broker, resource))
+        if known is None:
+            load = self.by_resource[resource]
+            free = (n for n in self.own[broker] if n not in self.moved and not self.bundles[n].is_held)
+            known = sorted((n for n in free if load[n] > 0), key=lambda n: (load[n], -n))
+            self.ladders[broker, resource] = known
+        return [*known]
 
-    def _heaviest_leaves(self, broker: int, ladder: list[int], excess: int) -> bool:
-        """Sends away the lightest bundle that is enough, or the heaviest that is not, also where room has to be made
-        for it."""
-        if not self.looks_left:
+    def _is_worth_it(self, broker: int, ladder: list[int], excess: int, resource: int, price: float) -> bool:
+        """Sends away a bundle that saves moves, for its receiver has room or makes it, if the moves that it saves are
+        worth what it moves too much."""
+        loads = self.loads[ladder, resource]
+        cut, room = int(loads.searchsorted(excess)), self._widest(broker)
+        lighter = loads[: min(cut, int(loads.searchsorted(room, side="right")))][::-1].cumsum()
+        saved = _Saved(lighter, excess, price)
+        found: list[tuple[float, int, int, int, list[tuple[int, int]]]] = []
+        if len(ladder) > cut and loads[cut] <= room and saved.by(int(loads[cut]), int(loads[cut]), 1) >= 0:
+            for n in ladder[cut : cut + _MADE_ROOM_FOR]:
+                if (place := self._tightest(n)) is not None:
+                    moving = int(self.weight[n])
+                    found.append((-saved.by(int(self.loads[n, resource]), moving, 1), moving, n, place, []))
+                    break
+        if saved.moves(excess) > 2 and self.savings_left:
+            self.savings_left -= 1
+            for n in (*ladder[cut : cut + _MADE_ROOM_FOR], *ladder[max(0, cut - _MADE_ROOM_FOR) : cut][::-1]):
+                relief = int(self.loads[n, resource])
+                if relief <= room or saved.by(relief, relief, 2) <= 0:
+                    continue
+                for other, leaving in self._who_make_room(n, broker):
+                    moving = int(self.weight[n] + sum(self.weight[one] for one, _ in leaving))
+                    worth = saved.by(relief, moving, 1 + len(leaving))
+                    if worth > 0 and self._is_allowed([(n, other), *leaving]):
+                        found.append((-worth, moving, n, other, leaving))
+        if not found or min(found)[0] > 0:
             return False
-        self.looks_left -= 1
-        cut = bisect_left(ladder, excess, key=lambda n: int(self.weight[n]))
-        for n in (*ladder[cut : cut + 1], *ladder[max(0, cut - 1) : cut]):
-            if self.weight[n] > 0 and self._sent(n):
-                ladder.remove(n)
-                return True
-            if self._has_room_made(broker, ladder, [n]):
-                return True
-        return False
+        *_, n, place, leaving = min(found)
+        ladder.remove(n)
+        self._move_with(n, place, leaving)
+        return True
 
-    def _one_leaves(self, broker: int, ladder: list[int], excess: int) -> bool:
+    def _is_allowed(self, moves: Sequence[tuple[int, int]]) -> bool:
+        """Whether these bundles may move in one cycle."""
+        if self.may_go_together is None:
+            return True
+        return self.may_go_together(
+            [DesiredMove(self.bundles[n].name, self.brokers[self.owner[n]], self.brokers[place]) for n, place in moves]
+        )
+
+    def _one_leaves(self, ladder: list[int], excess: int, resource: int) -> bool:
         """Sends away the heaviest bundle that is not heavier than the excess (but for what rounding makes of it), else
         the lightest that is."""
-        cut = bisect_right(ladder, excess + len(self.bundles), key=lambda n: int(self.weight[n]))
+        cut = bisect_right(ladder, excess + len(self.bundles), key=lambda n: int(self.loads[n, resource]))
         for at in (*range(cut - 1, -1, -1), *range(cut, len(ladder))):
-            n = ladder[at]
-            if self.weight[n] > 0 and self._sent(n):
-                ladder.pop(at)
+            place = self._tightest(ladder[at])
+            if place is not None:
+                self._move(ladder.pop(at), place)
                 return True
         return False
+
+    def _widest(self, broker: int) -> int:
+        """The most room that any other broker has."""
+        room = np.where(self.receives, (self.limit - self.carried).min(axis=1, initial=2 * _UNITS), 0)
+        room[broker] = 0
+        return int(room.max(initial=0))
+
+    def _tightest(self, n: int, given: Whole | None = None, but: int = -1) -> int | None:
+        """Of the brokers with room for the bundle the one that has least; None where none has. `given`: what they are
+        to carry beside what they do. `but`: one that is not asked."""
+        places = self.places[self.bundles[n].brokers]
+        places = places[(places != self.owner[n]) & (places != but)]
+        left = self.limit[places] - self.carried[places] - self.loads[n]
+        if given is not None:
+            left -= given[places]
+        room = left.min(axis=1, initial=2 * _UNITS)
+        room[room < 0] = 3 * _UNITS
+        if not len(room) or room.min() == 3 * _UNITS:
+            return None
+        return int(places[room.argmin()])
 
     def _sent(self, n: int) -> bool:
         """Whether a broker was found for the bundle: the one with most room, as a share of what it may carry."""
+        place = self._roomiest_place(n)
+        if place is not None:
+            self._move(n, place)
+        return place is not None
+
+    def _roomiest_place(self, n: int) -> int | None:
         places = self.places[self.bundles[n].brokers]
         places = places[places != self.owner[n]]
         left = self.limit[places] - self.carried[places] - self.loads[n]
         fits = (left >= 0).all(axis=1)
         if not fits.any():
-            return False
+            return None
         room = (left[fits] / np.maximum(self.limit[places[fits]], 1)).min(axis=1, initial=1.0)
-        self._move(n, int(places[fits][room.argmax()]))
-        return True
+        return int(places[fits][room.argmax()])
+
+    def _spread(self, moves: Sequence[tuple[int, int, int]]) -> None:
+        """Gives bundles that go alone other destinations, the heaviest first to the broker with most room, if all of
+        them find one: receivers are then less full, and none fuller than before."""
+        alone = [(n, source, place) for n, source, place in moves if n not in self.unit]
+        before = self.carried.copy()
+        for n, source, place in alone:
+            self.carried[place] -= self.loads[n]
+            self.owner[n] = source
+        places: dict[int, int] = {}
+        for n in self._heaviest_first(n for n, *_ in alone):
+            roomiest = self._roomiest_place(n)
+            if roomiest is None:
+                self.carried, places = before, {one: place for one, _, place in alone}
+                break
+            places[n] = roomiest
+            self.carried[roomiest] += self.loads[n]
+        for n, _, place in alone:
+            self.own[place].remove(n)
+            self.own[places[n]].append(n)
+            self.owner[n] = places[n]
+        self.moves = [(n, source, places.get(n, place)) for n, source, place in self.moves]
 
     def _one_is_exchanged(self, broker: int, ladder: list[int], excess: int) -> bool:
         """Exchanges a bundle for a lighter one of a broker that has no room for it alone; whether there was one.
@@ -323,49 +474,39 @@ class _Search:
         self.looks_left -= 1
         cut = bisect_left(ladder, excess, key=lambda n: int(self.weight[n]))
         enough, less = ladder[cut : cut + _MADE_ROOM_FOR], ladder[max(0, cut - _MADE_ROOM_FOR) : cut]
-        return self._has_room_made(broker, ladder, [*enough, *reversed(less)])
-
-    def _has_room_made(self, broker: int, ladder: list[int], bundles: Iterable[int]) -> bool:
-        """Sends the first of the bundles that others make room for; whether there was one."""
-        receivers = self._roomiest(broker)[:_ASKED_FOR_ROOM]
-        for n in bundles:
-            for other in receivers:
-                if self.weight[n] > 0 and self.brokers[other] in self.bundles[n].brokers:
-                    leaving = self._who_makes_room(other, n, broker)
-                    if leaving:
-                        ladder.remove(n)
-                        self._move(n, other)
-                        for one, destination in leaving:
-                            self._move(one, destination)
-                        self._together([n, *(one for one, _ in leaving)])
-                        return True
+        for n in (*enough, *reversed(less)):
+            for other, leaving in self._who_make_room(n, broker):
+                ladder.remove(n)
+                self._move_with(n, other, leaving)
+                return True
         return False
 
-    def _who_makes_room(self, other: int, n: int, broker: int) -> list[tuple[int, int]]:
+    def _who_make_room(self, n: int, broker: int) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """Receivers for bundle `n` of `broker`, each with the bundles that have to leave it for that."""
+        for other in self._roomiest(broker)[:_ASKED_FOR_ROOM]:
+            if self.brokers[other] in self.bundles[n].brokers and (leaving := self._leaving(other, n, broker)):
+                yield other, leaving
+
+    def _leaving(self, other: int, n: int, broker: int) -> list[tuple[int, int]]:
         """Bundles of a receiver, with where they go, so that bundle `n` of `broker` fits there; none where few are not
         enough. They may go to `broker` as well, as long as that is less full for it in the end."""
-        free = {
-            m for m in self.own[other] if m not in self.moved and not self.bundles[m].is_held and self.weight[m] > 0
-        }
         given = np.zeros_like(self.carried)
         given[other], given[broker] = self.loads[n], -self.loads[n]
         found: list[tuple[int, int]] = []
         lacking = self.carried[other] + given[other] - self.limit[other]
+        resource, ladder = -1, list[int]()
         while (lacking > 0).any():
-            if not free or len(found) == _MOST_THAT_MAKE_ROOM:
+            most = int((lacking / np.maximum(self.limit[other], 1)).argmax())
+            if most != resource:
+                taken = {one for one, _ in found}
+                resource, ladder = most, [one for one in self._ladder(other, most) if one not in taken]
+            if not ladder or len(found) == _MOST_THAT_MAKE_ROOM:
                 return []
-            resource = int((lacking / np.maximum(self.limit[other], 1)).argmax())
-            loads = {m: int(self.loads[m][resource]) for m in free}
             # The lightest that is enough, else the heaviest.
-            one = min(free, key=lambda m: (1, loads[m], m) if loads[m] >= lacking[resource] else (2, -loads[m], m))
-            free.remove(one)
-            places = self.places[self.bundles[one].brokers]
-            places = places[places != other]
-            left = self.limit[places] - self.carried[places] - given[places] - self.loads[one]
-            fits = (left >= 0).all(axis=1)
-            if fits.any():
-                room = (left[fits] / np.maximum(self.limit[places[fits]], 1)).min(axis=1, initial=1.0)
-                destination = int(places[fits][room.argmax()])
+            at = bisect_left(ladder, int(lacking[resource]), key=self.by_resource[resource].__getitem__)
+            one = ladder.pop(min(at, len(ladder) - 1))
+            destination = self._tightest(one, given)
+            if destination is not None:
                 given[other] -= self.loads[one]
                 given[destination] += self.loads[one]
                 found.append((one, destination))
@@ -414,6 +555,14 @@ class _Search:
         self._move(n, int(places[after.max(axis=1, initial=0.0).argmin()]))
         return True
 
+    def _move_with(self, n: int, place: int, leaving: Sequence[tuple[int, int]]) -> None:
+        """Moves the bundle, and those that make room for it."""
+        self._move(n, place)
+        for one, destination in leaving:
+            self._move(one, destination)
+        if leaving:
+            self._together([n, *(one for one, _ in leaving)])
+
     def _together(self, moved: Iterable[int]) -> None:
         """Marks moves that go together."""
         number = 1 + max(self.unit.values(), default=0)
@@ -427,8 +576,28 @@ class _Search:
         self.carried[destination] += self.loads[n]
         self.own[destination].append(n)
         self.owner[n] = destination
+        for resource in range(len(self.by_resource)):
+            self.ladders.pop((source, resource), None)
         self.moved.add(n)
         self.moves.append((n, source, destination))
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """What it is worth to send one bundle away and not lighter ones. `lighter`: their loads added up, the heaviest
+    first, of those that have room somewhere."""
+
+    lighter: Whole
+    excess: int
+    price: float
+
+    def moves(self, relief: int) -> int:
+        """The lighter ones that it takes to take so much away."""
+        return int(self.lighter.searchsorted(min(relief, self.excess))) + 1
+
+    def by(self, relief: int, moving: int, moves: int) -> float:
+        """The moves saved, without the price of what moves beyond what has to."""
+        return self.moves(relief) - moves - self.price * max(0, moving - min(relief, self.excess))
 
 
 def _limit(curve: UsageCurve, usage: float, unit: float) -> int:

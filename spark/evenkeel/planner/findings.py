@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.considered import Considered, Rule
-from evenkeel.model.words import number
-from evenkeel.planner.plan import DISTRUSTED_FOR, MOST_MISSES, PlannerFigures, PlannerPlan
+from evenkeel.model.words import measured, number, threshold
+from evenkeel.planner.figures import PlannerFigures, alone_on_best
+from evenkeel.planner.limits import MOVED_TRAFFIC
+from evenkeel.planner.plan import DISTRUSTED_FOR, MOST_MISSES, PlannerPlan
 from evenkeel.planner.target import UsageLine
 from evenkeel.planner.usage_model import load_of
-from evenkeel.planner.verdicts import alone_on_best
 from evenkeel.planner.view import OWN_NAMESPACE, PlannerView
+from evenkeel.settings import Settings
 
 FULL = 0.85
 """An evenly used cluster above this is too small."""
@@ -92,9 +94,19 @@ OVER = Rule(
     ),
     "above",
 )
+BEYOND_BUDGET = Rule(
+    "kept",
+    "moves_above_budget",
+    lambda row: (
+        f"{row.subject} and {number(row, 'others')} more only move together, as one needs the room that the others "
+        f"leave, and no cycle may: they need {measured(row)} of {row.setting}, which is "
+        f"{threshold(row)}. Raise it, or their brokers stay as they are."
+    ),
+    "above",
+)
 
 
-def findings(view: PlannerView, made: PlannerPlan) -> list[Considered]:
+def findings(view: PlannerView, made: PlannerPlan, settings: Settings) -> list[Considered]:
     """All findings, by subject and rule; each subject has one of each rule at most."""
     figures = made.figures
     found = [*_of_promises(made)]
@@ -102,6 +114,7 @@ def findings(view: PlannerView, made: PlannerPlan) -> list[Considered]:
         found += _of_cluster(view, figures)
         found += _of_brokers(made, figures)
         found += _of_bundles(view, made, figures)
+        found += _of_budgets(made, settings)
         found += _of_namespaces(view, made, figures)
     return sorted(found, key=lambda one: (one.subject_kind, one.subject, one.rule))
 
@@ -172,7 +185,7 @@ def _of_bundles(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -
         loads = {r: load_of(one.figures, r, made.memory.message_bytes) for r in worst}
         if one.owner is None or one.held == OWN_NAMESPACE or max(worst[r].usage(loads[r]) for r in worst) <= limit:
             continue
-        alone = alone_on_best(one, made, figures)
+        alone = alone_on_best(one, figures)
         if alone is None or alone <= limit or limit <= 0:
             continue
         rule = HOT_TOPIC if one.topics == 1 else HOT_BUNDLE
@@ -183,6 +196,20 @@ def _of_bundles(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -
             threshold=limit,
             unit="fraction",
             numbers={"alone": alone, "stop": limit, "topics": float(one.topics)},
+        )
+
+
+def _of_budgets(made: PlannerPlan, settings: Settings) -> Iterator[Considered]:
+    """Moves for which no cycle has the budget."""
+    for one in made.beyond:
+        yield BEYOND_BUDGET.about_bundle(
+            one.bundle,
+            one.source,
+            setting=one.key,
+            measured=one.needed,
+            threshold=float(getattr(settings, one.key)),
+            unit="percent" if one.key == MOVED_TRAFFIC else "count",
+            numbers={"others": float(one.moves - 1)},
         )
 
 

@@ -48,6 +48,20 @@ class CycleBudget:
         moved = self._moved + sum(traffic for _, _, traffic in moves)
         return MOVED_TRAFFIC if self._share(moved) > self._most_traffic else ""
 
+    def beyond(self, moves: Sequence[tuple[str, str, float]]) -> tuple[str, float]:
+        """The budget that moves which go together exceed also where nothing else has gone, with what they need of it
+        (a count, or percent of the traffic); ("", 0) where there is none, or it is 0 and nothing may go at all."""
+        empty = CycleBudget(Spent(), self._cluster, self._settings)
+        key = empty.full(moves)
+        if not key or not getattr(self._settings, key):
+            return "", 0.0
+        counts = {
+            PER_CYCLE: len(moves),
+            FROM_BROKER: max(Counter(source for source, _, _ in moves).values()),
+            TO_BROKER: max(Counter(target for _, target, _ in moves).values()),
+        }
+        return key, counts.get(key, empty._share(sum(traffic for _, _, traffic in moves)))
+
     def may_go_alone(self) -> bool:
         """Whether a move that by itself exceeds the traffic budget may go: nothing else does in this cycle."""
         return self._unloads == 0 and self._settings.evenkeelMaxMovedTrafficPercent > 0

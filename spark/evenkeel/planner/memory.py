@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from evenkeel.planner.usage_model import UsageSums
 
@@ -32,6 +33,23 @@ class Promise:
     load: float
 
 
+class WantedSplit(NamedTuple):
+    """A bundle that is to be split, since when it is, and what a part of it may have: `room` of a resource (byte/s,
+    messages counted as bytes).
+
+    `alone`: the usage of the best broker with nothing but the bundle, above the `level`; where it `is_stuck` the usage
+    of its own broker with all steps taken. `refused_at`: when the wish was refused last, None while it is open.
+    """
+
+    since: datetime
+    resource: str
+    room: float
+    alone: float
+    level: float
+    is_stuck: bool = False
+    refused_at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class PlannerMemory:
     """What one cycle leaves for the next.
@@ -56,3 +74,5 @@ class PlannerMemory:
     """(resource, broker) -> what its fit rests on."""
     promises: Mapping[str, Promise] = field(default_factory=dict)
     """Broker -> what was promised of it last and has not been seen yet."""
+    splits: Mapping[str, WantedSplit] = field(default_factory=dict)
+    """Bundle -> what it is to be split for."""

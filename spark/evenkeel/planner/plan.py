@@ -14,16 +14,18 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from evenkeel.planner.desired import DesiredMove, DesiredPlacement, OwnedBundle, desired_placement
-from evenkeel.planner.floor import Floor, floor_of
+from evenkeel.planner.figures import ALWAYS_HELD, PlannerFigures
+from evenkeel.planner.floor import floor_of
 from evenkeel.planner.limits import MOVED_TRAFFIC, CycleBudget
-from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
 from evenkeel.planner.target import Target, UsageLine, kinds_of, target_of
 from evenkeel.planner.usage_model import SATURATED, BrokerModel, UsageSums, by_traffic, load_of, models_of
-from evenkeel.planner.view import OWN_NAMESPACE, RESOURCES, PlannerBroker, PlannerBundle, PlannerView
+from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, PlannerView, Spent
+from evenkeel.planner.wanted_splits import open_wishes, remembered, stuck, too_hot
 from evenkeel.settings import Settings
 
 CYCLES_ABOVE = 2
@@ -44,8 +46,6 @@ KEPT_PART, MOST_MISSES, LEAST_JUDGED = 0.5, 3, 0.02
 """A promise of at least the third (a fraction of usage) is kept if this part of it came; so many in a row are too many
 that are not."""
 DISTRUSTED_FOR = timedelta(days=1)
-ALWAYS_HELD = frozenset({"frozen", OWN_NAMESPACE, "excluded_namespace"})
-"""Why a bundle stays for good; for other reasons it stays for a while, and the target does not count with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,33 +66,22 @@ class PlannedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannerFigures:
-    """What was found of the cluster. Usages are fractions, `floor` that of the level `stop`.
+class BeyondBudget:
+    """Moves that go together, and never do: they need `needed` of the budget `key`, more than all of it. `bundle`: the
+    first of them, of the broker `source`."""
 
-    `models`: resource -> broker -> model; `loads`: resource -> broker -> load (byte/s); `usage`: broker -> the usage of
-    its busiest resource by the models. `even`: the evenly used cluster; `act`, `at_once`, `stop`: the levels; `spread`:
-    the level `stop`, could every bundle be split.
-    """
-
-    resources: Sequence[str]
-    models: Mapping[str, Mapping[str, BrokerModel]]
-    loads: Mapping[str, Mapping[str, float]]
-    usage: Mapping[str, float]
-    even: float
-    act: float
-    at_once: float
-    stop: float
-    spread: float
-    targets: Mapping[str, Target]
-    floor: Floor
-    is_swinging: bool = False
-    is_by_traffic: bool = False
+    bundle: str
+    source: str
+    moves: int
+    key: str
+    needed: float
 
 
 @dataclass(frozen=True, slots=True)
 class PlannerPlan:
     """The plan of a cycle. `rule`: what decided whether steps are due. `over`: brokers that stay above the level
-    `stop` also with all steps taken; `nowhere`: bundles that no broker may own."""
+    `stop` also with all steps taken; `nowhere`: bundles that no broker may own. `wanted`: those that are too hot, or
+    stuck, and are to be split first. `beyond`: moves that no cycle has the budget for."""
 
     rule: str
     memory: PlannerMemory
@@ -100,6 +89,8 @@ class PlannerPlan:
     steps: Sequence[PlannedStep] = ()
     over: Sequence[str] = ()
     nowhere: Sequence[str] = ()
+    wanted: Mapping[str, WantedSplit] = field(default_factory=dict)
+    beyond: Sequence[BeyondBudget] = ()
 
     @property
     def due(self) -> list[PlannedStep]:
@@ -117,13 +108,54 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     idle = seen.idle(figures)
     rule = _verdict(view, figures, after, idle)
     acts = rule == "acts"
-    desired = _desired(view, figures, seen, settings, idle, moves=rule != "within_band")
-    steps = _steps(view, figures, seen, desired, settings, "" if acts else rule)
+    wanted = _too_hot(view, figures, after, settings, rule)
+    first = open_wishes(remembered(wanted, memory.splits, view))
+    desired = _desired(view, figures, seen, settings, idle, moves=rule != "within_band", split_first=first)
+    reconciler = _Reconciler(view, figures, seen, settings)
+    steps = reconciler.run(desired.moves, "" if acts else rule)
     due = [step for step in steps if not step.bound and step.source is not None]
     is_acting = any(step.bound for step in steps) if acts else after.is_acting and rule != "within_band"
     promises = {**after.promises, **_promises(view, figures, seen, due)}
-    after = replace(after, is_acting=is_acting, promises=promises)
-    return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere)
+    if acts:
+        possible = [] if _is_stalled(view, steps) else steps
+        moving = {step.bundle for step in possible}
+        wanted |= stuck(view, figures, loads_after(possible, figures), moving, settings)
+    splits = remembered(wanted, memory.splits, view)
+    after = replace(after, is_acting=is_acting, promises=promises, splits=splits)
+    beyond = reconciler.beyond(desired.moves)
+    return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere, wanted, beyond)
+
+
+def _too_hot(
+    view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, settings: Settings, rule: str
+) -> dict[str, WantedSplit]:
+    """The bundles to be split first; while figures settle, those that it was before. None where nothing may move."""
+    if rule == "fell_back" or view.stopped is not None:
+        return {}
+    if not _is_settled(view) or _waits_for_steady_load(memory):
+        return {**memory.splits}
+    return too_hot(view, figures, settings)
+
+
+def _is_stalled(view: PlannerView, steps: Sequence[PlannedStep]) -> bool:
+    """Whether no step is ever due, since those that go together move more traffic than one cycle may."""
+    waiting = [step.bound for step in steps if step.source is not None]
+    return bool(waiting) and not view.spent.unloads and all(bound == MOVED_TRAFFIC for bound in waiting)
+
+
+def loads_after(
+    steps: Iterable[PlannedStep], figures: PlannerFigures, *, only_due: bool = False
+) -> dict[str, dict[str, float]]:
+    """Broker -> resource -> load with the steps taken."""
+    loads = {broker: {r: figures.loads[r][broker] for r in figures.resources} for broker in figures.usage}
+    for step in steps:
+        if only_due and step.bound:
+            continue
+        for n, r in enumerate(figures.resources):
+            if step.source in loads:
+                loads[step.source][r] -= step.loads[n]
+            loads[step.destination][r] += step.loads[n]
+    return loads
 
 
 class _Seen:
@@ -249,8 +281,10 @@ class _Seen:
             max(stop, level(settings.evenkeelPlannerActAtOnceAbovePercent)),
             stop,
             level(settings.evenkeelPlannerStopAtPercent, atoms=0.0),
+            level(settings.evenkeelPlannerActAbovePercent, atoms=0.0),
             targets,
             max(floors, key=lambda one: one.share),
+            self.message_bytes,
             self.is_swinging,
             is_by_traffic,
         )
@@ -354,14 +388,26 @@ def _is_settled(view: PlannerView) -> bool:
 
 
 def _desired(
-    view: PlannerView, figures: PlannerFigures, seen: _Seen, settings: Settings, idle: Collection[str], *, moves: bool
+    view: PlannerView,
+    figures: PlannerFigures,
+    seen: _Seen,
+    settings: Settings,
+    idle: Collection[str],
+    *,
+    moves: bool,
+    split_first: Collection[str],
 ) -> DesiredPlacement:
     """The placement to come to. Bundles go back where they were within the day only if the level is not reached
-    without; `moves`: else bundles without owner alone are placed."""
+    without; `moves`: else bundles without owner alone are placed. Those to `split_first` stay."""
     curves = {
         broker: tuple(figures.models[r][broker].line for r in figures.resources) for broker in sorted(view.brokers)
     }
     slack = min(settings.evenkeelPlannerLeastGainPoints / 100.0, figures.act - figures.stop)
+    traffic = {one.name: one.figures.traffic for one in view.bundles}
+    budget = CycleBudget(Spent(), view.traffic, settings)
+
+    def may_go_together(moves: Sequence[DesiredMove]) -> bool:
+        return not budget.full([(one.source or "", one.destination, traffic[one.bundle]) for one in moves])
 
     def placed(*, may_return: bool) -> DesiredPlacement:
         owned = [
@@ -370,11 +416,19 @@ def _desired(
                 one.owner,
                 tuple(seen.load(one, r) for r in figures.resources),
                 _places(one, may_return=may_return),
-                one.owner is not None and (one.held is not None or not moves),
+                one.owner is not None and (one.held is not None or not moves or one.name in split_first),
             )
             for one in view.bundles
         ]
-        return desired_placement(curves, owned, figures.stop, slack, idle=idle, even=figures.even)
+        return desired_placement(
+            curves,
+            owned,
+            figures.stop,
+            slack,
+            idle=idle,
+            even=figures.even,
+            may_go_together=may_go_together,
+        )
 
     found = placed(may_return=False)
     if not found.over or not moves or not any(one.left_today for one in view.bundles):
@@ -391,18 +445,6 @@ def _places(one: PlannerBundle, *, may_return: bool) -> frozenset[str]:
     if not left and one.owner in one.brokers:
         return one.brokers
     return (one.brokers - left) | {one.owner}
-
-
-def _steps(
-    view: PlannerView,
-    figures: PlannerFigures,
-    seen: _Seen,
-    desired: DesiredPlacement,
-    settings: Settings,
-    bound: str,
-) -> list[PlannedStep]:
-    """The steps in the order in which they are taken; `bound`: what keeps all moves from being due."""
-    return _Reconciler(view, figures, seen, settings).run(desired.moves, bound)
 
 
 class _Reconciler:
@@ -454,6 +496,19 @@ class _Reconciler:
             waiting += [] if left else [self._step(move, NO_ROOM_YET) for unit in no_room for move in unit]
         return placed + due + waiting
 
+    def beyond(self, moves: Sequence[DesiredMove]) -> list[BeyondBudget]:
+        """Moves that go together and for which no cycle has the budget; one that goes alone may exceed its traffic."""
+        found = []
+        for unit in self._units([move for move in moves if move.unit and move.source is not None]):
+            key, needed = self._budget.beyond(self._of_budget(unit))
+            if key:
+                found.append(BeyondBudget(unit[0].bundle, unit[0].source or "", len(unit), key, needed))
+        return found
+
+    def _of_budget(self, unit: Sequence[DesiredMove]) -> list[tuple[str, str, float]]:
+        """The moves as budgets count them."""
+        return [(move.source or "", move.destination, self._bundles[move.bundle].figures.traffic) for move in unit]
+
     def _units(self, moves: Sequence[DesiredMove]) -> list[tuple[DesiredMove, ...]]:
         """Moves that go together, and those that go alone, in the order of their first."""
         found: dict[tuple[int, str], list[DesiredMove]] = {}
@@ -494,9 +549,7 @@ class _Reconciler:
                 return "group_moves_once"
         if len(unit) == 1 and self._usage(unit[0].destination, unit[0]) > self._figures.act:
             return NO_ROOM_YET
-        return self._budget.full(
-            [(move.source or "", move.destination, self._bundles[move.bundle].figures.traffic) for move in unit]
-        )
+        return self._budget.full(self._of_budget(unit))
 
     def _take(self, move: DesiredMove) -> None:
         one = self._bundles[move.bundle]

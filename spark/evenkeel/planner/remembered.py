@@ -1,102 +1,169 @@
-"""What the planner remembers, as rows of `strategy_state` and back."""
+"""What the planner remembers, as rows of `strategy_state` and back.
+
+What counts for the cluster has a row per figure. What is remembered of a broker is one row, for there are up to twenty
+figures of each: its `name` is `PACKED` and a JSON object, in which every number comes back bit for bit, and its `at` is
+since when the broker has had as many bundles. Rows with a figure of a broker each, as they were before, are passed
+over: models are then learned anew, which takes `FEWEST_SAMPLES` settled cycles. A split that is wanted is one row, too:
+its subject is the bundle, its `name` is `WANTED` and a JSON array, its `at` is since when it is wanted.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
 from evenkeel.planner.usage_model import SUM_NAMES, UsageSums
 from evenkeel.rounds.reading import Row
-from evenkeel.rounds.state import THE_CLUSTER, state_row
+from evenkeel.rounds.state import PLANNER, THE_CLUSTER, state_row
 
-STRATEGY = "Planner"
-_FIGURES = ("message_bytes", "above", "is_acting", "reversals", "changes", "unsteady", "misses")
-_OF_BROKER = ("bundles", "load", "change")
-_OF_PROMISE = ("gain", "before", "load")
-_SEEN, _FELL_BACK, _SINCE, _PROMISED = "seen", "fell_back", "bundles since", "promised"
+STRATEGY = PLANNER
+PACKED, WANTED = "broker ", "split "
+MESSAGE_BYTES = "message_bytes"
+_FIGURES = (MESSAGE_BYTES, "above", "is_acting", "reversals", "changes", "unsteady", "misses")
+_SEEN, _FELL_BACK = "seen", "fell_back"
+_LOAD, _SUMS, _PROMISE = "load", "sums", "promise"
 
 
 def rows_of(memory: PlannerMemory) -> list[dict[str, Any]]:
     """The rows, by subject and name."""
-    return sorted((dict(row) for row in _rows(memory)), key=lambda row: (row["subject"], row["name"]))
-
-
-def _rows(memory: PlannerMemory) -> Iterator[Row]:
-    def figure(subject: str, name: str, value: float) -> Row:
-        return state_row(STRATEGY, subject, name, value=float(value))
-
-    def moment(subject: str, name: str, at: datetime | None) -> Iterator[Row]:
-        if at is not None:
-            yield state_row(STRATEGY, subject, name, at=at)
-
-    yield from moment(THE_CLUSTER, _SEEN, memory.at)
-    yield from moment(THE_CLUSTER, _FELL_BACK, memory.fell_back)
-    for name in _FIGURES:
-        yield figure(THE_CLUSTER, name, getattr(memory, name))
-    for broker, own in memory.brokers.items():
-        yield from moment(broker, _SINCE, own.since)
-        for name in _OF_BROKER:
-            yield figure(broker, name, getattr(own, name))
-    for (resource, broker), sums in memory.sums.items():
-        for name in SUM_NAMES:
-            yield figure(broker, f"{resource} {name}", getattr(sums, name))
-    for broker, one in memory.promises.items():
-        yield from moment(broker, f"{_PROMISED} {one.resource} at", one.at)
-        for name in _OF_PROMISE:
-            yield figure(broker, f"{_PROMISED} {one.resource} {name}", getattr(one, name))
+    return sorted(
+        (dict(row) for kind in (_cluster_rows, _broker_rows, _split_rows) for row in kind(memory)),
+        key=lambda row: (row["subject"], row["name"]),
+    )
 
 
 def memory_of(rows: Iterable[Row]) -> PlannerMemory:
     """What the rows of the cycle before say; nothing where there are none. What cannot be read is left out."""
-    values: dict[str, dict[str, float]] = {}
-    times: dict[str, dict[str, datetime]] = {}
+    values: dict[str, float] = {}
+    times: dict[str, datetime] = {}
+    packed: dict[str, tuple[Mapping[str, Any], datetime | None]] = {}
+    splits: dict[str, WantedSplit] = {}
     for row in rows:
         if row["strategy"] != STRATEGY:
             continue
-        if row["at"] is not None:
-            times.setdefault(row["subject"], {})[row["name"]] = datetime.fromisoformat(row["at"])
-        elif row["value"] is not None and math.isfinite(row["value"]):
-            values.setdefault(row["subject"], {})[row["name"]] = row["value"]
-    whole, at = values.pop(THE_CLUSTER, {}), times.pop(THE_CLUSTER, {})
+        subject, name, value = row["subject"], row["name"], row["value"]
+        at = datetime.fromisoformat(row["at"]) if row["at"] is not None else None
+        if name.startswith(PACKED):
+            packed[subject] = _unpacked(name.removeprefix(PACKED)), at
+        elif name.startswith(WANTED) and at is not None:
+            split = _wanted_split(name.removeprefix(WANTED), at)
+            splits |= {} if split is None else {subject: split}
+        elif subject == THE_CLUSTER and at is not None:
+            times[name] = at
+        elif subject == THE_CLUSTER and value is not None and math.isfinite(value):
+            values[name] = value
+    known = sorted(packed.items())
     return PlannerMemory(
-        at=at.get(_SEEN),
-        message_bytes=whole.get("message_bytes", 0.0),
-        above=int(whole.get("above", 0.0)),
-        is_acting=bool(whole.get("is_acting", 0.0)),
-        reversals=whole.get("reversals", 0.0),
-        changes=whole.get("changes", 0.0),
-        unsteady=int(whole.get("unsteady", 0.0)),
-        misses=int(whole.get("misses", 0.0)),
-        fell_back=at.get(_FELL_BACK),
+        at=times.get(_SEEN),
+        message_bytes=values.get(MESSAGE_BYTES, 0.0),
+        above=int(values.get("above", 0.0)),
+        is_acting=bool(values.get("is_acting", 0.0)),
+        reversals=values.get("reversals", 0.0),
+        changes=values.get("changes", 0.0),
+        unsteady=int(values.get("unsteady", 0.0)),
+        misses=int(values.get("misses", 0.0)),
+        fell_back=times.get(_FELL_BACK),
         brokers={
-            broker: BrokerMemory(own["bundles"], own["load"], own["change"], times.get(broker, {}).get(_SINCE))
-            for broker, own in sorted(values.items())
-            if own.keys() >= set(_OF_BROKER)
+            broker: BrokerMemory(load[0], load[1], load[2], since)
+            for broker, (own, since) in known
+            if (load := _numbers(own.get(_LOAD), 3)) is not None
         },
-        sums=dict(_sums(values)),
-        promises=dict(_promises(values, times)),
+        sums={
+            (resource, broker): UsageSums(*sums)
+            for broker, (own, _) in known
+            for resource, found in sorted(_object(own.get(_SUMS)).items())
+            if (sums := _numbers(found, len(SUM_NAMES))) is not None
+        },
+        promises={broker: one for broker, (own, _) in known if (one := _promise(own.get(_PROMISE))) is not None},
+        splits=dict(sorted(splits.items())),
     )
 
 
-def _sums(values: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[tuple[str, str], UsageSums]]:
-    for broker, own in sorted(values.items()):
-        for resource in sorted(name.removesuffix(" weight") for name in own if name.endswith(" weight")):
-            names = [f"{resource} {name}" for name in SUM_NAMES]
-            if own.keys() >= set(names):
-                yield (resource, broker), UsageSums(*(own[name] for name in names))
+def wanted_splits_of(rows: Iterable[Row]) -> tuple[dict[str, WantedSplit], float]:
+    """The splits that the rows of the cycle before want, and what a message counts as (bytes)."""
+    memory = memory_of(row for row in rows if not row["name"].startswith(PACKED))
+    return dict(memory.splits), memory.message_bytes
 
 
-def _promises(
-    values: Mapping[str, Mapping[str, float]], times: Mapping[str, Mapping[str, datetime]]
-) -> Iterator[tuple[str, Promise]]:
-    for broker, own in sorted(times.items()):
-        for name, at in sorted(own.items()):
-            if name.startswith(f"{_PROMISED} ") and name.endswith(" at"):
-                resource = name.removeprefix(f"{_PROMISED} ").removesuffix(" at")
-                figures = [values.get(broker, {}).get(f"{_PROMISED} {resource} {each}") for each in _OF_PROMISE]
-                gain, before, load = figures
-                if gain is not None and before is not None and load is not None:
-                    yield broker, Promise(at, resource, gain, before, load)
+def bundles_wanted_split(rows: Iterable[Row]) -> list[str]:
+    """The bundles that the planner wants, or wanted of late, to be split."""
+    return [row["subject"] for row in rows if row["strategy"] == STRATEGY and row["name"].startswith(WANTED)]
+
+
+def _cluster_rows(memory: PlannerMemory) -> Iterator[Row]:
+    for name, at in ((_SEEN, memory.at), (_FELL_BACK, memory.fell_back)):
+        if at is not None:
+            yield state_row(STRATEGY, THE_CLUSTER, name, at=at)
+    for name in _FIGURES:
+        yield state_row(STRATEGY, THE_CLUSTER, name, value=float(getattr(memory, name)))
+
+
+def _broker_rows(memory: PlannerMemory) -> Iterator[Row]:
+    sums: dict[str, dict[str, list[float]]] = {}
+    for (resource, broker), own in memory.sums.items():
+        sums.setdefault(broker, {})[resource] = [float(getattr(own, name)) for name in SUM_NAMES]
+    for broker in memory.brokers.keys() | sums.keys() | memory.promises.keys():
+        known, promise = memory.brokers.get(broker), memory.promises.get(broker)
+        found: dict[str, Any] = {}
+        if known is not None:
+            found[_LOAD] = [float(known.bundles), float(known.load), float(known.change)]
+        if broker in sums:
+            found[_SUMS] = sums[broker]
+        if promise is not None:
+            figures = (float(figure) for figure in (promise.gain, promise.before, promise.load))
+            found[_PROMISE] = [promise.resource, promise.at.isoformat(), *figures]
+        text = json.dumps(found, separators=(",", ":"), sort_keys=True)
+        yield state_row(STRATEGY, broker, PACKED + text, at=known.since if known is not None else None)
+
+
+def _split_rows(memory: PlannerMemory) -> Iterator[Row]:
+    for bundle, one in memory.splits.items():
+        refused_at = None if one.refused_at is None else one.refused_at.isoformat()
+        found = [one.resource, float(one.room), float(one.alone), float(one.level), one.is_stuck, refused_at]
+        yield state_row(STRATEGY, bundle, WANTED + json.dumps(found, separators=(",", ":")), at=one.since)
+
+
+def _wanted_split(text: str, since: datetime) -> WantedSplit | None:
+    try:
+        resource, *figures, is_stuck, refused_at = json.loads(text)
+        known = _numbers(figures, 3)
+        if known is None:
+            return None
+        refused = None if refused_at is None else datetime.fromisoformat(refused_at)
+        return WantedSplit(since, str(resource), known[0], known[1], known[2], bool(is_stuck), refused)
+    except (TypeError, ValueError):
+        return None
+
+
+def _unpacked(text: str) -> Mapping[str, Any]:
+    try:
+        return _object(json.loads(text))
+    except ValueError:
+        return {}
+
+
+def _object(found: Any) -> Mapping[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
+def _numbers(found: Any, count: int) -> list[float] | None:
+    """So many finite numbers; None where it is anything else."""
+    if not isinstance(found, list) or len(found) != count:
+        return None
+    return found if all(isinstance(one, float) and math.isfinite(one) for one in found) else None
+
+
+def _promise(found: Any) -> Promise | None:
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found[:2]):
+        return None
+    figures = _numbers(found[2:], 3)
+    if figures is None:
+        return None
+    try:
+        return Promise(datetime.fromisoformat(found[1]), found[0], figures[0], figures[1], figures[2])
+    except ValueError:
+        return None

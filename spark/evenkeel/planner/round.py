@@ -24,12 +24,21 @@ from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of,
 from evenkeel.model.considered import Considered
 from evenkeel.model.load import BrokerReport, Policies
 from evenkeel.model.past_commands import UNTOUCHED, Act, Settling, act_of, unsettled_brokers, unsettled_bundles
+from evenkeel.planner.figures import PlannerFigures
 from evenkeel.planner.findings import findings
-from evenkeel.planner.plan import PlannerFigures, PlannerPlan, plan
+from evenkeel.planner.plan import PlannerPlan, plan
 from evenkeel.planner.remembered import STRATEGY, memory_of, rows_of
 from evenkeel.planner.usage_model import FEWEST_SAMPLES, MOST_ERROR, BrokerModel
 from evenkeel.planner.verdicts import EMPTIED, SILENT, PlannerVerdict, verdicts
-from evenkeel.planner.view import OWN_NAMESPACE, BundleFigures, PlannerBroker, PlannerBundle, PlannerView, Spent
+from evenkeel.planner.view import (
+    NETWORK,
+    OWN_NAMESPACE,
+    BundleFigures,
+    PlannerBroker,
+    PlannerBundle,
+    PlannerView,
+    Spent,
+)
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Decided, Row, Rows
@@ -61,7 +70,7 @@ def decide(key: Row, rows: Rows) -> Decided:
     found = {
         TARGETS: [_target_row(one, cycle["cluster"]) for one in told],
         MODELS: [] if acts_only(rows) else model_rows(made),
-        FINDINGS: [] if acts_only(rows) else [_reason(one, cycle["cluster"]) for one in findings(view, made)],
+        FINDINGS: [] if acts_only(rows) else [_reason(one, cycle["cluster"]) for one in findings(view, made, settings)],
         "strategy_state": rows_of(made.memory),
     }
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
@@ -123,7 +132,7 @@ def _model_row(broker: str, resource: str, model: BrokerModel, figures: PlannerF
         "resource": resource,
         "base": model.line.base,
         "slope": model.line.slope,
-        "regressor": "byte/s",
+        "regressor": "byte/s" if resource in NETWORK else "byte/s and messages",
         "error": error,
         "mean_error": mean_error,
         "samples": int(sums.samples),
@@ -197,6 +206,11 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
             if act.kind == "unload" and act.outcome == "done" and act.from_broker is not None
         ),
         usage_settles_minutes=2.0 * settings.loadBalancerHostUsageCheckIntervalMinutes,
+        refused_splits=frozenset(
+            row["subject"]
+            for row in rows["split_decisions"]
+            if row.get("strategy") == STRATEGY and row["outcome"] == "refused"
+        ),
     )
     return view, sorted(apart, key=lambda one: one.subject)
 
@@ -344,7 +358,7 @@ def _bundles(
     drain = drained(rows, settings, asked)
     held = _Held(rows, settings, at, acts, asked | drain.leaving, moves)
     window = timedelta(minutes=max(settings.evenkeelPlannerReturnWindowMinutes, settings.evenkeelBounceWindowMinutes))
-    traffic = {row["bundle"]: _figures(row, "used_").traffic for row in rows["bundle_load"]}
+    traffic = {row["bundle"]: bundle_figures(row).traffic for row in rows["bundle_load"]}
     whole = math.fsum(traffic.values())
     too_heavy = _too_heavy(whole, settings)
     children = {row["subject"]: row for row in rows["split_decisions"] if row["outcome"] == "split" and row["children"]}
@@ -371,12 +385,12 @@ def _bundles(
             elif group is not None and not places.may_leave(bundle, owner):
                 why = "anti_affinity_even"
         past = moves.get(bundle, ())
-        latest = _figures(row, "used_")
+        latest = bundle_figures(row)
         one = PlannerBundle(
             bundle,
             owner,
             latest,
-            _figures(row, "short_") if row["short_samples"] > 0 else latest,
+            bundle_figures(row, "short_") if row["short_samples"] > 0 else latest,
             float((row["consumers"] or 0) + (row["producers"] or 0)),
             row["topics"] or 0,
             may_go,
@@ -546,7 +560,7 @@ def _seen(act: Act, at: datetime) -> tuple[bool, datetime]:
     return is_seen, act.seen_at if is_seen and act.seen_at is not None else act.cycle_at
 
 
-def _figures(row: Row, prefix: str) -> BundleFigures:
+def bundle_figures(row: Row, prefix: str = "used_") -> BundleFigures:
     """A bundle's traffic; what is not known, or not a number, counts as nothing."""
     came_in, out, rate_in, rate_out = (
         value if (value := row[f"{prefix}{name}"]) is not None and math.isfinite(value) and value > 0 else 0.0

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from evenkeel.model.amounts import plural, ratio
+from evenkeel.model.amounts import counted, plural, ratio
 from evenkeel.model.considered import Alternative, Considered, Rule, Sentence, by_name
 from evenkeel.model.words import destination_of, number, points
+from evenkeel.planner.figures import PlannerFigures, alone_on_best
 from evenkeel.planner.floor import fewest_moves
 from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER
-from evenkeel.planner.plan import ALWAYS_HELD, PlannedStep, PlannerFigures, PlannerPlan
+from evenkeel.planner.plan import PlannedStep, PlannerPlan, loads_after
 from evenkeel.planner.usage_model import load_of
 from evenkeel.planner.view import OWN_NAMESPACE, PlannerBundle, PlannerView
+from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER, FEWEST_TOPICS
 from evenkeel.settings import Settings
 
 TARGET = "planner_target"
@@ -199,6 +202,22 @@ SPLIT_FIRST = Rule(
         "the target; it is to be split first."
     ),
 )
+STUCK = Rule(
+    "kept",
+    "split_to_fit",
+    lambda row: (
+        f"{row.subject} stays on {row.broker}, which has {number(row, 'alone', 'fraction')} with all moves made: no "
+        "other broker has room for all of it, but for a part; it is to be split first."
+    ),
+)
+SPLIT_REFUSED = Rule(
+    "kept",
+    "split_refused",
+    lambda row: (
+        f"{row.subject} stays on {row.broker}: it is too hot to be placed as a whole, its split was refused, and is "
+        f"asked for again in {counted(row.numbers.get('minutes_left'), 'minute')} at the earliest."
+    ),
+)
 
 
 def verdicts(
@@ -263,15 +282,8 @@ def _of_cluster(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -
 
 def _after(made: PlannerPlan, figures: PlannerFigures, *, only_due: bool) -> dict[str, float]:
     """Broker -> usage with the steps taken."""
-    loads = {broker: {r: figures.loads[r][broker] for r in figures.resources} for broker in figures.usage}
-    for step in made.steps:
-        if only_due and step.bound:
-            continue
-        for n, r in enumerate(figures.resources):
-            if step.source in loads:
-                loads[step.source][r] -= step.loads[n]
-            loads[step.destination][r] += step.loads[n]
-    return {b: max(figures.models[r][b].line.usage(own[r]) for r in own) for b, own in loads.items()}
+    loads = loads_after(made.steps, figures, only_due=only_due)
+    return {broker: figures.usage_at(broker, own) for broker, own in loads.items()}
 
 
 def _of_brokers(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
@@ -320,7 +332,7 @@ def _of_steps(made: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVer
             position,
             step.gain,
             step.cost,
-            False,
+            step.bundle in made.wanted,
             _basis(figures, step.source or step.destination),
         )
 
@@ -332,27 +344,48 @@ def _rule_of(step: PlannedStep) -> Rule:
 
 
 def _of_others(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
-    """Of every broker above the level `act` the heaviest bundles that stay, with why."""
+    """Of every broker above the level `act` the heaviest bundles that stay, with why; and all that are to be split."""
     moving = {step.bundle for step in made.steps}
     own: dict[str, list[tuple[float, PlannerBundle]]] = {
         broker: [] for broker, usage in figures.usage.items() if usage > figures.act
     }
+    split: list[tuple[float, PlannerBundle]] = []
     for one in view.bundles:
-        if one.owner in own and one.name not in moving and not one.part:
+        if one.owner not in figures.usage or one.name in moving or one.part:
+            continue
+        if one.name in made.wanted:
+            split.append((_gain(one, made, figures), one))
+        elif one.owner in own:
             own[one.owner].append((_gain(one, made, figures), one))
+    for gain, one in split:
+        yield _of_other(one, gain, view.at, made, figures)
     for broker in sorted(own):
         heaviest = sorted(own[broker], key=lambda found: (-found[0], found[1].name))[:OTHERS_SHOWN]
         for gain, one in heaviest:
-            alone = alone_on_best(one, made, figures)
-            is_too_hot = alone is not None and alone > figures.spread and one.topics > 1
-            rule = SPLIT_FIRST if is_too_hot else HELD.get(one.held or "", NOT_CHOSEN)
-            numbers = {"gain": gain} | ({} if alone is None else {"alone": alone})
-            yield PlannerVerdict(
-                rule.about_bundle(one.name, broker, numbers=numbers),
-                gain=gain,
-                needs_split=is_too_hot,
-                basis=_basis(figures, broker),
-            )
+            yield _of_other(one, gain, view.at, made, figures)
+
+
+def _of_other(
+    one: PlannerBundle, gain: float, at: datetime, made: PlannerPlan, figures: PlannerFigures
+) -> PlannerVerdict:
+    """The verdict on a bundle that stays."""
+    alone = alone_on_best(one, figures)
+    wanted, known = made.wanted.get(one.name), made.memory.splits.get(one.name)
+    numbers = {"gain": gain} | ({} if alone is None else {"alone": alone})
+    is_too_hot = alone is not None and alone > figures.spread and one.topics >= FEWEST_TOPICS
+    rule = SPLIT_FIRST if is_too_hot else HELD.get(one.held or "", NOT_CHOSEN)
+    if wanted is not None:
+        rule = STUCK if wanted.is_stuck else SPLIT_FIRST
+        numbers |= {"alone": wanted.alone, "room": wanted.room}
+    if known is not None and known.refused_at is not None:
+        rule = SPLIT_REFUSED
+        numbers["minutes_left"] = (known.refused_at + ASKED_AGAIN_AFTER - at) / timedelta(minutes=1)
+    return PlannerVerdict(
+        rule.about_bundle(one.name, one.owner, numbers=numbers),
+        gain=gain,
+        needs_split=is_too_hot or wanted is not None,
+        basis=_basis(figures, one.owner or ""),
+    )
 
 
 def _gain(one: PlannerBundle, made: PlannerPlan, figures: PlannerFigures) -> float:
@@ -364,21 +397,6 @@ def _gain(one: PlannerBundle, made: PlannerPlan, figures: PlannerFigures) -> flo
         for r in figures.resources
     )
     return max(0.0, figures.usage[owner] - left)
-
-
-def alone_on_best(one: PlannerBundle, made: PlannerPlan, figures: PlannerFigures) -> float | None:
-    """The usage of the best broker that may have the bundle with nothing else on it; None where none may."""
-    places = (one.brokers | {one.owner or ""}) & figures.usage.keys()
-    if one.held in ALWAYS_HELD and one.owner in figures.usage:
-        places = frozenset({one.owner or ""})
-    usages = [
-        max(
-            figures.models[r][b].line.usage(load_of(one.figures, r, made.memory.message_bytes))
-            for r in figures.resources
-        )
-        for b in sorted(places)
-    ]
-    return min(usages, default=None)
 
 
 def _basis(figures: PlannerFigures, broker: str) -> str:

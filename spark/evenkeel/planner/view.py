@@ -91,7 +91,8 @@ class PlannerView:
 
     `bundles`: of brokers in `brokers`, of those that are emptied, and without owner. `stopped`: why nothing at all may
     be moved now (a rule's name), None where it may. `traffic`: of all bundles, byte/s in and out. `moved`: (cycle,
-    broker) of unloads that were carried out lately.
+    broker) of unloads that were carried out lately. `refused_splits`: bundles whose split the planner wanted, and this
+    cycle refused.
     """
 
     at: datetime
@@ -102,3 +103,4 @@ class PlannerView:
     traffic: float = 0.0
     moved: frozenset[tuple[datetime, str]] = frozenset()
     usage_settles_minutes: float = 2.0
+    refused_splits: frozenset[str] = frozenset()

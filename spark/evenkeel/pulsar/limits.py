@@ -90,6 +90,28 @@ class Limits:
 
 
 DEFAULT = Limits()
+LIMIT_MEANINGS: Mapping[str, tuple[str, str]] = {
+    "answer_mib": ("MiB", "One answer with topic figures, or one list of topics."),
+    "small_answer_mib": ("MiB", "Any other answer."),
+    "small_answers_mib": ("MiB", "All those other answers of a snapshot, as held in memory."),
+    "snapshot_mib": ("MiB", "All answers of a snapshot."),
+    "packed_mib": ("MiB", "The files of a snapshot as they lie there."),
+    "document_mib": ("MiB", "A snapshot that is one JSON document."),
+    "json_depth": ("levels", "How deep JSON is nested."),
+    "json_values": ("values", "Values in the small answers of a snapshot."),
+    "requests": ("requests", "Requests of a snapshot."),
+    "rows": ("rows", "Rows of a table of the size of brokers or bundles."),
+    "topics": ("topics", "Topics in figures, and in lists, of a snapshot."),
+    "run_mib": ("MiB", "Rows and texts of all clusters of a run in its process; of several values the largest counts."),
+    "snapshots": ("snapshots", "Snapshots in a recording's folder."),
+    "quotas": ("bundles", "Bundles whose resource quota is asked for in one snapshot."),
+}
+"""Limit -> its unit and what it bounds, for pages and the schema of the configuration."""
+
+
+def highest_limit(name: str) -> int | None:
+    """The most that an operator may set this limit to; None where nothing bounds it."""
+    return _MOST[name][0] if name in _MOST else None
 
 
 def limits_of(*given: Mapping[str, Any] | None, place: str = "limits") -> Limits:

@@ -14,6 +14,7 @@ from evenkeel.cycle import whole
 from evenkeel.errors import BadInput
 from evenkeel.model.bounces import FormerOwners
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
+from evenkeel.planner.remembered import bundles_wanted_split
 from evenkeel.publish.plan import GUARD_TABLE, Forecast
 from evenkeel.replay.fold import (
     CYCLES,
@@ -72,7 +73,8 @@ def simulate(scenario: Scenario, steering: ModelSteering) -> Iterator[Made]:
             mode="auto",
             acts=cluster.acts,
         )
-        made = whole.decide(SharedRows(cluster.rows(settings), acts_only=True), cycle, state)
+        observed = {**cluster.rows(settings), "topic_hashes": cluster.topic_hashes(bundles_wanted_split(state))}
+        made = whole.decide(SharedRows(observed, acts_only=True), cycle, state)
         state = list(made.rows[whole.STATE])
         yield from _rows_of_cycle(steering, cluster, made, former)
         destinations = [goes_to(one) for one in made.plan.asked]

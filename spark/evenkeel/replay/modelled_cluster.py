@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -82,6 +82,7 @@ class Cluster:
     at: datetime | None = None
     _of_topic: list[str] | None = None
     _now: dict[str, BundleStats] = field(default_factory=dict)
+    _throughputs: Sequence[float] = ()
 
     def observe(self, at: datetime, throughputs: Sequence[float], down: Iterable[str], settings: Settings) -> None:
         """Time goes on to `at`, with this byte/s for every topic; brokers in `down` lose what they have."""
@@ -91,6 +92,7 @@ class Cluster:
                 self.owner[bundle] = None
         self.last_owner |= {bundle: owner for bundle, owner in self.owner.items() if owner is not None}
         self.acts = [act for act in self.acts if at - datetime.fromisoformat(act["cycle_at"]) <= _ACTS_ARE_KEPT]
+        self._throughputs = throughputs
         measured = self._measured(throughputs)
         unsettled = unsettled_bundles(acts_of(self.acts), at, settings)
         for bundle, stats in measured.items():
@@ -155,6 +157,35 @@ class Cluster:
             ],
             "cluster_policies": [],
         }
+
+    def topic_hashes(self, bundles: Collection[str]) -> list[Row]:
+        """The topics of these bundles, as splits look at them (`plan_splits.task.TOPICS_TYPE`), all of them loaded."""
+        asked = {bundle: list[tuple[int, float, float]]() for bundle in sorted(bundles) if bundle in self.owner}
+        if not asked:
+            return []
+        for bundle, topic, (rate, flow) in zip(
+            self._bundles_of_topics(), self.topics, self._topic_figures(), strict=True
+        ):
+            if bundle in asked:
+                asked[bundle].append((topic.hash, rate, flow))
+        found: list[Row] = []
+        for bundle, own in asked.items():
+            hashes, rates, flows = (list(column) for column in zip(*sorted(own), strict=True)) if own else ([], [], [])
+            found.append(
+                {
+                    "cluster": self.name,
+                    "bundle": bundle,
+                    "hashes": hashes,
+                    "loaded_hashes": hashes,
+                    "loaded_rates": rates,
+                    "loaded_throughputs": flows,
+                }
+            )
+        return found
+
+    def _topic_figures(self) -> Iterable[tuple[float, float]]:
+        """msg/s and byte/s of every topic, in and out."""
+        return ((flow / topic.message_bytes, flow) for topic, flow in zip(self.topics, self._throughputs, strict=True))
 
     def _bundle_row(self, bundle: str) -> dict[str, Any]:
         stats, owner = self.trusted[bundle], self.owner[bundle]

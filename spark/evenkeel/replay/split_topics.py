@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import LakeError
 from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH
+from evenkeel.plan_splits.planner_wishes import looks_at_topics
 from evenkeel.plan_splits.round import BY_RANGE
 from evenkeel.plan_splits.rules.bundle_splitter_task import bandwidth_limit
+from evenkeel.plan_splits.rules.planner_splits import HEAVY
 from evenkeel.plan_splits.task import PERSISTENT_TYPE, TOPICS_TYPE, hashes_in, persistent_in, picks_by_topics
 from evenkeel.record.read import Attempt
 from evenkeel.rounds.frames import without_rejected
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+_HEAVY, _NEARLY = "is_heavy", 0.999
 TOPICS, PERSISTENT = "topic_hashes", "persistent_topics"
 _KEY = ["cluster", "cycle_at"]
 
@@ -63,26 +66,56 @@ def persistent_topics(
 def topic_hashes(
     spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], settings: Iterable[Settings]
 ) -> DataFrame | None:
-    """Rows of `topics_type` with `cycle_at`, or None where nobody cuts by topics. `settings`: of all variants.
+    """Rows of `topics_type` with `cycle_at`, or None where nobody looks at topics. `settings`: of all variants.
 
-    Raises LakeError where topic figures are past their retention.
+    Raises LakeError where topic figures are past their retention; not where the planner alone looks at them, which then
+    splits nothing.
     """
     from pyspark.sql import functions as F
 
-    cutting = [one for one in settings if one.defaultNamespaceBundleSplitAlgorithm != BY_RANGE]
+    every = [*settings]
+    cutting = [one for one in every if one.defaultNamespaceBundleSplitAlgorithm != BY_RANGE]
+    planning = any(map(looks_at_topics, every))
     wished = any(attempt.planned["wishes"] for attempt in chunk)
-    if not cutting and not wished:
+    if not cutting and not wished and not planning:
         return None
-    _demand(
-        chunk,
-        f"a variant cuts bundles by topics: set defaultNamespaceBundleSplitAlgorithm={BY_RANGE}, or begin later",
-    )
+    if cutting or wished:
+        _demand(
+            chunk,
+            f"a variant cuts bundles by topics: set defaultNamespaceBundleSplitAlgorithm={BY_RANGE}, or begin later",
+        )
 
     bundles = rows_of(spark, lake, chunk, "bundle_load")
-    asked = bundles if wished else bundles.where(_over_a_limit(cutting))
+    asked = bundles
+    if not wished:
+        over = _over_a_limit(cutting) if cutting else F.lit(False)
+        asked = (_with_heavy(bundles) if planning else bundles.withColumn(_HEAVY, F.lit(False))).where(
+            over | F.col(_HEAVY)
+        )
     is_last = (F.col("upper") == F.lit(HIGHEST_HASH)).alias("is_last")
     chosen = asked.select(*_KEY, "namespace", "bundle", "owner", "lower", "upper", is_last)
     return hashes_in(chosen, _topics(spark, lake, chunk), _KEY)
+
+
+def _with_heavy(bundles: DataFrame) -> DataFrame:
+    """The bundles that the planner may look into, and perhaps some more: sums come out a little otherwise here."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    of_broker = Window.partitionBy(*_KEY, "owner")
+    is_heavy = F.lit(False)
+    for figure in ("used_msg_throughput", "used_msg_rate"):
+        ins, outs = (_counting(F.col(f"{figure}_{end}")) for end in ("in", "out"))
+        own = ins + outs
+        is_heavy |= (own > 0) & (own >= _NEARLY * HEAVY * F.sum(own).over(of_broker))
+    return bundles.withColumn(_HEAVY, F.coalesce(is_heavy & F.col("owner").isNotNull(), F.lit(False)))
+
+
+def _counting(figure: Column) -> Column:
+    """A figure; nothing where it is not known, or is no finite number above 0."""
+    from pyspark.sql import functions as F
+
+    return F.when((figure > 0) & (figure < float("inf")), figure).otherwise(0.0)
 
 
 def _topics(spark: SparkSession, lake: Lake, cycles: Iterable[Attempt]) -> DataFrame:

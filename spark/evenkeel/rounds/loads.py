@@ -10,6 +10,7 @@ from evenkeel.model.load import LoadData
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import once_for
 from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.state import PLANNER
 from evenkeel.split_algorithms.split_option import NO_CUT
 
 # Pulsar asked for the split and got none: by then the history was gone.
@@ -19,8 +20,11 @@ FORGOTTEN_THOUGH_REFUSED = frozenset({"cut_outside_bundle", *NO_CUT})
 def forgets_history(split_decision: Row) -> bool:
     """Whether Pulsar 4.x forgets the averages of the bundle: it asked for the split, whether it is split or not.
 
-    From 5.0 on it forgets only what is split, and then the bundle is not there any more.
+    From 5.0 on it forgets only what is split, and then the bundle is not there any more; so it is with splits that
+    Evenkeel's own planner asks for, since the load manager has no part in them.
     """
+    if split_decision.get("strategy") == PLANNER:
+        return False
     return split_decision["outcome"] == "split" or split_decision["rule"] in FORGOTTEN_THOUGH_REFUSED
 
 

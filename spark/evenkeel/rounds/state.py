@@ -13,6 +13,8 @@ THE_CLUSTER = "cluster"
 SHED_AT = "shed_at"
 ASSUMED_UNLOADED = "assumed_unloaded"
 LOAD_AVERAGE = "weighted_max_ema"
+PLANNER = "Planner"
+"""The strategy of what Evenkeel's own planner remembers and asks for; a stored name."""
 
 
 def state_row(strategy: str, subject: str, name: str, *, value: float | None = None, at: datetime | None = None) -> Row:

@@ -1,6 +1,12 @@
 """Which clusters there are, where their snapshots come from, and the operator's settings for each.
 
-A configuration file is TOML:
+A configuration file is TOML. `settings.operation` has the entries on how Evenkeel is run, this module the clusters:
+
+    lake = "s3a://bucket/prefix"                # root of the tables
+    [airflow]                                   # when the DAGs run, and what they may send
+    mode = "approve"
+    [log]                                       # the transparency log
+    witnesses = ["/mnt/elsewhere/checkpoints.jsonl"]
 
     [settings]                                  # for all clusters, under Pulsar's own keys
     loadBalancerBrokerThresholdShedderPercentage = 10
@@ -47,22 +53,18 @@ from evenkeel.errors import BadInput, SettingsError
 from evenkeel.pulsar.limits import DEFAULT, Limits, limits_of
 from evenkeel.secret import variable_name
 from evenkeel.settings import resolve, toml_in
+from evenkeel.settings.operation import ENTRIES, TABLES, operation_in
+from evenkeel.sources.configuration_entries import (
+    DAYS_KEPT,
+    LEAST_SILENT_SECONDS,
+    MOST_DAYS,
+    MOST_SILENT_SECONDS,
+    SILENT_SECONDS,
+    names_of,
+)
 
 RECORDING_SCHEME = "recording:"
-DAYS_KEPT = 35.0
-"""A month that is over can still be decided again."""
-_MOST_DAYS = 36_500
-SILENT_SECONDS = 80.0
-"""A broker's topic figures may take 60 s; a quarter of the time is left for others to answer (`sources.asking`)."""
-LEAST_SILENT_SECONDS, MOST_SILENT_SECONDS = 1.0, 240.0
-_QUEUES = frozenset({"queue", "reports", "queue_keys"})
-_LIVE = frozenset(
-    {
-        *("admin", "connection", "ca_file", "check_hostname", "broker_url", "landing", "landing_days", "full_every"),
-        "silent_seconds",
-    }
-)
-_ZONE = frozenset({"s3", "s3_connection", "landing", "landing_days"})
+_LIVE, _ZONE, _QUEUES = names_of("live"), names_of("zone"), names_of("queues")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,8 @@ def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
     """The clusters of a configuration file, by name. `SettingsError` names the file and the entry that is wrong."""
     file = Path(path)
     body = toml_in(file, "configuration")[0]
-    _only_known(body, {"settings", "limits", "clusters"}, f"configuration {file}")
+    _only_known(body, {"lake", *TABLES, "settings", "limits", "clusters"}, f"configuration {file}")
+    _check_operation(file, body)
     clusters = body.get("clusters")
     if not isinstance(clusters, dict) or not clusters:
         raise SettingsError(f"configuration {file} names no cluster: add a table [clusters.NAME] with `recording`")
@@ -137,6 +140,27 @@ def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
     _named_apart(file, "connection", ((one, one.live.connection) for one in sources if one.live is not None))
     _named_apart(file, "queue_keys", ((one, one.queues.keys) for one in sources if one.queues is not None))
     return sources
+
+
+def _check_operation(file: Path, body: Mapping[str, Any]) -> None:
+    """`SettingsError` for an entry on how Evenkeel is run that is unknown or has a value that it cannot have."""
+    operation_in(file, body)
+    for table in TABLES:
+        known = {entry.name for entry in ENTRIES if entry.table == table}
+        _only_known(body.get(table, {}), known, f"configuration {file}, [{table}]")
+
+
+def faults_of_clusters(path: str | Path) -> dict[str, str]:
+    """Cluster -> what is wrong with its table by itself, of a configuration file in which each is to be read alone."""
+    file = Path(path)
+    body = toml_in(file, "configuration")[0]
+    found: dict[str, str] = {}
+    for name, table in body["clusters"].items():
+        try:
+            _cluster(file, name, table, body.get("settings", {}), body.get("limits", {}))
+        except SettingsError as error:
+            found[name] = str(error)
+    return found
 
 
 def _cluster(
@@ -241,8 +265,8 @@ def _zone(body: Mapping[str, Any], place: str) -> ZoneSource | None:
 
 def _days(body: Mapping[str, Any], place: str) -> float:
     days = _typed(body, "landing_days", (int, float), place, DAYS_KEPT)
-    if not 0 < days <= _MOST_DAYS:
-        raise SettingsError(f"{place}: `landing_days` is more than 0, and {_MOST_DAYS:,} at most")
+    if not 0 < days <= MOST_DAYS:
+        raise SettingsError(f"{place}: `landing_days` is more than 0, and {MOST_DAYS:,} at most")
     return float(days)
 
 

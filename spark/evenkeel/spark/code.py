@@ -27,6 +27,7 @@ from functools import cache
 from importlib import metadata, resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from sysconfig import get_default_scheme, get_path
 
 import evenkeel
 
@@ -179,9 +180,17 @@ def source_root() -> Path:
 
 
 def suites_folder() -> Path:
-    """Where the expectation suites lie: the folder that EVENKEEL_EXPECTATIONS names, else the checkout's own."""
+    """Where the expectation suites lie: the folder that EVENKEEL_EXPECTATIONS names, else the one that came along."""
     named = os.environ.get(SUITES_VARIABLE)
-    return Path(named) if named else source_root().parent / "expectations"
+    return Path(named) if named else folder_beside("expectations")
+
+
+def folder_beside(name: str) -> Path:
+    """The folder `dags`, `plugins` or `expectations` of this very package: the checkout's, or the one that its wheel
+    has installed under `share/evenkeel` of the environment or of the user."""
+    shares = (Path(get_path("data", scheme), "share", "evenkeel") for scheme in (get_default_scheme(), "posix_user"))
+    places = [place / name for place in (source_root().parent, *shares)]
+    return next((place for place in places if place.is_dir()), places[0])
 
 
 @cache

@@ -363,6 +363,20 @@ def fetch_object_store_jars() -> list[Path]:
     return resolve(OBJECT_STORE_JARS)
 
 
+def jar_faults(jars: Sequence[Jar]) -> list[str]:
+    """What is wrong with the jars in the cache, a sentence each: a file that is missing, or that is not the pinned one.
+    Nothing is fetched."""
+    folder, found = cache_folder() / "jars", []
+    for jar in jars:
+        try:
+            _demand(jar, folder / jar.file_name, f"Remove {folder / jar.file_name} and run `make setup`.")
+        except FileNotFoundError:
+            found.append(f"{folder / jar.file_name} is missing.")
+        except (OSError, JarError) as error:
+            found.append(str(error))
+    return found
+
+
 def resolve(jars: Sequence[Jar]) -> list[Path]:
     """The jars in the cache, in the order given; what is missing is fetched with one call.
 

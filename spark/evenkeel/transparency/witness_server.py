@@ -9,79 +9,31 @@ from __future__ import annotations
 
 import logging
 import re
-import socket
-import threading
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from evenkeel.bounded_server import CONNECTION_SECONDS, BoundedHandler, BoundedServer
 from evenkeel.transparency.keys import shown
 from evenkeel.transparency.witness import MOST_REQUEST_BYTES, Witness, WitnessAnswer
-
-CONNECTION_SECONDS = 20.0
-"""How long a connection may last, with all its requests."""
-MOST_CONNECTIONS = 32
-"""Connections at a time; further ones are closed at once."""
 
 log = logging.getLogger(__name__)
 
 _LENGTH = re.compile(r"[0-9]{1,9}")
 
 
-class WitnessServer(ThreadingHTTPServer):
-    """Serves a witness at an address `(host, port)`, port 0 for a free one. `serve_forever`, `shutdown` and
-    `server_close` are those of the standard library."""
-
-    daemon_threads = True
-    request_queue_size = MOST_CONNECTIONS
+class WitnessServer(BoundedServer):
+    """Serves a witness at an address `(host, port)`, port 0 for a free one."""
 
     def __init__(
         self, address: tuple[str, int], witness: Witness, *, connection_seconds: float = CONNECTION_SECONDS
     ) -> None:
         self.witness = witness
-        self.connection_seconds = connection_seconds
-        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        super().__init__(address, _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Hands a connection to a thread, or closes it where too many are open."""
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except BaseException:
-            self._free.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serves a connection to its end."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Logs what went wrong in a connection, in one line; connections that break are nothing unusual."""
-        log.info("a connection of %s ended early", client_address, exc_info=log.isEnabledFor(logging.DEBUG))
+        super().__init__(address, _Handler, connection_seconds=connection_seconds)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BoundedHandler):
     protocol_version = "HTTP/1.1"
     server_version = "evenkeel-witness"
-    sys_version = ""
     server: WitnessServer
-
-    def setup(self) -> None:
-        super().setup()
-        self.connection.settimeout(self.server.connection_seconds)
-        self._end = threading.Timer(self.server.connection_seconds, self._cut)
-        self._end.daemon = True
-        self._end.start()
-
-    def finish(self) -> None:
-        self._end.cancel()
-        super().finish()
 
     def do_POST(self) -> None:
         if self.path != "/add-checkpoint":
@@ -117,7 +69,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(answer.body)
-
-    def _cut(self) -> None:
-        with suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)

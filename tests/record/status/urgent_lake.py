@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from evenkeel.planner.findings import BROKEN_PROMISE
 from tests.record.plausible import broker_load, decision
 from tests.record.small_lake import Row, SmallLake
 
@@ -122,6 +123,7 @@ def urgent_lake(root: Path, now: datetime) -> Path:
     ]})  # fmt: skip
     lake.course("idle_broker", tables={"broker_load": [
         *brokers(0.7, 0.6), broker_load(B3, 0.02, bundles=0, msg_rate_in=0.0, msg_rate_out=0.0)]})  # fmt: skip
+    lake.course("planner_set_aside", tables={"planner_findings": [_broken_promise(), _too_small()]})
     lake.course("held", unloads=5, held=3, tables=_held())
     lake.course("paused")
     lake.said("paused", "lease", now - 3 * EVERY)
@@ -147,6 +149,16 @@ def _held() -> dict[str, list[Row]]:
         "rule": "unloads_per_cycle", "sentence": said,
     }  # fmt: skip
     return {"broker_load": brokers(0.71, 0.52, 0.44), "guard_decisions": [guard]}
+
+
+def _broken_promise() -> Row:
+    said = BROKEN_PROMISE.about_cluster(measured=3, threshold=3, unit="count", numbers={"misses": 3.0, "hours": 24.0})
+    return decision("cluster", "cluster", said.outcome, said.rule, said.sentence()) | {"strategy": "Planner"}
+
+
+def _too_small() -> Row:
+    """A finding that the status leaves to the cycle's page."""
+    return decision("cluster", "cluster", "kept", "cluster_too_small", "4 would do.") | {"strategy": "Planner"}
 
 
 def _hole() -> Row:

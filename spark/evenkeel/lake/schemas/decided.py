@@ -31,8 +31,8 @@ _REASON = (
 SPLIT_DECISIONS = cycle_table(
     "split_decisions",
     "decided",
-    "One row per bundle considered for a split, and per wish for one.",
-    ("subject", "wish_id"),
+    "One row per bundle considered for a split, per wish for one, and per split that Evenkeel's planner wants.",
+    ("subject", "wish_id", "strategy"),
     ("plan_splits",),
     *_REASON,
     Column("algorithm", "string", "split algorithm, where a cut was looked for"),
@@ -116,7 +116,12 @@ PLANNER_TARGETS = cycle_table(
     Column("position", "int", "order of the moves, 1 comes first; NULL where nothing moves", "count"),
     Column("gain", "double", "usage that the move takes off the broker that gives", "fraction"),
     Column("cost", "double", "weighted share of the cluster's sessions, topics and traffic that moves", "fraction"),
-    Column("needs_split", "boolean", "whether the bundle has to be split before it can be moved"),
+    Column(
+        "needs_split",
+        "boolean",
+        "whether the bundle has to be split before it can be moved; what became of that: `split_decisions` of the "
+        "next cycle, strategy `Planner`",
+    ),
     Column("basis", "string", "what the figures rest on: usage or traffic"),
 )
 
@@ -130,8 +135,13 @@ PLANNER_MODELS = cycle_table(
     Column("broker", "string", "broker id (host:port)", nullable=False),
     Column("resource", "string", "cpu, direct_memory, bandwidth_in or bandwidth_out", nullable=False),
     Column("base", "double", "usage without any load", "fraction"),
-    Column("slope", "double", "usage added per unit of `regressor`", "fraction per byte/s or msg/s"),
-    Column("regressor", "string", "what the usage grows with: byte/s or msg/s"),
+    Column("slope", "double", "usage added per unit of `regressor`", "fraction per byte/s"),
+    Column(
+        "regressor",
+        "string",
+        "what the usage grows with: `byte/s` of a direction of the network; else `byte/s and "
+        "messages`, byte/s with each message counted as the bytes that one of the cluster has on average",
+    ),
     Column("error", "double", "mean absolute error on cycles that the fit has not seen", "fraction"),
     Column("mean_error", "double", "the same error, had the mean usage been taken instead", "fraction"),
     Column("samples", "int", "settled cycles that the fit rests on", "count", nullable=False),

@@ -43,6 +43,7 @@ class AdminClient:
     """Asks the brokers of one cluster; thread-safe, with at most `most_connections` open at once.
 
     An answer beyond `limits` is none; a large one lies in `folder`, None for the system's own, until it is let go.
+    `heard` is called with the time that each answer bears (`Wire`).
     """
 
     def __init__(
@@ -52,8 +53,9 @@ class AdminClient:
         most_connections: int = 8,
         limits: Limits = DEFAULT,
         folder: Path | None = None,
+        heard: Callable[[str, datetime, float], None] | None = None,
     ) -> None:
-        self._wire = Wire(connection, most_connections, limits, folder)
+        self._wire = Wire(connection, most_connections, limits, folder, heard)
         self._known = KnownBrokers(connection)
         self._entries = connection.addresses()
         self._lock, self._closing = Lock(), Event()

@@ -7,7 +7,8 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -304,13 +305,19 @@ class Wire:
 
     Proxies, cookies and credentials of the environment are left out: a broker is asked directly or not at all. Answers
     are asked for unpacked, since packing costs the brokers more than the network. What is beyond `limits` is not an
-    answer; a large one lies on disk, in `folder` or where the system keeps such files.
+    answer; a large one lies on disk, in `folder` or where the system keeps such files. `heard` is called with the
+    broker's name, the time that its answer bears, and the seconds from the request to it.
     """
 
     def __init__(
-        self, connection: AdminConnection, most_connections: int, limits: Limits = DEFAULT, folder: Path | None = None
+        self,
+        connection: AdminConnection,
+        most_connections: int,
+        limits: Limits = DEFAULT,
+        folder: Path | None = None,
+        heard: Callable[[str, datetime, float], None] | None = None,
     ) -> None:
-        self._token, self._limits, self._folder = connection.token, limits, folder
+        self._token, self._limits, self._folder, self._heard = connection.token, limits, folder, heard
         self._deadline = Deadline()
         self._transport = _BoundedTransport(connection.tls(), most_connections, self._deadline)
 
@@ -329,6 +336,7 @@ class Wire:
                     response.close()
             status, location = response.status_code, response.headers.get("location")
             retry_after = _seconds(response.headers.get("retry-after"))
+            self._tell_time(broker, response.headers.get("date"), time.perf_counter() - begin)
         except _OutOfTime as error:
             failure = Failure.TIMED_OUT
             text = failure_text(failure, str(error))
@@ -372,6 +380,14 @@ class Wire:
         # As the target the path goes over the wire as it is: the library would quote and shorten it by its own rules.
         extensions = {"timeout": limits, "target": request_target(address.prefix + question.path)}
         return httpx.Request(question.method, url, headers=headers, content=content, extensions=extensions)
+
+    def _tell_time(self, broker: str, text: str | None, seconds: float) -> None:
+        if self._heard is None or text is None:
+            return
+        with suppress(ValueError):
+            moment = parsedate_to_datetime(text)
+            if moment.tzinfo is not None:
+                self._heard(broker, moment, seconds)
 
     def _hidden(self, text: str) -> str:
         return text if self._token is None else self._token.hide_in(text)

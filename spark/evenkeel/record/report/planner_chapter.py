@@ -47,7 +47,7 @@ class PlannerBrokerLine:
 
 @dataclass(frozen=True, slots=True)
 class FindingLine:
-    """Something that no plan mends."""
+    """Something that no plan mends, or a bundle that has to be split before one does."""
 
     subject: str
     rule: str
@@ -71,8 +71,9 @@ class PlannerModelLine:
 @dataclass(frozen=True, slots=True)
 class PlannerChapter:
     """The planner's part of a cycle. `mode`: shadow or on. `target`: the row of the cluster in a sentence, and its
-    `figures` by name. `models_used` of `models` are used; for the other brokers shares of traffic stand in. `later` and
-    `looked_at` count the steps of other cycles, and the bundles that were looked at and let be."""
+    `figures` by name. `split_first`: bundles that stay until they are split. `models_used` of `models` are used; for
+    the other brokers shares of traffic stand in. `later` and `looked_at` count the steps of other cycles, and the
+    bundles that were looked at and let be."""
 
     mode: str
     target: str
@@ -81,6 +82,7 @@ class PlannerChapter:
     planned: tuple[PlannerStepLine, ...]
     planned_count: int
     looked_at: int
+    split_first: tuple[FindingLine, ...]
     brokers: tuple[PlannerBrokerLine, ...]
     findings: tuple[FindingLine, ...]
     models: tuple[PlannerModelLine, ...]
@@ -104,7 +106,8 @@ def planner_chapter(tables: Mapping[str, Sequence[Row]]) -> PlannerChapter | Non
     if not targets and mode == OFF:
         return None
     whole = next((row for row in targets if row["subject_kind"] == "cluster"), None)
-    moving = [row for row in targets if row["subject_kind"] == "bundle" and row["outcome"] in _PLACES]
+    bundles = [row for row in targets if row["subject_kind"] == "bundle"]
+    moving = [row for row in bundles if row["outcome"] in _PLACES]
     moving.sort(key=lambda row: (row["position"] is None, row["position"] or 0, row["subject"]))
     due = [_step(row) for row in moving if row["outcome"] != "planned"]
     planned = [_step(row) for row in moving if row["outcome"] == "planned"]
@@ -117,7 +120,12 @@ def planner_chapter(tables: Mapping[str, Sequence[Row]]) -> PlannerChapter | Non
         due=tuple(due),
         planned=tuple(planned[:MOST_STEPS]),
         planned_count=len(planned),
-        looked_at=sum(row["subject_kind"] == "bundle" and row["outcome"] == "kept" for row in targets),
+        looked_at=sum(row["outcome"] == "kept" and not row["needs_split"] for row in bundles),
+        split_first=tuple(
+            FindingLine(row["subject"], row["rule"], row["sentence"])
+            for row in sorted(bundles, key=lambda row: str(row["subject"]))
+            if row["outcome"] == "kept" and row["needs_split"]
+        ),
         brokers=tuple(_broker(row) for row in brokers),
         findings=tuple(
             FindingLine(row["subject"], row["rule"], row["sentence"]) for row in tables.get("planner_findings", ())

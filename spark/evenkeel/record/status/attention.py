@@ -27,6 +27,8 @@ TOO_HEAVY_RULE = "bundle_too_heavy"
 """The guard that holds a bundle with too much of the cluster's traffic (`publish.guards.budgets`)."""
 AGE_KEY = "evenkeelMaxReportAgeSeconds"
 """The setting that says how old figures may be for a plan to be sent."""
+BROKEN_PROMISES_RULE = "promises_not_kept"
+"""The finding of Evenkeel's planner that it is set aside, for its plans brought too little (`planner.findings`)."""
 BOUNCE_RULES = frozenset({"returns", "moved_often"})
 """Guards that look at moves back (`publish.guards.bundle_guards`)."""
 BOUNCE_SPAN = timedelta(milliseconds=BOUNCE_MS)
@@ -47,8 +49,9 @@ class StatusRows:
     """What is on record of one cluster, as far as a line of the status needs it.
 
     `attempts`: that count, of the newest cycles, oldest first, at least one; manifests may lack columns that are not in
-    `gather.LIGHT`. `newest`: the last of them with its writes and pauses. `broker_load`, `unload_decisions` and
-    `guard_decisions`: of the newest cycle that came to decisions, the decisions as far as rules here name them.
+    `gather.LIGHT`. `newest`: the last of them with its writes and pauses. `broker_load`, `unload_decisions`,
+    `guard_decisions` and `planner_findings`: of the newest cycle that came to decisions, what was decided and found as
+    far as rules here name it.
     `failed_checks`: of the newest cycle, rules of severity quarantine that it broke. `harm`: commands that did harm,
     with when it was seen and what. `moves`: unloads of the last hour that went out, oldest first. `pause`: the row of
     `controls` by which the cluster is paused. `answered`: plans that an operator answered. `answer_by`: until when the
@@ -61,6 +64,7 @@ class StatusRows:
     broker_load: Sequence[Row] = ()
     unload_decisions: Sequence[Row] = ()
     guard_decisions: Sequence[Row] = ()
+    planner_findings: Sequence[Row] = ()
     failed_checks: Sequence[Row] = ()
     harm: Sequence[Row] = ()
     moves: Sequence[Row] = ()
@@ -257,6 +261,11 @@ def _too_hot(rows: StatusRows, _: datetime) -> Finding | None:
     return (_first_sentence(found) + _and_more(len(found), "bundle"), len(found)) if found else None
 
 
+def _planner_set_aside(rows: StatusRows, _: datetime) -> Finding | None:
+    found = [row for row in rows.planner_findings if row["rule"] == BROKEN_PROMISES_RULE]
+    return (f"Evenkeel's planner is set aside: {_first_sentence(found)}", 1) if found else None
+
+
 def _paused(rows: StatusRows, _: datetime) -> Finding | None:
     if rows.pause is None:
         return None
@@ -327,6 +336,11 @@ KINDS: tuple[AttentionKind, ...] = (
     AttentionKind(
         "idle_broker", "idle broker", WARN, "broker_load",
         "a broker that reports owns no bundle or has no messages, while others have some; drained ones aside", _idle,
+    ),
+    AttentionKind(
+        "planner_set_aside", "planner set aside", WARN, "planner_findings",
+        "three plans of Evenkeel's planner in a row brought less than half of what they promised: for a day the "
+        "strategy in force decides", _planner_set_aside,
     ),
     AttentionKind("held", "held back", NOTE, "cycles.held, guard_decisions", "guards held commands back", _held),
     AttentionKind("paused", "paused", NOTE, "controls", "an operator paused the cluster", _paused),

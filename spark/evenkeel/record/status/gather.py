@@ -27,6 +27,7 @@ from evenkeel.record.read.tables import is_in
 from evenkeel.record.status.attention import (
     AGE_KEY,
     BOUNCE_SPAN,
+    BROKEN_PROMISES_RULE,
     HARM_SPAN,
     SOLE_BUNDLE_RULES,
     StatusRows,
@@ -47,6 +48,7 @@ MORE_COURSE_FILES = 60
 _MANIFEST = (
     *("cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id", "status", "reason"),
     *("splits", "unloads", "held", "before_max_over_mean", "source", "schema_version", "acts", "writes", "files"),
+    *("snapshot_at", "recorded_at", "rejected_records"),
 )
 _LIGHT = tuple(name for name in _MANIFEST if name not in ("acts", "writes", "files"))
 _MANY_ROWS = 8 * COURSE_CYCLES
@@ -56,6 +58,7 @@ _STAMP = ("cycle_at", "write_id")
 _LOAD = ("broker", "state", "bundles", "msg_rate_in", "msg_rate_out")
 _UNLOADS = ("subject", "subject_kind", "strategy", "rule", "sentence")
 _GUARDS = ("subject", "subject_kind", "outcome", "rule", "sentence")
+_FINDINGS = ("subject", "rule", "sentence")
 _COMMANDS = ("command_id", "cycle_at", "plan_id", "step", "kind", "bundle", "from_broker", "destination", "mode")
 _OUTCOMES = ("command_id", "cycle_at", "outcome", "seen_at", "detail")
 ByCluster = dict[str, list[Row]]
@@ -95,6 +98,7 @@ def gather_status(lake: str | Path | Recent, *, cluster: str | None = None) -> S
                 broker_load=tables["broker_load"].get(name, ()),
                 unload_decisions=tables["unload_decisions"].get(name, ()),
                 guard_decisions=tables["guard_decisions"].get(name, ()),
+                planner_findings=tables["planner_findings"].get(name, ()),
                 failed_checks=tables["validation_results"].get(name, ()),
                 harm=tables["harm"].get(name, ()),
                 moves=tables["moves"].get(name, ()),
@@ -236,15 +240,16 @@ def _reads(
     acting = [one for one in readable.values() if one.mode != "dry_run"]
     rules = is_in("rule", sorted(SOLE_BUNDLE_RULES)) | is_in("strategy", [BY_DRAINING])
     quarantine = is_in("severity", ["quarantine"]) & ~pc.field("passed")
-    setting = is_in("key", [AGE_KEY])
+    setting, broken = is_in("key", [AGE_KEY]), is_in("rule", [BROKEN_PROMISES_RULE])
 
     def written(attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any = None) -> ByCluster:
-        return _written(recent, attempts, table, columns, where)
+        return written_rows(recent, attempts, table, columns, where)
 
     return {
         "broker_load": lambda: written(each, "broker_load", _LOAD),
         "unload_decisions": lambda: written(each, "unload_decisions", _UNLOADS, rules),
         "guard_decisions": lambda: written(each, "guard_decisions", _GUARDS),
+        "planner_findings": lambda: written(each, "planner_findings", _FINDINGS, broken),
         "validation_results": lambda: written(
             skipped, "validation_results", ("rule", "severity", "passed"), quarantine
         ),
@@ -272,7 +277,7 @@ def _read_all(reads: Mapping[str, Callable[[], ByCluster]], unread: dict[str, st
         return dict(zip(reads, pool.map(read, reads), strict=True))
 
 
-def _written(
+def written_rows(
     recent: Recent, attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any = None
 ) -> ByCluster:
     """The rows that the attempts wrote, from the files that their manifests list, else from those that the log knows.

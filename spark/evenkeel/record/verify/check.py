@@ -13,7 +13,7 @@ from evenkeel.errors import SettingsError
 from evenkeel.lake.digest import Content, contents, nothing
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import is_readable_here
-from evenkeel.record.read import Attempt, chunked
+from evenkeel.record.read import Attempt, chunked, read_rows_of
 from evenkeel.record.verify.by_files import Files, Proven, key_of
 from evenkeel.record.verify.chain import CODE, DATA, DEFINITION, UNKNOWN, Fault, Kept, Stretch
 from evenkeel.record.verify.contents import (
@@ -30,6 +30,7 @@ from evenkeel.record.verify.decide_again import LOADS, decisions_again, listed, 
 from evenkeel.record.verify.in_processes import CameOut, Deciding, FromFiles, Processes, from_files, processes
 from evenkeel.record.verify.recorded_cycle import Background, RecordedCycle, again, background_of, other_plan
 from evenkeel.record.verify.root_sets import Makers, makers_of
+from evenkeel.rounds.state import PLANNER
 from evenkeel.spark.code import code_digest, code_version, definition_of
 
 if TYPE_CHECKING:
@@ -180,6 +181,9 @@ class _Judge:
 
     def _decidable(self, chunk: list[Attempt], known: Background, checked: Checked) -> list[RecordedCycle]:
         own: list[RecordedCycle] = []
+        for_planner = _with_splits_for_planner(
+            self.lake, [one for one in chunk if not self.kept.promises(one, "topic_stats")]
+        )
         for attempt in chunk:
             if attempt.plan_id is None:
                 continue
@@ -189,7 +193,8 @@ class _Judge:
             try:
                 _demand_rows(attempt, checked)
                 one = again(attempt, known)
-                if one.needs_topics and not self.kept.promises(attempt, "topic_stats"):
+                needs_topics = one.needs_topics or attempt.attempt_id in for_planner
+                if needs_topics and not self.kept.promises(attempt, "topic_stats"):
                     self.found.expired.add(attempt.attempt_id)
                 else:
                     own.append(one)
@@ -197,6 +202,13 @@ class _Judge:
                 self.found.undecidable.add(attempt.attempt_id)
                 self.found.faults.append(_unknown(attempt, str(error.args[0])))
         return own
+
+
+def _with_splits_for_planner(lake: Lake, attempts: Sequence[Attempt]) -> frozenset[str]:
+    """The attempts that decided on splits which Evenkeel's own planner wanted, by the topics of the bundles."""
+    planned = [one for one in attempts if one.writes_of("planner_targets")]
+    rows = read_rows_of(lake.root, planned, "split_decisions", columns=["strategy"], where={"strategy": [PLANNER]})
+    return frozenset(attempt_id for attempt_id, own in rows.items() if own)
 
 
 def _with_topics(own: Sequence[RecordedCycle], kept: Kept) -> list[RecordedCycle]:

@@ -22,6 +22,7 @@ from evenkeel.publish import plan as plan_round
 from evenkeel.record.verify.contents import ATTEMPT, Rows
 from evenkeel.record.verify.recorded_cycle import RecordedCycle
 from evenkeel.rounds.frames import CYCLE_NAMES, CYCLE_TYPE, read_checked, with_cycle_times
+from evenkeel.rounds.state import PLANNER
 from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.grouped import grouped_map
 
@@ -115,9 +116,11 @@ def _topics(rows: Rows, own: Sequence[RecordedCycle], inputs: dict[str, DataFram
     bundles = inputs["bundle_load"].withColumn("cluster", F.col(ATTEMPT))
     found = persistent_topics(spark, lake, run, bundles)
     cutting = [one.attempt.attempt_id for one in own if one.needs_topics]
+    planning = [one.attempt.attempt_id for one in own if one.planner_looks_at_topics]
     hashes = spark.createDataFrame([], TOPICS_TYPE)
-    if cutting:
-        looked_into = F.col(ATTEMPT).isin(cutting) & F.col("outcome").isin(*LOOKED_INTO)
+    if cutting or planning:
+        of_planner = F.col(ATTEMPT).isin(planning) & (F.col("strategy") == PLANNER)
+        looked_into = (F.col(ATTEMPT).isin(cutting) | of_planner) & F.col("outcome").isin(*LOOKED_INTO)
         subjects = inputs["split_decisions"].where(looked_into & (F.col("subject_kind") == "bundle"))
         named = subjects.select(F.col(ATTEMPT).alias("cluster"), F.col("subject").alias("bundle")).distinct()
         ranges = bundles.select("cluster", "namespace", "bundle", "owner", "lower", "upper")

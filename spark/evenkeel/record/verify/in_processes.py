@@ -28,6 +28,7 @@ from evenkeel.record.verify.decide_again import LOADS, LOOKED_INTO, OBSERVED, co
 from evenkeel.record.verify.loads_in_processes import Files, came_out, load_files
 from evenkeel.record.verify.recorded_cycle import PLANNED, RecordedCycle, other_plan
 from evenkeel.record.verify.rows_in_files import CYCLES_TOGETHER, Part, parts_of, rows_in, whole_rows_in
+from evenkeel.rounds.state import PLANNER
 
 log = logging.getLogger(__name__)
 _MOST_PROCESSES = 16
@@ -211,7 +212,9 @@ def _loads_came_out(one: FromFiles) -> bool:
 def _is_reworded(one: FromFiles) -> bool | None:
     """Whether nothing but sentences came out otherwise; None if anything else did, or topics are to be asked."""
     rows = {name: _rows(name, table, one) for name, table in _INPUTS.items()}
-    if one.needs_topics and any(_is_looked_into(row) for row in rows["split_decisions"]):
+    if any(
+        _is_looked_into(row) and (one.needs_topics or row["strategy"] == PLANNER) for row in rows["split_decisions"]
+    ):
         return None
     rows |= {"cycle": [dict(one.cycle)], "topic_hashes": []}
     parameters = compared(one.version, to_the_word=one.to_the_word)

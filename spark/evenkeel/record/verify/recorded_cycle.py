@@ -12,6 +12,7 @@ from typing import Any
 from evenkeel.handover import ClusterCycle, Predecessor, Run, Snapshot
 from evenkeel.lake.store import Lake
 from evenkeel.lake.wishes import WISHES
+from evenkeel.plan_splits.planner_wishes import looks_at_topics
 from evenkeel.plan_splits.round import cuts_by_topics
 from evenkeel.record.read import Attempt, read_rows_of, read_where
 from evenkeel.rounds.frames import cycle_row_of
@@ -53,6 +54,11 @@ class RecordedCycle:
     def needs_topics(self) -> bool:
         """Whether its splits look at the topics of bundles."""
         return cuts_by_topics(settings_in(self.cycle.settings), self.cycle.wishes)
+
+    @property
+    def planner_looks_at_topics(self) -> bool:
+        """Whether splits that Evenkeel's own planner wanted, if there were any, look at the topics of bundles."""
+        return looks_at_topics(settings_in(self.cycle.settings))
 
     @property
     def to_the_word(self) -> bool:

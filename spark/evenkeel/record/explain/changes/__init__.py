@@ -45,6 +45,7 @@ _SPLITS: Mapping[tuple[str, str], _Rule] = {
     ("refused", "maximum_bundles"): bundle_splits.too_many_bundles,
     ("skipped", "too_few_topics"): bundle_splits.too_few_topics,
     ("kept", "over_limit_too_briefly"): unloads.more_rounds,
+    ("split", "planner_target"): bundle_splits.for_planner,
 }
 _PLACEMENTS: Mapping[tuple[str, str], _Rule] = {
     ("placed", "least_long_term_rate"): placements.by_rate,

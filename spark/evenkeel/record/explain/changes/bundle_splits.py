@@ -94,6 +94,28 @@ def too_many_bundles(row: Row, context: Context) -> list[Change]:
     ]
 
 
+def for_planner(row: Row, context: Context) -> list[Change]:
+    """Of a bundle that is split for the planner: with how much load it would have had room as a whole."""
+    load, room = row["numbers"].get("load"), row["numbers"].get("room")
+    if load is None or room is None or load <= room:
+        return []
+    effect = "have had room on a broker as a whole"
+    return [
+        Change(
+            subject=row["subject"],
+            figure="load",
+            measured=load,
+            needed=room,
+            unit="byte/s",
+            is_strict=False,
+            effect=f"it would {effect}",
+            is_more=False,
+            sentence=f"With a load of at most {at_most(room, 'byte/s').text}, messages counted as bytes, "
+            f"{row['subject']} would {effect}.",
+        )
+    ]
+
+
 def too_few_topics(row: Row, context: Context) -> list[Change]:
     """A split needs two topics."""
     if row["measured"] is None:

@@ -1,0 +1,109 @@
+"""`evenkeel doctor`: the whole installation looked at in one go, a line each that says ok or what to do."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.cli.options import engine_home
+from evenkeel.cli.output import add_json, as_line
+from evenkeel.cli.progress import QUIET_S, ProgressLine, duration, is_coloured
+
+if TYPE_CHECKING:
+    from evenkeel.doctor.findings import CheckResult, Site
+
+EPILOG = """exit code: 0 nothing to do; 1 there is something to do (warn, fail); 2 a check could not look, or an option
+is wrong. Nothing is written unless --probe asks for it; what a probe writes it removes, and says so. Tokens are never
+shown."""
+_COLOURS = {"ok": "32", "warn": "33", "fail": "31", "skipped": "2"}
+_WORD, _NAME = 8, 16
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of `doctor`."""
+    parser = commands.add_parser(
+        "doctor",
+        help="look at the whole installation, and say what is to be done",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--config", metavar="FILE", help="the configuration file (default: $EVENKEEL_CONFIG)")
+    parser.add_argument("--lake", metavar="DIR", help="where the tables are (default: as configured)")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this check alone (repeatable)")
+    parser.add_argument("--skip", action="append", default=[], metavar="NAME", help="without this check (repeatable)")
+    parser.add_argument("--probe", action="store_true", help="try to write, too; what is written is removed again")
+    parser.add_argument("--list", action="store_true", help="list the checks, and look at nothing")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Runs the checks and prints a line each, in their order, as soon as it is there."""
+    from evenkeel.doctor.catalogue import chosen_checks, site_of
+    from evenkeel.doctor.running import exit_code, run_checks
+
+    checks = chosen_checks(given.only, given.skip)
+    if given.list:
+        names = [{"name": check.name, "about": check.about} for check in checks]
+        print(as_line({"checks": names}) if given.json else "\n".join(f"{c.name:{_NAME}} {c.about}" for c in checks))
+        return 0
+    site = site_of(given.config, given.lake, engine_home(), probe=given.probe)
+    line, results = ProgressLine(sys.stderr, quiet=QUIET_S), []
+    coloured = is_coloured(sys.stdout)
+    for result in run_checks(checks, site, lambda name, s: line.show(f"waiting for {name}, {duration(s)} so far")):
+        results.append(result)
+        if not given.json:
+            with line.aside():
+                print(_line(result, coloured=coloured), flush=True)
+    line.end()
+    code = exit_code(results)
+    if given.json:
+        print(as_line(_object(results, site, code)), flush=True)
+    else:
+        print("\n".join(_end(results, site)), flush=True)
+    return code
+
+
+def _line(result: CheckResult, *, coloured: bool) -> str:
+    found = result.finding
+    word = f"{found.outcome:{_WORD}}"
+    if coloured:
+        word = f"\x1b[{_COLOURS[found.outcome]}m{word}\x1b[0m"
+    of = f"{result.subject}: " if result.subject else ""
+    text = f"{word}{result.check:{_NAME}} {of}{found.words}"
+    return _printable(f"{text} -> {found.advice}" if found.advice else text, coloured=coloured)
+
+
+def _printable(text: str, *, coloured: bool) -> str:
+    """The text in one line; names of a cluster and of files may hold any sign."""
+    kept = "\x1b" if coloured else ""
+    return "".join(sign if sign.isprintable() or sign == kept else repr(sign)[1:-1] for sign in text)
+
+
+def _end(results: Sequence[CheckResult], site: Site) -> list[str]:
+    counts = {word: sum(one.finding.outcome == word for one in results) for word in _COLOURS}
+    lines = [", ".join(f"{number} {word}" for word, number in counts.items() if number)]
+    return [*lines, *(f"written and removed again: {name}" for name in site.wrote)]
+
+
+def _object(results: Sequence[CheckResult], site: Site, code: int) -> dict[str, Any]:
+    return {
+        "at": datetime.now(UTC),
+        "code": code,
+        "checks": [
+            {
+                "check": one.check,
+                "cluster": one.subject or None,
+                "outcome": one.finding.outcome,
+                "words": one.finding.words,
+                "advice": one.finding.advice or None,
+                "looked": one.looked,
+                "seconds": round(one.seconds, 3),
+            }
+            for one in results
+        ],
+        "wrote": site.wrote,
+    }

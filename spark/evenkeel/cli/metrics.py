@@ -1,0 +1,97 @@
+"""`evenkeel metrics`: figures of a lake for Prometheus, served until the command is ended."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evenkeel.cli.explain import lake_of
+from evenkeel.cli.serving import address_in, cannot_listen, log_to_stderr, serve_until_ended
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.secret import Secret, private_text
+
+if TYPE_CHECKING:
+    from evenkeel.metrics.exporter import MetricsServer
+
+_EVERY = (1.0, 3600.0)
+_SHORTEST_TOKEN = 32
+_EXAMPLE = "127.0.0.1:9464"
+EPILOG = """GET /metrics answers with what was read last; the lake is read in the background, without a JVM. GET /health
+answers as long as the command serves. Whoever shows it beyond this machine puts a proxy with TLS before it.
+Metrics, rules and a dashboard: docs/how-to/monitoring.md.
+exit codes: 0 ended by SIGTERM or Ctrl-C; 2 it cannot serve, see the message."""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of `metrics`."""
+    parser = commands.add_parser(
+        "metrics",
+        help="serve figures of a lake to Prometheus",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--lake", metavar="DIR", help="where the tables are (default: $EVENKEEL_LAKE)")
+    parser.add_argument("--listen", metavar="HOST:PORT", required=True, help=f"where to listen, e.g. {_EXAMPLE}")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="a file that its owner alone may read: who scrapes shows the token in it (needed beyond loopback)",
+    )
+    parser.add_argument(
+        "--every", metavar="SECONDS", type=float, default=30.0, help="how often the lake is read (default: 30)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Serves until SIGTERM or SIGINT."""
+    server_address, token = address_in(given.listen, "--listen", _EXAMPLE), _token(given.token_file)
+    if token is None and not _is_loopback(server_address[0]):
+        raise BadInput(
+            f"--listen {given.listen}: beyond 127.0.0.1 whoever scrapes has to show a token: give --token-file FILE "
+            "(`openssl rand -hex 32`, chmod 600)"
+        )
+    if not _EVERY[0] <= given.every <= _EVERY[1]:
+        raise BadInput(f"--every {given.every:g}: from {_EVERY[0]:g} to {_EVERY[1]:g} seconds")
+    lake = lake_of(given)
+    from evenkeel.metrics.exporter import MetricsServer
+    from evenkeel.metrics.lake_watch import LakeWatch
+
+    log_to_stderr("evenkeel.metrics")
+    watch = LakeWatch(lake, given.every)
+    try:
+        server = MetricsServer(server_address, watch, token)
+    except OSError as error:
+        raise cannot_listen("--listen", given.listen, error) from None
+    watch.start()
+    print(_address_of(server), flush=True)
+    try:
+        serve_until_ended(server)
+    finally:
+        watch.stop()
+    return 0
+
+
+def _address_of(server: MetricsServer) -> str:
+    host, port = str(server.server_address[0]), int(server.server_address[1])
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name; what it stands for may change
+        return host == "localhost"
+
+
+def _token(file: str | None) -> Secret | None:
+    if file is None:
+        return None
+    token = Secret(private_text(Path(file), "--token-file"))
+    if len(token.reveal()) < _SHORTEST_TOKEN:
+        raise SettingsError(
+            f"--token-file {file}: the token has fewer than {_SHORTEST_TOKEN} characters: `openssl rand -hex 32`"
+        )
+    return token

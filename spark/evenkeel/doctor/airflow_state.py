@@ -1,0 +1,122 @@
+"""Checks of Airflow on this machine: its version, whether our DAGs can be imported, and the connections they need."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+from evenkeel.airflow.dag_names import APPROVAL_DAG, CONNECTION, DECIDING_DAG, HISTORY_DAG, REPLAY_DAG
+from evenkeel.doctor.aside import AsideFailed, asked_aside
+from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
+from evenkeel.lake_log import LOG_CONNECTION
+from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection
+from evenkeel.pulsar.admin.connection import Credentials, from_environment
+from evenkeel.secret import Secret
+from evenkeel.steering.queue.signing import keys_from_environment
+
+SECONDS = 120.0
+_SIDE = "evenkeel.doctor.airflow_side"
+_DAGS = frozenset({DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG, REPLAY_DAG, "upkeep", "heat"})
+_NOT_HERE = "no Airflow runs here: AIRFLOW_HOME (else ~/airflow) is not the home of one"
+
+
+def check_airflow(site: Site, _: str) -> CheckFinding:
+    """Airflow itself: its version, and that it can be imported with its configuration."""
+    try:
+        installed = metadata.version("apache-airflow")
+    except metadata.PackageNotFoundError:
+        return skipped("Airflow is not installed here")
+    if site.airflow_home is None:
+        return skipped(_NOT_HERE)
+    try:
+        answer = asked_aside(_SIDE, {}, SECONDS - 5)
+    except AsideFailed as error:
+        return fail(f"Airflow {installed} cannot be imported: {error}", "look at its configuration (airflow.cfg)")
+    return ok(f"Airflow {answer['version']}, home {site.airflow_home}")
+
+
+def check_dags(site: Site, _: str) -> CheckFinding:
+    """Our DAG files in Airflow's folder: there, and imported without an error."""
+    if site.airflow_home is None:
+        return skipped(_NOT_HERE)
+    answer = asked_aside(_SIDE, {"dags": True}, SECONDS - 5)
+    if answer["faults"]:
+        file, said = sorted(answer["faults"].items())[0]
+        more = f" ({len(answer['faults'])} files in all)" if len(answer["faults"]) > 1 else ""
+        return fail(
+            f"{file} cannot be imported: {said}{more}", "mend what it says; `evenkeel config check` may say more"
+        )
+    missing = sorted(_DAGS - set(answer["dags"]))
+    if missing:
+        return warn(
+            f"{', '.join(missing)} missing in {answer['folder']}",
+            "set AIRFLOW__CORE__DAGS_FOLDER to what `evenkeel paths dags` prints; another bundle may hold them",
+        )
+    return ok(f"{len(_DAGS)} DAGs in {answer['folder']} can be imported")
+
+
+def check_connections(site: Site, _: str) -> CheckFinding:
+    """The connections that our DAGs and the configured clusters name and that no variable stands in for."""
+    if site.airflow_home is None:
+        return skipped(_NOT_HERE)
+    wanted = connections_of(site)
+    missing = asked_aside(_SIDE, {"connections": sorted(wanted)}, SECONDS - 5)["missing"]
+    if missing:
+        named = "; ".join(f"{name} ({wanted[name]})" for name in missing)
+        return fail(f"Airflow does not know {named}", "make them (`airflow connections add`, AIRFLOW_CONN_…)")
+    return ok(f"Airflow knows {', '.join(sorted(wanted))}")
+
+
+class AirflowTokens:
+    """Finds the token of a connection: in the environment, else in Airflow, which is asked once for all of them."""
+
+    def __init__(self, site: Site) -> None:
+        self._site, self._lock = site, threading.Lock()
+        self._known: dict[str, Credentials | None] | None = None
+
+    def __call__(self, connection: str) -> Credentials | None:
+        found = from_environment(connection, self._site.environment)
+        if found is not None or self._site.airflow_home is None:
+            return found
+        with self._lock:
+            if self._known is None:
+                self._known = self._asked()
+        return self._known.get(connection)
+
+    def _asked(self) -> dict[str, Credentials | None]:
+        names = [s.live.connection for s in self._site.sources or () if s.live is not None and s.live.connection]
+        told = asked_aside(_SIDE, {"tokens": names}, SECONDS)["tokens"]
+        return {name: None if own is None else _credentials(own) for name, own in told.items()}
+
+
+def _credentials(told: Mapping[str, Any]) -> Credentials:
+    return Credentials(Secret(told["token"]) if told["token"] else None, tuple(told["urls"]))
+
+
+def store_in_airflow(name: str) -> S3Connection | None:
+    """What Airflow's connection of that name holds of a store; None where Airflow does not know it."""
+    told = asked_aside(_SIDE, {"stores": [name]}, SECONDS)["stores"][name]
+    if told is None:
+        return None
+    secrets = {part: Secret(told[part]) if told[part] else None for part in ("secret_key", "session_token")}
+    return S3Connection(**{**told, **secrets})
+
+
+def connections_of(site: Site) -> dict[str, str]:
+    """Connection -> what it is for."""
+    found = {CONNECTION: "where Spark is"}
+    for variable, what in ((CONNECTION_VARIABLE, "keys of the lake's store"), (LOG_CONNECTION, "the log's key")):
+        name = site.environment.get(variable)
+        if name:
+            found[name] = what
+    for source in site.sources or ():
+        live, zone, queues = source.live, source.zone, source.queues
+        if live is not None and live.connection and from_environment(live.connection, site.environment) is None:
+            found[live.connection] = f"the token of {source.cluster}"
+        if zone is not None and zone.connection:
+            found[zone.connection] = f"the landing zone of {source.cluster}"
+        if queues is not None and keys_from_environment(queues.keys, site.environment) is None:
+            found[queues.keys] = f"the keys of the queues of {source.cluster}"
+    return found

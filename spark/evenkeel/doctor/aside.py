@@ -1,0 +1,65 @@
+"""Questions that a process of their own asks, for Spark and Airflow: it can be ended, and loads what is heavy.
+
+What it is asked comes on standard input and its answer on standard output, both as JSON; no secret stands on a command
+line. Libraries that print go to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from typing import Any
+
+from evenkeel.errors import EvenkeelError
+from evenkeel.spark.code import source_root
+
+Answer = dict[str, Any]
+ERROR = "error"
+_SHOWN = 400
+
+
+class AsideFailed(EvenkeelError):
+    """A process that was to look at something ended without an answer, or with an error."""
+
+
+def asked_aside(module: str, question: Mapping[str, Any], seconds: float) -> Answer:
+    """The answer of `python -m MODULE` to a question. AsideFailed, with its words, where it has none in that time."""
+    path = os.pathsep.join(part for part in (str(source_root()), os.environ.get("PYTHONPATH", "")) if part)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", module],
+            input=json.dumps(question),
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            env={**os.environ, "PYTHONPATH": path},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise AsideFailed(f"no answer within {seconds:.0f} s") from None
+    try:
+        answer: Answer = json.loads(done.stdout)
+    except ValueError:
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+        raise AsideFailed(f"it ended with code {done.returncode}: {lines[-1][:_SHOWN]}") from None
+    if ERROR in answer:
+        raise AsideFailed(str(answer[ERROR]))
+    return answer
+
+
+def answer_aside(answer: Callable[[dict[str, Any]], Answer]) -> None:
+    """Answers the question on standard input; an error ends in its words."""
+    question = json.load(sys.stdin)
+    try:
+        with redirect_stdout(sys.stderr):
+            found = answer(question)
+    except EvenkeelError as error:
+        found = {ERROR: str(error)}
+    except Exception as error:
+        found = {ERROR: f"{type(error).__name__}: {(str(error).strip() or '?').splitlines()[0][:_SHOWN]}"}
+    sys.stdout.write(json.dumps(found))
+    sys.stdout.flush()

@@ -1,0 +1,103 @@
+"""All checks of an installation, in the order in which they are told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from evenkeel.doctor import airflow_state, clusters, lake_state, machine, spark_endpoint, stores
+from evenkeel.doctor.configuration_faults import configuration_faults
+from evenkeel.doctor.findings import CheckFinding, Site, SiteCheck, fail, ok, skipped
+from evenkeel.doctor.spark_endpoint import SPARK_SECONDS, WORKERS_SECONDS
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
+from evenkeel.sources.configuration import ClusterSource, read_configuration
+
+
+def check_configuration(site: Site, _: str) -> CheckFinding:
+    """The configuration file: `evenkeel config check`."""
+    if site.configuration is None:
+        return skipped(f"no configuration is named: give --config, or set {CONFIGURATION}")
+    faults = configuration_faults(site.configuration)
+    if faults:
+        more = f" ({len(faults)} faults in all)" if len(faults) > 1 else ""
+        return fail(f"{faults[0].words(site.configuration)}{more}", f"`evenkeel config check {site.configuration}`")
+    return ok(f"{site.configuration} is sound, with {len(site.sources or ())} clusters")
+
+
+CHECKS = (
+    SiteCheck("package", "the package and its expectations", machine.check_package),
+    SiteCheck("python", "the version of Python", machine.check_python),
+    SiteCheck("packages", "versions of packages against those that are pinned", machine.check_packages),
+    SiteCheck("java", "the JVM of the local Spark server", machine.check_java, 40.0),
+    SiteCheck("jars", "the jars of Delta, and of object stores", machine.check_jars, 30.0),
+    SiteCheck("disk", "room on the disks", machine.check_disk),
+    SiteCheck("configuration", "the configuration file", check_configuration),
+    SiteCheck("secret_files", "files with tokens and keys, and who may read them", machine.check_secret_files),
+    SiteCheck("spark", "the Spark endpoint: reachable, token, version", spark_endpoint.check_spark, SPARK_SECONDS),
+    SiteCheck("spark_workers", "the code of Spark's workers", spark_endpoint.check_workers, WORKERS_SECONDS),
+    SiteCheck("lake", "the tables and their version", lake_state.check_tables, 60.0),
+    SiteCheck("lake_writer", "who holds the lake's lock", lake_state.check_writer, 60.0),
+    SiteCheck("lake_rights", "rights on the lake's folder or bucket", lake_state.check_rights, 60.0),
+    SiteCheck("store_clock", "the clock of the lake's store", stores.check_store_clock, stores.SECONDS),
+    SiteCheck("log", "the transparency log and its key", lake_state.check_log, 120.0),
+    SiteCheck("witnesses", "the witnesses of the log", lake_state.check_witnesses, 120.0),
+    SiteCheck("airflow", "Airflow's version and configuration", airflow_state.check_airflow, airflow_state.SECONDS),
+    SiteCheck("dags", "whether the DAG files can be imported", airflow_state.check_dags, airflow_state.SECONDS),
+    SiteCheck("connections", "Airflow's connections", airflow_state.check_connections, airflow_state.SECONDS),
+    *(
+        SiteCheck(name, about, run, clusters.SECONDS, clusters.live_clusters, clusters.WITHOUT)
+        for name, about, run in (
+            ("admin", "the brokers' admin API: reached, and allowed", clusters.check_admin),
+            ("pulsar_version", "the versions of the brokers", clusters.check_versions),
+            ("switches", "the brokers' own shedding and splitting", clusters.check_switches),
+            ("clocks", "the brokers' clocks", clusters.check_clocks),
+        )
+    ),
+    SiteCheck(
+        "landing_zone", "rights on the landing zone", stores.check_zone,
+        stores.SECONDS, stores.zone_clusters, stores.NO_ZONE,
+    ),
+    SiteCheck(
+        "queues", "the queues of an agent, and their keys", stores.check_queues,
+        stores.SECONDS, stores.queue_clusters, stores.NO_QUEUE,
+    ),
+)  # fmt: skip
+"""Every check."""
+
+
+def chosen_checks(only: Sequence[str], skip: Sequence[str]) -> tuple[SiteCheck, ...]:
+    """The checks of these names, all without any, but for those that are skipped. BadInput for an unknown name."""
+    known = {check.name for check in CHECKS}
+    for name in (*only, *skip):
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise BadInput(f"there is no check {name!r}{hint}. Known are {', '.join(check.name for check in CHECKS)}")
+    return tuple(check for check in CHECKS if (not only or check.name in only) and check.name not in skip)
+
+
+def site_of(
+    configuration: str | None, lake: str | None, home: Path, *, probe: bool, environment: Mapping[str, str] = os.environ
+) -> Site:
+    """The installation as the options and the environment name it. SettingsError where the file cannot be read."""
+    named = configuration or environment.get(CONFIGURATION)
+    own = OperatorEnvironment({**environment, **({CONFIGURATION: named} if named else {})})
+    file = Path(named) if named else None
+    sources = () if file is None else _sources(file)
+    # A file with faults tells nothing of the rest but in the check that is about it.
+    env: Mapping[str, str] = own if sources is not None else environment
+    site = Site(file, sources, lake or env.get("EVENKEEL_LAKE") or None, home, env, probe)
+    return replace(site, resolve=airflow_state.AirflowTokens(site))
+
+
+def _sources(file: Path) -> tuple[ClusterSource, ...] | None:
+    if configuration_faults(file):
+        return None
+    try:
+        return read_configuration(file)
+    except SettingsError:
+        return None

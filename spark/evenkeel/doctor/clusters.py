@@ -1,0 +1,166 @@
+"""Checks of each running cluster through its brokers' admin API: reached, allowed, versions, switches, clocks."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import wraps
+
+from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
+from evenkeel.errors import Unreachable
+from evenkeel.model.amounts import plural
+from evenkeel.pulsar.admin import AdminClient, admin_path, trouble
+from evenkeel.pulsar.admin.http_exchange import names_in
+from evenkeel.settings import registry
+from evenkeel.sources.collecting import connection_of
+from evenkeel.steering.broker_switches import configurations, judged
+
+SECONDS = 60.0
+WITHOUT = "no cluster with `admin` is configured here"
+WARN_SECONDS = 5.0
+"""A Date header is whole seconds; beyond this two clocks differ by more than reading them explains."""
+_REQUEST_SECONDS = 10.0
+_SUPER_USERS = (admin_path("brokers", "configuration", "values"), admin_path("brokers", "configuration", "runtime"))
+_VERSION = re.compile(r'"?(\d+)\.[\w.+-]*"?')
+_SUPPORTED = (4, 5)
+_AT_ONCE = 8
+_SHOWN = 5
+
+
+def live_clusters(site: Site) -> Sequence[str]:
+    """The clusters whose brokers are asked from here."""
+    return [str(source.cluster) for source in site.sources or () if source.live is not None]
+
+
+@dataclass(slots=True)
+class HeardClocks:
+    """What answers said of their servers' clocks: server -> how far ahead of ours it is, in seconds."""
+
+    ahead: dict[str, float] = field(default_factory=dict)
+
+    def hear(self, server: str, moment: datetime, seconds: float) -> None:
+        """Takes the time that an answer bears, which is cut to the second, and how long the answer took."""
+        here = datetime.now(UTC).timestamp() - seconds / 2
+        self.ahead[server] = moment.timestamp() + 0.5 - here
+
+
+def _client(site: Site, cluster: str, clocks: HeardClocks | None = None) -> AdminClient:
+    live = site.source(cluster).live
+    assert live is not None
+    heard = None if clocks is None else clocks.hear
+    return AdminClient(connection_of(live, site.resolve), heard=heard)
+
+
+def _brokers(client: AdminClient) -> list[str]:
+    """The brokers that the cluster lists; Unreachable, with what to do, where nobody gives the list."""
+    until = time.monotonic() + 2 * _REQUEST_SECONDS
+    hops = client.ask(admin_path("brokers"), timeout_s=_REQUEST_SECONDS, until=until)
+    names = names_in(hops[-1].json)
+    if not names:
+        faults = {hop.broker: said for hop in hops if (said := trouble(hop)) is not None}
+        raise Unreachable("; ".join(faults.values()) or f"{hops[-1].broker} gives no list of brokers: is it Pulsar's?")
+    return names
+
+
+def check_admin(site: Site, cluster: str) -> CheckFinding:
+    """The admin API: reached with the token, which is a super user's."""
+    with _client(site, cluster) as client:
+        names = _brokers(client)
+        for path in _SUPER_USERS:
+            said = trouble(client.ask(path, timeout_s=_REQUEST_SECONDS)[-1])
+            if said is not None:
+                return fail(f"{len(names)} brokers are listed, but more is refused: {said}", "")
+    live = site.source(cluster).live
+    by = "without a token" if live is None or live.connection is None else "with the rights of a super user"
+    return ok(f"{len(names)} brokers, asked {by}")
+
+
+def where_reached(check: Callable[[Site, str], CheckFinding]) -> Callable[[Site, str], CheckFinding]:
+    """The check, which says of a cluster that cannot be reached no more than that: `check_admin` says why."""
+
+    @wraps(check)
+    def looked(site: Site, cluster: str) -> CheckFinding:
+        try:
+            return check(site, cluster)
+        except Unreachable:
+            return fail("the brokers cannot be asked", "see the check `admin`")
+
+    return looked
+
+
+@where_reached
+def check_versions(site: Site, cluster: str) -> CheckFinding:
+    """The versions of the brokers: Pulsar 4 or 5."""
+    with _client(site, cluster) as client:
+        found = _told(client, _brokers(client))
+    silent = sorted(broker for broker, version in found.items() if version is None)
+    versions = sorted({version for version in found.values() if version is not None})
+    said = f"Pulsar {', '.join(versions) or 'of a version that no broker tells'}"
+    if silent:
+        return warn(f"{said}; {_some(silent)} did not tell", "look at these brokers")
+    odd = [version for version in versions if int(version.partition(".")[0]) not in _SUPPORTED]
+    if odd:
+        return warn(said, f"{', '.join(odd)}: versions 4 and 5 are known; try `dry_run` and `evenkeel verify` first")
+    return ok(said if len(versions) < 2 else f"{said}: an upgrade under way, the oldest counts")
+
+
+def _told(client: AdminClient, brokers: Sequence[str]) -> dict[str, str | None]:
+    def version(broker: str) -> str | None:
+        hop = client.ask(admin_path("brokers", "version"), broker=broker, timeout_s=_REQUEST_SECONDS)[-1]
+        found = _VERSION.fullmatch(hop.body.strip()) if hop.is_good else None
+        return None if found is None else found[0].strip('"')
+
+    with ThreadPoolExecutor(min(_AT_ONCE, len(brokers))) as pool:
+        return dict(zip(brokers, pool.map(version, brokers), strict=True))
+
+
+@where_reached
+def check_switches(site: Site, cluster: str) -> CheckFinding:
+    """The brokers' own steering: off where Evenkeel may send; and their load manager: on, or nobody reports load."""
+    with _client(site, cluster) as client:
+        answers = configurations(client)
+    idle = sorted(b for b, said in answers.items() if said and str(said.get("loadBalancerEnabled")) == "false")
+    if idle:
+        return fail(
+            f"loadBalancerEnabled is off on {_some(idle)}: they report no load", "set it to true and restart them"
+        )
+    objections = judged(answers).objections
+    if not objections:
+        return ok(f"{len(answers)} brokers leave shedding and splitting to Evenkeel")
+    mode = site.environment.get("EVENKEEL_MODE") or "dry_run"
+    if mode == "dry_run":
+        return ok(f"the brokers may steer themselves, as nothing is sent (mode dry_run): {objections[0]}")
+    return fail("; ".join(objections), "")
+
+
+@where_reached
+def check_clocks(site: Site, cluster: str) -> CheckFinding:
+    """The brokers' clocks against this machine's, by the Date header of their answers."""
+    clocks = HeardClocks()
+    with _client(site, cluster, clocks) as client:
+        _told(client, _brokers(client))
+    return judged_clocks(clocks, "broker")
+
+
+def judged_clocks(clocks: HeardClocks, what: str) -> CheckFinding:
+    """What clocks that were heard come to: a time stamp too far ahead is rejected by validate."""
+    if not clocks.ahead:
+        return skipped(f"no answer of a {what} bears a Date header")
+    server, ahead = max(clocks.ahead.items(), key=lambda one: abs(one[1]))
+    least = max(abs(ahead) - 1.0, 0.0)
+    said = f"{server} is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine"
+    advice = "set both clocks by NTP"
+    if least > float(registry()["evenkeelFutureToleranceSeconds"].default):  # type: ignore[arg-type]
+        return fail(said, f"{advice}: what bears such a time is rejected, and signatures and leases go by clocks")
+    if least > WARN_SECONDS:
+        return warn(said, advice)
+    return ok(f"the clocks of {plural(len(clocks.ahead), what)} are within {WARN_SECONDS:.0f} s of this machine's")
+
+
+def _some(brokers: Sequence[str]) -> str:
+    more = f" and {len(brokers) - _SHOWN} more" if len(brokers) > _SHOWN else ""
+    return ", ".join(brokers[:_SHOWN]) + more

@@ -1,0 +1,115 @@
+"""What a check of the installation is, what it is given, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from evenkeel.pulsar.admin.connection import Resolver, from_environment
+from evenkeel.settings.operation import ENVIRONMENT
+from evenkeel.sources.configuration import ClusterSource
+
+
+class CheckOutcome(StrEnum):
+    """How a check ended. `warn`: it works, and there is something to do; `skipped`: there is nothing to look at."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """What a check found, in words, and what to do ("" where there is nothing to do)."""
+
+    outcome: CheckOutcome
+    words: str
+    advice: str = ""
+
+
+def ok(words: str) -> CheckFinding:
+    """A part that is as it should be."""
+    return CheckFinding(CheckOutcome.OK, words)
+
+
+def warn(words: str, advice: str) -> CheckFinding:
+    """A part that works, with something to do about it."""
+    return CheckFinding(CheckOutcome.WARN, words, advice)
+
+
+def fail(words: str, advice: str) -> CheckFinding:
+    """A part that does not work, or with which nothing may be sent."""
+    return CheckFinding(CheckOutcome.FAIL, words, advice)
+
+
+def skipped(reason: str) -> CheckFinding:
+    """A part that was not looked at."""
+    return CheckFinding(CheckOutcome.SKIPPED, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The installation that is looked at.
+
+    `configuration`: its file; `sources`: its clusters, None where it cannot be read or has faults. `lake`: root of the
+    tables. `home`: the folder whose `.evenkeel` holds the local server's state. `probe`: whether checks may write, and
+    `wrote` what they wrote and removed again. `resolve`: finds the token of a connection.
+    """
+
+    configuration: Path | None = None
+    sources: tuple[ClusterSource, ...] | None = ()
+    lake: str | None = None
+    home: Path = Path()
+    environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
+    probe: bool = False
+    resolve: Resolver = from_environment
+    wrote: list[str] = field(default_factory=list)
+
+    def source(self, cluster: str) -> ClusterSource:
+        """The cluster's entry of the configuration."""
+        return next(one for one in self.sources or () if one.cluster == cluster)
+
+    @property
+    def airflow_home(self) -> Path | None:
+        """Airflow's home, None where there is none on this machine."""
+        named = self.environment.get("AIRFLOW_HOME")
+        home = Path(named or "~/airflow").expanduser()
+        is_used = named or any((home / name).is_file() for name in ("airflow.cfg", "airflow.db"))
+        return home if home.is_dir() and is_used else None
+
+
+FAULTY = "the configuration cannot be used: see the check `configuration`"
+
+Subjects = Callable[[Site], Sequence[str]]
+"""What a check looks at, one by one: names of clusters; "" for the installation as a whole."""
+
+
+def _whole(_: Site) -> Sequence[str]:
+    return ("",)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteCheck:
+    """A check by its name. `about`: what it looks at; `run`: looks, given the site and a subject; `seconds`: after so
+    long it is given up. Where there is no subject, `without` says why."""
+
+    name: str
+    about: str
+    run: Callable[[Site, str], CheckFinding]
+    seconds: float = 10.0
+    subjects: Subjects = _whole
+    without: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The finding of a check of a subject. `looked`: it came to an end by itself; `seconds`: what it took."""
+
+    check: str
+    subject: str
+    finding: CheckFinding
+    seconds: float
+    looked: bool = True

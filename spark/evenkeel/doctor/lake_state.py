@@ -1,0 +1,222 @@
+"""Checks of the lake: its tables and their version, who writes it, what may be written, its log and its witnesses."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
+from evenkeel.errors import LakeError, LogError
+from evenkeel.lake.one_writer import writer_of
+from evenkeel.lake.schema import SCHEMA_VERSION
+from evenkeel.lake.schemas import FROM_THE_FIRST, TABLES
+from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import FolderFiles, StoreFiles, files_of, is_readable_here
+from evenkeel.lake_log import KEY_PLACES, LOG_CONNECTION
+from evenkeel.lake_log.catch_up import has_log, storage_of
+from evenkeel.lake_log.overview import LogOverview, read_overview
+from evenkeel.lake_log.private_keys import signers_from_environment
+from evenkeel.model.amounts import plural
+from evenkeel.object_store import explained
+from evenkeel.record.read.tables import is_table, open_table
+from evenkeel.record.status import read_status
+from evenkeel.spark.server import status
+
+NO_LAKE = "no lake is named: give --lake, set EVENKEEL_LAKE, or write `lake` into the configuration"
+_SHOWN = 5
+_LATE_SECONDS = 3_600
+
+
+def check_tables(site: Site, _: str) -> CheckFinding:
+    """The tables: there, readable, and of the version that this code knows."""
+    if site.lake is None:
+        return skipped(NO_LAKE)
+    if not is_readable_here(site.lake):
+        return skipped(f"{site.lake} is in a store that only Spark reads")
+    if not is_table(site.lake, "cycles"):
+        return ok(f"there is no lake at {site.lake} yet; the first cycle makes it")
+    return _judged(site.lake, _columns(site.lake))
+
+
+def _columns(lake: str) -> dict[str, set[str]]:
+    """Table -> the names of its columns, of the tables that are there."""
+    return {
+        name: {field.name for field in open_table(lake, name).schema().fields}
+        for name in TABLES
+        if is_table(lake, name)
+    }
+
+
+def _judged(lake: str, there: dict[str, set[str]]) -> CheckFinding:
+    newer = [name for name, columns in there.items() if columns - set(TABLES[name].column_names())]
+    if newer:
+        return fail(
+            f"columns of {_some(newer)} in {lake} are not known to this version",
+            f"a newer version of Evenkeel writes this lake: update this one, which knows version {SCHEMA_VERSION}",
+        )
+    broken = [name for name, columns in there.items() if set(TABLES[name].names_at(1)) - columns]
+    if broken:
+        return fail(f"{_some(broken)} in {lake} lack columns that they always had", "restore them from a copy")
+    for line in read_status(lake, datetime.now(UTC)).clusters:
+        for need in line.needs:
+            if need.kind == "newer_version":
+                return fail(f"{line.cluster}: {need.text}", "update this installation")
+    return _by_version(lake, there)
+
+
+def _by_version(lake: str, there: dict[str, set[str]]) -> CheckFinding:
+    known = [(name, one) for name in there for one in TABLES[name].columns]
+    level = max(one.since for name, one in known if one.name in there[name])
+    lacking = sorted({name for name, one in known if one.since <= level and one.name not in there[name]})
+    said = f"{len(there)} tables of version {level} in {lake}"
+    if lacking:
+        return warn(
+            f"{said}, an upgrade that is half done: {_some(lacking)} lack columns",
+            "run a cycle or `evenkeel upkeep`, which adds them; no row is rewritten",
+        )
+    if level < SCHEMA_VERSION:
+        return ok(f"{said}; the next cycle adds what version {SCHEMA_VERSION} has more")
+    missing = [name for name in FROM_THE_FIRST if name not in there]
+    if missing:
+        return warn(f"{said}, without {_some(missing)}", "the next cycle makes them; where they had rows, restore them")
+    return ok(said)
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return ", ".join(listed[:_SHOWN]) + more
+
+
+def check_writer(site: Site, _: str) -> CheckFinding:
+    """Who holds the lake's lock: nobody, the server of this installation, or another one."""
+    if site.lake is None:
+        return skipped(NO_LAKE)
+    holder = writer_of(Lake(site.lake).root)
+    if holder is None:
+        return ok("no server holds the lake's lock")
+    own = status(site.home).pid if (site.home / ".evenkeel").is_dir() else None
+    if holder.pid and holder.pid == own:
+        return ok(f"this installation's server holds the lake's lock: {holder.words}")
+    return warn(
+        f"another server holds the lake's lock: {holder.words}",
+        "nothing can be written beside it: use that server (EVENKEEL_HOME, EVENKEEL_SPARK), or end it",
+    )
+
+
+def check_rights(site: Site, _: str) -> CheckFinding:
+    """What this user may do with the lake's folder or bucket; with a probe an object is written and removed."""
+    if site.lake is None:
+        return skipped(NO_LAKE)
+    files = files_of(Lake(site.lake).root)
+    if isinstance(files, FolderFiles):
+        return _folder_rights(site, files)
+    if isinstance(files, StoreFiles):
+        return _store_rights(site, files)
+    return skipped(f"{site.lake} is in a store that only Spark reads")
+
+
+def _folder_rights(site: Site, files: FolderFiles) -> CheckFinding:
+    root = Path(files.folder)
+    there = next(one for one in (root, *root.parents) if one.exists())
+    if not there.is_dir():
+        return fail(f"{there} is a file, and the lake {root} needs a folder there", "name another folder")
+    places = [there]
+    if root.is_dir():
+        places += [place for table in TABLES for place in (root / table, root / table / "_delta_log") if place.is_dir()]
+    refused = [place for place in places if not os.access(place, os.W_OK | os.X_OK | os.R_OK)]
+    if refused:
+        return fail(
+            f"this user may not read and write {_some(map(str, refused))}",
+            "give the user of Airflow's tasks and of the Spark server the rights on the whole folder",
+        )
+    return _probed(site, files, f"{there} can be read and written")
+
+
+def _store_rights(site: Site, files: StoreFiles) -> CheckFinding:
+    try:
+        if not files.has_bucket():
+            return fail(f"{files.address}: there is no such bucket", "create it, or correct the address of the lake")
+        files.names("")
+        return _probed(site, files, f"{files.address} can be listed")
+    except OSError as error:
+        found = explained(error, site.lake)
+        return fail(str(found or error), "")
+
+
+def _probed(site: Site, files: FolderFiles | StoreFiles, said: str) -> CheckFinding:
+    if not site.probe:
+        return ok(f"{said}; writing is tried with --probe alone")
+    if isinstance(files, FolderFiles) and not Path(files.folder).is_dir():
+        return ok(f"{said}; the lake's folder is made by the first cycle, so nothing was written")
+    name = f"_doctor-{uuid.uuid4().hex}"
+    files.write_new(name, b"evenkeel doctor\n")
+    site.wrote.append(files.full(name))
+    try:
+        read = files.read(name)
+    finally:
+        files.remove(name)
+    if read != b"evenkeel doctor\n":
+        return fail(
+            f"{files.full(name)} was read otherwise than it was written", "look at what stands before the store"
+        )
+    return ok(f"{said}; an object was written, read and removed")
+
+
+def check_log(site: Site, _: str) -> CheckFinding:
+    """The transparency log: its key, its head, and chains that are longer or shorter than their leaves."""
+    if site.lake is None:
+        return skipped(NO_LAKE)
+    signers = () if site.environment.get(LOG_CONNECTION) else signers_from_environment(site.environment)
+    has_key = any(site.environment.get(name) for name in KEY_PLACES)
+    if not is_readable_here(site.lake) or not has_log(storage_of(site.lake)):
+        if has_key:
+            return warn("a key of a log is set, and the lake has no transparency log", "`evenkeel log begin` makes it")
+        return skipped("the lake has no transparency log, and none is asked for")
+    found = read_overview(site.lake, signers)
+    size = found.checkpoint.checkpoint.size
+    said = f"{plural(size, 'leaf', 'leaves')}, keys of {', '.join(sorted({key.name for key in found.keys}))}"
+    behind = found.chain_words()
+    if any(more < 0 for more in found.beside.values()):
+        return fail(f"{said}; {'; '.join(behind)}", "rows are gone that the log vouches for: run `evenkeel verify`")
+    if behind:
+        return warn(f"{said}; {'; '.join(behind)}", "" if has_key else "set the log's key for whoever publishes")
+    if not has_key:
+        return warn(f"{said}; its key is not set here", "set EVENKEEL_LOG_KEY_FILE for whoever publishes")
+    return ok(f"{said}, with all that is on record")
+
+
+def check_witnesses(site: Site, _: str) -> CheckFinding:
+    """The witnesses of the log: how far each is, and since when it is behind."""
+    if site.lake is None:
+        return skipped(NO_LAKE)
+    try:
+        found = _overview(site)
+    except LogError as error:
+        return skipped(str(error))
+    if found is None:
+        return skipped("the lake has no transparency log")
+    if not found.witnesses:
+        return warn("the log has no witness", "name one (EVENKEEL_WITNESSES): else whoever has the key can set it back")
+    words = "; ".join(found.witness_words())
+    if any(one.is_inconsistent for one in found.witnesses):
+        return fail(words, "somebody is shown another past: keep the lake as it is, and run `evenkeel verify`")
+    size = found.checkpoint.checkpoint.size
+    late = [one for one in found.witnesses if one.size < size and time.time() - (one.since or one.at) > _LATE_SECONDS]
+    if late:
+        return warn(words, "look at these witnesses, then run `evenkeel log catch-up`")
+    return ok(words)
+
+
+def _overview(site: Site) -> LogOverview | None:
+    assert site.lake is not None
+    if not is_readable_here(site.lake) or not has_log(storage_of(site.lake)):
+        return None
+    try:
+        return read_overview(site.lake, ())
+    except LakeError:
+        raise LogError("the chains of the lake cannot be read: see the check `lake`") from None

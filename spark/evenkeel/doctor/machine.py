@@ -1,0 +1,172 @@
+"""Checks of this machine: the package, Python and its packages, Java and its jars, the disk, files with secrets."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import evenkeel
+from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
+from evenkeel.object_store import is_object_store
+from evenkeel.secret import FILE
+from evenkeel.settings.operation import CONFIGURATION
+from evenkeel.spark.code import code_digest, code_version, source_root, suites_folder
+from evenkeel.spark.java import DELTA_JARS, OBJECT_STORE_JARS, cache_folder, jar_faults, server_java
+
+PYTHON = (3, 11)
+JAVA = 17
+_PIN = re.compile(r"([A-Za-z0-9_.-]+)==([^;\s]+)")
+_JAVA_VERSION = re.compile(r'version "(\d+)([^"]*)"')
+_LEAST_BYTES, _FEW_BYTES = 256 << 20, 2 << 30
+_FOR_OTHERS = 0o077
+_SHOWN = 5
+
+
+def check_package(_: Site, __: str) -> CheckFinding:
+    """The package: a checkout or an installed copy, one version only, and the expectations that validate needs."""
+    folder = Path(evenkeel.__file__).resolve().parent
+    kind = "a checkout" if (source_root().parent / "pyproject.toml").exists() else "an installed package"
+    said = f"evenkeel {code_version()}, {kind} in {folder}, deciding code {code_digest()[:15]}"
+    if not list(suites_folder().glob("*.json")):
+        return fail(
+            f"{said}: no expectations in {suites_folder()}",
+            "validate needs them: copy `expectations/` of the same version, and let EVENKEEL_EXPECTATIONS name it",
+        )
+    installed = _installed_version()
+    if installed not in (None, evenkeel.__version__):
+        return warn(
+            f"{said}; Python knows version {installed} as installed",
+            "two copies are on the path: install this one anew (`pip install .`), or take one away",
+        )
+    return ok(said)
+
+
+def _installed_version() -> str | None:
+    try:
+        return metadata.version("evenkeel")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def check_python(_: Site, __: str) -> CheckFinding:
+    """The version of Python."""
+    said = f"Python {platform.python_version()} ({sys.executable})"
+    if sys.version_info[:2] == PYTHON:
+        return ok(said)
+    return fail(said, f"run it with Python {PYTHON[0]}.{PYTHON[1]}: Spark's workers and the pinned packages need it")
+
+
+def check_packages(_: Site, __: str) -> CheckFinding:
+    """The versions of the packages that this version was tried with."""
+    pins = dict(_pins())
+    if not pins:
+        return skipped("neither the installed package nor a checkout says which versions it wants")
+    wrong, missing = [], []
+    for name, wanted in pins.items():
+        try:
+            found = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+            continue
+        if found != wanted:
+            wrong.append(f"{name} {found} in place of {wanted}")
+    if not wrong and not missing:
+        return ok(f"{len(pins)} packages as pinned")
+    advice = "`make setup` in a checkout, or `pip install -r requirements.txt`"
+    if missing:
+        return fail(f"{_some(missing)} missing" + (f"; {_some(wrong)}" if wrong else ""), advice)
+    return warn(_some(wrong), advice)
+
+
+def _pins() -> Iterator[tuple[str, str]]:
+    """Package -> pinned version: of the checkout, else of the installed package."""
+    project = source_root().parent / "pyproject.toml"
+    if project.exists():
+        wanted = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
+    else:
+        wanted = metadata.requires("evenkeel") if _installed_version() else []
+    for one in wanted or ():
+        found = _PIN.match(one)
+        if found is not None and "extra ==" not in one:
+            yield found[1], found[2]
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def check_java(_: Site, __: str) -> CheckFinding:
+    """The JVM that the local Spark server runs on."""
+    java = server_java()
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    found = _JAVA_VERSION.search(answer.stderr + answer.stdout)
+    if found is None:
+        return fail(f"{java} does not say its version", "let EVENKEEL_JAVA name a Java 17, or unset it")
+    said = f"Java {found[1]}{found[2]} ({java})"
+    if int(found[1]) == JAVA:
+        return ok(said)
+    return fail(said, f"a Java {JAVA} is needed: let EVENKEEL_JAVA name one, or unset it to use the JVM from PyPI")
+
+
+def check_jars(site: Site, _: str) -> CheckFinding:
+    """Delta's jars, and those for an object store where the lake is in one: there, and the pinned ones."""
+    in_store = site.lake is not None and is_object_store(site.lake)
+    wanted = (*DELTA_JARS, *OBJECT_STORE_JARS) if in_store else DELTA_JARS
+    faults = jar_faults(wanted)
+    if not faults:
+        return ok(f"{len(wanted)} jars in {cache_folder() / 'jars'}, with the pinned digests")
+    more = f" {len(faults) - 1} more are missing or wrong." if len(faults) > 1 else ""
+    return fail(
+        f"{faults[0]}{more}", "`make setup` fetches what is missing; a file that is not the pinned one remove first"
+    )
+
+
+def check_disk(site: Site, _: str) -> CheckFinding:
+    """Room on the disks of the lake, of the server's state, of the landing folders and of temporary files."""
+    places = {"temporary files": Path(site.environment.get("TMPDIR") or "/tmp"), "the server's state": site.home}
+    if site.lake is not None and not is_object_store(site.lake):
+        places["the lake"] = Path(site.lake.removeprefix("file://"))
+    for source in site.sources or ():
+        if source.live is not None or source.zone is not None:
+            places[f"the landing folder of {source.cluster}"] = source.recording
+    free: dict[int, tuple[str, int]] = {}
+    for what, place in places.items():
+        there = next(one for one in (place.absolute(), *place.absolute().parents) if one.exists())
+        free.setdefault(os.stat(there).st_dev, (f"{what} ({there})", shutil.disk_usage(there).free))
+    tight, room = min(free.values(), key=lambda one: one[1])
+    said = f"{room / (1 << 30):.1f} GiB free for {tight}, the least of {len(free)} disks"
+    if room < _LEAST_BYTES:
+        return fail(said, "make room: a cycle that cannot write its rows fails")
+    return ok(said) if room >= _FEW_BYTES else warn(said, "make room, or let `upkeep` keep less")
+
+
+def check_secret_files(site: Site, _: str) -> CheckFinding:
+    """Files that variables or the configuration name for tokens and keys: there, and for their owner alone."""
+    named = {name: site.environment[name] for name in site.environment if name.startswith("EVENKEEL_")}
+    files = {name: Path(text) for name, text in named.items() if name.endswith(FILE) and text}
+    if named.get("EVENKEEL_LOG_KEY", "").startswith("file:"):
+        files["EVENKEEL_LOG_KEY"] = Path(named["EVENKEEL_LOG_KEY"].removeprefix("file:"))
+    files.pop("EVENKEEL_PAUSED_FILE", None)
+    if not files:
+        return skipped(f"no variable ({FILE}) and no entry of {CONFIGURATION} names a file with a secret")
+    open_to_others = []
+    for name, file in sorted(files.items()):
+        if not file.is_file() or not os.access(file, os.R_OK):
+            return fail(f"{name} names {file}, which is missing or cannot be read", "put the file there, for this user")
+        if file.stat().st_mode & _FOR_OTHERS:
+            open_to_others.append(f"{file} ({file.stat().st_mode & 0o777:04o}, {name})")
+    if open_to_others:
+        return warn(
+            f"others than the owner may read or write {_some(open_to_others)}",
+            "chmod 600; if somebody may have read it, make a new secret",
+        )
+    return ok(f"{len(files)} files with secrets, for their owner alone")

@@ -1,0 +1,104 @@
+"""Checks run beside each other, and told in their order: one that hangs or breaks off stops no other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from evenkeel.doctor.findings import FAULTY, CheckFinding, CheckOutcome, CheckResult, Site, SiteCheck, fail, skipped
+from evenkeel.errors import EvenkeelError
+
+AT_ONCE = 6
+THREAD = "evenkeel check "
+"""Begins the names of the threads that checks run in; `cli.__main__` leaves behind those that hang."""
+_TICK_SECONDS = 0.05
+_SHOWN = 300
+
+
+@dataclass(slots=True)
+class _Work:
+    """A check of one subject (None: there is none): when it began (`time.monotonic`), its result once it is there."""
+
+    check: SiteCheck
+    subject: str | None
+    begun: float | None = None
+    result: CheckResult | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+def run_checks(
+    checks: Sequence[SiteCheck],
+    site: Site,
+    waiting: Callable[[str, float], None] = lambda name, seconds: None,
+    at_once: int = AT_ONCE,
+) -> Iterator[CheckResult]:
+    """The results of the checks, in the order of the checks and of their subjects, as soon as each may be told.
+
+    At most `at_once` run beside each other. `waiting` is called, again and again, with the check that is waited for and
+    the seconds since it began. A check that has not ended in its time is given up: its thread goes on by itself, and
+    ends with the process.
+    """
+    works = [_Work(check, subject) for check in checks for subject in _subjects(check, site)]
+    for place, work in enumerate(works):
+        while work.result is None:
+            _begin(works[place:], site, at_once)
+            _give_up(works[place:])
+            if work.begun is not None:
+                waiting(work.check.name, time.monotonic() - work.begun)
+            if work.result is None:
+                work.ended.wait(_TICK_SECONDS)
+        yield work.result
+
+
+def _subjects(check: SiteCheck, site: Site) -> Sequence[str | None]:
+    return check.subjects(site) or (None,)
+
+
+def _begin(works: Sequence[_Work], site: Site, at_once: int) -> None:
+    """Starts further checks, as far as there is room."""
+    running = sum(work.begun is not None and work.result is None for work in works)
+    for work in [work for work in works if work.begun is None][: max(at_once - running, 0)]:
+        work.begun = time.monotonic()
+        threading.Thread(target=_look, args=(work, site), name=f"{THREAD}{work.check.name}", daemon=True).start()
+
+
+def _look(work: _Work, site: Site) -> None:
+    begun, looked = time.monotonic(), True
+    try:
+        if work.subject is None:
+            found = skipped(FAULTY if site.sources is None else work.check.without)
+        else:
+            found = work.check.run(site, work.subject)
+    except EvenkeelError as error:
+        found = _of_error(error)
+    except Exception as error:
+        words = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:_SHOWN]
+        found, looked = fail(f"could not look: {words}", "this is an error that nobody foresaw; report it"), False
+    if work.result is None:  # it was not given up
+        work.result = CheckResult(work.check.name, work.subject or "", found, time.monotonic() - begun, looked)
+    work.ended.set()
+
+
+def _of_error(error: EvenkeelError) -> CheckFinding:
+    """A message of ours says what is wrong and what to do, in one sentence."""
+    return fail(str(error), "")
+
+
+def _give_up(works: Sequence[_Work]) -> None:
+    now = time.monotonic()
+    for work in works:
+        if work.begun is not None and work.result is None and now - work.begun > work.check.seconds:
+            found = fail(
+                f"could not look: no end after {work.check.seconds:.0f} s",
+                "look at what it asks; `--skip` leaves it out",
+            )
+            work.result = CheckResult(work.check.name, work.subject or "", found, now - work.begun, looked=False)
+
+
+def exit_code(results: Sequence[CheckResult]) -> int:
+    """2 where a check could not look, else 1 where there is something to do, else 0."""
+    if not all(result.looked for result in results):
+        return 2
+    return int(any(result.finding.outcome in (CheckOutcome.WARN, CheckOutcome.FAIL) for result in results))

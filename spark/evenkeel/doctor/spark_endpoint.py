@@ -1,0 +1,82 @@
+"""Checks of the Spark endpoint: which one, whether it answers, its version, and the code of its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from evenkeel.airflow.dag_names import CONNECTION
+from evenkeel.doctor.aside import Answer, AsideFailed, asked_aside
+from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped
+from evenkeel.spark.code import versions
+from evenkeel.spark.command import connect_url, without_token
+from evenkeel.spark.home import Home
+from evenkeel.spark.server import status
+
+SPARK_SECONDS = 120.0
+WORKERS_SECONDS = 120.0
+_SIDE = "evenkeel.doctor.spark_side"
+_ASIDE_SECONDS = 55.0
+
+
+def check_spark(site: Site, _: str) -> CheckFinding:
+    """The endpoint of EVENKEEL_SPARK, else of Airflow's connection, else the local server: token, answer, version."""
+    shown, answer = _asked(site, workers=False)
+    if isinstance(answer, CheckFinding):
+        return answer
+    if answer.get("classic"):
+        return skipped(f"{shown} is a classic master, whose driver is the task itself: a run of a DAG tries it")
+    wanted = versions()["pyspark"].decode()
+    if answer["version"] != wanted:
+        return fail(f"{shown} runs Spark {answer['version']}, and this client is {wanted}", "run both of one version")
+    return ok(f"{shown} answers, Spark {wanted}")
+
+
+def check_workers(site: Site, _: str) -> CheckFinding:
+    """The Python workers of that endpoint: whether they have this client's code."""
+    shown, answer = _asked(site, workers=True)
+    if isinstance(answer, CheckFinding):
+        return answer if shown else skipped("no server runs: a new one has this code")
+    if answer.get("classic"):
+        return skipped(f"{shown} is a classic master: a run of a DAG tries it")
+    said = str(answer["workers"])
+    return ok("the workers have this client's code") if not said else fail(said, "")
+
+
+def _asked(site: Site, *, workers: bool) -> tuple[str, Answer | CheckFinding]:
+    """The endpoint as it may be shown ("": there is none), and what it answered, or what is to be said in its place."""
+    for shown, question, advice in _endpoints(site):
+        try:
+            answer = asked_aside(_SIDE, {**question, "workers": workers}, _ASIDE_SECONDS)
+        except AsideFailed as error:
+            return shown, fail(f"{shown} does not answer: {error}", advice)
+        if not answer.get("absent"):
+            return shown, answer
+    return "", ok(_local_words(site))
+
+
+def _endpoints(site: Site) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """The endpoints that may be the one, each as it may be shown, how it is named (secret), and what to do about it."""
+    given = site.environment.get("EVENKEEL_SPARK")
+    if given:
+        advice = "check EVENKEEL_SPARK, EVENKEEL_SPARK_TOKEN and the server's log"
+        yield without_token(given), {"url": given}, advice
+        return
+    if site.airflow_home is not None:
+        name = f"the server of Airflow's connection {CONNECTION}"
+        yield name, {"connection": CONNECTION}, "check the connection's host and token, and the server's log"
+    if (site.home / ".evenkeel").is_dir():
+        found = status(site.home)
+        if found.state == "running" and found.url is not None:
+            url = connect_url(int(found.url.rpartition(":")[2]), Home.of(site.home).token())
+            yield without_token(url), {"url": url}, "`evenkeel engine stop`, and run it again"
+
+
+def _local_words(site: Site) -> str:
+    """What is to be said where no server runs, or none that may go on."""
+    if not (site.home / ".evenkeel").is_dir():
+        return "no server runs here; a command starts one and ends it, `evenkeel engine start` keeps one"
+    state = status(site.home).state
+    if state == "stale":
+        return "the local server is of other code; the next command replaces it"
+    return f"the local server is {state}; a command starts one, `evenkeel engine start` keeps one"

@@ -1,0 +1,71 @@
+"""Asks a Spark endpoint its version, and its workers whether they have this client's code; a process of its own."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from evenkeel.doctor.aside import Answer, answer_aside
+from evenkeel.spark.session import CONNECT_SCHEMES, close, connect
+
+_PARTITIONS = 8
+
+
+def answer(question: dict[str, Any]) -> Answer:
+    """`version`: the server's; `workers`, where they are asked for: "" where they have the same code, else why not.
+
+    Of a `connection` of Airflow in place of a `url`: `absent` where Airflow does not know it, `classic` where it leads
+    to a classic master.
+    """
+    url = question["url"] if "url" in question else _of_airflow(question["connection"])
+    if url is None:
+        return {"absent": True}
+    if not url.startswith(CONNECT_SCHEMES):
+        return {"classic": True}
+    spark = connect(url, "evenkeel doctor")
+    try:
+        found: Answer = {"version": spark.version, "answered": spark.range(1).count() == 1}
+        if question.get("workers"):
+            found["workers"] = _workers(spark)
+        return found
+    finally:
+        close(spark)
+
+
+def _of_airflow(name: str) -> str | None:
+    """The connection string, with its token: secret."""
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")  # Airflow's database is asked too
+    from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        known = BaseHook.get_connection(name)
+    except AirflowNotFoundException:
+        return None
+    if known.conn_type != SparkConnectHook.conn_type or not known.host:
+        return str(known.host or known.conn_type)
+    return str(SparkConnectHook(name).get_connection_url())
+
+
+def _workers(spark: Any) -> str:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+
+    from evenkeel.lake.root_worker import DIGEST, PLACE, ROOTED_DDL, root_function
+    from evenkeel.spark.code import runtime_of
+    from evenkeel.spark.grouped import marked_error
+
+    runtime = runtime_of("evenkeel.lake.root_worker")
+    rows = spark.range(0, _PARTITIONS, 1, _PARTITIONS)
+    rows = rows.select(F.lit(0).cast("bigint").alias(PLACE), F.unhex(F.lit("00" * 32)).alias(DIGEST))
+    try:
+        rows.mapInArrow(root_function(runtime.digest, runtime.files), ROOTED_DDL).collect()
+    except PySparkException as error:
+        return str(marked_error(str(error)) or str(error).splitlines()[0])
+    return ""
+
+
+if __name__ == "__main__":
+    answer_aside(answer)
+    os._exit(0)  # a client whose server goes may wait for minutes as it ends

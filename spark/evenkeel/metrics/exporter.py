@@ -1,0 +1,118 @@
+"""Answers scrapes: GET /metrics in Prometheus's text or in OpenMetrics, GET /health, and nothing else.
+
+A scrape reads no lake: it gets what `LakeWatch` read last, and how old that is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hmac
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from evenkeel.bounded_server import BoundedHandler, BoundedServer
+from evenkeel.metrics.declared import COUNTER, METRICS
+from evenkeel.metrics.lake_watch import LakeWatch
+from evenkeel.secret import Secret
+from evenkeel.transparency.keys import shown
+
+MOST_SCRAPES = 8
+"""Connections at a time; further ones are closed at once."""
+_BEARER = "Bearer "
+
+log = logging.getLogger(__name__)
+
+
+class LakeCollector(Collector):
+    """The metrics of a watched lake, as prometheus_client takes them."""
+
+    def __init__(self, watch: LakeWatch) -> None:
+        self._watch = watch
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric that has a value now."""
+        last = self._watch.last
+        own = {
+            "evenkeel_up": float(last.is_up),
+            "evenkeel_reading_age_seconds": last.age_seconds(),
+            "evenkeel_reading_duration_seconds": last.seconds,
+            "evenkeel_reading_failures_total": float(last.failures),
+            "evenkeel_unread_parts": float(len(last.figures.unread)) if last.is_up else None,
+        }
+        for metric in METRICS:
+            make = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
+            family = make(metric.name, f"{metric.meaning} ({metric.unit})", labels=metric.labels)
+            values = {(): own[metric.name]} if metric.name in own else last.figures.values.get(metric.name, {})
+            for labels, value in sorted(values.items()):
+                if value is not None:
+                    family.add_metric(labels, value)
+            if family.samples:
+                yield family
+
+
+class MetricsServer(BoundedServer):
+    """Serves the metrics of a watched lake; with a `token` to those alone who show it."""
+
+    def __init__(self, address: tuple[str, int], watch: LakeWatch, token: Secret | None = None) -> None:
+        self.token = token
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.registry.register(LakeCollector(watch))
+        super().__init__(address, _ScrapeHandler, most_connections=MOST_SCRAPES)
+
+
+class _ScrapeHandler(BoundedHandler):
+    server_version = "evenkeel-metrics"
+    server: MetricsServer
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/health":
+            self._send(200, b"ok\n")
+        elif path != "/metrics":
+            self._send(404, b"GET /metrics is served here, and GET /health\n")
+        elif not self._may_read():
+            self._send(401, b"a token is needed: Authorization: Bearer TOKEN\n", {"WWW-Authenticate": "Bearer"})
+        else:
+            self._send_metrics()
+
+    def _refused(self) -> None:
+        self._send(405, b"GET alone is served here\n", {"Allow": "GET"})
+
+    do_DELETE = do_HEAD = do_OPTIONS = do_PATCH = do_POST = do_PUT = _refused
+
+    def _may_read(self) -> bool:
+        if self.server.token is None:
+            return True
+        given = self.headers.get_all("Authorization", [])
+        if len(given) != 1 or not given[0].startswith(_BEARER):
+            return False
+        shown_token = given[0].removeprefix(_BEARER).strip().encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(shown_token, self.server.token.reveal().encode())
+
+    def _send_metrics(self) -> None:
+        encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+        body, more = encode(self.server.registry), {"Content-Type": content_type}
+        if "gzip" in (self.headers.get("Accept-Encoding") or ""):
+            body, more["Content-Encoding"] = gzip.compress(body, compresslevel=1), "gzip"
+        self._send(200, body, more)
+
+    def _send(self, status: int, body: bytes, more: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        headers = {
+            "Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body)),
+            "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+        }  # fmt: skip
+        for name, value in {**headers, **(more or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        log.debug("%s: %s", self.client_address[0], shown(format % args))

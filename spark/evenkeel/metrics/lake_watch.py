@@ -1,0 +1,88 @@
+"""A lake that is read in the background, at an interval: whoever asks gets the last reading and waits for nothing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from evenkeel.errors import EvenkeelError
+from evenkeel.metrics.figures import LakeFigures, LakeReader
+from evenkeel.record.wording import visible
+
+_END_SECONDS = 5.0
+_LONGEST = 500
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LakeReading:
+    """What is known of the lake. `figures`: of the last reading that succeeded, which ended at `read_at` (monotonic
+    seconds; None: none did). `is_up`: whether the last reading succeeded; `seconds`: how long it took; `failures`: how
+    many failed."""
+
+    figures: LakeFigures = field(default_factory=LakeFigures)
+    read_at: float | None = None
+    is_up: bool = False
+    seconds: float | None = None
+    failures: int = 0
+
+    def age_seconds(self) -> float | None:
+        """How old the figures are; None where there are none."""
+        return None if self.read_at is None else time.monotonic() - self.read_at
+
+
+class LakeWatch:
+    """Reads the lake every so many seconds, whatever comes of a reading. `last` is the reading of now."""
+
+    def __init__(self, lake: str, every_seconds: float) -> None:
+        self._lake, self._every = lake, every_seconds
+        self._reader = LakeReader(lake)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lake-watch", daemon=True)
+        self._told: Mapping[str, str] = {}
+        self.last = LakeReading()
+
+    def start(self) -> None:
+        """Begins to read in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread; a reading that is under way is waited for a few seconds."""
+        self._ended.set()
+        self._thread.join(_END_SECONDS)
+
+    def read_once(self) -> LakeReading:
+        """Reads the lake now. What is wrong with it is logged once, until something else is."""
+        begun = time.monotonic()
+        try:
+            figures = self._reader.read(datetime.now(UTC))
+        except Exception as error:  # a lake may be gone, half-written or damaged in any way, and come back
+            own = isinstance(error, EvenkeelError | OSError)
+            self._tell({"lake": str(error) if own else f"{type(error).__name__}: {error}"})
+            self._reader = LakeReader(self._lake)
+            taken = time.monotonic() - begun
+            self.last = replace(self.last, is_up=False, seconds=taken, failures=self.last.failures + 1)
+        else:
+            self._tell(figures.unread)
+            ended = time.monotonic()
+            self.last = LakeReading(figures, ended, True, ended - begun, self.last.failures)
+        return self.last
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            begun = time.monotonic()
+            self.read_once()
+            self._ended.wait(max(self._every - (time.monotonic() - begun), 0.1))
+
+    def _tell(self, unread: Mapping[str, str]) -> None:
+        for part, why in unread.items():
+            if self._told.get(part) != why:
+                log.error("%s cannot be read: %s", part, visible(why)[:_LONGEST])
+        for part in self._told.keys() - unread.keys():
+            log.info("%s can be read again", part)
+        self._told = dict(unread)

@@ -1,0 +1,133 @@
+"""The splits that Evenkeel's own planner wanted in the cycle before, from rows to verdicts; none unless it decides."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from evenkeel.manual_requests.drain import drained
+from evenkeel.manual_requests.round import granted_unloads, unloaded_by
+from evenkeel.model.bundles import namespace_of
+from evenkeel.model.past_commands import Act, unsettled_bundles
+from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS
+from evenkeel.plan_splits.rules.planner_splits import HEAVY, Answer, PlannerSplitView, decide_planner_splits
+from evenkeel.planner.memory import WantedSplit
+from evenkeel.planner.remembered import wanted_splits_of
+from evenkeel.planner.round import ON, bundle_figures
+from evenkeel.planner.view import BundleFigures
+from evenkeel.planner.wanted_splits import is_splittable, open_wishes
+from evenkeel.rounds import reading
+from evenkeel.rounds.memo import once
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.settings import Settings
+from evenkeel.split_algorithms.split_option import BundleTopics, PlannedSplit
+
+_NOTHING_DONE = frozenset({"withheld", "dry_run", "stale"})
+"""Outcomes of commands that never reached a broker: they may be asked again at once."""
+
+
+def looks_at_topics(settings: Settings) -> bool:
+    """Whether the planner's wishes are decided on, which looks at the topics of the bundles that they name."""
+    return settings.evenkeelPlanner == ON
+
+
+def answers(
+    rows: Rows, topics: Mapping[str, BundleTopics], triggered: Iterable[PlannedSplit], requested: Iterable[PlannedSplit]
+) -> list[Answer]:
+    """The verdict on each wish, after the splits of Pulsar's own rule and of manual requests in this cycle."""
+    wanted, message_bytes = _wanted(rows)
+    if not wanted:
+        return []
+    view = _view(rows, topics, message_bytes, wanted, [*triggered], [*requested])
+    return decide_planner_splits(wanted, view, reading.settings_of(rows))
+
+
+def bundles_to_look_into(rows: Rows) -> dict[str, str | None]:
+    """The bundles, with their owners, whose topics the wishes have to see."""
+    wanted, _ = _wanted(rows)
+    return {bundle: owner for bundle, owner in _heavy(rows).items() if bundle in wanted} if wanted else {}
+
+
+def bundles_of_any_wish(rows: Rows) -> dict[str, str | None]:
+    """All bundles that a wish may have to look into, with their owners, whatever was remembered."""
+    if not looks_at_topics(reading.settings_of(rows)):
+        return {}
+    return {bundle: owner for bundle, owner in _heavy(rows).items() if is_splittable(namespace_of(bundle))}
+
+
+def _wanted(rows: Rows) -> tuple[dict[str, WantedSplit], float]:
+    if not looks_at_topics(reading.settings_of(rows)):
+        return {}, 0.0
+    splits, message_bytes = wanted_splits_of(rows.get("state", ()))
+    return open_wishes(splits), message_bytes
+
+
+@once
+def _heavy(rows: Rows) -> dict[str, str]:
+    """The bundles with a fair part of their broker's traffic or messages, and topics to part, with their owners."""
+    own: dict[str, list[tuple[Row, BundleFigures]]] = {}
+    for row in rows["bundle_load"]:
+        if row["owner"] is not None:
+            own.setdefault(row["owner"], []).append((row, bundle_figures(row)))
+    found = {}
+    for owner, bundles in own.items():
+        traffic = HEAVY * math.fsum(figures.traffic for _, figures in bundles)
+        messages = HEAVY * math.fsum(figures.messages for _, figures in bundles)
+        for row, figures in bundles:
+            is_heavy = 0 < figures.traffic >= traffic or 0 < figures.messages >= messages
+            if is_heavy and (row["topics"] or 0) >= FEWEST_TOPICS:
+                found[row["bundle"]] = owner
+    return found
+
+
+def _view(
+    rows: Rows,
+    topics: Mapping[str, BundleTopics],
+    message_bytes: float,
+    wanted: Collection[str],
+    triggered: list[PlannedSplit],
+    requested: list[PlannedSplit],
+) -> PlannerSplitView:
+    cycle, settings = reading.the_cycle(rows), reading.settings_of(rows)
+    at, acts = datetime.fromisoformat(cycle["cycle_at"]), reading.acts_before(cycle)
+    known = {row["bundle"]: row for row in rows["bundle_load"] if row["bundle"] in wanted}
+    clear = {b: row["owner"] for b, row in known.items() if row["owner"] and row["ownership"] not in reading.UNCLEAR}
+    window = timedelta(minutes=settings.evenkeelPlannerReturnWindowMinutes)
+    lately = [act for act in acts if at - window < act.cycle_at < at and act.outcome not in _NOTHING_DONE]
+    return PlannerSplitView(
+        boundaries=reading.boundaries(rows),
+        figures={bundle: bundle_figures(row) for bundle, row in known.items()},
+        owners=clear,
+        topics=topics,
+        message_bytes=message_bytes,
+        heavy=_heavy(rows).keys(),
+        requested={*_left_alone(rows, settings), *(split.bundle for split in requested)},
+        triggered={split.bundle for split in triggered},
+        unsettled=unsettled_bundles(acts, at, settings).keys(),
+        moved=set(_of_kind(lately, "unload")),
+        split=set(_of_kind(lately, "split")),
+        splits=len(triggered) + len(requested),
+        added=_added([*triggered, *requested]),
+        is_extensible=cycle["manager"] == reading.EXTENSIBLE,
+    )
+
+
+def _left_alone(rows: Rows, settings: Settings) -> frozenset[str]:
+    """The bundles that manual requests for unloads, or drains, decide on."""
+    before_shedding: dict[str, Any] = {**rows, "split_decisions": ()}
+    asked = unloaded_by(granted_unloads(before_shedding))
+    return asked | drained(before_shedding, settings, asked).leaving
+
+
+def _of_kind(acts: Iterable[Act], kind: str) -> Iterator[str]:
+    return (act.bundle for act in acts if act.kind == kind)
+
+
+def _added(splits: Iterable[PlannedSplit]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for split in splits:
+        found[namespace_of(split.bundle)] += len(split.cuts)
+    return found

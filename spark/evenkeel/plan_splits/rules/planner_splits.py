@@ -1,0 +1,323 @@
+"""The splits that Evenkeel's own planner wants: which are asked for, by which of Pulsar's algorithms, and which wait.
+
+Keys: evenkeelSplitEnabled, defaultNamespaceBundleSplitAlgorithm, supportedNamespaceBundleSplitAlgorithms,
+loadBalancerNamespaceMaximumBundles, evenkeelGuardsEnabled, evenkeelMaxSplitsPerCycle,
+evenkeelPlannerReturnWindowMinutes. Manual requests and Pulsar's own triggers come first, and what they split counts in
+the budgets. A bundle is looked at anew: it is split if it still has more load than there is room for, and if no topic
+is nearly all of that load. Pulsar's default algorithm cuts, unless another one that brokers support leaves a heaviest
+part that is lighter by more than `CLEARLY` of the load. The children stay with their owner: the planner moves those
+that have to go, once their figures have settled. A refused wish is not repeated for a while, a skipped one is decided
+on again in the next cycle.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evenkeel.errors import BadRange
+from evenkeel.model.amounts import counted
+from evenkeel.model.bundles import BundleRange, Split, apply_split, bundle_name, namespace_of, range_of
+from evenkeel.model.common_rules import LEFT_TO_REQUEST
+from evenkeel.model.considered import Considered, Rule, Sentence
+from evenkeel.model.words import measured, number, threshold
+from evenkeel.plan_splits.rules.apply_splits import FULL_BOUNDARIES, refusal
+from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS, MOST_BUNDLES_KEY, switched_off
+from evenkeel.planner.memory import WantedSplit
+from evenkeel.planner.usage_model import load_of
+from evenkeel.planner.view import BundleFigures
+from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER
+from evenkeel.settings import Settings
+from evenkeel.split_algorithms import SPECIFIED, algorithm_named, name_in_force, option_of
+from evenkeel.split_algorithms.split_option import NO_TOPICS, BundleTopics, Cut, PlannedSplit, TopicLoads, cut_numbers
+
+MOST_SPLITS_KEY = "evenkeelMaxSplitsPerCycle"
+NEARLY_ALL = 0.9
+"""A topic with at least so much of a bundle's load is the bundle: no cut makes it lighter."""
+CLEARLY = 0.05
+HEAVY = 0.1
+"""A bundle is split only with at least so much of its broker's traffic or messages: as long as others have more, they
+are moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerSplitView:
+    """What is known when the planner's wishes are decided on.
+
+    `boundaries`: namespace -> its boundaries. `figures`: bundle -> its traffic; `owners`: bundle -> the one broker that
+    has it. `topics`: bundle -> its topics, of bundles that were looked into. `message_bytes`: what a message counts as.
+    `heavy`: bundles with a fair part of their broker's load. `requested`: bundles that manual requests or drains
+    decide on, `triggered`: those that Pulsar's own rule splits, in this cycle; `unsettled`: those whose figures are not
+    to be trusted; `moved` and `split`: those that moved, or were asked to split, within the return window.
+    `splits`: how many this cycle splits already, `added`: bundles that they add to namespaces.
+    """
+
+    boundaries: Mapping[str, Sequence[int]]
+    figures: Mapping[str, BundleFigures]
+    owners: Mapping[str, str]
+    topics: Mapping[str, BundleTopics] = field(default_factory=dict)
+    message_bytes: float = 0.0
+    heavy: Collection[str] = frozenset()
+    requested: Collection[str] = frozenset()
+    triggered: Collection[str] = frozenset()
+    unsettled: Collection[str] = frozenset()
+    moved: Collection[str] = frozenset()
+    split: Collection[str] = frozenset()
+    splits: int = 0
+    added: Mapping[str, int] = field(default_factory=dict)
+    is_extensible: bool = False
+
+
+def _asked(row: Considered) -> str:
+    if row.numbers.get("is_stuck"):
+        why = (
+            f"{row.broker} would stay at {measured(row)} with all of the planner's moves made, above the "
+            f"{threshold(row)} that brokers are to come to, and no other broker has room for the bundle as a whole"
+        )
+    else:
+        why = (
+            f"alone it takes {measured(row)} of the best broker that may have it, above the {threshold(row)} at which "
+            "the planner acts"
+        )
+    return (
+        f"{row.subject} is split into {number(row, 'children')} bundles for Evenkeel's planner: {why}; a broker has "
+        f"room for {number(row, 'room_part', 'fraction')} of its load, and the heaviest part has "
+        f"{number(row, 'heaviest_part', 'fraction')}."
+    )
+
+
+def _refused(why: str) -> Sentence:
+    again = counted(ASKED_AGAIN_AFTER.total_seconds() / 60, "minute")
+    return lambda row: (
+        f"{row.subject} is not split although the planner wants it: {why.format(**_words(row))}; it asks again in "
+        f"{again} at the earliest."
+    )
+
+
+def _waits(why: str) -> Sentence:
+    return lambda row: f"{row.subject} is not split yet although the planner wants it: {why.format(**_words(row))}."
+
+
+def _words(row: Considered) -> dict[str, str]:
+    return {
+        "measured": measured(row),
+        "threshold": threshold(row),
+        "heaviest": number(row, "heaviest_topic", "fraction"),
+        "cuts": number(row, "cuts"),
+    }
+
+
+FOR_PLACEMENT = Rule("split", "planner_target", _asked, "above")
+ONE_TOPIC = Rule(
+    "refused",
+    "planner_one_topic",
+    _refused("one topic has {heaviest} of its load, which no split makes lighter; partition that topic"),
+)
+MAXIMUM_BUNDLES = Rule(
+    "refused",
+    "planner_maximum_bundles",
+    _refused("its namespace would have {measured} bundles, and may have {threshold}"),
+    "above",
+)
+TOO_NARROW = Rule("refused", "planner_too_narrow", _refused("its range cannot be divided any further"))
+NOTHING_TO_CUT = Rule(
+    "refused",
+    "planner_nothing_to_cut",
+    _refused("none of Pulsar's split algorithms that its brokers support finds a place to cut it"),
+)
+SPLIT_LATELY = Rule(
+    "refused",
+    "planner_split_lately",
+    _refused("it was asked to be split within the planner's return window, and is still there"),
+)
+OFF = Rule("skipped", "planner_splits_off", _waits("evenkeelSplitEnabled is off"))
+GONE = Rule(
+    "skipped",
+    "planner_bundle_gone",
+    lambda row: f"{row.subject} is not split for the planner: its namespace no longer has a bundle of that range.",
+)
+COOLED = Rule(
+    "skipped",
+    "planner_cooled",
+    lambda row: (
+        f"{row.subject} is not split for the planner: it has cooled down to {measured(row)}, and there is room for "
+        f"{threshold(row)}."
+    ),
+    "at most",
+)
+OTHERS_FIRST = Rule("skipped", "planner_others_first", _waits("other bundles have nearly all of its broker's load"))
+TRIGGERED = Rule(
+    "skipped",
+    "planner_left_to_trigger",
+    lambda row: f"{row.subject} is not split for the planner: Pulsar's own rule splits it in this cycle.",
+)
+NO_OWNER = Rule("skipped", "planner_no_owner", _waits("it has no owner, two, or an unknown one"))
+UNSETTLED = Rule("skipped", "planner_unsettled", _waits("its figures have not settled"))
+MOVED_LATELY = Rule("skipped", "planner_moved_lately", _waits("it moved within the planner's return window"))
+TOPICS_UNKNOWN = Rule("skipped", "planner_topics_unknown", _waits("nothing is known of the load of its topics"))
+ENOUGH_SPLITS = Rule(
+    "skipped",
+    "planner_splits_per_cycle",
+    _waits("{threshold} in one cycle are the most, and with it there would be {measured}"),
+    "above",
+)
+
+Answer = tuple[Considered, PlannedSplit | None]
+
+
+def decide_planner_splits(
+    wanted: Mapping[str, WantedSplit], view: PlannerSplitView, settings: Settings
+) -> list[Answer]:
+    """The verdict on every wish, those most above their level first, with the split where it is asked for."""
+    round_ = _PlannerRound(view, settings)
+    order = sorted(wanted, key=lambda bundle: (-wanted[bundle].alone / wanted[bundle].level, bundle))
+    return [round_.decide(bundle, wanted[bundle]) for bundle in order]
+
+
+class _PlannerRound:
+    """The wishes one after the other, each seeing what the ones before it have used up."""
+
+    def __init__(self, view: PlannerSplitView, settings: Settings) -> None:
+        self._view, self._settings = view, settings
+        self._splits, self._added = view.splits, Counter(view.added)
+
+    def decide(self, bundle: str, wanted: WantedSplit) -> Answer:
+        """The verdict, and the split where there is one."""
+        owner = self._view.owners.get(bundle)
+        row = FOR_PLACEMENT.about_bundle(
+            bundle,
+            owner,
+            setting="evenkeelPlannerStopAtPercent" if wanted.is_stuck else "evenkeelPlannerActAbovePercent",
+            measured=wanted.alone,
+            threshold=wanted.level,
+            unit="fraction",
+            numbers={"is_stuck": float(wanted.is_stuck)},
+        )
+        rule = self._why_not(bundle, owner)
+        if rule is not None:
+            return rule.about_bundle(bundle, owner), None
+        load = load_of(self._view.figures[bundle], wanted.resource, self._view.message_bytes)
+        if load <= wanted.room:
+            return COOLED.about_bundle(bundle, owner, measured=load, threshold=wanted.room, unit="byte/s"), None
+        if bundle not in self._view.heavy:
+            return OTHERS_FIRST.about_bundle(bundle, owner), None
+        numbers = {**row.numbers, "load": load, "room": wanted.room, "room_part": wanted.room / load}
+        return self._by_topics(row._replace(numbers=numbers), wanted.resource)
+
+    def _why_not(self, bundle: str, owner: str | None) -> Rule | None:
+        """What speaks against looking into the bundle."""
+        view = self._view
+        gone = refusal(bundle, view.boundaries)
+        rules = (
+            (switched_off(self._settings) is not None, OFF),
+            (range_of(bundle).width <= 1, TOO_NARROW),
+            (gone is not None or bundle not in view.figures, GONE),
+            (bundle in view.requested, LEFT_TO_REQUEST),
+            (bundle in view.triggered, TRIGGERED),
+            (owner is None, NO_OWNER),
+            (bundle in view.unsettled, UNSETTLED),
+            (bundle in view.split, SPLIT_LATELY),
+            (bundle in view.moved, MOVED_LATELY),
+        )
+        return next((rule for holds, rule in rules if holds), None)
+
+    def _by_topics(self, row: Considered, resource: str) -> Answer:
+        topics = self._view.topics.get(row.subject, NO_TOPICS)
+        loads = topic_loads(topics.loads, resource, self._view.message_bytes)
+        whole = math.fsum(loads)
+        if not whole > 0:
+            return TOPICS_UNKNOWN.instead_of(row), None
+        row = row._replace(
+            numbers={**row.numbers, "topics": float(len(topics.hashes)), "heaviest_topic": max(loads) / whole}
+        )
+        if len(topics.hashes) < FEWEST_TOPICS or max(loads) >= NEARLY_ALL * whole:
+            return ONE_TOPIC.instead_of(row), None
+        found = self._best_cut(row.subject, topics, loads)
+        if found is None:
+            return NOTHING_TO_CUT.instead_of(row), None
+        algorithm, cut, split, heaviest = found
+        row = row._replace(numbers={**row.numbers, **cut_numbers(cut), "heaviest_part": heaviest / whole})
+        return self._within_budgets(row, algorithm, cut, split)
+
+    def _within_budgets(self, row: Considered, algorithm: str, cut: Cut, split: Split) -> Answer:
+        namespace, settings = namespace_of(row.subject), self._settings
+        limits = self._view.boundaries.get(namespace, FULL_BOUNDARIES)
+        after = len(limits) - 1 + self._added[namespace] + len(cut.positions)
+        if after > settings.loadBalancerNamespaceMaximumBundles:
+            most = settings.loadBalancerNamespaceMaximumBundles
+            return _counted_against(MAXIMUM_BUNDLES, row, MOST_BUNDLES_KEY, after, most), None
+        budget = settings.evenkeelMaxSplitsPerCycle
+        if settings.evenkeelGuardsEnabled and 0 <= budget <= self._splits:
+            return _counted_against(ENOUGH_SPLITS, row, MOST_SPLITS_KEY, self._splits + 1, budget), None
+        self._splits += 1
+        self._added[namespace] += len(cut.positions)
+        children = tuple(bundle_name(namespace, child) for child in split.children)
+        row = row._replace(numbers={**row.numbers, "unload_children": 0.0})
+        return row, PlannedSplit(row.subject, row.broker or "", algorithm, cut.positions, children, False, row)
+
+    def _best_cut(
+        self, bundle: str, topics: BundleTopics, loads: Sequence[float]
+    ) -> tuple[str, Cut, Split, float] | None:
+        """Algorithm, cut, children and the load of the heaviest child."""
+        found = [*self._cuts(bundle, topics, loads)]
+        if not found:
+            return None
+        lightest = min(heaviest for _, _, _, heaviest in found)
+        return next(one for one in found if one[3] <= lightest + CLEARLY * math.fsum(loads))
+
+    def _cuts(
+        self, bundle: str, topics: BundleTopics, loads: Sequence[float]
+    ) -> Iterator[tuple[str, Cut, Split, float]]:
+        """What Pulsar's algorithms come to, the default first, then by name; of those alone that brokers support. Asked
+        for are the cuts themselves, as for all splits."""
+        settings, edges = self._settings, range_of(bundle)
+        default = name_in_force("", settings)
+        others = sorted({*settings.supportedNamespaceBundleSplitAlgorithms} - {default, SPECIFIED})
+        option = option_of(edges, settings, topics)
+        for name in [default, *others]:
+            cut = algorithm_named(name)(option)
+            if not cut.positions or (self._view.is_extensible and len(cut.positions) != 1):
+                continue
+            split = _split_at(self._view.boundaries, bundle, edges, cut.positions)
+            if split is not None:
+                yield name, cut, split, heaviest_part(topics.loads.hashes, loads, cut.positions)
+
+
+def topic_loads(topics: TopicLoads, resource: str, message_bytes: float) -> list[float]:
+    """The load of each topic (byte/s). In and out are known together only: for a network, too, they count together."""
+    return [
+        load_of(
+            BundleFigures(flow if math.isfinite(flow) else 0.0, 0.0, rate if math.isfinite(rate) else 0.0),
+            "cpu",
+            message_bytes,
+        )
+        for rate, flow in zip(topics.rates, topics.throughputs, strict=True)
+    ]
+
+
+def heaviest_part(hashes: Sequence[int], loads: Sequence[float], positions: Sequence[int]) -> float:
+    """The load of the heaviest of the parts that ascending cuts make."""
+    parts = [0.0] * (len(positions) + 1)
+    for hash_, load in zip(hashes, loads, strict=True):
+        parts[bisect_right(positions, hash_)] += load
+    return max(parts)
+
+
+def _split_at(
+    boundaries: Mapping[str, Sequence[int]], bundle: str, edges: BundleRange, positions: Sequence[int]
+) -> Split | None:
+    """None where a side would be left without range."""
+    try:
+        return apply_split(boundaries.get(namespace_of(bundle), FULL_BOUNDARIES), edges, positions)
+    except BadRange:
+        return None
+
+
+def _counted_against(rule: Rule, row: Considered, setting: str, count: int, most: int) -> Considered:
+    """The verdict on a bundle for which a number of bundles or splits has no room."""
+    return rule.about_bundle(
+        row.subject, row.broker, setting=setting, measured=count, threshold=most, unit="count", numbers=row.numbers
+    )

@@ -1,0 +1,193 @@
+"""Which bundles the planner wants to be split, so that their parts can be placed within the target.
+
+Keys: evenkeelSplitEnabled, evenkeelPlannerActAbovePercent. A bundle is wanted to be split where it alone brings every
+broker that may have it above the level at which the planner acts; or where its broker stays above that level with all
+steps taken, it is among the heaviest there, and no other broker has room for all of it, but for a part. The wish is
+remembered, and plan_splits decides on it in the next cycle (`plan_splits.rules.planner_splits`). It is forgotten when
+the bundle is gone or cool again. A wish that was refused is made again after `ASKED_AGAIN_AFTER` at the earliest.
+Bundles of one topic, those that their parts could not leave, and those that moved of late are not wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of
+from evenkeel.planner.figures import ALWAYS_HELD, PlannerFigures
+from evenkeel.planner.memory import WantedSplit
+from evenkeel.planner.view import PlannerBundle, PlannerView
+from evenkeel.settings import Settings
+
+ASKED_AGAIN_AFTER = timedelta(hours=1)
+MAY_BE_SPLIT = frozenset({None, "split", "bundle_too_heavy"})
+"""What may hold a bundle that is split all the same: nothing, its own split, and that it is too heavy to be moved."""
+_STAYS_ANYWAY = ALWAYS_HELD | {"no_other_broker", "bundle_too_heavy", None}
+FEWEST_TOPICS = 2
+FAIR_PART = 0.25
+"""A bundle is heavy enough to be split with so much of what its broker has above the level to come to."""
+SMALLEST_PART = 0.125
+"""For so much of a bundle there has to be room elsewhere: three splits make such parts of it."""
+Loads = Mapping[str, Mapping[str, float]]
+"""Broker -> resource -> load."""
+
+
+def is_splittable(namespace: str) -> bool:
+    """Whether bundles of a namespace may be split at all: never those of brokers and of Pulsar itself."""
+    own = is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True)
+    return not own and not is_system(namespace)
+
+
+def too_hot(view: PlannerView, figures: PlannerFigures, settings: Settings) -> dict[str, WantedSplit]:
+    """The bundles that fit on no broker that may have them, with what the best one has room for."""
+    if not settings.evenkeelSplitEnabled or figures.band <= 0:
+        return {}
+    rooms = _BandRooms(figures)
+    found = {}
+    for one in view.bundles:
+        if rooms.may_be_short(one) and _may_be_split(one, figures):
+            wanted = _on_best(one, view.at, figures)
+            if wanted is not None:
+                found[one.name] = wanted
+    return found
+
+
+class _BandRooms:
+    """What brokers without any bundle have room for within the band: of most bundles one look shows that they fit."""
+
+    def __init__(self, figures: PlannerFigures) -> None:
+        self._figures = figures
+        self._of_broker = {
+            broker: tuple(figures.models[r][broker].line.load_within(figures.band) for r in figures.resources)
+            for broker in sorted(figures.usage)
+        }
+        self._least = tuple(map(min, zip(*self._of_broker.values(), strict=True)))
+        self._of_brokers: dict[frozenset[str], list[tuple[float, ...]]] = {}
+
+    def may_be_short(self, one: PlannerBundle) -> bool:
+        """Whether no broker that may have the bundle has room for it."""
+        loads = [self._figures.load(one, r) for r in self._figures.resources]
+        if all(load <= room for load, room in zip(loads, self._least, strict=True)):
+            return False
+        if one.brokers not in self._of_brokers:
+            own = (self._of_broker[broker] for broker in one.brokers if broker in self._of_broker)
+            self._of_brokers[one.brokers] = sorted(own, reverse=True)
+        rooms = self._of_brokers[one.brokers]
+        return not any(all(load <= room for load, room in zip(loads, own, strict=True)) for own in rooms)
+
+
+def stuck(
+    view: PlannerView,
+    figures: PlannerFigures,
+    loads: Loads,
+    moving: Collection[str],
+    settings: Settings,
+) -> dict[str, WantedSplit]:
+    """Of each broker that stays too busy, the heaviest bundles that fit nowhere while a part does. `loads`: with the
+    steps taken that can be; `moving`: bundles with such a step."""
+    if not settings.evenkeelSplitEnabled or figures.band <= 0:
+        return {}
+    own: dict[str, list[PlannerBundle]] = {
+        broker: [] for broker in figures.usage if figures.usage_at(broker, loads[broker]) > figures.act
+    }
+    for one in view.bundles:
+        if one.owner in own and one.name not in moving:
+            own[one.owner].append(one)
+    found: dict[str, WantedSplit] = {}
+    for broker, bundles in sorted(own.items()):
+        # What is held for a while, or is split now, may leave later, and make the split needless.
+        if all(one.held in _STAYS_ANYWAY and not one.part for one in bundles):
+            found |= _stuck_on(broker, bundles, view.at, figures, loads)
+    return found
+
+
+def _stuck_on(
+    broker: str, bundles: Sequence[PlannerBundle], at: datetime, figures: PlannerFigures, loads: Loads
+) -> dict[str, WantedSplit]:
+    """The heaviest bundles of a broker, until half of each would bring it down."""
+    taken = {one.name: _taken(one, figures, loads[broker]) for one in bundles}
+    excess = figures.usage_at(broker, loads[broker]) - figures.stop
+    found: dict[str, WantedSplit] = {}
+    for one in sorted(bundles, key=lambda one: (-taken[one.name], one.name)):
+        if 0.5 * sum(taken[name] for name in found) >= excess or taken[one.name] < FAIR_PART * excess:
+            break
+        wanted = _with_room_for_part(one, at, figures, loads) if _may_be_split(one, figures) else None
+        if wanted is not None:
+            found[one.name] = wanted
+    return found
+
+
+def remembered(
+    wanted: Mapping[str, WantedSplit], before: Mapping[str, WantedSplit], view: PlannerView
+) -> dict[str, WantedSplit]:
+    """What is remembered: the bundles wanted now, since when, and when a wish was refused last.
+
+    A refused wish is kept until it may be made again, also of a bundle that is cool by now.
+    """
+    names = {one.name for one in view.bundles}
+    found = {}
+    for bundle in sorted({*wanted, *before} & names):
+        known = before.get(bundle)
+        refused_at = view.at if bundle in view.refused_splits else known and known.refused_at
+        if refused_at is not None and view.at - refused_at >= ASKED_AGAIN_AFTER:
+            known = refused_at = None
+        latest = wanted.get(bundle) or (known if refused_at is not None else None)
+        if latest is not None:
+            since = latest.since if known is None else known.since
+            found[bundle] = latest._replace(since=since, refused_at=refused_at)
+    return found
+
+
+def open_wishes(splits: Mapping[str, WantedSplit]) -> dict[str, WantedSplit]:
+    """The wanted splits that plan_splits is asked to decide on."""
+    return {bundle: one for bundle, one in splits.items() if one.refused_at is None}
+
+
+def _may_be_split(one: PlannerBundle, figures: PlannerFigures) -> bool:
+    if one.part or one.held not in MAY_BE_SPLIT or one.topics < FEWEST_TOPICS or one.left:
+        return False
+    return one.owner in one.brokers and one.owner in figures.usage and is_splittable(namespace_of(one.name))
+
+
+def _on_best(one: PlannerBundle, at: datetime, figures: PlannerFigures) -> WantedSplit | None:
+    """The bundle alone on the broker that it makes least busy, where even that is above the band."""
+    loads = {r: figures.load(one, r) for r in figures.resources}
+    found: tuple[float, float, str] | None = None
+    for broker in sorted(one.brokers & figures.usage.keys()):
+        lines = {r: figures.models[r][broker].line for r in figures.resources}
+        alone, resource = max((lines[r].usage(loads[r]), r) for r in figures.resources)
+        if found is None or alone < found[0]:
+            found = alone, lines[resource].load_within(figures.band), resource
+    if found is None or found[0] <= figures.band:
+        return None
+    alone, room, resource = found
+    return WantedSplit(at, resource, room, alone, figures.band)
+
+
+def _taken(one: PlannerBundle, figures: PlannerFigures, loads: Mapping[str, float]) -> float:
+    """What the usage of its broker, with these loads, falls by without the bundle."""
+    owner = one.owner or ""
+    without = {r: loads[r] - figures.load(one, r) for r in figures.resources}
+    return figures.usage_at(owner, loads) - figures.usage_at(owner, without)
+
+
+def _with_room_for_part(one: PlannerBundle, at: datetime, figures: PlannerFigures, loads: Loads) -> WantedSplit | None:
+    """The bundle, where no other broker has room for it, but for a part."""
+    owner = one.owner or ""
+    usage = figures.usage_at(owner, loads[owner])
+    rooms = [*_rooms(one, figures, loads)]
+    if one.held != "bundle_too_heavy" and any(part >= 1.0 for part, _, _ in rooms):
+        return None
+    part, resource, room = max(rooms, default=(0.0, "", 0.0))
+    return WantedSplit(at, resource, room, usage, figures.stop, is_stuck=True) if part >= SMALLEST_PART else None
+
+
+def _rooms(one: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iterator[tuple[float, str, float]]:
+    """For each other broker that may have it: for which part of it there is room, up to the level `stop`, and for how
+    much (byte/s) of the resource that has least."""
+    own = {r: load for r in figures.resources if (load := figures.load(one, r)) > 0}
+    for broker in sorted((one.brokers - {one.owner or ""} - one.left_today) & figures.usage.keys()):
+        left = {r: figures.models[r][broker].line.load_within(figures.stop) - loads[broker][r] for r in own}
+        if left:
+            resource = min(sorted(left), key=lambda r: left[r] / own[r])
+            yield left[resource] / own[resource], resource, left[resource]

@@ -1,0 +1,157 @@
+"""A hot bundle in whole cycles that take effect: it is split, and its parts are spread until no broker is too busy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from evenkeel.cycle import whole
+from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
+from evenkeel.planner.remembered import bundles_wanted_split
+from evenkeel.replay.fold import goes_to
+from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
+from evenkeel.rounds import reading
+from evenkeel.rounds.memo import SharedRows
+from evenkeel.settings import resolve
+
+BEGIN = datetime(2026, 3, 2, tzinfo=UTC)
+MIB = 1_048_576.0
+BROKERS = [f"b{n}.eu:8080" for n in range(4)]
+NAMESPACE = "shop/orders"
+EDGES = initial_boundaries(16)
+BUNDLES = [bundle_name(NAMESPACE, one) for one in ranges_of(EDGES)]
+HOT = BUNDLES[0]
+MANAGERS: Mapping[str, Mapping[str, Any]] = {
+    "modular": {},
+    "extensible": {
+        "evenkeelManager": "extensible",
+        "loadManagerClassName": "ExtensibleLoadManagerImpl",
+        "loadBalancerLoadSheddingStrategy": "TransferShedder",
+        "loadBalancerLoadPlacementStrategy": "LeastResourceUsageWithWeight",
+    },
+}
+LARGE = 8192.0
+"""Bytes of a message: the hot bundle stays below all limits at which Pulsar itself splits."""
+ENOUGH = 40
+"""Cycles of a minute."""
+
+
+@dataclass
+class Course:
+    """What came of the cycles."""
+
+    usages: list[dict[str, float]] = field(default_factory=list)
+    rows: list[Mapping[str, Sequence[Mapping[str, Any]]]] = field(default_factory=list)
+    commands: list[list[dict[str, Any]]] = field(default_factory=list)
+
+    @property
+    def splits(self) -> list[tuple[int, str]]:
+        return [(n, row["bundle"]) for n, own in enumerate(self.commands) for row in own if row["kind"] == "split"]
+
+    def ratio(self, n: int) -> float:
+        return max(self.usages[n].values()) * len(BROKERS) / sum(self.usages[n].values())
+
+    def of_planner(self) -> list[Mapping[str, Any]]:
+        return [row for own in self.rows for row in own["split_decisions"] if row["strategy"] == "Planner"]
+
+
+def course(manager: str, hot: Sequence[float], cycles: int = ENOUGH, **overrides: Any) -> Course:
+    """Cycles of a cluster whose first bundle has topics with this traffic (MiB/s); each of the others has 3 MiB/s."""
+    effective = resolve(observed=None, overrides={"evenkeelPlanner": "on", **MANAGERS[manager], **overrides})
+    width = EDGES[1] // (len(hot) + 1)
+    topics = [Topic(NAMESPACE, (n + 1) * width, LARGE) for n in range(len(hot))]
+    flows = [flow * MIB for flow in hot]
+    for one in ranges_of(EDGES)[1:]:
+        third = (min(one.upper, HIGHEST_HASH - 1) - one.lower) // 4
+        topics += [Topic(NAMESPACE, one.lower + n * third, LARGE) for n in (1, 2, 3)]
+        flows += [MIB] * 3
+    cluster = Cluster(
+        name="lab",
+        fits=dict.fromkeys(BROKERS, UsageFit(0.0, 0.4 * len(BROKERS) / sum(flows))),
+        topics=topics,
+        boundaries={NAMESPACE: EDGES},
+        owner={bundle: BROKERS[n % len(BROKERS)] for n, bundle in enumerate(BUNDLES)},
+        manager=manager,
+    )
+    settings, found, state = effective.settings, Course(), list[Any]()
+    for n in range(cycles):
+        at = BEGIN + n * timedelta(minutes=1)
+        cluster.observe(at, flows, (), settings)
+        found.usages.append(cluster.usage())
+        observed = {**cluster.rows(settings), "topic_hashes": cluster.topic_hashes(bundles_wanted_split(state))}
+        cycle = reading.cycle_row(
+            "lab", at, effective.to_json(), effective.digest, manager=manager, mode="auto", acts=cluster.acts
+        )
+        made = whole.decide(SharedRows(observed), cycle, state)
+        state = list(made.rows[whole.STATE])
+        found.rows.append(made.rows)
+        found.commands.append([dict(row) for row in made.rows["commands"]])
+        commands = [{**row, "command_id": f"{n}-{row['step']}"} for row in made.rows["commands"]]
+        cluster.carry_out(zip(commands, [goes_to(one) for one in made.plan.asked], strict=True), ())
+    return found
+
+
+SPREAD = [5.0] * 12
+ONE = [57.0, *([0.3] * 10)]
+
+
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_a_hot_bundle_is_split_and_its_parts_are_spread_to_within_the_target(manager: str) -> None:
+    found = course(manager, SPREAD)
+    assert found.ratio(0) > 1.4
+    first, bundle = found.splits[0]
+    assert (first, bundle) == (1, HOT)
+    assert len(found.splits) < len(SPREAD)
+    reached = next(n for n in range(ENOUGH) if found.ratio(n) <= 1.10)
+    assert reached <= 30
+    assert max(found.ratio(n) for n in range(reached + 5, ENOUGH)) <= 1.11
+    assert not [row for own in found.rows for row in own["guard_decisions"] if row["outcome"] == "held"]
+    assert [row for own in found.commands[reached + 5 :] for row in own] == []
+
+
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_children_stay_with_their_owner_and_move_once_their_figures_have_settled(manager: str) -> None:
+    found = course(manager, SPREAD)
+    born = {
+        child: n
+        for n, own in enumerate(found.rows)
+        for row in own["split_decisions"]
+        if row["outcome"] == "split"
+        for child in row["children"]
+    }
+    moves = {row["bundle"]: n for n, own in enumerate(found.commands) for row in own if row["kind"] == "unload"}
+    moved = born.keys() & moves.keys()
+    assert moved
+    assert all(moves[child] - born[child] >= 3 for child in moved)
+    assert not any(row["unload_children"] for row in found.of_planner())
+
+
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_a_bundle_whose_load_is_one_topic_is_refused_once_an_hour_and_never_split(manager: str) -> None:
+    found = course(manager, ONE, cycles=70)
+    assert found.splits == []
+    rows = found.of_planner()
+    assert [(row["subject"], row["rule"]) for row in rows] == [(HOT, "planner_one_topic")] * 2
+    assert "partition that topic" in rows[0]["sentence"]
+    waiting = [row for row in found.rows[10]["planner_targets"] if row["subject"] == HOT]
+    assert [row["rule"] for row in waiting] in (["split_refused"], [])
+
+
+@pytest.mark.parametrize("overrides", [{"evenkeelPlanner": "shadow"}, {"evenkeelSplitEnabled": False}])
+def test_in_shadow_and_with_splits_off_nothing_is_split(overrides: dict[str, Any]) -> None:
+    found = course("modular", SPREAD, cycles=10, **overrides)
+    assert found.splits == []
+    assert found.of_planner() == []
+    wanted = {row["subject"] for own in found.rows for row in own["planner_targets"] if row["needs_split"]}
+    assert wanted == {HOT}
+
+
+def test_a_budget_of_no_splits_keeps_the_wish_waiting() -> None:
+    found = course("modular", SPREAD, cycles=6, evenkeelMaxSplitsPerCycle=0)
+    assert found.splits == []
+    assert {row["rule"] for row in found.of_planner()} == {"planner_splits_per_cycle"}
+    assert len(found.of_planner()) == 5

@@ -1,0 +1,188 @@
+"""What is said of a lake: real lakes of earlier versions, half an upgrade, a newer one, a held lock, a log."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from evenkeel.doctor import lake_state
+from evenkeel.doctor.findings import CheckFinding, CheckOutcome, Site
+from evenkeel.errors import EvenkeelError
+from evenkeel.lake.schema import SCHEMA_VERSION
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import arrow_schema
+from evenkeel.lake_log.catch_up import begin, storage_of
+from evenkeel.lake_log.private_keys import make_key_file
+from tests.lake.lock_holder import held
+from tests.lake_log.lakes import LOG_KEY, OTHER_KEY, kept_lake, publish_more
+
+
+@pytest.fixture(scope="module")
+def schema_5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return kept_lake(tmp_path_factory.mktemp("kept"), with_others=True)
+
+
+@pytest.fixture
+def lake(schema_5: Path, tmp_path: Path) -> Path:
+    shutil.copytree(schema_5, tmp_path / "lake")
+    return tmp_path / "lake"
+
+
+def site(lake: Path, **environment: str) -> Site:
+    return Site(lake=str(lake), home=lake.parent, environment=environment)
+
+
+def tables(lake: Path) -> CheckFinding:
+    return lake_state.check_tables(site(lake), "")
+
+
+def add_columns(lake: Path, table: str, columns: pa.Schema) -> None:
+    """The table with further columns, as a writer that knows them leaves it."""
+    there = DeltaTable(str(lake / table)).to_pyarrow_dataset().schema
+    row = pa.Table.from_pylist([], schema=pa.schema([*there, *columns]))
+    write_deltalake(str(lake / table), row, mode="append", schema_mode="merge")
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_a_lake_of_an_earlier_version_is_fine_and_says_what_comes(version: int, tmp_path: Path) -> None:
+    found = tables(kept_lake(tmp_path, version, with_others=True))
+    assert found.outcome == CheckOutcome.OK
+    assert f"of version {version} in" in found.words
+    assert f"the next cycle adds what version {SCHEMA_VERSION} has more" in found.words
+
+
+def test_half_an_upgrade_names_the_tables_that_lack_columns(tmp_path: Path) -> None:
+    lake = kept_lake(tmp_path, 4, with_others=True)
+    joined = [column for column in TABLES["wishes"].columns if column.since == 5]
+    add_columns(lake, "wishes", arrow_schema(joined))
+    found = tables(lake)
+    assert found.outcome == CheckOutcome.WARN
+    assert "of version 5" in found.words
+    assert "an upgrade that is half done: bundle_load, commands lack columns" in found.words
+    assert "evenkeel upkeep" in found.advice
+
+
+def test_columns_of_a_newer_version_are_refused(lake: Path) -> None:
+    add_columns(lake, "controls", pa.schema([pa.field("from_the_future", pa.string())]))
+    found = tables(lake)
+    assert found.outcome == CheckOutcome.FAIL
+    assert "columns of controls" in found.words
+    assert "newer version of Evenkeel" in found.advice
+
+
+def test_a_cycle_of_a_newer_version_is_refused(lake: Path) -> None:
+    publish_more(lake, "lab", schema_version=SCHEMA_VERSION + 1, roots=None)
+    found = tables(lake)
+    assert found.outcome == CheckOutcome.FAIL
+    assert "Written by a newer version" in found.words
+
+
+def test_a_damaged_table_is_told_and_a_folder_without_a_lake_is_none_yet(lake: Path, tmp_path: Path) -> None:
+    found = tables(tmp_path / "nowhere")
+    assert (found.outcome, "no lake at" in found.words) == (CheckOutcome.OK, True)
+    for commit in (lake / "controls" / "_delta_log").glob("*.json"):
+        commit.write_text("rubbish", encoding="utf-8")
+    with pytest.raises(EvenkeelError, match="controls"):
+        tables(lake)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who holds a lock is asked of Linux only")
+def test_another_server_that_holds_the_lock_is_named(lake: Path) -> None:
+    assert lake_state.check_writer(site(lake), "").outcome == CheckOutcome.OK
+    with held(lake):
+        found = lake_state.check_writer(site(lake), "")
+    assert found.outcome == CheckOutcome.WARN
+    assert "alice on host-7, server of /srv/evenkeel" in found.words
+
+
+def test_a_probe_writes_one_file_and_leaves_none(lake: Path) -> None:
+    before = sorted(lake.iterdir())
+    looked = site(lake)
+    assert "with --probe alone" in lake_state.check_rights(looked, "").words
+    assert looked.wrote == []
+    probing = Site(lake=str(lake), environment={}, probe=True)
+    found = lake_state.check_rights(probing, "")
+    assert (found.outcome, "was written, read and removed" in found.words) == (CheckOutcome.OK, True)
+    (name,) = probing.wrote
+    assert Path(name).parent == lake
+    assert sorted(lake.iterdir()) == before
+    new = Site(lake=str(lake / "not" / "yet"), environment={}, probe=True)
+    assert lake_state.check_rights(new, "").outcome == CheckOutcome.OK
+    assert new.wrote == []
+    assert not (lake / "not").exists()
+
+
+def test_a_folder_without_rights_and_a_file_in_the_way_fail(lake: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert "is a file" in lake_state.check_rights(site(tmp_path / "file" / "lake"), "").words
+    if os.geteuid() == 0:
+        pytest.skip("root may read and write anything")
+    (lake / "controls" / "_delta_log").chmod(0o500)
+    found = lake_state.check_rights(site(lake), "")
+    (lake / "controls" / "_delta_log").chmod(0o700)
+    assert found.outcome == CheckOutcome.FAIL
+    assert "controls/_delta_log" in found.words
+
+
+def test_a_log_is_told_with_its_key_and_what_has_no_leaf(lake: Path, tmp_path: Path) -> None:
+    key = tmp_path / "log.key"
+    make_key_file(key, LOG_KEY.secret())
+    own = {"EVENKEEL_LOG_KEY_FILE": str(key)}
+    assert lake_state.check_log(site(lake), "").outcome == CheckOutcome.SKIPPED
+    assert lake_state.check_witnesses(site(lake), "").outcome == CheckOutcome.SKIPPED
+    found = lake_state.check_log(site(lake, **own), "")
+    assert (found.outcome, "evenkeel log begin" in found.advice) == (CheckOutcome.WARN, True)
+    begin(str(lake), [LOG_KEY])
+    assert lake_state.check_log(site(lake, **own), "").outcome == CheckOutcome.OK
+    assert "its key is not set here" in lake_state.check_log(site(lake), "").words
+    publish_more(lake, "modular", 2)
+    found = lake_state.check_log(site(lake, **own), "")
+    assert found.outcome == CheckOutcome.WARN
+    assert "modular: 4 manifests without a leaf: `evenkeel log catch-up`" in found.words
+    key.chmod(0o640)
+    with pytest.raises(EvenkeelError, match="chmod 600"):
+        lake_state.check_log(site(lake, **own), "")
+
+
+def test_rows_that_the_log_vouches_for_and_that_are_gone_fail(lake: Path) -> None:
+    publish_more(lake, "modular", 2)
+    begin(str(lake), [LOG_KEY])
+    table = DeltaTable(str(lake / "cycles"))
+    table.restore(table.version() - 1)
+    found = lake_state.check_log(site(lake), "")
+    assert found.outcome == CheckOutcome.FAIL
+    assert "gone" in found.words
+    assert "evenkeel verify" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [
+        ({}, CheckOutcome.WARN),
+        ({"size": 1_000, "at": 1}, CheckOutcome.OK),
+        ({"size": 1, "at": 1, "since": 1, "fault": "refused"}, CheckOutcome.WARN),
+        ({"size": 1, "at": 1, "since": int(time.time()), "fault": "refused"}, CheckOutcome.OK),
+        ({"size": 1, "since": 1, "fault": "another tree", "is_inconsistent": True}, CheckOutcome.FAIL),
+    ],
+)
+def test_witnesses_are_told_with_how_far_behind_each_is(
+    state: dict[str, object], outcome: CheckOutcome, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+
+    monkeypatch.delenv("EVENKEEL_WITNESSES", raising=False)
+    begin(str(lake), [LOG_KEY])
+    if state:
+        text = json.dumps({"https://w.example": {"name": "https://w.example", **state}})
+        storage_of(str(lake)).put("witnesses", text.encode())
+    found = lake_state.check_witnesses(site(lake), "")
+    assert found.outcome == outcome
+    assert ("https://w.example" in found.words) == bool(state)
+    assert OTHER_KEY.verifier.text not in found.words

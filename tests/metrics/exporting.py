@@ -1,0 +1,74 @@
+"""An exporter of a lake in this process, or as a process of its own, and what a scrape of it says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from evenkeel.metrics.exporter import MetricsServer
+from evenkeel.metrics.lake_watch import LakeWatch
+from evenkeel.secret import Secret
+
+Scraped = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def scraped(text: str) -> Scraped:
+    """Name and labels of each sample -> its value."""
+    found: Scraped = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            key = sample.name, frozenset(sample.labels.items())
+            assert key not in found, key
+            found[key] = sample.value
+    return found
+
+
+def value_of(found: Scraped, name: str, **labels: str) -> float | None:
+    """The value of a sample; None where there is none."""
+    return found.get((name, frozenset(labels.items())))
+
+
+@contextmanager
+def exporting(watch: LakeWatch, token: Secret | None = None, connection_seconds: float = 20.0) -> Iterator[str]:
+    """The URL of an exporter of what was read last; the test itself reads the lake."""
+    server = MetricsServer(("127.0.0.1", 0), watch, token)
+    server.connection_seconds = connection_seconds
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def exporter(lake: Path, *more: str, log: Path) -> Iterator[str]:
+    """The URL of `evenkeel metrics` as a process, whose standard error goes to a file."""
+    words = [sys.executable, "-m", "evenkeel.cli", "metrics", "--listen", "127.0.0.1:0", "--lake", str(lake), *more]
+    with log.open("w") as err:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=err, text=True, env={**os.environ})
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, log.read_text()
+        process.stdout.close()
+
+
+def scrape(url: str, **headers: str) -> Scraped:
+    """What a scrape of an address says."""
+    answer = httpx.get(url, headers=headers, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return scraped(answer.text)

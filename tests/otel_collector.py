@@ -1,0 +1,48 @@
+"""A collector of OpenTelemetry's metrics that listens here (OTLP by HTTP), and the gauges that it was sent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@contextmanager
+def collector(bodies: list[bytes]) -> Iterator[int]:
+    """The port of a collector of OpenTelemetry's metrics (OTLP by HTTP), and what it was sent."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def gauges(bodies: list[bytes]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Name and tags of each gauge in what a collector was sent -> its value."""
+    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+    found = {}
+    for body in bodies:
+        request = ExportMetricsServiceRequest.FromString(body)
+        scopes = [scope for resource in request.resource_metrics for scope in resource.scope_metrics]
+        for metric in (one for scope in scopes for one in scope.metrics):
+            for point in metric.gauge.data_points:
+                tags = tuple(sorted((one.key, one.value.string_value) for one in point.attributes))
+                found[metric.name, tags] = point.as_double or float(point.as_int)
+    return found

@@ -1,0 +1,136 @@
+"""The wheel: it holds what Airflow reads from folders, and a cycle runs from it outside any checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from devtools.local_airflow.home import AirflowHome, Wiring
+from devtools.local_airflow.service import DAG_ID
+from evenkeel.record.read import read_attempts
+from evenkeel.spark.code import code_digest, folder_beside, suites_folder
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+FOLDERS = ("dags", "plugins", "expectations")
+CYCLE = "2026-11-21T08:28:23.740000+00:00"
+RECORDING = CHECKOUT / "demo" / "recordings" / "own-threshold"
+
+
+def test_every_file_that_airflow_reads_is_in_the_wheel_at_its_place() -> None:
+    declared = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
+    tracked = subprocess.run(["git", "ls-files", *FOLDERS], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    left_out = []
+    for name in tracked.stdout.split():
+        folder, _, file = name.rpartition("/")
+        patterns = declared.get(f"share/evenkeel/{folder}", ())
+        if not any(fnmatch(file, pattern.removeprefix(f"{folder}/")) for pattern in patterns):
+            left_out.append(name)
+    assert len(tracked.stdout.split()) > 60
+    assert left_out == []
+
+
+def test_a_checkout_has_its_own_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENKEEL_EXPECTATIONS", raising=False)
+    assert suites_folder() == folder_beside("expectations")
+    assert list(folder_beside("expectations").glob("*.json"))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment of its own with the wheel, and this one's packages behind it."""
+    folder = tmp_path_factory.mktemp("installed")
+    source = folder / "source"
+    subprocess.run(["git", "clone", "-q", str(CHECKOUT), str(source)], check=True)
+    for name in ("spark", "pyproject.toml", *FOLDERS):  # with what is not committed yet
+        subprocess.run(["cp", "-r", "-T", str(CHECKOUT / name), str(source / name)], check=True)
+    wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder / "wheel"), str(source)]
+    subprocess.run(wheel, check=True, timeout=300)
+    subprocess.run(["rm", "-r", str(source)], check=True)
+    environment = folder / "venv"
+    venv.create(environment, with_pip=True)
+    (built,) = (folder / "wheel").glob("*.whl")
+    python = environment / "bin" / "python"
+    subprocess.run(
+        [python, "-m", "pip", "install", "-q", "--no-deps", str(built)], env=_alone(folder), check=True, timeout=300
+    )
+    behind = environment / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages" / "behind.pth"
+    behind.write_text(f"{sysconfig.get_path('purelib')}\n")
+    return environment
+
+
+def _alone(home: Path) -> dict[str, str]:
+    """The environment without what leads to the checkout."""
+    ours = ("PYTHONPATH", "EVENKEEL_EXPECTATIONS", "EVENKEEL_SPARK")
+    return {**{key: value for key, value in os.environ.items() if key not in ours}, "EVENKEEL_HOME": str(home)}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_it_says_where_it_has_put_them_and_decides_by_the_same_code(installed: Path, tmp_path: Path) -> None:
+    def out(*command: str) -> str:
+        done = subprocess.run(
+            [str(installed / "bin" / command[0]), *command[1:]],
+            env=_alone(tmp_path), cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout
+
+    found = json.loads(out("evenkeel", "paths", "--json"))
+    share = installed / "share" / "evenkeel"
+    assert {name: found[name] for name in FOLDERS} == {name: str(share / name) for name in FOLDERS}
+    digest = "from evenkeel.spark.code import code_digest; print(code_digest())"
+    assert out("python", "-c", digest).strip() == code_digest()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.airflow
+@pytest.mark.spark
+@pytest.mark.slow
+def test_airflow_runs_a_cycle_from_it(installed: Path, tmp_path: Path) -> None:
+    """DAGs as a bundle, the plugin's folder, and a Spark server of the wheel's own."""
+    configuration = tmp_path / "evenkeel.toml"
+    configuration.write_text(f'[clusters.alone]\nrecording = "{RECORDING}"\n')
+    lake = tmp_path / "lake"
+    alone = _alone(tmp_path / "home")
+
+    def run(*command: str, environment: dict[str, str] = alone) -> str:
+        python = str(installed / "bin" / "python")
+        words = [python, "-m", *command]
+        done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=400)
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+        return done.stdout
+
+    connection = run("evenkeel.cli", "engine", "connection").strip()
+    try:
+        home = AirflowHome.of(tmp_path / "airflow")
+        share = installed / "share" / "evenkeel"
+        wiring = Wiring(share, connection, str(lake), configuration)
+        of_airflow = {k: v for k, v in home.environment(wiring, 1).items() if k != "PYTHONPATH"}
+        bundle = {
+            "name": "evenkeel",
+            "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+            "kwargs": {"path": str(share / "dags")},
+        }
+        environment = {
+            **of_airflow,
+            "EVENKEEL_HOME": alone["EVENKEEL_HOME"],
+            "PATH": f"{installed / 'bin'}:{os.environ['PATH']}",
+            "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
+        }
+        run("airflow", "db", "migrate", environment=environment)
+        assert "evenkeel" in run("airflow", "plugins", environment=environment)
+        conf = json.dumps({"clusters": ["alone"], "at": CYCLE})
+        run("airflow", "dags", "test", DAG_ID, "--conf", conf, environment=environment)
+    finally:
+        run("evenkeel.cli", "engine", "stop")
+    (attempt,) = read_attempts(lake, cluster="alone")
+    assert attempt.status == "closed"
+    assert attempt.planned["code_digest"] == code_digest()

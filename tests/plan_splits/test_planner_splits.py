@@ -1,0 +1,205 @@
+"""The splits that the planner wants, decided on: each rule, the choice of the algorithm, and what never happens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenkeel.model.bundles import namespace_of, range_of
+from evenkeel.plan_splits.rules.planner_splits import PlannerSplitView, decide_planner_splits, heaviest_part
+from evenkeel.planner.memory import WantedSplit
+from evenkeel.planner.view import BundleFigures
+from evenkeel.settings import Settings
+from evenkeel.split_algorithms.split_option import BundleTopics, TopicLoads
+
+AT = datetime(2026, 11, 21, 8, 27, tzinfo=UTC)
+MIB = 1_048_576.0
+HOT, COOL = "shop/a/0x00000000_0x80000000", "shop/a/0x80000000_0xffffffff"
+EDGES = {"shop/a": (0, 1 << 31, 0xFFFFFFFF)}
+WANTED = {HOT: WantedSplit(AT, "cpu", 40 * MIB, 0.6, 0.48)}
+SPREAD = [(99 + n * ((1 << 31) // 10), 1000.0, 10 * MIB) for n in range(10)]
+
+
+def topics(loads: list[tuple[int, float, float]]) -> BundleTopics:
+    return BundleTopics([found for found, _, _ in loads], TopicLoads.of(loads))
+
+
+VIEW = PlannerSplitView(
+    boundaries=EDGES,
+    figures={HOT: BundleFigures(60 * MIB, 40 * MIB, 10_000.0)},
+    owners={HOT: "b1:8080"},
+    topics={HOT: topics(SPREAD)},
+    message_bytes=1024.0,
+    heavy={HOT},
+)
+
+
+def rule_of(view: PlannerSplitView = VIEW, wanted: dict[str, WantedSplit] = WANTED, **of_settings: Any) -> str:
+    ((verdict, split),) = decide_planner_splits(wanted, view, Settings().with_values(of_settings))
+    assert (split is not None) == (verdict.outcome == "split")
+    assert verdict.sentence().endswith(".")
+    assert "unknown figure" not in verdict.sentence()
+    return verdict.rule
+
+
+def test_a_hot_bundle_is_split_by_the_default_algorithm_and_its_children_stay() -> None:
+    ((verdict, split),) = decide_planner_splits(WANTED, VIEW, Settings())
+    assert split is not None
+    assert (verdict.outcome, verdict.rule, verdict.measured, verdict.threshold) == (
+        "split",
+        "planner_target",
+        0.6,
+        0.48,
+    )
+    assert (split.algorithm, split.cuts, split.unload) == ("range_equally_divide", (1 << 30,), False)
+    assert split.children == ("shop/a/0x00000000_0x40000000", "shop/a/0x40000000_0x80000000")
+    assert verdict.sentence() == (
+        "shop/a/0x00000000_0x80000000 is split into 2 bundles for Evenkeel's planner: alone it takes 60.0 % of the "
+        "best broker that may have it, above the 48.0 % at which the planner acts; a broker has room for 36.4 % of its "
+        "load, and the heaviest part has 50.0 %."
+    )
+
+
+def test_where_the_default_leaves_a_clearly_heavier_part_another_algorithm_of_pulsars_cuts() -> None:
+    crowded = replace(VIEW, topics={HOT: topics([(n << 20, 1000.0, 10 * MIB) for n in range(10)])})
+    ((_, split),) = decide_planner_splits(WANTED, crowded, Settings())
+    assert split is not None
+    assert split.algorithm == "topic_count_equally_divide"
+    only = Settings().with_values({"supportedNamespaceBundleSplitAlgorithms": ("range_equally_divide",)})
+    ((_, split),) = decide_planner_splits(WANTED, crowded, only)
+    assert split is not None
+    assert split.algorithm == "range_equally_divide"
+    by_flow = {"loadBalancerNamespaceBundleMaxBandwidthMbytes": 55, "loadBalancerNamespaceBundleMaxMsgRate": 10**6}
+    one_half = [(0, 1.0, 50 * MIB), *((1 + n << 20, 1.0, 5 * MIB) for n in range(10))]
+    ((_, split),) = decide_planner_splits(
+        WANTED, replace(VIEW, topics={HOT: topics(one_half)}), Settings().with_values(by_flow)
+    )
+    assert split is not None
+    assert split.algorithm == "flow_or_qps_equally_divide"
+
+
+def test_the_extensible_manager_makes_one_cut() -> None:
+    by_flow = {
+        "loadBalancerNamespaceBundleMaxBandwidthMbytes": 25,
+        "loadBalancerNamespaceBundleMaxMsgRate": 10**6,
+        "defaultNamespaceBundleSplitAlgorithm": "flow_or_qps_equally_divide",
+    }
+    cuts = {}
+    for is_extensible in (False, True):
+        ((_, split),) = decide_planner_splits(
+            WANTED, replace(VIEW, is_extensible=is_extensible), Settings().with_values(by_flow)
+        )
+        assert split is not None
+        cuts[is_extensible] = len(split.cuts)
+    assert cuts[False] > 1 == cuts[True]
+
+
+@pytest.mark.parametrize(
+    ("view", "rule"),
+    [
+        (replace(VIEW, boundaries={"shop/a": (0, 1 << 30, 0xFFFFFFFF)}), "planner_bundle_gone"),
+        (replace(VIEW, requested={HOT}), "wished"),
+        (replace(VIEW, triggered={HOT}), "planner_left_to_trigger"),
+        (replace(VIEW, owners={}), "planner_no_owner"),
+        (replace(VIEW, unsettled={HOT}), "planner_unsettled"),
+        (replace(VIEW, moved={HOT}), "planner_moved_lately"),
+        (replace(VIEW, split={HOT}), "planner_split_lately"),
+        (replace(VIEW, heavy=()), "planner_others_first"),
+        (replace(VIEW, figures={HOT: BundleFigures(20 * MIB, 0.0, 1.0)}), "planner_cooled"),
+        (replace(VIEW, topics={}), "planner_topics_unknown"),
+        (replace(VIEW, topics={HOT: topics([(1, 0.0, 99 * MIB), (2, 0.0, 1 * MIB)])}), "planner_one_topic"),
+        (replace(VIEW, topics={HOT: topics([(1, 0.0, 99 * MIB)])}), "planner_one_topic"),
+        (replace(VIEW, splits=2), "planner_splits_per_cycle"),
+        (replace(VIEW, added={"shop/a": 126}), "planner_maximum_bundles"),
+        (VIEW, "planner_target"),
+    ],
+)
+def test_each_rule(view: PlannerSplitView, rule: str) -> None:
+    assert rule_of(view) == rule
+
+
+def test_switches_and_limits() -> None:
+    assert rule_of(evenkeelSplitEnabled=False) == "planner_splits_off"
+    assert rule_of(replace(VIEW, splits=2), evenkeelGuardsEnabled=False) == "planner_target"
+    assert rule_of(replace(VIEW, splits=2), evenkeelMaxSplitsPerCycle=-1) == "planner_target"
+    assert rule_of(loadBalancerNamespaceMaximumBundles=2) == "planner_maximum_bundles"
+    assert rule_of(loadBalancerNamespaceMaximumBundles=3) == "planner_target"
+    narrow = "shop/a/0x00000000_0x00000001"
+    view = replace(VIEW, boundaries={"shop/a": (0, 1, 0xFFFFFFFF)}, figures={narrow: VIEW.figures[HOT]})
+    assert rule_of(view, {narrow: WANTED[HOT]}) == "planner_too_narrow"
+
+
+def test_a_refused_wish_says_how_long_it_waits_and_a_skipped_one_does_not() -> None:
+    for view, words in (
+        (replace(VIEW, added={"shop/a": 126}), "asks again in 60 minutes"),
+        (replace(VIEW, splits=2), ""),
+    ):
+        ((verdict, _),) = decide_planner_splits(WANTED, view, Settings())
+        assert ("asks again" in verdict.sentence()) == bool(words)
+        assert words in verdict.sentence()
+
+
+def test_the_hottest_come_first_where_the_budget_is_for_fewer() -> None:
+    wanted = {HOT: WANTED[HOT], COOL: WANTED[HOT]._replace(alone=0.9)}
+    view = replace(
+        VIEW,
+        figures=dict.fromkeys(wanted, VIEW.figures[HOT]),
+        owners=dict.fromkeys(wanted, "b1:8080"),
+        heavy=set(wanted),
+        topics={HOT: topics(SPREAD), COOL: topics([(found + (1 << 31), rate, flow) for found, rate, flow in SPREAD])},
+    )
+    found = decide_planner_splits(wanted, view, Settings().with_values({"evenkeelMaxSplitsPerCycle": 1}))
+    assert [(verdict.subject, verdict.rule) for verdict, _ in found] == [
+        (COOL, "planner_target"),
+        (HOT, "planner_splits_per_cycle"),
+    ]
+
+
+def test_the_heaviest_part_is_that_of_the_topics_between_two_cuts() -> None:
+    assert heaviest_part([0, 5, 10, 20], [1.0, 2.0, 4.0, 3.0], [5, 20]) == 6.0
+
+
+@given(st.integers(0, 10_000), st.integers(2, 6), st.integers(2, 40))
+@settings(max_examples=200, deadline=None)
+def test_no_split_of_one_topic_none_above_the_maximum_or_the_budget_and_order_changes_nothing(
+    seed: int, most_bundles: int, count: int
+) -> None:
+    chance = Random(seed)
+    names = [f"shop/{ns}/{edges}" for ns in "abc" for edges in ("0x00000000_0x80000000", "0x80000000_0xffffffff")]
+    own = {}
+    for name in names:
+        edges, loads = range_of(name), [chance.paretovariate(0.7) * MIB for _ in range(chance.choice([1, 2, count]))]
+        hashes = sorted(chance.randrange(edges.lower, edges.upper) for _ in loads)
+        own[name] = [(found, 0.0, load) for found, load in zip(hashes, loads, strict=True)]
+    view = PlannerSplitView(
+        boundaries={f"shop/{ns}": (0, 1 << 31, 0xFFFFFFFF) for ns in "abc"},
+        figures={name: BundleFigures(sum(load for _, _, load in loads), 0.0, 0.0) for name, loads in own.items()},
+        owners=dict.fromkeys(names, "b1:8080"),
+        topics={name: topics(loads) for name, loads in own.items()},
+        heavy=set(names),
+    )
+    wanted = {name: WantedSplit(AT, "cpu", 0.0, chance.uniform(0.5, 1.0), 0.4) for name in names}
+    asked = Settings().with_values(
+        {"loadBalancerNamespaceMaximumBundles": most_bundles, "evenkeelMaxSplitsPerCycle": chance.choice([0, 1, 3, -1])}
+    )
+    found = decide_planner_splits(wanted, view, asked)
+    assert sorted(verdict.subject for verdict, _ in found) == sorted(names)
+    bundles = dict.fromkeys("abc", 2)
+    for verdict, split in found:
+        if split is not None:
+            loads = [load for _, _, load in own[verdict.subject]]
+            assert len(loads) > 1
+            assert max(loads) < 0.9 * sum(loads) * (1 + 1e-9)
+            assert len(set(split.children)) == len(split.cuts) + 1
+            bundles[namespace_of(verdict.subject)[-1]] += len(split.cuts)
+    assert max(bundles.values()) <= max(2, most_bundles)
+    number = sum(split is not None for _, split in found)
+    assert asked.evenkeelMaxSplitsPerCycle < 0 or number <= asked.evenkeelMaxSplitsPerCycle
+    mixed = {name: wanted[name] for name in chance.sample(names, len(names))}
+    assert decide_planner_splits(mixed, view, asked) == found

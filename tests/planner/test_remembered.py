@@ -1,0 +1,87 @@
+"""What the planner remembers comes back from its rows, bit for bit, and is few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
+from evenkeel.planner.remembered import PACKED, STRATEGY, WANTED, memory_of, rows_of
+from evenkeel.planner.usage_model import SUM_NAMES, UsageSums
+from evenkeel.rounds.state import state_row
+from tests.cycle.rows import as_read
+
+AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+NAMES = st.one_of(st.sampled_from(["b1", "b2", "cluster", 'b"3\\ broker {']), st.text(min_size=1, max_size=8))
+TIMES = st.one_of(st.none(), st.integers(0, 10**9).map(lambda n: AT + timedelta(microseconds=n)))
+RESOURCES = st.sampled_from(["cpu", "direct_memory", "bandwidth_out"])
+
+
+def records(kind: type[Any], **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.builds(kind, **{one.name: known.get(one.name, NUMBERS) for one in fields(kind)})
+
+
+MEMORIES = records(
+    PlannerMemory,
+    at=TIMES, above=st.integers(0, 9), is_acting=st.booleans(), unsteady=st.integers(0, 9), misses=st.integers(0, 9),
+    fell_back=TIMES,
+    brokers=st.dictionaries(NAMES, records(BrokerMemory, since=TIMES), max_size=4),
+    sums=st.dictionaries(st.tuples(RESOURCES, NAMES), records(UsageSums), max_size=6),
+    promises=st.dictionaries(NAMES, records(Promise, at=TIMES.filter(bool), resource=RESOURCES), max_size=4),
+    splits=st.dictionaries(
+        NAMES,
+        st.builds(WantedSplit, TIMES.filter(bool), RESOURCES, NUMBERS, NUMBERS, NUMBERS, st.booleans(), TIMES),
+        max_size=4,
+    ),
+)  # fmt: skip
+
+
+@given(MEMORIES, st.randoms())
+def test_what_is_remembered_comes_back_bit_for_bit_in_any_order_of_rows(memory: PlannerMemory, chance: Any) -> None:
+    rows = as_read(rows_of(memory))
+    chance.shuffle(rows)
+    assert repr(sorted_of(memory_of(rows))) == repr(sorted_of(memory))
+    assert len({(row["subject"], row["name"]) for row in rows}) == len(rows)
+
+
+def sorted_of(memory: PlannerMemory) -> dict[str, Any]:
+    """The memory without the order of its parts; a repr tells 0.0 from -0.0."""
+    found = {one.name: getattr(memory, one.name) for one in fields(memory)}
+    return {name: sorted(own.items()) if isinstance(own, Mapping) else own for name, own in found.items()}
+
+
+def test_a_broker_is_one_row_whatever_is_remembered_of_it() -> None:
+    memory = PlannerMemory(
+        brokers={"b1": BrokerMemory(3.0, 4.0, 0.5, AT)},
+        sums={(resource, "b1"): UsageSums() for resource in ("cpu", "memory", "direct_memory")},
+        promises={"b1": Promise(AT, "cpu", 0.1, 0.5, 7.0)},
+    )
+    own = [row for row in rows_of(memory) if row["subject"] == "b1"]
+    assert [(row["at"], row["name"][: len(PACKED)]) for row in own] == [(AT, PACKED)]
+
+
+def test_a_figure_a_row_as_it_was_before_is_passed_over_and_the_cluster_is_still_known() -> None:
+    """Such rows are in lakes of cycles before; each broker had one for every figure."""
+    figures = ("bundles", "load", "change", *(f"cpu {name}" for name in SUM_NAMES), "promised cpu gain")
+    rows = [
+        *(state_row(STRATEGY, "b1", name, value=1.0) for name in figures),
+        *(state_row(STRATEGY, "b1", name, at=AT) for name in ("bundles since", "promised cpu at")),
+        *(state_row(STRATEGY, "cluster", name, value=2.0) for name in ("message_bytes", "misses")),
+        state_row(STRATEGY, "cluster", "seen", at=AT),
+    ]
+    assert memory_of(as_read(rows)) == PlannerMemory(at=AT, message_bytes=2.0, misses=2)
+    assert memory_of([]) == PlannerMemory()
+
+
+def test_what_cannot_be_read_is_left_out() -> None:
+    for text in ("", "{", "[]", '{"load":[1.0]}', '{"load":[1.0,NaN,2.0]}', '{"promise":["cpu","?",1.0,1.0,1.0]}',
+                 '{"sums":{"cpu":[true]}}', '{"sums":[]}', '{"promise":[1]}', '{"load":[1.0,"2",3.0]}'):  # fmt: skip
+        assert memory_of(as_read([state_row(STRATEGY, "b1", PACKED + text)])) == PlannerMemory()
+    for text in ("", "[]", "{}", '["cpu",1.0,2.0]', '["cpu",1.0,2.0,"3",true,null]', '["cpu",1.0,2.0,3.0,true,"?"]'):
+        assert memory_of(as_read([state_row(STRATEGY, "a", WANTED + text, at=AT)])) == PlannerMemory()

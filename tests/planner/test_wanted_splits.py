@@ -1,0 +1,180 @@
+"""Which bundles the planner wants to be split, and when it forgets them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenkeel.cycle import whole
+from evenkeel.planner import round as planner_round
+from evenkeel.planner.memory import PlannerMemory, WantedSplit
+from evenkeel.planner.remembered import bundles_wanted_split, memory_of, rows_of, wanted_splits_of
+from evenkeel.planner.view import PlannerBundle, PlannerView
+from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER, open_wishes, remembered
+from evenkeel.rounds.state import state_row
+from tests.cycle.rows import AT, MIB, as_read, report
+from tests.planner.planner_rows import BROKERS, Tables, act, any_rows, used
+from tests.planner.planner_rows import given as tables
+
+KEY = {"cluster": "lab"}
+MOMENT = datetime.fromisoformat(AT)
+WANTED = WantedSplit(MOMENT, "cpu", 12.0, 0.6, 0.5)
+
+
+def hot(topics: int = 9, flow: float = 60.0, **more: Any) -> Tables:
+    """Four brokers, of which the first has one bundle with most of the traffic."""
+    bundles = [
+        used(n, BROKERS[n % 4], (flow if n == 0 else 4) * MIB, topics=topics if n == 0 else 3) for n in range(13)
+    ]
+    owned = [sum(one["used_msg_throughput_in"] for one in bundles if one["owner"] == name) for name in BROKERS[:4]]
+    return tables([report(name, load / MIB) for name, load in zip(BROKERS, owned, strict=False)], bundles, **more)
+
+
+HOT = "acme/ns0/0x00000000_0x10000000"
+
+
+def wanted(found: Tables, state: Sequence[dict[str, Any]] = ()) -> dict[str, WantedSplit]:
+    made = planner_round.decide(KEY, {**found, "state": [*state]})
+    return dict(memory_of(as_read(made["strategy_state"])).splits)
+
+
+def test_a_bundle_that_fits_on_no_broker_is_wanted_and_has_a_row_that_says_so() -> None:
+    found = hot()
+    assert list(wanted(found)) == [HOT]
+    one = wanted(found)[HOT]
+    assert one.resource == "cpu"
+    assert one.alone > one.level
+    assert not one.is_stuck
+    rows = {row["subject"]: row for row in planner_round.decide(KEY, found)["planner_targets"]}
+    assert (rows[HOT]["rule"], rows[HOT]["needs_split"]) == ("split_first", True)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        hot(topics=1),
+        hot(flow=0.0),
+        hot(evenkeelSplitEnabled=False),
+        hot(evenkeelSheddingEnabled=False),
+        hot(evenkeelFrozenNamespaces=["acme/ns0"]),
+        hot(acts=[act(1, HOT, BROKERS[1], BROKERS[0], 40.0, "done")]),
+        hot(acts=[act(1, HOT, BROKERS[1], BROKERS[0], 0.5, "done")]),
+    ],
+    ids=["one topic", "cool", "splits off", "shedding off", "frozen", "moved lately", "unsettled"],
+)
+def test_what_is_not_wanted(found: Tables) -> None:
+    assert wanted(found) == {}
+
+
+@pytest.mark.parametrize("namespace", ["pulsar/system", "pulsar/lab/b1.eu:8080", "sla-monitor/lab/b1.eu:8080"])
+@pytest.mark.parametrize("manager", ["modular", "extensible"])
+def test_namespaces_of_brokers_and_of_pulsar_are_never_wanted(namespace: str, manager: str) -> None:
+    more = {"loadManagerClassName": "ExtensibleLoadManagerImpl"} if manager == "extensible" else {}
+    found = hot(manager=manager, **more)
+    for one in found["bundle_load"]:
+        one["bundle"] = one["bundle"].replace("acme/ns0", namespace)
+    assert wanted(found) == {}
+
+
+def test_a_wish_is_forgotten_once_the_bundle_is_cool_or_gone_and_kept_with_its_beginning_else() -> None:
+    first = planner_round.decide(KEY, hot())
+    state = as_read(first["strategy_state"])
+    later = hot()
+    later["cycle"][0]["cycle_at"] = (MOMENT + timedelta(minutes=5)).isoformat()
+    assert wanted(later, state)[HOT].since == MOMENT
+    for _ in range(4):  # for three cycles the load has just changed
+        cool = planner_round.decide(KEY, {**hot(flow=0.0), "state": state})
+        state = as_read(cool["strategy_state"])
+    assert memory_of(state).splits == {}
+    state = as_read(first["strategy_state"])
+    gone = hot()
+    gone["bundle_load"] = gone["bundle_load"][1:]
+    assert HOT not in wanted(gone, state)
+
+
+def view(minutes: float, refused: frozenset[str] = frozenset(), names: Sequence[str] = ("a",)) -> PlannerView:
+    bundles = [PlannerBundle(name, "b1:8080", None, None) for name in names]  # type: ignore[arg-type]
+    return PlannerView(MOMENT + timedelta(minutes=minutes), {}, bundles, refused_splits=refused)
+
+
+def test_a_refused_wish_is_made_again_after_a_while_and_remembered_until_then_also_of_a_cool_bundle() -> None:
+    known = remembered({"a": WANTED}, {}, view(0))
+    refused = remembered({"a": WANTED}, known, view(1, frozenset({"a"})))
+    assert refused["a"].refused_at == MOMENT + timedelta(minutes=1)
+    assert open_wishes(refused) == {}
+    waits = remembered({}, refused, view(30))
+    assert waits == refused
+    assert open_wishes(remembered({"a": WANTED}, waits, view(60))) == {}
+    again = remembered({"a": WANTED}, waits, view(1 + ASKED_AGAIN_AFTER / timedelta(minutes=1)))
+    assert list(open_wishes(again)) == ["a"]
+    assert remembered({}, waits, view(61)) == {}
+    assert remembered({}, waits, view(30, names=["b"])) == {}
+
+
+def test_wishes_come_back_from_their_rows() -> None:
+    splits = {"a": WANTED, "b": WANTED._replace(is_stuck=True, refused_at=MOMENT, resource="bandwidth_out")}
+    rows = as_read(rows_of(PlannerMemory(at=MOMENT, message_bytes=7.0, splits=splits)))
+    assert memory_of(rows).splits == splits
+    other = state_row("AvgShedder", "x", "split []", at=MOMENT)
+    assert wanted_splits_of([*rows, *as_read([dict(other)])]) == (splits, 7.0)
+    assert bundles_wanted_split(rows) == ["a", "b"]
+
+
+def test_what_fits_nowhere_as_a_whole_is_wanted_where_a_part_fits() -> None:
+    """The bundles of the first broker fit on none of the others, which have room for half of one each."""
+    flows = [30.0, 30.0, *([8.5] * 12)]
+    owners = [BROKERS[0], BROKERS[0], *(BROKERS[1 + n % 3] for n in range(12))]
+    bundles = [used(n, owner, flow * MIB) for n, (owner, flow) in enumerate(zip(owners, flows, strict=True))]
+    usages = [sum(f for o, f in zip(owners, flows, strict=True) if o == name) for name in BROKERS[:4]]
+    reports = [report(name, usage) for name, usage in zip(BROKERS, usages, strict=False)]
+    found = wanted(tables(reports, bundles, evenkeelMaxBundleTrafficPercent=100))
+    assert [one.is_stuck for one in found.values()] == [True, True], "half of one is not enough"
+    rows = planner_round.decide(KEY, tables(reports, bundles, evenkeelMaxBundleTrafficPercent=100))["planner_targets"]
+    told = {row["subject"]: row for row in rows if row["subject"] in found}
+    assert [row["needs_split"] for row in told.values()] == [True, True]
+    assert {row["rule"] for row in told.values()} == {"split_to_fit", "moved_traffic"}
+
+
+@given(any_rows(), st.sampled_from(["modular", "extensible"]))
+@settings(max_examples=100, deadline=None)
+def test_shadow_changes_no_split_whatever_it_wanted_before(found: Tables, manager: str) -> None:
+    state = rows_of(PlannerMemory(at=MOMENT, splits={one["bundle"]: WANTED for one in found["bundle_load"]}))
+    made = {}
+    for mode in ("off", "shadow"):
+        text = json.loads(found["cycle"][0]["settings"])
+        text["settings"]["evenkeelPlanner"] = mode
+        cycle = {**found["cycle"][0], "settings": json.dumps(text)}
+        observed = {name: found[name] for name in whole.OBSERVED}
+        made[mode] = whole.decide(observed, cycle, as_read(state))
+    assert repr(made["off"].rows["split_decisions"]) == repr(made["shadow"].rows["split_decisions"])
+    asked = {mode: [row["request"] for row in one.rows["commands"]] for mode, one in made.items()}
+    assert asked["off"] == asked["shadow"]
+
+
+@given(any_rows())
+@settings(max_examples=150, deadline=None)
+def test_every_open_wish_gets_one_row_and_guards_hold_no_split_for_its_budget(found: Tables) -> None:
+    names = sorted({one["bundle"] for one in found["bundle_load"]})
+    state = as_read(rows_of(PlannerMemory(at=MOMENT, splits=dict.fromkeys(names, WANTED._replace(room=0.0)))))
+    observed = {name: found[name] for name in whole.OBSERVED}
+    spread = [n << 24 for n in range(16)]
+    observed["topic_hashes"] = [
+        {
+            "cluster": "lab", "bundle": name, "hashes": spread, "loaded_hashes": spread,
+            "loaded_rates": [1.0] * 16, "loaded_throughputs": [MIB] * 16,
+        }
+        for name in names
+    ]  # fmt: skip
+    made = whole.decide(observed, found["cycle"][0], state)
+    rows = [row for row in made.rows["split_decisions"] if row["strategy"] == "Planner"]
+    assert sorted(row["subject"] for row in rows) == names
+    split = {row["subject"] for row in rows if row["outcome"] == "split"}
+    guards = [row for row in made.rows["guard_decisions"] if row["kind"] == "split" and row["subject"] in split]
+    held = {row["rule"] for row in guards if row["outcome"] == "held"}
+    assert not held & {"splits_per_cycle", "bundle_maximum", "one_command_per_bundle", "unsettled_bundle"}
