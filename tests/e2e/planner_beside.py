@@ -92,10 +92,11 @@ def _play(spark: SparkSession, manager: str, variant: str, folder: Path, cycles:
             end = time.monotonic() + MOST_SECONDS - LAST_CYCLE_SECONDS
             course = _Course(scene, variant, [topic.name for topic in layout.topics])
             course.begin()
+            before = traffic.so_far()
             while len(course.played) < cycles and not course.is_at_rest and time.monotonic() < end:
                 course.cycle()
             course.measure()
-            return course.result(traffic.stop())
+            return course.result(traffic.stop(), before)
 
 
 class _Course:
@@ -143,14 +144,14 @@ class _Course:
         last = self.played[-QUIET_CYCLES:]
         return len(last) == QUIET_CYCLES and not any(cycle.acted for cycle in last)
 
-    def result(self, tally: Tally) -> Played:
-        """What the variant came to, with what the clients counted."""
+    def result(self, tally: Tally, before: Tally) -> Played:
+        """What the variant came to, with what the clients counted; reconnects since the tally `before` the cycles."""
         return Played(
             self._variant,
             self.played,
             self._max_over_mean,
-            tally.producer_reconnects,
-            tally.consumer_reconnects,
+            tally.producer_reconnects - before.producer_reconnects,
+            tally.consumer_reconnects - before.consumer_reconnects,
             tally.sent,
             tally.received,
             tally.lost,
