@@ -315,3 +315,12 @@ def test_the_planner_gets_clusters_even_without_bounces_and_within_its_budgets(n
     assert (found.bounces, found.returns, found.over_budget, found.held) == (0, 0, 0, 0)
     assert found.ratio <= 1.10
     assert 0 < found.moves < 60
+
+
+def test_a_bundle_is_split_until_its_parts_can_go_one_by_one() -> None:
+    """On this seed half of the bundle could go only together with others, and that is more than a cycle's budget."""
+    scenario = judged_scenario("hot-bundle", SIZES["small"], 2)
+    found = play(scenario, settings_with(PLANNER), measure(scenario, settings_with(NOBODY)))
+    assert found.splits >= 3
+    assert found.ratio < 1.10
+    assert found.over_budget == found.bounces == 0

@@ -138,9 +138,11 @@ def _too_hot(
 
 
 def _is_stalled(view: PlannerView, steps: Sequence[PlannedStep]) -> bool:
-    """Whether no step is ever due, since those that go together move more traffic than one cycle may."""
+    """Whether no step is ever due: those that go together move more traffic than one cycle may, and the others wait for
+    the room that they would leave."""
     waiting = [step.bound for step in steps if step.source is not None]
-    return bool(waiting) and not view.spent.unloads and all(bound == MOVED_TRAFFIC for bound in waiting)
+    never = {MOVED_TRAFFIC, NO_ROOM_YET}
+    return bool(waiting) and not view.spent.unloads and never.issuperset(waiting)
 
 
 def loads_after(
