@@ -56,7 +56,7 @@ CASES = {
     "clusters.east: says nothing of where snapshots come from": "[clusters.east]",
     "clusters.east.admin: is for a running cluster": "[clusters.east]\nadmin = 'http://b'\nrecording = 'x'",
     "clusters.east.queue: goes with `reports`": "[clusters.east]\nqueue = 'https://q/c.fifo'\ns3 = 's3://b/x'",
-    "clusters.east.admin: admin address 'ftp://b'": "[clusters.east]\nadmin = 'http://b'\n[clusters.west]\nadmin='ftp://b'",
+    "clusters.west: admin address 'ftp://b'": "[clusters.east]\nadmin = 'http://b'\n[clusters.west]\nadmin='ftp://b'",
     "settings.minUnloadMesage: unknown setting 'minUnloadMesage': the nearest known key is 'minUnloadMessage'":
         "[settings]\nminUnloadMesage = 5\n[clusters.lab]\nrecording = 'x'",
     "settings.minUnloadMessage: minUnloadMessage = -1 is out of range":

@@ -90,8 +90,8 @@ def _told(path: EntryPath, error: Any, schema: Mapping[str, Any]) -> Iterator[tu
                 "`s3` or `recording`"
             ),
         )
-    elif error.schema is False:
-        yield (*path, error.absolute_schema_path[-1]), "is for a running cluster, and `recording` is a folder: take one"
+    elif error.validator == "not":
+        yield path, "is for a running cluster, and `recording` is a folder: take one"
     elif error.validator == "required":
         yield path, "names no cluster: add a table [clusters.NAME] with `admin`, `s3` or `recording`"
     elif error.validator == "minProperties":

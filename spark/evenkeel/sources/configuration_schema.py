@@ -79,7 +79,7 @@ def _cluster() -> Schema:
         **_table(own),
         "anyOf": [{"required": [name]} for name in _SOURCES],
         "dependentRequired": {entry.name: list(entry.needs) for entry in CLUSTER_ENTRIES if entry.needs},
-        "dependentSchemas": {"recording": {"properties": dict.fromkeys(running, False)}},
+        "dependentSchemas": {"recording": {"properties": {key: {"not": {}} for key in running}}},
     }
 
 
