@@ -110,6 +110,13 @@ NEEDS: tuple[NeedMetric, ...] = (
         "unload_decisions",
     ),
     _need(
+        "planner_set_aside",
+        "evenkeel_planner_set_aside",
+        "0 or 1",
+        "three plans of the planner in a row brought less than half of their promise: it does not decide for a day",
+        "planner_findings",
+    ),
+    _need(
         "held",
         "evenkeel_held_commands",
         "commands",
