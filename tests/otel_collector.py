@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.serving import serving
 
 
 @contextmanager
@@ -23,14 +24,8 @@ def collector(bodies: list[bytes]) -> Iterator[int]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(server) as port:
+        yield port
 
 
 def gauges(bodies: list[bytes]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from evenkeel.transparency.storage import FolderStorage
 from evenkeel.transparency.witness import Witness
 from evenkeel.transparency.witness_server import WitnessServer
 from tests.lake_log.lakes import LOG_KEY, ORIGIN, WITNESS_KEY
+from tests.serving import serving
 
 
 @contextmanager
@@ -18,14 +18,8 @@ def witness(folder: Path, port: int = 0) -> Iterator[str]:
     """The URL of a witness whose state lies in a folder, while it listens."""
     judge = Witness(WITNESS_KEY, {ORIGIN: [LOG_KEY.verifier]}, FolderStorage(folder))
     server = WitnessServer(("127.0.0.1", port), judge)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(server) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def line_of(url: str) -> str:

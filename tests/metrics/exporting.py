@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from evenkeel.metrics.exporter import MetricsServer
 from evenkeel.metrics.lake_watch import LakeWatch
 from evenkeel.secret import Secret
+from tests.serving import serving
 
 Scraped = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -42,14 +42,8 @@ def exporting(watch: LakeWatch, token: Secret | None = None, connection_seconds:
     """The URL of an exporter of what was read last; the test itself reads the lake."""
     server = MetricsServer(("127.0.0.1", 0), watch, token)
     server.connection_seconds = connection_seconds
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(server) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager

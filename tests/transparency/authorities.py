@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tests.serving import serving
 
 CONFIGURATION = """[tsa]
 default_tsa = authority
@@ -68,14 +69,8 @@ def listening(answer: Callable[[BaseHTTPRequestHandler, bytes], None]) -> Iterat
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/tsr"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(server) as port:
+        yield f"http://127.0.0.1:{port}/tsr"
 
 
 def sent(handler: BaseHTTPRequestHandler, data: bytes, status: int = 200) -> None:

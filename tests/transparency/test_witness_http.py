@@ -22,27 +22,16 @@ from evenkeel.transparency.storage import FolderStorage
 from evenkeel.transparency.witness import MOST_REQUEST_BYTES, Witness, origin_hash
 from evenkeel.transparency.witness_client import Submitted, WitnessAddress, latest_checkpoint, submit
 from evenkeel.transparency.witness_server import WitnessServer
+from tests.serving import serving
 from tests.transparency.logs import LOG_KEY, ORIGIN, OTHER_KEY, WITNESS_KEY, MemoryStorage, entries_of, log_of
 
 KEYS = (WITNESS_KEY.verifier,)
 
 
 @contextmanager
-def running(server: ThreadingHTTPServer) -> Iterator[int]:
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-@contextmanager
 def served(folder: Path, seconds: float = 20.0) -> Iterator[WitnessAddress]:
     witness = Witness(WITNESS_KEY, {ORIGIN: [LOG_KEY.verifier]}, FolderStorage(folder))
-    with running(WitnessServer(("127.0.0.1", 0), witness, connection_seconds=seconds)) as port:
+    with serving(WitnessServer(("127.0.0.1", 0), witness, connection_seconds=seconds)) as port:
         yield WitnessAddress(f"http://127.0.0.1:{port}", KEYS)
 
 
@@ -60,7 +49,7 @@ def answering(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[Witn
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with running(ThreadingHTTPServer(("127.0.0.1", 0), _Odd)) as port:
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), _Odd)) as port:
         yield WitnessAddress(f"http://127.0.0.1:{port}/prefix/", KEYS)
 
 
