@@ -197,7 +197,7 @@ class _Search:
         return other
 
     def excess(self) -> int:
-        """What stands above the target, of brokers that give something away."""
+        """The load above the target of all brokers that have to give bundles away."""
         is_over = self.receives & (self.carried > self.bearable).any(axis=1)
         return int((self.carried - self.limit)[is_over].max(axis=1, initial=0).sum())
 

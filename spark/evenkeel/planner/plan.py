@@ -110,12 +110,12 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     acts = rule == "acts"
     wanted = _too_hot(view, figures, after, settings, rule)
     first = open_wishes(remembered(wanted, memory.splits, view))
-    desired = _desired(view, figures, seen, settings, idle, moves=rule != "within_band", split_first=first)
-    reconciler = _Reconciler(view, figures, seen, settings)
+    desired = _desired(view, figures, settings, idle, moves=rule != "within_band", split_first=first)
+    reconciler = _Reconciler(view, figures, settings)
     steps = reconciler.run(desired.moves, "" if acts else rule)
     due = [step for step in steps if not step.bound and step.source is not None]
     is_acting = any(step.bound for step in steps) if acts else after.is_acting and rule != "within_band"
-    promises = {**after.promises, **_promises(view, figures, seen, due)}
+    promises = {**after.promises, **_promises(view, figures, due)}
     if acts:
         possible = [] if _is_stalled(view, steps) else steps
         moving = {step.bundle for step in possible}
@@ -295,15 +295,15 @@ class _Seen:
         kinds = kinds_of(
             (
                 frozenset({one.owner or ""}) if one.held in ALWAYS_HELD and one.owner in curves else one.brokers,
-                self.load(one, resource),
+                self._load(one, resource),
                 False,
             )
             for one in self._view.bundles
         )
         return target_of(curves, kinds, 1.0)
 
-    def load(self, one: PlannerBundle, resource: str) -> float:
-        """What is planned with as a bundle's load."""
+    def _load(self, one: PlannerBundle, resource: str) -> float:
+        """What is planned with as a bundle's load: what `PlannerFigures.load` gives once there are figures."""
         return load_of(one.average if self.is_swinging else one.figures, resource, self.message_bytes)
 
     def idle(self, figures: PlannerFigures) -> tuple[str, ...]:
@@ -392,7 +392,6 @@ def _is_settled(view: PlannerView) -> bool:
 def _desired(
     view: PlannerView,
     figures: PlannerFigures,
-    seen: _Seen,
     settings: Settings,
     idle: Collection[str],
     *,
@@ -416,7 +415,7 @@ def _desired(
             OwnedBundle(
                 one.name,
                 one.owner,
-                tuple(seen.load(one, r) for r in figures.resources),
+                tuple(figures.load(one, r) for r in figures.resources),
                 _places(one, may_return=may_return),
                 one.owner is not None and (one.held is not None or not moves or one.name in split_first),
             )
@@ -452,8 +451,8 @@ def _places(one: PlannerBundle, *, may_return: bool) -> frozenset[str]:
 class _Reconciler:
     """From where the bundles are towards the desired placement, as far as this cycle may go."""
 
-    def __init__(self, view: PlannerView, figures: PlannerFigures, seen: _Seen, settings: Settings) -> None:
-        self._view, self._figures, self._seen = view, figures, seen
+    def __init__(self, view: PlannerView, figures: PlannerFigures, settings: Settings) -> None:
+        self._view, self._figures = view, figures
         self._bundles = {one.name: one for one in view.bundles}
         self._loads = {broker: [figures.loads[r][broker] for r in figures.resources] for broker in view.brokers}
         every = view.bundles
@@ -567,7 +566,7 @@ class _Reconciler:
             self._loads[move.destination][n] += load
 
     def _load(self, move: DesiredMove) -> list[float]:
-        return [self._seen.load(self._bundles[move.bundle], r) for r in self._figures.resources]
+        return [self._figures.load(self._bundles[move.bundle], r) for r in self._figures.resources]
 
     def _usage(self, broker: str, given: DesiredMove | None = None) -> float:
         """The usage of a broker by then, with one more bundle if one is given; 1 of a broker that is emptied."""
@@ -606,9 +605,7 @@ class _Reconciler:
 # What was promised, and what came of it.
 
 
-def _promises(
-    view: PlannerView, figures: PlannerFigures, seen: _Seen, due: Iterable[PlannedStep]
-) -> dict[str, Promise]:
+def _promises(view: PlannerView, figures: PlannerFigures, due: Iterable[PlannedStep]) -> dict[str, Promise]:
     """What this cycle's moves promise of the brokers that give, each in the resource that is its busiest."""
     bundles = {one.name: one for one in view.bundles}
     given: dict[str, list[PlannerBundle]] = {}
@@ -618,7 +615,7 @@ def _promises(
     found = {}
     for broker, moved in sorted(given.items()):
         resource = _busiest(figures, broker)
-        load = math.fsum(seen.load(one, resource) for one in moved)
+        load = math.fsum(figures.load(one, resource) for one in moved)
         line, carried = figures.models[resource][broker].line, figures.loads[resource][broker]
         found[broker] = Promise(view.at, resource, line.slope * load, line.usage(carried), carried - load)
     return found
