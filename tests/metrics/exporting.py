@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
@@ -46,15 +47,22 @@ def exporting(watch: LakeWatch, token: Secret | None = None, connection_seconds:
         yield f"http://127.0.0.1:{port}"
 
 
+class Exporter(NamedTuple):
+    """`evenkeel metrics` as a process: where it serves, and its process id."""
+
+    url: str
+    pid: int
+
+
 @contextmanager
-def exporter(lake: Path, *more: str, log: Path) -> Iterator[str]:
-    """The URL of `evenkeel metrics` as a process, whose standard error goes to a file."""
+def exporter(lake: Path, *more: str, log: Path) -> Iterator[Exporter]:
+    """Runs `evenkeel metrics` as a process, whose standard error goes to a file."""
     words = [sys.executable, "-m", "evenkeel.cli", "metrics", "--listen", "127.0.0.1:0", "--lake", str(lake), *more]
     with log.open("w") as err:
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=err, text=True, env={**os.environ})
     assert process.stdout is not None
     try:
-        yield process.stdout.readline().strip()
+        yield Exporter(process.stdout.readline().strip(), process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0, log.read_text()

@@ -102,7 +102,7 @@ def test_alerts_fire_over_a_lake_that_needs_attention(tmp_path: Path) -> None:
     token.write_text(f"{TOKEN}\n")
     token.chmod(0o600)
     with (
-        exporter(lake, "--every", "1", "--token-file", str(token), log=tmp_path / "log") as url,
+        exporter(lake, "--every", "1", "--token-file", str(token), log=tmp_path / "log") as (url, _),
         prometheus(tmp_path, httpx.URL(url).netloc.decode()) as client,
     ):
         until(lambda: values(client, "evenkeel_up") == {"": 1.0})
