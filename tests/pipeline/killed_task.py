@@ -1,4 +1,4 @@
-"""A task of the pipeline in a process of its own, killed before, inside or after one of its writes, and run again.
+"""A task of the pipeline in a process of its own, killed or disturbed before, inside or after one of its writes.
 
 The task stops before and after each write and says so; what kills it decides. Inside a write means: the first data
 file of the table has appeared, and the commit has not been answered.
@@ -92,20 +92,46 @@ def run_whole(
 def run_until(engine: str, task: str, handover: Handover, point: Point, kill: Callable[[], None]) -> None:
     """Runs the task up to the point, calls `kill`, and ends the process too."""
     started = start(engine, task, handover)
+    _reach(started, task, handover, point)
+    kill()
+    started.kill()
+
+
+def run_disturbed(
+    engine: str, task: str, handover: Handover, point: Point, disturb: Callable[[], None]
+) -> Handover | str:
+    """Runs the task, calls `disturb` at the point, and lets the task go on: its hand-over, or its error."""
+    started = start(engine, task, handover)
+    _reach(started, task, handover, point)
+    disturb()
+    if point.phase != "inside":
+        started.line.send(GO)
+    while True:
+        match started.said():
+            case (str(kind), text) if kind == DONE:
+                started.process.join(30)
+                return Handover.from_json(text)
+            case ("error", str(text)):
+                started.kill()  # a client whose server has gone may wait for minutes as it ends
+                return text
+            case _:
+                started.line.send(GO)
+
+
+def _reach(started: StartedTask, task: str, handover: Handover, point: Point) -> None:
+    """Lets the task go on to the point: where it is inside a write, that write is under way."""
     while True:
         said = started.said()
         assert said[0] in ("before", "after"), f"{task} ended before {point}: {said}"
         if said[1:] == (point.table, point.number):
             if said[0] == point.phase:
-                break
+                return
             if (said[0], point.phase) == ("before", "inside"):
                 known = set(_data_files(handover.lake, point.table))
                 started.line.send(GO)
                 _await_file(handover.lake, point.table, known, started)
-                break
+                return
         started.line.send(GO)
-    kill()
-    started.kill()
 
 
 def _await_file(lake: str, table: str, known: set[Path], started: StartedTask) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from evenkeel.spark.command import ServerSettings
 from evenkeel.spark.grouped import grouped_map
 from evenkeel.spark.java import JAVA_VARIABLE, classic_java, server_java
 from evenkeel.spark.server import Engine, engine_for
-from evenkeel.spark.session import close, connect, session_for_a_while, ship_code
+from evenkeel.spark.session import ISOLATION, close, connect, session_for_a_while
 from tests.left_out import FULL_JDK, lacking
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -89,28 +90,29 @@ def test_a_classic_master_with_a_full_jdk_decides_as_the_server_does(tmp_path: P
 @pytest.mark.exhaustive
 @pytest.mark.spark
 @pytest.mark.slow
-def test_shipped_code_decides_where_the_server_knows_nothing_of_the_package(
+def test_code_reaches_workers_that_know_nothing_of_the_package_where_sessions_are_kept_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evenkeel.spark.command.source_root", lambda: tmp_path)
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_THE_PACKAGE)
-    stock = (("spark.python.daemon.module", "pyspark.daemon"), ("spark.sql.artifact.isolation.enabled", "true"))
+    stock = (("spark.python.daemon.module", "pyspark.daemon"), (ISOLATION, "true"))
+
+    def decide(spark: Any) -> None:
+        given = spark.createDataFrame([("c", "x")], "cluster string, body string")
+        grouped_map({"in": given}, by=["cluster"], decide=json_of, outputs={"cluster": given.schema})
+
     with engine_for(tmp_path, settings=ServerSettings(memory="512m", spark=stock)) as bare:
         spark = connect(bare.url)
-        given = spark.createDataFrame([("c", "x")], "cluster string, body string")
-        arguments = {"by": ["cluster"], "outputs": {"cluster": given.schema}}
-        with pytest.raises(EngineError, match="cannot import evenkeel: send it there first"):
-            grouped_map({"in": given}, decide=json_of, **arguments)  # type: ignore[arg-type]
+        spark.conf.set(ISOLATION, "false")
+        with pytest.raises(EngineError, match="cannot import evenkeel: put this version of it on their path"):
+            decide(spark)
         close(spark)
         spark = connect(bare.url)
-        ship_code(spark)
-        given = spark.createDataFrame([("c", "x")], "cluster string, body string")
+        # The package is there, and what lies outside of it is not.
         with pytest.raises(EngineError, match="No module named 'tests"):
-            grouped_map({"in": given}, decide=json_of, **arguments)  # type: ignore[arg-type]
-        with session_for_a_while(spark) as own:
-            given = own.createDataFrame([("c", "x")], "cluster string, body string")
-            with pytest.raises(EngineError, match="No module named 'tests"):
-                grouped_map({"in": given}, decide=json_of, **arguments)  # type: ignore[arg-type]
+            decide(spark)
+        with session_for_a_while(spark) as own, pytest.raises(EngineError, match="No module named 'tests"):
+            decide(own)
         close(spark)
 
 

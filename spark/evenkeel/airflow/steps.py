@@ -37,6 +37,7 @@ from evenkeel.lake_log import LOG_CONNECTION
 from evenkeel.lake_log.publishing import resolve_keys_by
 from evenkeel.object_store import CONNECTION_VARIABLE, explained, hand_over, is_object_store, resolve_connections_by
 from evenkeel.settings.operation import ENVIRONMENT
+from evenkeel.spark.cluster_faults import cluster_fault
 from evenkeel.spark.home import Home
 from evenkeel.times import moment_given
 
@@ -429,7 +430,7 @@ def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:
 
 def _as_ours(error: Exception) -> EvenkeelError | None:
     """What Spark or an object store says, as an error of ours; None for anything else."""
-    return refusal_in(error) or explained(error, ENVIRONMENT.get("EVENKEEL_LAKE"))
+    return refusal_in(error) or explained(error, ENVIRONMENT.get("EVENKEEL_LAKE")) or cluster_fault(str(error))
 
 
 @contextmanager

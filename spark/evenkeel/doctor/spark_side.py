@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from evenkeel.doctor.aside import Answer, answer_aside
-from evenkeel.spark.session import CONNECT_SCHEMES, close, connect
+from evenkeel.spark.session import CONNECT_SCHEMES, close, connect, ship_code
 
 _PARTITIONS = 8
 
@@ -57,6 +57,7 @@ def _workers(spark: Any) -> str:
     from evenkeel.spark.grouped import marked_error
 
     runtime = runtime_of("evenkeel.lake.root_worker")
+    ship_code(spark)
     rows = spark.range(0, _PARTITIONS, 1, _PARTITIONS)
     rows = rows.select(F.lit(0).cast("bigint").alias(PLACE), F.unhex(F.lit("00" * 32)).alias(DIGEST))
     try:

@@ -117,6 +117,7 @@ def digests_rooted(
 
     from evenkeel.lake.root_worker import DIGEST, PLACE, ROOTED_DDL, SLICE_BITS, root_function
     from evenkeel.spark.grouped import marked_error
+    from evenkeel.spark.session import ship_code
 
     seed, numbered = _numbered_keys(digested.sparkSession, by, keys)
     # A digit's code less that of 0 fits into six bits, and the letters come after the digits, as their values do.
@@ -125,6 +126,7 @@ def digests_rooted(
     placed = digested.select(place.alias(PLACE), F.unhex(ROW_DIGEST).alias(DIGEST))
     dealt = placed.repartition(F.shiftright(PLACE, SLICE_BITS)).sortWithinPartitions(PLACE)
     runtime = runtime_of(_ROOT_WORKER)
+    ship_code(digested.sparkSession)
     try:
         found = arrow_of(dealt.mapInArrow(root_function(runtime.digest, runtime.files), ROOTED_DDL)).to_pylist()
     except PySparkException as error:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from evenkeel.errors import DecideFailed, EngineError, StaleCode
+from evenkeel.spark.cluster_faults import cluster_fault
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.column_types import Columns, columns_of
 from evenkeel.spark.packing import Packing
 from evenkeel.spark.rows import TIMESTAMP_FORMAT
-from evenkeel.spark.session import keep
+from evenkeel.spark.session import ISOLATION, keep, ship_code
 from evenkeel.spark.sql import united
 from evenkeel.spark.worker import KEY, MARK, Job, group_function
 
@@ -103,6 +104,7 @@ def run_kept(decided: DataFrame, *, on_disk: bool = False) -> DataFrame:
     from pyspark import StorageLevel
     from pyspark.errors import PySparkException
 
+    ship_code(decided.sparkSession)
     try:
         return keep(decided, StorageLevel.DISK_ONLY if on_disk else None)
     except PySparkException as error:
@@ -127,8 +129,12 @@ def _translated(text: str) -> EngineError:
         return marked
     if "No module named 'evenkeel" in text:
         return EngineError(
-            "The workers of this endpoint cannot import evenkeel: send it there first (spark.session.ship_code)."
+            "The workers of this endpoint cannot import evenkeel: put this version of it on their path, or have the "
+            f"server keep sessions apart ({ISOLATION}=true), and each gets it sent."
         )
+    befallen = cluster_fault(text)
+    if befallen is not None:
+        return befallen
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if RAISED.match(line)] or lines or ["no text"]
     return EngineError(f"Spark could not run the decisions: {telling[-1]}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import shutil
@@ -20,10 +19,10 @@ from evenkeel.spark.command import (
     CLIENT_HOST,
     LOCAL_SETTINGS,
     SQL_SETTINGS,
-    TOKEN_VARIABLE,
     token_given,
     without_token,
 )
+from evenkeel.spark.endpoint import demand_answer, token_refused
 from evenkeel.spark.java import classic_java, delta_jars
 
 if TYPE_CHECKING:
@@ -59,19 +58,18 @@ def _connect_endpoint(url: str, app_name: str) -> SparkSession:
     # pyspark asks the server, as the process ends, to forget machine learning models. There are none, and where the
     # server went first, or never let this client in, the process would stay for ten minutes and more to try again.
     cast(Any, SparkConnectClient)._cleanup_ml_cache = _nothing_to_forget
+    if is_elsewhere(url):
+        demand_answer(url)
     before = _sessions_in_use()
     try:
         session: SparkSession = SparkSession.builder.remote(url).appName(app_name).create()
     except Exception as error:
         _drop_sessions_since(before)
         if "UNAUTHENTICATED" in str(error):
-            raise EngineError(
-                f"The Spark server at {without_token(url)} does not accept this token. Set {TOKEN_VARIABLE} to the one "
-                "that it was started with, or in Airflow give it to the connection as its password."
-            ) from None
+            raise token_refused(url) from None
         raise
     client = cast(Any, session).client  # the stubs take it for something that is called
-    if url.startswith(LOCAL_ENDPOINTS):
+    if not is_elsewhere(url):
         client.set_retry_policies([_impatient()])
     _OPEN[session] = url
     return session
@@ -89,6 +87,11 @@ def with_token(url: str) -> str:
     if "token=" in parameters and endpoint.startswith(LOCAL_ENDPOINTS):
         endpoint = re.sub(r"//127\.0\.0\.1(?=:|$)", f"//{CLIENT_HOST}", endpoint)
     return f"{endpoint.rstrip('/')}/;{parameters}" if parameters else url
+
+
+def is_elsewhere(url: str) -> bool:
+    """Whether a Connect URL leads to another machine, or through a TLS proxy on this one."""
+    return not url.startswith(LOCAL_ENDPOINTS) or "use_ssl=true" in url.lower()
 
 
 _OPEN: dict[SparkSession, str] = {}
@@ -164,8 +167,7 @@ def close(spark: SparkSession) -> None:
 def session_for_a_while(spark: SparkSession) -> Iterator[SparkSession]:
     """Another session at the same Connect endpoint, closed behind the block; of a classic master the one that it has.
 
-    The server keeps every table that a session sends it for as long as the session lasts. Code that was sent to the
-    given session (`ship_code`) is sent to this one as well.
+    The server keeps every table that a session sends it for as long as the session lasts.
     """
     url = _OPEN.get(spark)
     if url is None:
@@ -173,8 +175,6 @@ def session_for_a_while(spark: SparkSession) -> Iterator[SparkSession]:
         return
     own = connect(url)
     try:
-        if spark in _WITH_CODE:
-            ship_code(own)
         yield own
     finally:
         close(own)
@@ -182,15 +182,31 @@ def session_for_a_while(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def ship_code(spark: SparkSession) -> None:
-    """Sends this package to the workers of a remote endpoint; the local server already sees it on its path."""
-    folder = Path(tempfile.mkdtemp(prefix="evenkeel-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # a classic master may read it until the end
-    spark.addArtifacts(str(package_zip(folder)), pyfile=True)
+    """Has the workers of a Connect server import this very package; nothing happens where a session has it already.
+
+    A server that keeps what sessions send it apart, as Spark does by default, gets the package, once a session. Where
+    it does not (`spark.sql.artifact.isolation.enabled=false`, as on the local server) a file would be everybody's, and
+    would be missed by others when this session ends: there the workers have to find the package on their path, and a
+    grouped map refuses to decide where they find another one. A classic master has it on its executors' path.
+    """
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    session: object = spark  # the stubs know the classic class alone
+    if spark in _WITH_CODE or not isinstance(session, ConnectSession):
+        return
     _WITH_CODE.add(spark)
+    if spark.conf.get(ISOLATION, "true") != "true":
+        return
+    folder = Path(tempfile.mkdtemp(prefix="evenkeel-"))
+    try:
+        spark.addArtifacts(str(package_zip(folder)), pyfile=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-_WITH_CODE: set[SparkSession] = set()
-"""Sessions that the package was sent to, until `close`."""
+ISOLATION = "spark.sql.artifact.isolation.enabled"
+_WITH_CODE: set[Any] = set()
+"""Sessions whose workers have the package, until `close`."""
 
 
 def package_zip(folder: Path) -> Path:

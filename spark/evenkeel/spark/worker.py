@@ -22,6 +22,7 @@ from evenkeel.spark.code import package_files, read_files, runtime_digest
 from evenkeel.spark.column_types import columns_of
 from evenkeel.spark.memory import return_freed
 from evenkeel.spark.packing import Packing
+from evenkeel.spark.worker_end import end_with_the_last
 
 KEY = "key"
 MARK = "evenkeel-error:"
@@ -90,13 +91,14 @@ def demand_code(expected: str, files: Sequence[str]) -> None:
     after a change. The disk is read once for all groups of a Spark task: for each of them it took as long as a small
     decision.
     """
+    end_with_the_last()
     running = TaskContext.get()
     wanted = tuple(files)
     on_disk = runtime_digest(read_files(wanted)) if running is None else _on_disk(wanted, running.taskAttemptId())
     if _imported(wanted) != expected or on_disk != expected:
         raise StaleCode(
-            "The server's workers run other code than this client: restart the server (`make stop`), or ship the "
-            "package to it again (spark.session.ship_code). Python and pyspark must be of the same version there, too."
+            "The server's workers run other code than this client: restart the server (`make stop`), or on a cluster "
+            "install this version on the workers. Python and pyspark must be of the same version there, too."
         )
 
 

@@ -1,0 +1,51 @@
+"""What may happen to a cluster of Spark while it works for a task, as one line that says what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from evenkeel.errors import EngineError
+
+_EXECUTOR = re.compile(r"\((?P<host>[^()\s]+) executor (?P<number>[^\s)]+)\)")
+_DRIVER = "driver"
+_AGAIN = "Nothing of this try counts, and the next one decides the same anew"
+
+_SIGNS: Sequence[tuple[re.Pattern[str], str]] = (
+    (
+        re.compile(r"No space left on device|Disk quota exceeded"),
+        f"No space left on device{{where}}: make room in the scratch folder there (SPARK_LOCAL_DIRS), or on the lake's "
+        f"disk. {_AGAIN}",
+    ),
+    (
+        re.compile(r"Checkpoint block rdd_\d+_\d+ not found"),
+        f"a worker of the cluster has gone, and with it rows that it kept for this task. {_AGAIN}",
+    ),
+    (
+        re.compile(r"ExecutorLostFailure|Lost executor|ExecutorDeadException|FetchFailed"),
+        f"a worker of the cluster has gone while it worked{{where}}. {_AGAIN}",
+    ),
+    (
+        re.compile(r"Cannot call methods on a stopped SparkContext|SparkContext was shut down|Master removed our app"),
+        f"the cluster's master has ended the Spark server's application: restart that server. {_AGAIN}",
+    ),
+    (
+        re.compile(r"INVALID_HANDLE\.SESSION_(NOT_FOUND|CLOSED|CHANGED)"),
+        f"the Spark server was restarted, or has closed this session. {_AGAIN}",
+    ),
+)
+
+
+def cluster_fault(text: str) -> EngineError | None:
+    """What befell the cluster, out of what Spark says of a query that failed; None where it is nothing of the kind.
+
+    A disk that is full under a local master is no cluster's matter.
+    """
+    found = _EXECUTOR.search(text)
+    if found is not None and found["number"] == _DRIVER:
+        return None
+    where = f" on the worker {found['host']} (executor {found['number']})" if found is not None else ""
+    for sign, words in _SIGNS:
+        if sign.search(text):
+            return EngineError(words.format(where=where))
+    return None
