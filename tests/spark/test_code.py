@@ -30,6 +30,7 @@ from evenkeel.spark.code import (
     source_root,
     sources,
     suites_folder,
+    workers_files,
 )
 from evenkeel.spark.session import package_zip
 from tests.cycle.whole_cycles import EAGER, VARIANTS, cycles
@@ -291,6 +292,14 @@ def test_equal_code_is_shipped_as_equal_bytes(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     assert package_zip(tmp_path / "one").read_bytes() == package_zip(tmp_path / "two").read_bytes()
+
+
+def test_what_workers_are_sent_holds_all_that_they_are_asked_for_and_nothing_that_shows(tmp_path: Path) -> None:
+    archive = package_zip(tmp_path, workers_files())
+    script = f"from importlib import import_module\nfor name in {IN_WORKERS!r}: print(import_module(name).__file__)\n"
+    assert printed_in(archive, script).split() == [f"{archive}/evenkeel/{path_of(name)}" for name in IN_WORKERS]
+    assert not {path_of(name) for name in OUTSIDE} & {*workers_files()}
+    assert archive.stat().st_size < package_zip(tmp_path).stat().st_size / 2
 
 
 def test_the_version_starts_with_the_packages_own() -> None:

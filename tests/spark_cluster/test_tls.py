@@ -58,7 +58,7 @@ def test_a_token_and_certificates_work_and_what_is_wrong_with_them_is_one_line(
     }
     with ExitStack() as stack:
         ports = {
-            name: stack.enter_context(tls_in_front(tmp_path / f"nginx {number}", found, cluster.port))
+            name: stack.enter_context(tls_in_front(tmp_path / f"nginx-{number}", found, cluster.port))
             for number, (name, found) in enumerate(certificates.items())
         }
         urls = [f"sc://localhost:{port}/;use_ssl=true;token={TOKEN}" for port in ports.values()]

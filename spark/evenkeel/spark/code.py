@@ -92,7 +92,12 @@ def engine_digest() -> str:
 @cache
 def workers_digest() -> str:
     """sha256 (hex) of all that a Python worker can have imported, and of Python and pyspark."""
-    return runtime_digest(_some(package_files(), IN_WORKERS))
+    return runtime_digest(workers_files())
+
+
+def workers_files() -> Files:
+    """All of the package that a Python worker can import, as this process first read it."""
+    return _some(package_files(), IN_WORKERS)
 
 
 @cache

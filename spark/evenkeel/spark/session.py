@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from evenkeel.errors import EngineError
-from evenkeel.spark.code import package_digest, package_files, source_root
+from evenkeel.spark.code import Files, package_files, runtime_digest, source_root, workers_files
 from evenkeel.spark.command import (
     CLIENT_HOST,
     LOCAL_SETTINGS,
@@ -184,7 +184,8 @@ def session_for_a_while(spark: SparkSession) -> Iterator[SparkSession]:
 def ship_code(spark: SparkSession) -> None:
     """Has the workers of a Connect server import this very package; nothing happens where a session has it already.
 
-    A server that keeps what sessions send it apart, as Spark does by default, gets the package, once a session. Where
+    A server that keeps what sessions send it apart, as Spark does by default, gets what workers import, once a session:
+    half a megabyte, of which Spark leaves a copy with the driver and each executor until they end. Where
     it does not (`spark.sql.artifact.isolation.enabled=false`, as on the local server) a file would be everybody's, and
     would be missed by others when this session ends: there the workers have to find the package on their path, and a
     grouped map refuses to decide where they find another one. A classic master has it on its executors' path.
@@ -199,7 +200,7 @@ def ship_code(spark: SparkSession) -> None:
         return
     folder = Path(tempfile.mkdtemp(prefix="evenkeel-"))
     try:
-        spark.addArtifacts(str(package_zip(folder)), pyfile=True)
+        spark.addArtifacts(str(package_zip(folder, workers_files())), pyfile=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -209,15 +210,16 @@ _WITH_CODE: set[Any] = set()
 """Sessions whose workers have the package, until `close`."""
 
 
-def package_zip(folder: Path) -> Path:
-    """The package's .py files, as this process first read them, as a zip that can stand on a Python path.
+def package_zip(folder: Path, files: Files | None = None) -> Path:
+    """These files of the package, or all that this process first read, as a zip that can stand on a Python path.
 
     Equal code gives equal bytes.
     """
-    path = folder / f"evenkeel-{package_digest()[:16]}.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, body in package_files().items():
-            archive.writestr(zipfile.ZipInfo(f"evenkeel/{name}"), body)
+    files = package_files() if files is None else files
+    path = folder / f"evenkeel-{runtime_digest(files)[:16]}.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, body in files.items():
+            archive.writestr(zipfile.ZipInfo(f"evenkeel/{name}"), body, zipfile.ZIP_DEFLATED)
     return path
 
 
