@@ -40,7 +40,7 @@ class Soak:
     """A soak in a folder."""
 
     def __init__(self, folder: Path, every: int) -> None:
-        """`every`: in one of so many cycles a task is killed, before one the server starts anew, after one is upkeep."""
+        """`every`: of so many cycles a task is killed in one, the server starts anew before one, upkeep follows one."""
         self._folder, self._every = folder.resolve(), every
         self._lines = self._folder / LINES
         self._recorded = self._folder / "recording"

@@ -12,7 +12,7 @@ from evenkeel.cli import main
 from evenkeel.lake_log.catch_up import begin, catch_up, open_log, storage_of
 from evenkeel.maintenance import backup
 from evenkeel.maintenance.backup import back_up, restore
-from evenkeel.maintenance.places import Place
+from evenkeel.maintenance.places import LakePlace
 from tests.lake_log.lakes import LOG_KEY, kept_lake, publish_more, rows_of
 
 
@@ -33,26 +33,26 @@ def test_its_log_is_whole_and_says_no_more_than_its_manifests_whatever_is_publis
     lake = kept_lake(tmp_path)
     begin(str(lake), [LOG_KEY])
     before = leaves(lake)
-    read, look = Place.read, backup._look_at
+    read, look = LakePlace.read, backup._look_at
 
     def publish() -> None:
         publish_more(lake, "lab", 150)
         catch_up(str(lake), [LOG_KEY])
 
-    def reading(self: Place, name: str) -> bytes | None:
+    def reading(self: LakePlace, name: str) -> bytes | None:
         data = read(self, name)
         if name == "_log/checkpoint" and self.address == str(lake):
             publish()  # the tiles that it stands on become full ones
         return data
 
-    def looking(source: Place, name: str) -> backup._LookedAt:
+    def looking(source: LakePlace, name: str) -> backup._LookedAt:
         seen = look(source, name)
         if name == "cycles":
             publish()
         return seen
 
     with monkeypatch.context() as patched:
-        patched.setattr(Place, "read", reading)
+        patched.setattr(LakePlace, "read", reading)
         patched.setattr(backup, "_look_at", looking)
         kept(lake, tmp_path / "kept")
     assert leaves(tmp_path / "kept") == before

@@ -16,7 +16,7 @@ from evenkeel.cli import main
 from evenkeel.errors import BadInput, LakeError, NoLake
 from evenkeel.maintenance import backup
 from evenkeel.maintenance.backup import ABOUT, RESTORING, back_up, restore
-from evenkeel.maintenance.places import Place
+from evenkeel.maintenance.places import LakePlace
 from tests.record.plausible import plausible_lake
 
 SOME = ("bundle_load", "unload_decisions", "cycles")
@@ -83,7 +83,7 @@ def test_what_is_written_meanwhile_is_in_the_backup_whole_or_not_at_all(
     """Rows come into every table, their manifests into `cycles` last, between any two looks at tables."""
     looked = backup._look_at
 
-    def look(source: Place, name: str) -> backup._LookedAt:
+    def look(source: LakePlace, name: str) -> backup._LookedAt:
         seen = looked(source, name)
         if name in ("bundle_load", "cycles", "settings"):
             for table in SOME:
@@ -112,15 +112,15 @@ def test_killed_anywhere_the_copy_has_what_it_had_or_more_and_goes_on(
     first = backed_up(lake, kept)
     for name in SOME:
         append(lake, name)
-    take, count = Place.take, iter(range(1_000))
+    take, count = LakePlace.take, iter(range(1_000))
 
-    def killed(self: Place, other: Place, name: str) -> int | None:
+    def killed(self: LakePlace, other: LakePlace, name: str) -> int | None:
         if next(count) >= after:
             raise Killed
         return take(self, other, name)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Place, "take", killed)
+        patched.setattr(LakePlace, "take", killed)
         with pytest.raises(Killed):
             backed_up(lake, kept)
     for name in SOME:
@@ -135,11 +135,11 @@ def test_killed_anywhere_the_copy_has_what_it_had_or_more_and_goes_on(
 def test_a_first_backup_that_was_killed_is_none_until_it_is_run_again(
     lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(self: Place, other: Place, name: str) -> int | None:
+    def killed(self: LakePlace, other: LakePlace, name: str) -> int | None:
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(Place, "take", killed)
+        patched.setattr(LakePlace, "take", killed)
         with pytest.raises(Killed):
             backed_up(lake, tmp_path / "kept")
     with pytest.raises(BadInput, match="its first backup was never finished"):
@@ -151,15 +151,15 @@ def test_a_first_backup_that_was_killed_is_none_until_it_is_run_again(
 
 def test_a_restore_that_was_killed_is_run_again(lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backed_up(lake, tmp_path / "kept")
-    take, count = Place.take, iter(range(1_000))
+    take, count = LakePlace.take, iter(range(1_000))
 
-    def killed(self: Place, other: Place, name: str) -> int | None:
+    def killed(self: LakePlace, other: LakePlace, name: str) -> int | None:
         if next(count) >= 10:
             raise Killed
         return take(self, other, name)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Place, "take", killed)
+        patched.setattr(LakePlace, "take", killed)
         with pytest.raises(Killed):
             restore(str(tmp_path / "kept"), str(tmp_path / "new"))
     assert not (tmp_path / "new" / "cycles").exists(), "nobody takes it for a lake"
@@ -190,7 +190,7 @@ def test_parts_of_files_that_a_kill_has_left_go_after_a_day(lake: Path, tmp_path
     os.utime(old, (day_before_yesterday, day_before_yesterday))
     assert backed_up(lake, tmp_path / "kept").files == 0
     assert (old.exists(), new.exists()) == (False, True)
-    assert {name for name, _ in Place.at(str(tmp_path / "kept")).files().items()} == {*content(lake), ABOUT}
+    assert {name for name, _ in LakePlace.at(str(tmp_path / "kept")).files().items()} == {*content(lake), ABOUT}
 
 
 def test_a_lake_of_another_past_does_not_go_over_a_backup(lake: Path, tmp_path: Path) -> None:
@@ -237,10 +237,10 @@ def test_places_that_hold_something_else_are_left_alone(lake: Path, tmp_path: Pa
 
 
 def test_a_full_disk_is_one_line_that_says_to_go_on(lake: Path, tmp_path: Path, monkeypatch, capsys) -> None:
-    def full(self: Place, other: Place, name: str) -> int | None:
+    def full(self: LakePlace, other: LakePlace, name: str) -> int | None:
         raise OSError(28, "No space left on device", name)
 
-    monkeypatch.setattr(Place, "take", full)
+    monkeypatch.setattr(LakePlace, "take", full)
     assert main(["backup", "--lake", str(lake), "--to", str(tmp_path / "kept")]) == 2
     said = capsys.readouterr().err
     assert "No space left on device. What was copied stays: run the same command again" in said

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from evenkeel.lake.table_files import delta_table
 from evenkeel.maintenance.backup import ABOUT, back_up, restore
-from evenkeel.maintenance.places import Place
+from evenkeel.maintenance.places import LakePlace
 from tests.object_store.conftest import NUMBERS
 from tests.object_store.stores import Store
 from tests.record.plausible import plausible_lake
@@ -25,8 +25,8 @@ def test_it_goes_there_and_back(store: Store, tmp_path: Path, monkeypatch: pytes
         shutil.copytree(whole / table, lake / table)
     there = f"s3a://{store.bucket}/backup-{next(NUMBERS)}"
     first = back_up(str(lake), there, now=lambda: datetime(2026, 11, 27, tzinfo=UTC))
-    names = Place.at(str(lake)).files()
-    assert Place.at(there).files().items() - {(ABOUT, len(Place.at(there).read(ABOUT) or b""))} == names.items()
+    names = LakePlace.at(str(lake)).files()
+    assert LakePlace.at(there).files().items() - {(ABOUT, len(LakePlace.at(there).read(ABOUT) or b""))} == names.items()
     DeltaTable(str(lake / "cycles")).optimize.compact()
     second = back_up(str(lake), there, now=lambda: datetime(2026, 11, 28, tzinfo=UTC))
     assert (second.kept, second.tables["cycles"]) == (first.files, first.tables["cycles"] + 1)
@@ -35,4 +35,4 @@ def test_it_goes_there_and_back(store: Store, tmp_path: Path, monkeypatch: pytes
     restore(there, str(tmp_path / "back"))
     rows = delta_table(str(lake / "cycles")).to_pyarrow_table()
     assert delta_table(f"{moved}/cycles").to_pyarrow_table() == rows
-    assert Place.at(str(tmp_path / "back")).files() == Place.at(str(lake)).files()
+    assert LakePlace.at(str(tmp_path / "back")).files() == LakePlace.at(str(lake)).files()

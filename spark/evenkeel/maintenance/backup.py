@@ -24,7 +24,7 @@ from evenkeel.errors import BadInput, LakeError, NoLake
 from evenkeel.lake.delta_log import LOG_FOLDER, log_state
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table, is_delta_table
-from evenkeel.maintenance.places import Place
+from evenkeel.maintenance.places import LakePlace
 from evenkeel.object_store import explained
 from evenkeel.spark.code import code_version
 
@@ -137,7 +137,7 @@ def _well_told(*places: str) -> Iterator[None]:
         ) from error
 
 
-def _began_at(backup: Place) -> datetime:
+def _began_at(backup: LakePlace) -> datetime:
     try:
         about = json.loads(backup.read(ABOUT) or b"null")
         if about is not None and about["format"] != FORMAT:
@@ -150,19 +150,19 @@ def _began_at(backup: Place) -> datetime:
     raise BadInput(f"{backup.address} is no whole backup: {what}")
 
 
-def _two_places(one: str, other: str) -> tuple[Place, Place]:
-    source, target = Place.at(Lake(one).root), Place.at(Lake(other).root)
+def _two_places(one: str, other: str) -> tuple[LakePlace, LakePlace]:
+    source, target = LakePlace.at(Lake(one).root), LakePlace.at(Lake(other).root)
     if source.holds(target) or target.holds(source):
         raise BadInput(f"{one} and {other}: one lies in the other; name another place")
     return source, target
 
 
-def _demand_empty(target: Place, wanted: str) -> None:
+def _demand_empty(target: LakePlace, wanted: str) -> None:
     if target.files():
         raise BadInput(f"{target.address} holds something else already: name {wanted}")
 
 
-def _copy(source: Place, target: Place, progress: Progress, *, prune: bool) -> Copied:
+def _copy(source: LakePlace, target: LakePlace, progress: Progress, *, prune: bool) -> Copied:
     target.clear()
     of_the_log = source.files(_OF_THE_LOG)
     heads = _heads(source, of_the_log)
@@ -186,12 +186,12 @@ def _copy(source: Place, target: Place, progress: Progress, *, prune: bool) -> C
     return done
 
 
-def _demand_lake(source: Place) -> None:
+def _demand_lake(source: LakePlace) -> None:
     if not is_delta_table(f"{source.address}/{_CHAIN}"):
         raise NoLake(f"there is no lake at {source.address}: no table {_CHAIN} lies there")
 
 
-def _heads(source: Place, names: Iterable[str]) -> dict[str, bytes]:
+def _heads(source: LakePlace, names: Iterable[str]) -> dict[str, bytes]:
     """What of the transparency log is replaced as it grows, the checkpoint last: the others never say more than it."""
     wanted = sorted(
         (name for name in names if name.count("/") == 1),
@@ -205,14 +205,14 @@ def _lasts(name: str) -> bool:
     return name.count("/") > 1
 
 
-def _look(source: Place) -> list[_LookedAt]:
+def _look(source: LakePlace) -> list[_LookedAt]:
     """How far each table goes, `cycles` first. Raises NoLake where there are no cycles."""
     _demand_lake(source)
     names = [name for name in source.folders() if is_delta_table(f"{source.address}/{name}")]
     return [_look_at(source, name) for name in sorted(names, key=lambda name: (name != _CHAIN, name))]
 
 
-def _look_at(source: Place, name: str) -> _LookedAt:
+def _look_at(source: LakePlace, name: str) -> _LookedAt:
     import pyarrow as pa
     from deltalake.exceptions import DeltaError
 
@@ -253,7 +253,7 @@ def _commits(table: str, files: Iterable[str]) -> dict[int, str]:
     return dict(sorted((int(name[1]), name[0]) for name in names if name))
 
 
-def _demand_same_lake(seen: Iterable[_LookedAt], source: Place, target: Place) -> None:
+def _demand_same_lake(seen: Iterable[_LookedAt], source: LakePlace, target: LakePlace) -> None:
     """A lake that was restored or made anew goes on with the same versions and other content."""
     for table in seen:
         version, name = max(_commits(table.name, target.files(f"{table.name}/{LOG_FOLDER}")).items(), default=(-1, ""))
@@ -268,7 +268,9 @@ def _demand_same_lake(seen: Iterable[_LookedAt], source: Place, target: Place) -
 class _Copying:
     """Copies what is not there yet, several files at a time, and counts."""
 
-    def __init__(self, source: Place, target: Place, there: Mapping[str, int], tell: Callable[[int], None]) -> None:
+    def __init__(
+        self, source: LakePlace, target: LakePlace, there: Mapping[str, int], tell: Callable[[int], None]
+    ) -> None:
         self._source, self._target, self._there, self._tell = source, target, there, tell
         self.done = Copied()
 

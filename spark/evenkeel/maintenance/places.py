@@ -24,7 +24,7 @@ _ABANDONED_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LakePlace:
     """A folder, or what lies below a key. Names are paths below it, with `/`."""
 
     address: str
@@ -33,7 +33,7 @@ class Place:
     """Arrow's file system."""
 
     @classmethod
-    def at(cls, address: str) -> Place:
+    def at(cls, address: str) -> LakePlace:
         """Raises BadInput for a store that does not speak S3, SettingsError where its credentials are missing."""
         found = arrow_place(address)
         if found is None:
@@ -45,7 +45,7 @@ class Place:
         """Whether it is in an object store."""
         return is_object_store(self.address)
 
-    def holds(self, other: Place) -> bool:
+    def holds(self, other: LakePlace) -> bool:
         """Whether the other is this one, or lies below it."""
         return self.in_store == other.in_store and f"{other.root}/".startswith(f"{self.root}/")
 
@@ -82,7 +82,7 @@ class Place:
         with self._new(name) as out:
             out.write(data)
 
-    def take(self, other: Place, name: str) -> int | None:
+    def take(self, other: LakePlace, name: str) -> int | None:
         """Copies a file of another place, and gives its bytes; None where it is there no more."""
         try:
             opened = other.system.open_input_stream(other._full(name))
