@@ -46,7 +46,8 @@ that does not make the run red.
 
 **A re-run** (clear the run, or trigger it again with the same `at`) decides the cycle anew from the same snapshot and
 arrives at the same `plan_id`. The earlier attempt stays on record and readers go on seeing one attempt, so any task can
-be cleared at any time. A task that was killed leaves rows that nobody ever reads.
+be cleared at any time; after an upgrade all of them together, since a cycle is decided by one code. A task that was
+killed leaves rows that nobody ever reads.
 
 **A backfill** (`airflow backfill create --dag-id rebalance --from-date … --to-date …`) decides past cycles from landed
 snapshots, for the first time or anew (`--reprocess-behavior completed`), marks them `backfill`, and never sends a

@@ -45,6 +45,17 @@ class DataFile:
     digest: str
 
 
+@dataclass(frozen=True, slots=True)
+class CodeId:
+    """The code that made a hand-over: the `version` for people, and the `digest` of what decides (`code_digest`).
+
+    Both are "" where nobody has put them there: outside of Airflow one process runs all tasks.
+    """
+
+    version: str = ""
+    digest: str = ""
+
+
 CycleKey = tuple[str, str]
 """What tells the cycles of a run apart: cluster, and `cycle_at` as in `ClusterCycle`."""
 
@@ -152,7 +163,7 @@ class Handover:
 
     A run holds one cycle of each cluster, or a *window*: any number of them, the `cycles` of a cluster in the order of
     `cycle_at`. `awaiting`: cluster -> `plan_id`, `summary`, `splits` (how many it asks for) and `expires_at`
-    (ISO-8601) of a plan that waits for an approval.
+    (ISO-8601) of a plan that waits for an approval. `code` is that of the process which handed it on.
     """
 
     lake: str
@@ -160,6 +171,7 @@ class Handover:
     cycles: tuple[ClusterCycle, ...]
     writes: tuple[Write, ...] = ()
     awaiting: dict[str, dict[str, str]] = field(default_factory=dict)
+    code: CodeId = field(default=CodeId(), compare=False)
 
     def open_cycles(self) -> tuple[ClusterCycle, ...]:
         """The cycles that still take part in this run."""
@@ -264,6 +276,7 @@ class Handover:
             cycles=tuple(_cycle(cycle, settings, files) for cycle in body["cycles"]),
             writes=tuple(_write(write, files) for write in body["writes"]),
             awaiting=body["awaiting"],
+            code=CodeId(**body.get("code", {})),
         )
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,31 +13,17 @@ from evenkeel import pipeline
 from evenkeel.airflow import steps
 from evenkeel.airflow.approval import PlanApproval, PlanQuestion
 from evenkeel.airflow.dag_names import approval_run_id
+from evenkeel.airflow.one_code import stamped
 from evenkeel.airflow.seal import Origin, sealed
-from evenkeel.handover import FAILED, ClusterCycle, Handover, Run, Snapshot
+from evenkeel.handover import FAILED, Handover
+from tests.airflow.runs import AT, PARAMS, PLAN, RUN, handover, left, running
 from tests.airflow.xcom import RunningTask, XCom
 
-pytestmark = pytest.mark.airflow
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("published")]
 
-AT = datetime.now(UTC)
-RUN, OTHER_RUN, PLAN = "manual__1", "manual__2", "a" * 64
+OTHER_RUN = "manual__2"
 APPROVAL = approval_run_id(RUN, PLAN)
-PARAMS = {"run_id": RUN, "cluster": "east", "plan_id": PLAN}
 REFUSED = "left in XCom (has no seal|does not have its seal).*nothing was sent: trigger a new run"
-
-
-@pytest.fixture(autouse=True)
-def published(monkeypatch: pytest.MonkeyPatch) -> list[Handover]:
-    """The hand-overs that `publish` was asked to carry out."""
-    seen: list[Handover] = []
-
-    def publish(_spark: Any, handover: Handover, _sending: Any = None) -> Handover:
-        seen.append(handover)
-        return handover
-
-    monkeypatch.setattr(pipeline, "publish", publish)
-    monkeypatch.setattr(steps, "_spark_watched", lambda ti: nullcontext())
-    return seen
 
 
 @pytest.fixture
@@ -49,16 +33,6 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     monkeypatch.setattr("evenkeel.lake.controls.answers", lambda *given: [])
     monkeypatch.setattr("evenkeel.lake.store.append_row", lambda _lake, _table, row, _session: rows.append(row))
     return rows
-
-
-def handover(mode: str = "approve") -> Handover:
-    cycle = ClusterCycle("east", AT.isoformat(), Snapshot("s", AT.isoformat()), {})
-    waits = {"plan_id": PLAN, "summary": "2 commands.", "expires_at": (AT + timedelta(minutes=10)).isoformat()}
-    return Handover("/lake", Run("rebalance", RUN, mode=mode, triggered_by="olga"), (cycle,), awaiting={"east": waits})
-
-
-def left(task_id: str, given: Handover, run_id: str = RUN) -> str:
-    return sealed(given.to_json(), Origin("rebalance", run_id, task_id))
 
 
 def forgeries(task_id: str) -> dict[str, Any]:
@@ -86,7 +60,7 @@ def test_a_task_takes_no_hand_over_but_that_of_the_task_before_it(kind: str) -> 
     assert called == []
     assert "task validate of the run manual__1" in ti.xcom_pull("aggregate", key="reason")
     made = steps.carry_on(aggregate, None, left("validate", handover()), ti)  # type: ignore[arg-type]
-    assert (called, made) == ([handover()], left("aggregate", handover()))
+    assert (called, made) == ([handover()], left("aggregate", stamped(handover())))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in forgeries("place") if kind != "nothing"])
@@ -99,20 +73,6 @@ def test_publish_puts_a_run_whose_hand_over_was_forged_on_record_as_failed(
         steps.close(None, {}, SimpleNamespace(dag_id="rebalance", run_id=RUN), ti)  # type: ignore[arg-type]
     (given,) = published
     assert (given.run.mode, given.open_cycles(), given.cycles[0].status) == ("approve", (), FAILED)
-
-
-class Editable(RunningTask):
-    """A task instance of whose run any XCom can be edited."""
-
-    def xcom_push_for(self, task_id: str, value: Any) -> None:
-        self.xcom.left[self.dag_id, self.run_id, task_id, "return_value"] = value
-
-
-def running(task_id: str, **xcoms: Any) -> Editable:
-    ti = Editable(XCom(), "rebalance", RUN, task_id)
-    for name, value in xcoms.items():
-        ti.xcom_push_for(name, value)
-    return ti
 
 
 def test_the_run_that_asks_is_the_one_that_waiting_named() -> None:

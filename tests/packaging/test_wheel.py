@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-import sysconfig
 import tomllib
-import venv
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -18,9 +14,8 @@ from devtools.local_airflow.home import AirflowHome, Wiring
 from devtools.local_airflow.service import DAG_ID
 from evenkeel.record.read import read_attempts
 from evenkeel.spark.code import code_digest, folder_beside, suites_folder
+from tests.wheels import CHECKOUT, FOLDERS, environment_with, of_wheel, wheel_of, without_checkout
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-FOLDERS = ("dags", "plugins", "expectations")
 CYCLE = "2026-11-21T08:28:23.740000+00:00"
 RECORDING = CHECKOUT / "demo" / "recordings" / "own-threshold"
 
@@ -48,29 +43,7 @@ def test_a_checkout_has_its_own_folders(monkeypatch: pytest.MonkeyPatch) -> None
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment of its own with the wheel, and this one's packages behind it."""
     folder = tmp_path_factory.mktemp("installed")
-    source = folder / "source"
-    subprocess.run(["git", "clone", "-q", str(CHECKOUT), str(source)], check=True)
-    for name in ("spark", "pyproject.toml", *FOLDERS):  # with what is not committed yet
-        subprocess.run(["cp", "-r", "-T", str(CHECKOUT / name), str(source / name)], check=True)
-    wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder / "wheel"), str(source)]
-    subprocess.run(wheel, check=True, timeout=300)
-    subprocess.run(["rm", "-r", str(source)], check=True)
-    environment = folder / "venv"
-    venv.create(environment, with_pip=True)
-    (built,) = (folder / "wheel").glob("*.whl")
-    python = environment / "bin" / "python"
-    subprocess.run(
-        [python, "-m", "pip", "install", "-q", "--no-deps", str(built)], env=_alone(folder), check=True, timeout=300
-    )
-    behind = environment / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages" / "behind.pth"
-    behind.write_text(f"{sysconfig.get_path('purelib')}\n")
-    return environment
-
-
-def _alone(home: Path) -> dict[str, str]:
-    """The environment without what leads to the checkout."""
-    ours = ("PYTHONPATH", "EVENKEEL_EXPECTATIONS", "EVENKEEL_SPARK")
-    return {**{key: value for key, value in os.environ.items() if key not in ours}, "EVENKEEL_HOME": str(home)}
+    return environment_with(wheel_of(folder), folder / "venv")
 
 
 @pytest.mark.exhaustive
@@ -79,7 +52,7 @@ def test_it_says_where_it_has_put_them_and_decides_by_the_same_code(installed: P
     def out(*command: str) -> str:
         done = subprocess.run(
             [str(installed / "bin" / command[0]), *command[1:]],
-            env=_alone(tmp_path), cwd=tmp_path, capture_output=True, text=True, check=True,
+            env=without_checkout(tmp_path), cwd=tmp_path, capture_output=True, text=True, check=True,
         )  # fmt: skip
         return done.stdout
 
@@ -99,7 +72,7 @@ def test_airflow_runs_a_cycle_from_it(installed: Path, tmp_path: Path) -> None:
     configuration = tmp_path / "evenkeel.toml"
     configuration.write_text(f'[clusters.alone]\nrecording = "{RECORDING}"\n')
     lake = tmp_path / "lake"
-    alone = _alone(tmp_path / "home")
+    alone = without_checkout(tmp_path / "home")
 
     def run(*command: str, environment: dict[str, str] = alone) -> str:
         python = str(installed / "bin" / "python")
@@ -111,20 +84,9 @@ def test_airflow_runs_a_cycle_from_it(installed: Path, tmp_path: Path) -> None:
     connection = run("evenkeel.cli", "engine", "connection").strip()
     try:
         home = AirflowHome.of(tmp_path / "airflow")
-        share = installed / "share" / "evenkeel"
-        wiring = Wiring(share, connection, str(lake), configuration)
+        wiring = Wiring(installed / "share" / "evenkeel", connection, str(lake), configuration)
         of_airflow = {k: v for k, v in home.environment(wiring, 1).items() if k != "PYTHONPATH"}
-        bundle = {
-            "name": "evenkeel",
-            "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
-            "kwargs": {"path": str(share / "dags")},
-        }
-        environment = {
-            **of_airflow,
-            "EVENKEEL_HOME": alone["EVENKEEL_HOME"],
-            "PATH": f"{installed / 'bin'}:{os.environ['PATH']}",
-            "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
-        }
+        environment = {**of_airflow, **of_wheel(installed), "EVENKEEL_HOME": alone["EVENKEEL_HOME"]}
         run("airflow", "db", "migrate", environment=environment)
         assert "evenkeel" in run("airflow", "plugins", environment=environment)
         conf = json.dumps({"clusters": ["alone"], "at": CYCLE})

@@ -56,13 +56,14 @@ def waiting_plan(ti: Any, params: Mapping[str, Any]) -> tuple[Handover, dict[str
     """The hand-over of the cluster alone, and its plan, as the run that is named left them waiting.
 
     `BadInput` where that run has no such plan: it was published anew meanwhile, or the params name another one; and
-    where what it left is not sealed by its *publish*.
+    where what it left is not sealed by its *publish*, or cannot be read by this version.
     """
-    from evenkeel.lake.handover_files import taken
+    from evenkeel.airflow.one_code import read_handover
 
     run_id, cluster, plan_id = (str(params[name]) for name in ("run_id", "cluster", "plan_id"))
     text = ti.xcom_pull(PUBLISH, dag_id=DECIDING_DAG, run_id=run_id, map_indexes=None)
-    handover = taken(opened(text, Origin(DECIDING_DAG, run_id, PUBLISH))) if text else None
+    origin = Origin(DECIDING_DAG, run_id, PUBLISH)
+    handover = read_handover(opened(text, origin), origin) if text else None
     plan = handover.awaiting.get(cluster) if handover is not None else None
     if handover is None or plan is None or plan["plan_id"] != plan_id:
         there = f"it has {plan['plan_id'][:12]}" if plan is not None else "it has none"

@@ -27,11 +27,12 @@ from evenkeel.airflow.dag_files import (
 )
 from evenkeel.airflow.dag_names import ASK, CONNECTION, PUBLISH, WAITING, approval_run_id
 from evenkeel.airflow.liveness import server_watched
+from evenkeel.airflow.one_code import OtherCode, read_handover, refuse_other_code, stamped, with_version
 from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.airflow.seal import NotSealed, Origin, opened, sealed
-from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoSuchCycle, SettingsError
+from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoSuchCycle, SettingsError, StaleCode
 from evenkeel.handover import FAILED, Handover
-from evenkeel.lake.handover_files import handed_on, taken
+from evenkeel.lake.handover_files import handed_on
 from evenkeel.lake.one_writer import refusal_in
 from evenkeel.lake_log import LOG_CONNECTION
 from evenkeel.lake_log.publishing import resolve_keys_by
@@ -110,8 +111,10 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 
 def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
     """Runs a task on the hand-over of the one before it."""
+    before = _DECIDING[_DECIDING.index(task.__name__) - 1]
     with _explained_errors(ti):
-        given = handed_over(handover, ti, _DECIDING[_DECIDING.index(task.__name__) - 1])
+        given = handed_over(handover, ti, before)
+        refuse_other_code(given, _origin(ti, before))
     return carried_out(lambda: task(spark, given), ti, events, given).text
 
 
@@ -376,15 +379,27 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
         texts.append((name, text))
     for name, text in reversed(texts):
         try:
-            return failure, handed_over(text, ti, name)
-        except (LakeError, NotSealed) as error:
+            handover = handed_over(text, ti, name)
+        except (LakeError, NotSealed, OtherCode) as error:
             failure = f"{name} failed: {error}"
+            continue
+        return failure or _why_not_published(handover, _origin(ti, name)), handover
     return failure, None
 
 
+def _why_not_published(handover: Handover, origin: Origin) -> str | None:
+    """Why *publish* puts a cycle on record as failed though no task before it failed; None where nothing is wrong."""
+    try:
+        refuse_other_code(handover, origin)
+    except OtherCode as error:
+        return f"{PUBLISH} failed: {error}"
+    return None
+
+
 def handed_over(value: object, ti: TaskInstance, task_id: str) -> Handover:
-    """The hand-over that a task of this run has sealed; `NotSealed`, and what `taken` raises."""
-    return taken(opened(value, _origin(ti, task_id)))
+    """The hand-over that a task of this run has sealed; `NotSealed`, and what `read_handover` raises."""
+    origin = _origin(ti, task_id)
+    return read_handover(opened(value, origin), origin)
 
 
 def _origin(ti: TaskInstance, task_id: str) -> Origin:
@@ -412,7 +427,7 @@ def carried_out(
         made = work()
         known = given.writes if given is not None else ()
         emit_asset_events(events, made.lake, [write for write in made.writes if write not in known])
-        return SealedHandover(sealed(handed_on(made), _origin(ti, ti.task_id)), made)
+        return SealedHandover(sealed(handed_on(stamped(made)), _origin(ti, ti.task_id)), made)
 
     return watched(progress, ti)
 
@@ -429,7 +444,11 @@ def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:
 
 
 def _as_ours(error: Exception) -> EvenkeelError | None:
-    """What Spark or an object store says, as an error of ours; None for anything else."""
+    """What is raised, or what Spark or an object store says, as an error of ours; None for anything else."""
+    if isinstance(error, StaleCode):
+        return with_version(error)
+    if isinstance(error, EvenkeelError):
+        return error
     return refusal_in(error) or explained(error, ENVIRONMENT.get("EVENKEEL_LAKE")) or cluster_fault(str(error))
 
 
@@ -440,7 +459,7 @@ def _explained_errors(ti: TaskInstance) -> Iterator[None]:
         _reach(ENVIRONMENT.get("EVENKEEL_LAKE", ""))
         yield
     except Exception as error:
-        own = error if isinstance(error, EvenkeelError) else _as_ours(error)
+        own = _as_ours(error)
         if own is not None:
             from airflow.sdk.exceptions import AirflowException, AirflowFailException
 

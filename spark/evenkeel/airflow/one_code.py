@@ -1,0 +1,68 @@
+"""A cycle is decided by one code: a task takes over nothing that other deciding code has left.
+
+Airflow's processes are upgraded one after the other, and in place while they run, so the tasks of one run may find
+different versions installed. Each hand-over says which code made it (`Handover.code`); a task that decides with other
+code fails at once with one line, instead of a cycle that no version would decide again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from evenkeel.airflow.seal import Origin
+from evenkeel.errors import BadInput, StaleCode
+from evenkeel.handover import CodeId, Handover
+from evenkeel.lake.handover_files import taken
+from evenkeel.spark.code import code_digest, code_version
+
+
+class OtherCode(BadInput):
+    """What a task was handed was left by another version of Evenkeel."""
+
+
+def stamped(handover: Handover) -> Handover:
+    """The hand-over with the code of this process as the one that made it."""
+    return replace(handover, code=_own())
+
+
+def read_handover(text: str, origin: Origin) -> Handover:
+    """The hand-over in a text that the task has sealed.
+
+    Raises `OtherCode` for one that this version cannot read, and what `taken` raises.
+    """
+    try:
+        return taken(text)
+    except (KeyError, TypeError, ValueError) as error:
+        # The seal says that it is what our own task wrote.
+        raise OtherCode(
+            f"what {origin} handed on cannot be read by Evenkeel {code_version()}, which runs this task: another "
+            f"version left it ({type(error).__name__}: {error}). {_WHAT_TO_DO}"
+        ) from None
+
+
+def refuse_other_code(handover: Handover, origin: Origin) -> None:
+    """Raises `OtherCode` where the hand-over was made by other deciding code than that of this process."""
+    own, other = _own(), handover.code
+    if other.digest and other.digest != own.digest:
+        raise OtherCode(f"{origin} ran {_named(other)}, and this task runs {_named(own)}. {_WHAT_TO_DO}")
+
+
+def with_version(error: StaleCode) -> StaleCode:
+    """The error of a Spark server that runs other code than this task, with the task's own version in it."""
+    return StaleCode(
+        f"{error} This task runs {_named(_own())}: the server and all of Airflow have to be of one version"
+    )
+
+
+_WHAT_TO_DO = (
+    "Nothing was decided and nothing was sent: bring all of Airflow's processes and the Spark server to one version, "
+    "and restart them; then trigger a new run of rebalance, or clear all tasks of that run"
+)
+
+
+def _own() -> CodeId:
+    return CodeId(code_version(), code_digest())
+
+
+def _named(code: CodeId) -> str:
+    return f"Evenkeel {code.version} (code {code.digest[:11]})"
