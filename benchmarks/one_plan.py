@@ -27,8 +27,9 @@ from typing import Any
 from benchmarks.machine import description
 from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
 from evenkeel.planner import round as planner_round
-from evenkeel.planner.desired import DesiredPlacement, OwnedBundle, desired_placement
+from evenkeel.planner.desired import desired_placement
 from evenkeel.planner.floor import fewest_moves, floor_of
+from evenkeel.planner.placement_search import DesiredPlacement, OwnedBundle
 from evenkeel.planner.target import BundleKind, UsageLine, target_of
 from evenkeel.rounds.memo import SharedRows
 from tests.cycle.rows import bundle, cycle, report, rows

@@ -17,11 +17,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from evenkeel.planner.desired import DesiredMove, DesiredPlacement, OwnedBundle, desired_placement
+from evenkeel.planner.desired import desired_placement
 from evenkeel.planner.figures import ALWAYS_HELD, PlannerFigures
 from evenkeel.planner.floor import floor_of
 from evenkeel.planner.limits import MOVED_TRAFFIC, CycleBudget
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
+from evenkeel.planner.placement_search import DesiredMove, DesiredPlacement, OwnedBundle
 from evenkeel.planner.target import Target, UsageLine, kinds_of, target_of
 from evenkeel.planner.usage_model import SATURATED, BrokerModel, UsageSums, by_traffic, load_of, models_of
 from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, PlannerView, Spent
