@@ -19,8 +19,10 @@ from evenkeel.planner.target import UsageCurve
 
 _PRICES = (0.0, 3.0, 6.0, 9.0, 13.0, 18.0, 25.0, 40.0, 100.0)
 """What it costs to move the mean load of a broker beyond what has to move, in moves: tried one after the other."""
-MOST_OVER_FLOOR = 1.2
+MOST_OVER_FLOOR = 1.25
 """A plan that moves so many times the load that has to move, or less, is good enough."""
+_BUNDLES_LOOKED_AT = 1_000_000
+"""Two prices side by side are tried as often as this holds the cluster's bundles."""
 
 
 def desired_placement(
@@ -51,26 +53,38 @@ def desired_placement(
 
 
 def _relieved(start: PlacementSearch) -> PlacementSearch:
-    """The search at the lowest price at which no broker is left above the target and little more than has to moves;
-    without such a price the one that leaves least above, of those the one that moves least."""
+    """The search with fewest moves of those that leave no broker above the target and move little more than has to;
+    without such a search the one that leaves least above, of those the one that moves least.
+
+    The lowest price counts at which that is so for all brokers. Then the next lower one is tried for as many of the
+    fullest brokers as can have it while the others have the highest.
+    """
     start = start.again()
     place_homeless(start)
-    enough = MOST_OVER_FLOOR * start.excess()
-    if not enough:
+    # Less what rounding to whole units may make of it.
+    enough = MOST_OVER_FLOOR * start.excess() - len(start.bundles)
+    if enough <= 0:
         return start
-    tried: list[tuple[int, int, int, PlacementSearch]] = []
+    tried: list[tuple[int, bool, int, int, int, PlacementSearch]] = []
 
-    def is_enough(at: int) -> bool:
+    def is_enough(price: float, fullest: int | None = None) -> bool:
         search = start.again()
-        relieve(search, _PRICES[at])
+        relieve(search, price, _PRICES[-1], fullest)
         moved, left = search.load_moved() - start.load_moved(), search.excess()
         is_found = not left and moved <= enough
-        tried.append((left, 0 if is_found else moved, at, search))
+        tried.append((left, not is_found, len(search.moves) if is_found else 0, moved, len(tried), search))
         return is_found
 
-    if not is_enough(0):
-        if tried[0][0]:
-            is_enough(len(_PRICES) - 1)
-        else:
-            bisect_left(range(1, len(_PRICES)), True, key=is_enough)
-    return min(tried, key=lambda one: one[:3])[3]
+    if is_enough(_PRICES[0]):
+        return tried[0][-1]
+    if tried[0][0]:
+        is_enough(_PRICES[-1])
+    else:
+        lowest = bisect_left(range(1, len(_PRICES)), True, key=lambda at: is_enough(_PRICES[at])) + 1
+        low, high = 0, len(start.fullest_first()) if lowest < len(_PRICES) else 0
+        for _ in range(_BUNDLES_LOOKED_AT // max(1, len(start.bundles))):
+            if high - low < 2:
+                break
+            middle = (low + high) // 2
+            low, high = (middle, high) if is_enough(_PRICES[lowest - 1], middle) else (low, middle)
+    return min(tried, key=lambda one: one[:-1])[-1]

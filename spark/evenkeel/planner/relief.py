@@ -16,12 +16,12 @@ from evenkeel.planner.exchanges import MADE_ROOM_FOR, one_is_exchanged, room_is_
 from evenkeel.planner.placement_search import UNITS, PlacementSearch, Whole
 
 
-def relieve(search: PlacementSearch, price: float) -> None:
-    """Moves what stands above the target, at this price of load."""
-    before = len(search.moves)
-    of_unit = price * max(1, len(search.brokers)) / UNITS
-    for broker in search.fullest_first():
-        _relieve(search, broker, of_unit)
+def relieve(search: PlacementSearch, price: float, of_others: float = 0.0, fullest: int | None = None) -> None:
+    """Moves what stands above the target, at this price of load; if `fullest` is given, so many brokers have it, and
+    the others have the price `of_others`."""
+    before, per_price = len(search.moves), max(1, len(search.brokers)) / UNITS
+    for n, broker in enumerate(search.fullest_first()):
+        _relieve(search, broker, (price if fullest is None or n < fullest else of_others) * per_price)
     _spread(search, search.moves[before:])
 
 
