@@ -13,7 +13,7 @@ PROCESSES := -n auto --dist loadscope --no-loadscope-reorder
 LOCK = .venv/bin/uv pip compile -q pyproject.toml --python-version 3.11 --no-annotate --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui report test test-all check conformance e2e bench docs lock format stop clean
+.PHONY: help setup setup-dev demo ui report test test-all check conformance e2e soak bench docs lock format stop clean
 
 help: ## list the targets
 	@echo "Evenkeel: make TARGET"
@@ -53,6 +53,9 @@ conformance: setup ## compare the decision code with golden answers of Pulsar's 
 
 e2e: setup-dev ## balance a real three-broker cluster under Airflow, with both load managers (ARGS=--manager modular)
 	@$(RUN) -m tests.e2e $(ARGS)
+
+soak: setup-dev ## hundreds of cycles under Airflow with kills, restarts and upkeep; again: it goes on (ARGS="--cycles 300")
+	@$(RUN) -m devtools.soak $(ARGS)
 
 bench: setup-dev ## measure speed and memory (ARGS names single benchmarks)
 	@$(RUN) -m benchmarks $(ARGS)

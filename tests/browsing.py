@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 CHROMIUM = Path(os.environ.get("EVENKEEL_CHROMIUM", "/usr/bin/chromium"))
+SIZES = (
+    (1440, "light"),
+    (390, "dark"),
+    *(
+        pytest.param(*size, marks=pytest.mark.exhaustive)
+        for size in ((1440, "dark"), (1024, "light"), (1024, "dark"), (390, "light"))
+    ),
+)
+"""Width in pixels and colour scheme that each page is looked at in."""
 BUSY, BUSY_S = re.compile("The desk is busy|That took too long"), 3.0
 OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
 # WCAG's relative luminance, for the colours of text in charts against the page behind them.

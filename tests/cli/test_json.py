@@ -55,6 +55,8 @@ HERE = {
     "data-docs": ["data-docs --lake {lake} --cluster lab --out {new}/docs"],
     "storage": ["storage --lake {lake}"],
     "export": [f"export --lake {{lake}} {SPAN} --out {{new}}/part"],
+    "backup": ["backup --lake {lake} --to {new}/kept"],
+    "restore": ["restore --from {kept} --lake {new}/lake"],
     "heat": ["heat --lake {lake}"],
     "pause": ["pause lab --lake {lake} --reason why"],
     "resume": ["resume lab --lake {lake}"],
@@ -135,10 +137,11 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         patch.setenv("A_TOKEN", "t")
         for variable in ("EVENKEEL_SPARK", "EVENKEEL_WITNESSES", "EVENKEEL_LAKE"):
             patch.delenv(variable, raising=False)
+        assert main(["backup", "--lake", str(folder / "lake"), "--to", str(folder / "kept")]) == 0
         assert main(["log", "make-key", "example.com/log", "--out", str(key)]) == 0
         patch.setenv("EVENKEEL_LOG_KEY", f"file:{key}")
         assert main(["log", "begin", "--lake", str(folder / "logged")]) == 0
-        yield {"admin": cluster.url, **{name: str(folder / name) for name in ("lake", "logged", "fresh")}}
+        yield {"admin": cluster.url, **{name: str(folder / name) for name in ("lake", "kept", "logged", "fresh")}}
 
 
 @pytest.mark.parametrize(("name", "words"), RUNS, ids=[words[:60] for _, words in RUNS])

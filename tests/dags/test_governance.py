@@ -297,9 +297,19 @@ print(getattr(schedule, "expression", schedule))
     ("dag_id", "variable", "given", "words"),
     [
         ("rebalance", "EVENKEEL_SCHEDULE", "5 min", "is '5 min': it is a cron expression in UTC"),
-        ("rebalance_history", "EVENKEEL_HISTORY_SCHEDULE", "none", "is none, and the DAG needs intervals"),
-        ("upkeep", "EVENKEEL_UPKEEP_SCHEDULE", "daily", "or none for manual runs only"),
-        ("heat", "EVENKEEL_HEAT_SCHEDULE", "often", "or none for manual runs only"),
+        pytest.param(
+            "rebalance_history",
+            "EVENKEEL_HISTORY_SCHEDULE",
+            "none",
+            "is none, and the DAG needs intervals",
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            "upkeep", "EVENKEEL_UPKEEP_SCHEDULE", "daily", "or none for manual runs only", marks=pytest.mark.exhaustive
+        ),
+        pytest.param(
+            "heat", "EVENKEEL_HEAT_SCHEDULE", "often", "or none for manual runs only", marks=pytest.mark.exhaustive
+        ),
     ],
 )
 def test_a_schedule_that_cannot_be_is_an_import_error_that_names_its_variable(

@@ -237,6 +237,7 @@ def rows_of(window: tuple[tuple[str, int, str, int], ...]) -> list[dict]:
     ]
 
 
+@pytest.mark.exhaustive
 def test_many_cycles_in_one_append_are_chained_as_if_appended_one_by_one(spark, lake, tmp_path) -> None:
     apart = Lake(str(tmp_path / "apart"))
     apart.ensure_tables(spark, ["cycles"])

@@ -123,6 +123,7 @@ def test_the_record_with_a_planner_is_sound_and_decided_again(spark: Any, beside
     assert report.is_sound, report.faults
 
 
+@pytest.mark.exhaustive
 def test_windows_come_to_what_cycles_come_to_one_by_one(
     spark: Any, beside: Beside, empty_lake: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def test_what_is_decided_is_decided_again_only_if_asked_or_if_settings_differ(sp
     assert decided(spark, replace(other, kind="backfill"))[1][0].of == 1, "another kind is another attempt"
 
 
+@pytest.mark.exhaustive
 def test_a_task_that_fails_puts_its_chunk_on_record_as_failed_and_the_next_chunk_goes_on(
     spark, empty_lake, tmp_path, monkeypatch
 ) -> None:

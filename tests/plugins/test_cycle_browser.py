@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import Watched, expect_fit
+from tests.browsing import SIZES, Watched, expect_fit
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.record.open_cycle import CLUSTER, MOVED, OpenCycle
@@ -219,7 +219,7 @@ def test_where_the_question_does_not_offer_it_the_third_button_is_not_there(brow
         assert [one.inner_text() for one in page.locator("#approval button:visible").all()] == ["Approve", "Reject"]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1024, "dark"), (390, "dark"), (390, "light")])
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
 @pytest.mark.parametrize("state", ["waiting", "under way"])
 def test_the_page_is_accessible_and_fits(
     browser: Browser, axe: str, cycle: OpenCycle, width: int, scheme: str, state: str

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import LOW_CONTRAST, OPEN_ALL, Watched, violations
+from tests.browsing import LOW_CONTRAST, OPEN_ALL, SIZES, Watched, violations
 from tests.plugins.here_reader import HereReader
 from tests.record.status.urgent_lake import XSS, urgent_lake
 
@@ -78,7 +78,7 @@ def shown(browser: Browser, address: str, width: int, scheme: Any, *, scripts: b
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark"), (1440, "dark"), (390, "light")])
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_a_page_is_accessible_and_fits(
     browser: Browser, axe: str, desk: str, name: str, width: int, scheme: str
 ) -> None:

@@ -21,7 +21,7 @@ import pytest
 
 from evenkeel.heat import build, picture
 from evenkeel.record.read import Record
-from tests.browsing import OPEN_ALL, Watched, violations
+from tests.browsing import OPEN_ALL, SIZES, Watched, violations
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BEGIN, CLUSTER, HOT, warm_lake
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.airflow, pytest.mark.browser, pytest.mark.slow]
 
-SEEN = [(width, scheme) for width in (1440, 1024, 390) for scheme in ("light", "dark")]
 DRAWN = "#heat[data-drawn]"
 # Of a cell: the colour of the canvas in its middle, the one of the scale for its code, code, and words of the tip.
 CELL = """async ([row, column]) => {
@@ -125,7 +124,7 @@ def announced(page: Page) -> str:
 # What is drawn.
 
 
-@pytest.mark.parametrize(("width", "scheme"), SEEN)
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_the_page_is_accessible_and_fits(browser: Browser, axe: str, desk: str, width: int, scheme: str) -> None:
     with seen(browser, f"{desk}heat?colour=owner", width, scheme, scripts=True) as page:
         page.focus("#field")

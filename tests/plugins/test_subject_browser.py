@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import pytest
 
 from evenkeel.model.bundles import BundleRange
-from tests.browsing import Watched, expect_fit
+from tests.browsing import SIZES, Watched, expect_fit
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BROKERS, CLUSTER, HOT, HOT_RANGE, warm_lake
@@ -68,7 +68,7 @@ def seen(
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark"), (1440, "dark"), (390, "light")])
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_a_page_is_accessible_and_fits(
     browser: Browser, axe: str, desk: str, name: str, width: int, scheme: str
 ) -> None:

@@ -297,6 +297,7 @@ def test_a_split_that_went_out_before_the_answer_changed_is_on_record_as_what_it
     assert case.most_effects() == 1
 
 
+@pytest.mark.exhaustive
 def test_an_answer_without_splits_that_comes_while_a_lease_is_waited_for_leaves_them_out(case: Case) -> None:
     case.handover = in_mode(case, "approve")
     plan = case.publish().awaiting[case.cluster]["plan_id"]

@@ -149,6 +149,7 @@ def test_a_part_is_verified_by_cluster_time_and_depth(recorded: Path, verified: 
         verified(recorded / "lake", cluster="else")
 
 
+@pytest.mark.exhaustive
 def test_an_exported_part_verifies_by_itself(
     recorded: Path, tmp_path: Path, verified: Callable[..., VerifyReport]
 ) -> None:
@@ -218,6 +219,7 @@ def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it
     assert len(found.verified.reproduced) == 1
 
 
+@pytest.mark.exhaustive
 def test_a_row_removed_through_delta_is_counted_and_named(
     spark: Any, lake: Path, verified: Callable[..., VerifyReport]
 ) -> None:
@@ -316,7 +318,16 @@ def test_the_newest_manifests_cut_off_show_in_the_log_alone(
     assert "is a DELETE of" in fault.words
 
 
-@pytest.mark.parametrize(("code", "kind"), [(None, DATA), ("d2:another", CODE), ("c0de" * 16, DEFINITION)])
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (None, DATA),
+        *(
+            pytest.param(*other, marks=pytest.mark.exhaustive)
+            for other in (("d2:another", CODE), ("c0de" * 16, DEFINITION))
+        ),
+    ],
+)
 def test_a_plan_that_does_not_come_out_is_told_apart_by_the_code_that_decided(
     lake: Path, verified: Callable[..., VerifyReport], code: str | None, kind: str
 ) -> None:
@@ -372,7 +383,7 @@ def give_the_sum(spark: Any, lake: Path, write: Write, *, roots: bool = True) ->
     rewrite_chain(lake, with_that_sum)
 
 
-@pytest.mark.parametrize("roots", [True, False], ids=["roots", "sums"])
+@pytest.mark.parametrize("roots", [True, pytest.param(False, marks=pytest.mark.exhaustive)], ids=["roots", "sums"])
 def test_rows_with_the_sum_of_those_that_were_written_are_found_by_their_root(
     spark: Any, lake: Path, verified: Callable[..., VerifyReport], roots: bool
 ) -> None:
@@ -473,6 +484,7 @@ def test_cycles_of_a_window_are_proved_by_the_files_that_they_share(
     assert by_rows.verified.by_rows > 0
 
 
+@pytest.mark.exhaustive
 def test_of_a_file_that_cycles_share_the_one_is_named_whose_rows_were_changed(
     spark: Any, windowed: Path, tmp_path: Path, verified: Callable[..., VerifyReport]
 ) -> None:

@@ -103,10 +103,10 @@ def test_cycles_of_a_window_are_summed_up_from_the_files_that_they_share(
     ("table", "column", "told", "with_digest"),
     [
         ("topic_stats", "msg_rate_in", {"bundle_load", "broker_load"}, True),
-        ("topic_stats", "producers", {"bundle_load"}, True),
-        ("bundle_load", "measured_msg_rate_out", {"bundle_load"}, True),
+        pytest.param("topic_stats", "producers", {"bundle_load"}, True, marks=pytest.mark.exhaustive),
+        pytest.param("bundle_load", "measured_msg_rate_out", {"bundle_load"}, True, marks=pytest.mark.exhaustive),
         ("bundle_load", "measured_msg_rate_out", {"bundle_load"}, False),
-        ("broker_load", "topics", {"broker_load"}, True),
+        pytest.param("broker_load", "topics", {"broker_load"}, True, marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_figure_forged_with_file_and_chain_to_match_is_told_as_spark_tells_it(

@@ -31,7 +31,13 @@ def test_a_module_that_is_put_off_loads_at_its_first_use_and_others_at_once(tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("then", ["", "import altair.vegalite, scipy.stats.distributions", "import sqlalchemy.orm"])
+@pytest.mark.parametrize(
+    "then",
+    [
+        "import altair.vegalite, scipy.stats.distributions",
+        *(pytest.param(then, marks=pytest.mark.exhaustive) for then in ("", "import sqlalchemy.orm")),
+    ],
+)
 def test_great_expectations_loads_without_what_is_not_used_and_others_still_can_use_it(then: str) -> None:
     program = (
         f"import sys\nsys.path.insert(0, {str(source_root())!r})\n"

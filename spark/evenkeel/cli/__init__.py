@@ -31,6 +31,7 @@ COMMANDS = {
     "reports": ("report", "data-docs"),
     "upkeep": ("upkeep", "storage"),
     "export": ("export",),
+    "backup": ("backup", "restore"),
     "heat": ("heat",),
     "settings": ("settings",),
     "config": ("config",),

@@ -107,7 +107,7 @@ def test_a_message_whose_visibility_runs_out_is_carried_out_once(
     assert cluster.effects == [row["command_id"]]
 
 
-@pytest.mark.parametrize("when", ["at once", "after it was settled"])
+@pytest.mark.parametrize("when", ["at once", pytest.param("after it was settled", marks=pytest.mark.exhaustive)])
 def test_the_same_body_under_another_deduplication_id_has_no_second_effect(
     queues: Pair, cluster: ActingCluster, tmp_path: Path, when: str
 ) -> None:
@@ -204,7 +204,9 @@ def test_two_agents_at_once_have_one_effect_per_command(queues: Pair, cluster: A
     assert other.order, "both had a share of the work"
 
 
-@pytest.mark.parametrize("point", ["after:change_message_visibility_batch", "after:sending"])
+@pytest.mark.parametrize(
+    "point", [pytest.param("after:change_message_visibility_batch", marks=pytest.mark.exhaustive), "after:sending"]
+)
 def test_an_agent_that_froze_beyond_its_lease_does_not_send_what_another_has_done(
     queues: Pair, cluster: ActingCluster, tmp_path: Path, point: str
 ) -> None:

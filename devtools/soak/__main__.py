@@ -1,0 +1,55 @@
+"""`make soak`: hundreds of cycles under Airflow's scheduler, with kills, restarts and upkeep in between.
+
+    python -m devtools.soak [--cycles 300] [--every 100] [--folder build/soak] [--fresh]
+
+A cluster is recorded anew for every cycle, and a run of the DAG decides it. Of each hundred cycles (`--every`) one has
+a task killed in it, before one the Spark server is started anew, and upkeep follows the last. Run it again, and it goes
+on with the same lake, the same Airflow and the next number; every cycle is a line of `cycles.jsonl`. At the end stands
+what was seen over all runs, and whether seconds and memory are level; 1 where something is not as it should be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from devtools.soak.figures import faults, read_cycles, summary
+from devtools.soak.soaking import LINES, Soak
+from evenkeel.airflow.order import AirflowError
+from evenkeel.errors import EngineError
+from evenkeel.spark.code import source_root
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Soaks, and says what was seen."""
+    parser = argparse.ArgumentParser(prog="python -m devtools.soak", description=__doc__.splitlines()[0])
+    parser.add_argument("--cycles", type=int, default=300, metavar="N", help="of this run (default: 300; 0: only say)")
+    parser.add_argument("--every", type=int, default=100, metavar="N", help="a kill, a restart and upkeep in so many")
+    parser.add_argument("--folder", type=Path, default=source_root().parent / "build" / "soak", metavar="DIR")
+    parser.add_argument("--fresh", action="store_true", help="begin anew: remove what earlier runs have left")
+    given = parser.parse_args(arguments)
+    if given.cycles < 0 or given.every < 3:
+        parser.error("--cycles is 0 or more, --every 3 or more")
+    if given.fresh:
+        shutil.rmtree(given.folder, ignore_errors=True)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        if given.cycles:
+            Soak(given.folder, given.every).run(given.cycles)
+    except KeyboardInterrupt:
+        print("\nended early; run it again to go on", file=sys.stderr)
+    except (AirflowError, EngineError) as error:
+        print(f"soak: {error}", file=sys.stderr)
+        return 2
+    seen = read_cycles(given.folder / LINES)
+    print("\n".join(summary(seen)))
+    found = faults(seen)
+    print("\n".join(f"NOT as it should be: {one}" for one in found) or "all as it should be")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

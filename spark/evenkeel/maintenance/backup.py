@@ -1,0 +1,328 @@
+"""A copy of a lake that is a lake itself, taken while cycles go on, and brought back.
+
+What makes the copy whole is the order in which things are looked at and written. A manifest is written after the rows
+that it lists, and a leaf of the transparency log after its manifest. So the log's heads are read first, then how far
+`cycles` goes, then how far the other tables go: the copy has all rows that its manifests list, and all manifests of its
+log. Of each table the data files are written before the Delta log that names them; `cycles` comes last of the tables,
+and the log's checkpoint last of all. Killed anywhere, a backup leaves what it had before, or more of the same.
+
+Data files, commits and tiles never change, so what the copy has already is not copied again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+from evenkeel.errors import BadInput, LakeError, NoLake
+from evenkeel.lake.delta_log import LOG_FOLDER, log_state
+from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import delta_table, is_delta_table
+from evenkeel.maintenance.places import LakePlace
+from evenkeel.object_store import explained
+from evenkeel.spark.code import code_version
+
+ABOUT = "backup.json"
+"""Says what a backup holds. A folder without it is no backup."""
+RESTORING = "restore.json"
+"""Lies in a lake that is being restored, until it is whole."""
+FORMAT = 1
+
+_CHAIN = "cycles"
+_OF_THE_LOG, _CHECKPOINT = "_log", "checkpoint"
+_VERIFY_RUNS = "_verify"
+_VERSION_DIGITS = 20
+_HINT = f"{LOG_FOLDER}/_last_checkpoint"
+_AT_ONCE = 8
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Copied:
+    """What a copy came to. `tables`: name -> version. `files` and `size` (bytes): what was copied; `kept`: files that
+    were there before; `removed`: files of the copy that the lake has no more."""
+
+    tables: dict[str, int] = field(default_factory=dict)
+    has_log: bool = False
+    files: int = 0
+    size: int = 0
+    kept: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _LookedAt:
+    """A table as it was looked at: its version, the files of its Delta log up to it and all others with their bytes,
+    those of them that the version names, and the hint to its newest checkpoint."""
+
+    name: str
+    version: int
+    log: Mapping[str, int]
+    files: Mapping[str, int]
+    active: frozenset[str]
+    hint: bytes | None
+
+
+def back_up(
+    lake: str, to: str, *, now: Callable[[], datetime], prune: bool = False, progress: Progress = lambda done, of: None
+) -> Copied:
+    """Copies a lake to a place that is empty or holds an earlier backup of it; `prune`: and removes there what the lake
+    has no more. `now`: the time, for `backup.json`. `progress` gets files done, and files in all.
+
+    Raises NoLake, BadInput where the place holds something else or another lake's copy, LakeError where the lake has
+    lost files that its newest version names.
+    """
+    with _well_told(lake, to):
+        return _back_up(lake, to, now, prune=prune, progress=progress)
+
+
+def _back_up(lake: str, to: str, now: Callable[[], datetime], *, prune: bool, progress: Progress) -> Copied:
+    source, target = _two_places(lake, to)
+    began = now()
+    _demand_lake(source)
+    about = target.read(ABOUT)
+    if about is None:
+        _demand_empty(target, "an empty place, or one that holds an earlier backup of this lake")
+        target.put(ABOUT, _as_json({"format": FORMAT, "lake": lake, "ended_at": None}))
+    copied = _copy(source, target, progress, prune=prune)
+    said = {
+        "format": FORMAT,
+        "lake": lake,
+        "began_at": began.isoformat(),
+        "ended_at": now().isoformat(),
+        "code": code_version(),
+        "tables": copied.tables,
+        "log": copied.has_log,
+    }
+    target.put(ABOUT, _as_json(said))
+    return copied
+
+
+def restore(backup: str, lake: str, *, progress: Progress = lambda done, of: None) -> tuple[Copied, datetime]:
+    """Makes a lake of a backup, in an empty place or where an earlier restore of the same backup was ended; says too
+    when the backup began. A backup that goes on meanwhile does no harm.
+
+    Raises BadInput where there is no whole backup, or the place holds something else.
+    """
+    with _well_told(backup, lake):
+        source, target = _two_places(backup, lake)
+        began = _began_at(source)
+        mark = _as_json({"backup": backup})
+        if target.read(RESTORING) != mark:
+            _demand_empty(target, "an empty place, or one where the restore of this backup was ended early")
+            target.put(RESTORING, mark)
+        copied = _copy(source, target, progress, prune=False)
+        target.remove(RESTORING)
+        return copied, began
+
+
+@contextmanager
+def _well_told(*places: str) -> Iterator[None]:
+    """Says in an operator's words what a disk or a store refused."""
+    try:
+        yield
+    except OSError as error:
+        if (found := next((told for place in places if (told := explained(error, place))), None)) is not None:
+            raise found from error
+        where = f"{error.filename}: " if error.filename else ""
+        raise LakeError(
+            f"{where}{error.strerror or error}. What was copied stays: run the same command again to go on"
+        ) from error
+
+
+def _began_at(backup: LakePlace) -> datetime:
+    try:
+        about = json.loads(backup.read(ABOUT) or b"null")
+        if about is not None and about["format"] != FORMAT:
+            raise BadInput(f"{backup.address} is a backup of another format, {about['format']!r}: use a newer version")
+        if about is not None and about["ended_at"] is not None:
+            return datetime.fromisoformat(about["began_at"]).astimezone(UTC)
+    except (ValueError, KeyError, TypeError):
+        raise BadInput(f"{backup.address}/{ABOUT} cannot be read: it was changed, or is of something else") from None
+    what = f"there is no {ABOUT}" if about is None else "its first backup was never finished"
+    raise BadInput(f"{backup.address} is no whole backup: {what}")
+
+
+def _two_places(one: str, other: str) -> tuple[LakePlace, LakePlace]:
+    source, target = LakePlace.at(Lake(one).root), LakePlace.at(Lake(other).root)
+    if source.holds(target) or target.holds(source):
+        raise BadInput(f"{one} and {other}: one lies in the other; name another place")
+    return source, target
+
+
+def _demand_empty(target: LakePlace, wanted: str) -> None:
+    if target.files():
+        raise BadInput(f"{target.address} holds something else already: name {wanted}")
+
+
+def _copy(source: LakePlace, target: LakePlace, progress: Progress, *, prune: bool) -> Copied:
+    target.clear()
+    of_the_log = source.files(_OF_THE_LOG)
+    heads = _heads(source, of_the_log)
+    seen = _look(source)
+    _demand_same_lake(seen, source, target)
+    if heads:  # tiles are listed once more: what the checkpoint stands on is there now
+        of_the_log |= source.files(f"{_OF_THE_LOG}/tile")
+    lasting = {name: size for name, size in of_the_log.items() if _lasts(name)} | source.files(_VERIFY_RUNS)
+    of = len(lasting) + sum(len(table.files) + len(table.log) for table in seen)
+    copying = _Copying(source, target, target.files(), lambda done: progress(done, of))
+    for table in sorted(seen, key=lambda table: table.name == _CHAIN):
+        copying.table(table)
+    copying.files(lasting)
+    for name, data in heads.items():
+        target.put(name, data)
+    if prune:
+        copying.prune(seen)
+    done = copying.done
+    done.tables = {table.name: table.version for table in seen}
+    done.has_log = bool(heads)
+    return done
+
+
+def _demand_lake(source: LakePlace) -> None:
+    if not is_delta_table(f"{source.address}/{_CHAIN}"):
+        raise NoLake(f"there is no lake at {source.address}: no table {_CHAIN} lies there")
+
+
+def _heads(source: LakePlace, names: Iterable[str]) -> dict[str, bytes]:
+    """What of the transparency log is replaced as it grows, the checkpoint last: the others never say more than it."""
+    wanted = sorted(
+        (name for name in names if name.count("/") == 1),
+        key=lambda name: (name == f"{_OF_THE_LOG}/{_CHECKPOINT}", name),
+    )
+    return {name: data for name in wanted if (data := source.read(name)) is not None}
+
+
+def _lasts(name: str) -> bool:
+    """Whether a file of the transparency log never changes: a tile, a bundle, a stamp, a rotation."""
+    return name.count("/") > 1
+
+
+def _look(source: LakePlace) -> list[_LookedAt]:
+    """How far each table goes, `cycles` first. Raises NoLake where there are no cycles."""
+    _demand_lake(source)
+    names = [name for name in source.folders() if is_delta_table(f"{source.address}/{name}")]
+    return [_look_at(source, name) for name in sorted(names, key=lambda name: (name != _CHAIN, name))]
+
+
+def _look_at(source: LakePlace, name: str) -> _LookedAt:
+    import pyarrow as pa
+    from deltalake.exceptions import DeltaError
+
+    path, log = f"{source.address}/{name}", f"{name}/{LOG_FOLDER}/"
+    hint = source.read(f"{name}/{_HINT}")  # before the version, which is as new at least
+    try:
+        table = delta_table(path)
+        version = int(table.version())
+        active = frozenset(unquote(one) for one in pa.table(table.get_add_actions()).column("path").to_pylist())
+    except (DeltaError, OSError, ValueError) as error:
+        if (known := explained(error, path)) is not None:
+            raise known from error
+        raise LakeError(f"the log of {path} cannot be read: {error}. {log_state(path) or ''}".strip()) from error
+    found = source.files(name)
+    return _LookedAt(
+        name,
+        version,
+        {file: size for file, size in found.items() if file.startswith(log) and _reaches(file, log) <= version},
+        {file: size for file, size in found.items() if not file.startswith(log)},
+        frozenset(f"{name}/{one}" for one in active),
+        hint,
+    )
+
+
+def _reaches(file: str, log: str) -> float:
+    """The newest version that a file of a Delta log is of; infinite for one that is none of the log's."""
+    name = file.removeprefix(log)
+    if name.startswith("_sidecars/"):
+        return 0
+    words = name.split(".")
+    versions = [int(word) for word in words[:2] if len(word) == _VERSION_DIGITS and word.isdigit()]
+    return max(versions) if versions and words[0].isdigit() else float("inf")
+
+
+def _commits(table: str, files: Iterable[str]) -> dict[int, str]:
+    """Version -> name of the commits among files, in the order of versions."""
+    names = (re.fullmatch(rf"{re.escape(table)}/{LOG_FOLDER}/(\d{{{_VERSION_DIGITS}}})\.json", file) for file in files)
+    return dict(sorted((int(name[1]), name[0]) for name in names if name))
+
+
+def _demand_same_lake(seen: Iterable[_LookedAt], source: LakePlace, target: LakePlace) -> None:
+    """A lake that was restored or made anew goes on with the same versions and other content."""
+    for table in seen:
+        version, name = max(_commits(table.name, target.files(f"{table.name}/{LOG_FOLDER}")).items(), default=(-1, ""))
+        own = source.read(name) if name else None
+        if (own is None and version > table.version) or (own is not None and own != target.read(name)):
+            raise BadInput(
+                f"{target.address} is a backup of another past of {table.name}: the lake {source.address} was restored "
+                "or made anew since. Name a new place for its backups; the old one stays as it is"
+            )
+
+
+class _Copying:
+    """Copies what is not there yet, several files at a time, and counts."""
+
+    def __init__(
+        self, source: LakePlace, target: LakePlace, there: Mapping[str, int], tell: Callable[[int], None]
+    ) -> None:
+        self._source, self._target, self._there, self._tell = source, target, there, tell
+        self.done = Copied()
+
+    def table(self, table: _LookedAt) -> None:
+        """A table: its data files, then its log in the order of versions, then the hint to its checkpoint."""
+        gone = self.files(table.files)
+        if lost := sorted(table.active & {*gone}) or sorted(table.active - table.files.keys()):
+            raise LakeError(
+                f"{self._source.address}/{lost[0]} is named by version {table.version} of its table and is not there: "
+                "the lake itself has lost it. `evenkeel verify` says which cycles it held; restore it from an earlier "
+                "backup. This backup keeps what it had"
+            )
+        commits = dict.fromkeys(_commits(table.name, table.log).values())
+        self.files({name: size for name, size in table.log.items() if name not in commits})
+        known = [name for name in commits if name in self._there]
+        self.files({name: table.log[name] for name in (known or commits)})
+        for name in commits if known else ():  # one by one: readers of the copy find none without the one before
+            if name not in self._there:
+                self.files({name: table.log[name]})
+        if table.hint is not None:
+            self._target.put(f"{table.name}/{_HINT}", table.hint)
+
+    def files(self, wanted: Mapping[str, int]) -> list[str]:
+        """Copies files that are missing or have other sizes there; gives those that were gone meanwhile."""
+        missing = [name for name, size in wanted.items() if self._there.get(name) != size]
+        self.done.kept += len(wanted) - len(missing)
+        gone = []
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for name, size in zip(missing, pool.map(self._take, missing), strict=True):
+                if size is None:
+                    gone.append(name)
+                else:
+                    self.done.files += 1
+                    self.done.size += size
+                self._tell(self.done.files + self.done.kept)
+        return gone
+
+    def _take(self, name: str) -> int | None:
+        return self._target.take(self._source, name)
+
+    def prune(self, seen: Sequence[_LookedAt]) -> None:
+        """Removes from the copied tables what the lake has no more: first of their logs, then of their data."""
+        has = {name for table in seen for name in (*table.log, *table.files)}
+        folders = {table.name for table in seen}
+        for of_log in (True, False):
+            for name in sorted(self._there):
+                folder, _, below = name.partition("/")
+                is_log = below.startswith(f"{LOG_FOLDER}/")
+                if folder in folders and name not in has and is_log == of_log and below != _HINT:
+                    self._target.remove(name)
+                    self.done.removed += 1
+
+
+def _as_json(said: Mapping[str, object]) -> bytes:
+    return json.dumps(said, indent=1, sort_keys=True).encode()

@@ -1,0 +1,129 @@
+"""A lake's files as they are copied: in a folder of this machine, or below a key of a bucket.
+
+A file that is copied is there whole under its name or not at all; in a folder it also outlives the machine's end.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from evenkeel.errors import BadInput
+from evenkeel.lake.table_files import arrow_place
+from evenkeel.object_store import is_object_store
+
+_AT_ONCE_BYTES = 16 << 20
+_PART = ".part-"
+_ABANDONED_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class LakePlace:
+    """A folder, or what lies below a key. Names are paths below it, with `/`."""
+
+    address: str
+    root: str
+    system: Any
+    """Arrow's file system."""
+
+    @classmethod
+    def at(cls, address: str) -> LakePlace:
+        """Raises BadInput for a store that does not speak S3, SettingsError where its credentials are missing."""
+        found = arrow_place(address)
+        if found is None:
+            raise BadInput(f"{address}: lakes are copied between folders and stores that speak S3")
+        return cls(address, found[0].rstrip("/"), found[1])
+
+    @property
+    def in_store(self) -> bool:
+        """Whether it is in an object store."""
+        return is_object_store(self.address)
+
+    def holds(self, other: LakePlace) -> bool:
+        """Whether the other is this one, or lies below it."""
+        return self.in_store == other.in_store and f"{other.root}/".startswith(f"{self.root}/")
+
+    def folders(self) -> list[str]:
+        """The names of the folders that lie directly in it, sorted."""
+        from pyarrow.fs import FileSelector, FileType
+
+        found = self.system.get_file_info(FileSelector(self.root, allow_not_found=True))
+        return sorted(info.base_name for info in found if info.type == FileType.Directory)
+
+    def files(self, below: str = "") -> dict[str, int]:
+        """Name -> bytes of every file in a folder and all below it; none where there is no such folder.
+
+        What begins with a dot, or lies in a folder that does, is no part of a lake: locks, and parts of files.
+        """
+        from pyarrow.fs import FileSelector, FileType
+
+        selector = FileSelector(self._full(below), recursive=True, allow_not_found=True)
+        found = self.system.get_file_info(selector)
+        cut = len(self.root) + 1
+        files = {info.path[cut:]: int(info.size) for info in found if info.type == FileType.File}
+        return {name: size for name, size in files.items() if "/." not in f"/{name}"}
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None where there is none."""
+        try:
+            with self.system.open_input_stream(self._full(name)) as opened:
+                return bytes(opened.read())
+        except FileNotFoundError:
+            return None
+
+    def put(self, name: str, data: bytes) -> None:
+        """Makes or replaces a file."""
+        with self._new(name) as out:
+            out.write(data)
+
+    def take(self, other: LakePlace, name: str) -> int | None:
+        """Copies a file of another place, and gives its bytes; None where it is there no more."""
+        try:
+            opened = other.system.open_input_stream(other._full(name))
+        except FileNotFoundError:
+            return None
+        with opened, self._new(name) as out:
+            return sum(out.write(part) for part in iter(lambda: opened.read(_AT_ONCE_BYTES), b""))
+
+    def remove(self, name: str) -> None:
+        """Removes a file, if it is there."""
+        try:
+            self.system.delete_file(self._full(name))
+        except FileNotFoundError:
+            return
+
+    def clear(self) -> None:
+        """Removes parts of files that were left a day ago or longer, by copying that was killed."""
+        if self.in_store:
+            return
+        for part in Path(self.root).rglob(f"{_PART}*"):
+            with suppress(FileNotFoundError):
+                if part.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
+                    part.unlink()
+
+    def _full(self, name: str) -> str:
+        return f"{self.root}/{name}".rstrip("/")
+
+    @contextmanager
+    def _new(self, name: str) -> Iterator[IO[bytes] | Any]:
+        if self.in_store:
+            with self.system.open_output_stream(self._full(name)) as out:
+                yield out
+            return
+        path = Path(self._full(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{_PART}{uuid.uuid4().hex}")
+        try:
+            with part.open("xb") as out:
+                yield out
+                out.flush()
+                os.fsync(out.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
