@@ -39,7 +39,7 @@ NEARLY_IDLE = 0.25
 """A broker is nearly idle with less than so much of what it carries in the evenly used cluster."""
 UNSTEADY, MOST_UNSTEADY = 0.1, 3
 """Where load changed by more than this part since the cycle before, the planner waits, so many cycles at most."""
-SWINGING, SWINGS_FROM, STEADIER = 0.25, 0.03, 0.9
+SWINGING, SWINGS_FROM, STEADIER = 0.12, 0.03, 0.9
 """Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
 of it; the third is what counts of the cycle before."""
 NO_ROOM_YET, SPLIT_NOW = "no_room_yet", "split_now"
