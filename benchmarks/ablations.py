@@ -23,7 +23,7 @@ from benchmarks.judged_run import Measure, Outcome, cycles_to_absorb, measure, p
 from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedScenario, judged_scenario
 from benchmarks.judged_variants import NOBODY, PLANNER, settings_with
 from benchmarks.machine import description
-from evenkeel.planner import desired, plan, usage_model
+from evenkeel.planner import desired, exchanges, plan, relief, usage_model
 from evenkeel.settings import Settings
 
 TOLD_FROM = 0.01
@@ -97,11 +97,11 @@ PARTS: Mapping[str, Part] = {
     "settled figures": Part(((plan, "_is_settled", _YES),)),
     "waiting for steady load": Part(((plan, "MOST_UNSTEADY", 0),)),
     "averages where load swings": Part(((plan, "_swings", _NO),)),
-    "saving moves": Part(((desired._Search, "_is_worth_it", _NO),)),
-    "exchanges": Part(((desired._Search, "_one_is_exchanged", _NO),)),
-    "making room": Part(((desired._Search, "_room_is_made", _NO),)),
-    "making room by several": Part(((desired, "_MOST_THAT_MAKE_ROOM", 1),)),
-    "trying every placement": Part(((desired._Search, "all_tried", lambda _: None),)),
+    "saving moves": Part(((relief, "_is_worth_it", _NO),)),
+    "exchanges": Part(((relief, "one_is_exchanged", _NO),)),
+    "making room": Part(((relief, "room_is_made", _NO),)),
+    "making room by several": Part(((exchanges, "_MOST_THAT_MAKE_ROOM", 1),)),
+    "trying every placement": Part(((desired, "all_tried", lambda _: None),)),
     "filling idle brokers": Part(((plan._Seen, "idle", _NOTHING),)),
     "placing by target": Part(((plan._Reconciler, "run", _places_nobody),)),
     "asking for splits": Part(((plan, "_too_hot", _NO_SPLITS), (plan, "stuck", _NO_SPLITS))),

@@ -18,9 +18,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 
 from benchmarks.judged_goals import missed
+from benchmarks.judged_knowing import CHANGING, play_knowing
 from benchmarks.judged_run import Measure, Outcome, measure, play
 from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedScenario, judged_scenario
 from benchmarks.judged_variants import (
@@ -62,6 +64,9 @@ def main(arguments: Sequence[str] = ()) -> int:
         ]
         asked = [measure(one, settings_with(NOBODY)) for one in made]
         judged[name] = made, asked, _played(made, asked, variants_for(name))
+        if name in CHANGING:
+            nobody = settings_with(NOBODY)
+            judged[name][2]["who knows", ""] = [play_knowing(*one) for one in zip(made, repeat(nobody), asked)]
         faults += missed(name, asked, judged[name][2])
         print(f"{name} {time.process_time() - began:.0f} CPU s", file=sys.stderr, flush=True)
     print(

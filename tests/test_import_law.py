@@ -44,9 +44,10 @@ PLAIN_PYTHON = {
     "zlib",
 }
 _OF_HEAT = ("blocks", "columns", "key_ranges", "owner_changes", "rows_shown", "scale")
+_OF_PLACEMENTS = ("exchanges", "idle_brokers", "must_move", "placement_search")
 ARITHMETIC = {
     "model/exact_sums.py": {"numpy", "pyarrow"},
-    "planner/desired.py": {"numpy"},
+    **{f"planner/{name}.py": {"numpy"} for name in _OF_PLACEMENTS},
     **{f"heat/{name}.py": {"numpy"} for name in _OF_HEAT},
 }
 """Beside plain Python, by module: libraries that add up many figures at once."""

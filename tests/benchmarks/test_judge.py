@@ -22,6 +22,7 @@ from benchmarks import judged_series
 from benchmarks.judge import fault_of, main
 from benchmarks.judged_cluster import CPU, BentCurve, Machine
 from benchmarks.judged_goals import missed
+from benchmarks.judged_knowing import play_knowing
 from benchmarks.judged_run import STOP, _Day, _over_budget, _over_unloaded, level, measure, play
 from benchmarks.judged_scenarios import BOOK, BOOK_LEFT, MEANINGS, SIZES, JudgedSize, judged_scenario
 from benchmarks.judged_variants import (
@@ -315,6 +316,18 @@ def test_the_planner_gets_clusters_even_without_bounces_and_within_its_budgets(n
     assert (found.bounces, found.returns, found.over_budget, found.held) == (0, 0, 0, 0)
     assert found.ratio <= 1.10
     assert 0 < found.moves < 60
+
+
+def test_who_knows_all_traffic_keeps_what_swings_even_by_one_placement() -> None:
+    scenario = judged_scenario("on-off", SHORT, 2)
+    nobody = settings_with(NOBODY)
+    asked = measure(scenario, nobody)
+    untouched, found = play(scenario, nobody, asked), play_knowing(scenario, nobody, asked)
+    assert found.ratio < min(untouched.ratio, play(scenario, settings_with(PLANNER), asked).ratio)
+    assert 1.0 <= found.ratio <= 1.10
+    assert 0 < found.moves < len(scenario.owners)
+    assert 0.0 < found.moved_over_floor[0] < 1.0
+    assert found.moved_over_floor[1:] == untouched.moved_over_floor[1:]
 
 
 def test_a_bundle_is_split_until_its_parts_can_go_one_by_one() -> None:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenkeel.planner.desired import DesiredMove, DesiredPlacement, OwnedBundle, desired_placement
+from evenkeel.planner.desired import desired_placement
 from evenkeel.planner.floor import floor_of
+from evenkeel.planner.placement_search import DesiredMove, DesiredPlacement, OwnedBundle
 from evenkeel.planner.target import BundleKind, UsageLine, target_of
 from tests.planner.small_clusters import SmallCluster, small_clusters
 

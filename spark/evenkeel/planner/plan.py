@@ -17,11 +17,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from evenkeel.planner.desired import DesiredMove, DesiredPlacement, OwnedBundle, desired_placement
+from evenkeel.planner.desired import desired_placement
 from evenkeel.planner.figures import ALWAYS_HELD, PlannerFigures
 from evenkeel.planner.floor import floor_of
 from evenkeel.planner.limits import MOVED_TRAFFIC, CycleBudget
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
+from evenkeel.planner.placement_search import DesiredMove, DesiredPlacement, OwnedBundle
 from evenkeel.planner.target import Target, UsageLine, kinds_of, target_of
 from evenkeel.planner.usage_model import SATURATED, BrokerModel, UsageSums, by_traffic, load_of, models_of
 from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, PlannerView, Spent
@@ -38,7 +39,7 @@ NEARLY_IDLE = 0.25
 """A broker is nearly idle with less than so much of what it carries in the evenly used cluster."""
 UNSTEADY, MOST_UNSTEADY = 0.1, 3
 """Where load changed by more than this part since the cycle before, the planner waits, so many cycles at most."""
-SWINGING, SWINGS_FROM, STEADIER = 0.25, 0.03, 0.9
+SWINGING, SWINGS_FROM, STEADIER = 0.12, 0.03, 0.9
 """Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
 of it; the third is what counts of the cycle before."""
 NO_ROOM_YET, SPLIT_NOW = "no_room_yet", "split_now"

@@ -1,0 +1,257 @@
+"""The placement as it stands while a better one is searched: who owns what, how much room is left, and what has moved.
+
+Loads are counted in whole units, so that sums are exact; ties break by name: the order of rows changes nothing. Several
+resources may count. A broker's room is that of the resource that has least of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from evenkeel.planner.target import UsageCurve
+
+UNITS = 1 << 44
+"""A cluster's load of a resource, in the units that are counted."""
+RECEIVERS_LOOKED_AT = 16
+"""An exchange is looked for among so many receivers."""
+_LOOKS_PER_BROKER = 4
+"""Exchanges are looked for so many times the number of brokers in all: a cluster that cannot be balanced is given up on
+in time."""
+_SAVINGS_PER_BROKER = 2
+"""So many times the number of brokers room is made just to save moves."""
+
+Whole = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedBundle:
+    """A bundle with its `loads` by resource (each finite, at least 0).
+
+    `owner`: None where it has none. `brokers`: those that may own it. `is_held`: it stays where it is.
+    """
+
+    name: str
+    owner: str | None
+    loads: tuple[float, ...]
+    brokers: frozenset[str]
+    is_held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredMove:
+    """A bundle that changes its owner; `source` is None where it had none.
+
+    `unit`: the number of the moves that go together, as one has no room without the other; 0 for one that goes alone.
+    """
+
+    bundle: str
+    source: str | None
+    destination: str
+    unit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredPlacement:
+    """The `moves`, in the order in which they were found, and what no plan of this kind mends: `over`, the brokers that
+    stay above the target, and `nowhere`, bundles that no broker may own, or that are to leave theirs and fit nowhere. A
+    bundle without owner that fits nowhere goes where it does least harm."""
+
+    moves: tuple[DesiredMove, ...]
+    over: tuple[str, ...]
+    nowhere: tuple[str, ...]
+
+
+class PlacementSearch:
+    """The placement as it stands, and the moves that led to it."""
+
+    def __init__(
+        self, curves: Mapping[str, Sequence[UsageCurve]], bundles: Sequence[OwnedBundle], usage: float, slack: float
+    ) -> None:
+        self.bundles = bundles
+        self.brokers = sorted(curves.keys() | {one.owner for one in bundles if one.owner is not None})
+        place = {broker: n for n, broker in enumerate(self.brokers)}
+        kinds = len(next(iter(curves.values()), ()))
+        totals = [math.fsum(one.loads[r] for one in bundles) for r in range(kinds)]
+        self.units = units = [total / UNITS if total > 0 else 1.0 for total in totals]
+        self.nowhere: list[int] = []
+        loads = np.array([one.loads for one in bundles], dtype=np.float64).reshape(len(bundles), kinds)
+        self.loads: Whole = np.floor(loads / np.array(units)).astype(np.int64)
+
+        def limits(most: float) -> Whole:
+            found = [
+                [limit_of(curves[b][r], most, units[r]) if b in curves else 0 for r in range(kinds)] for b in names
+            ]
+            return np.array(found, dtype=np.int64).reshape(len(names), kinds)
+
+        names = self.brokers
+        self.limit = limits(usage)
+        self.bearable = limits(usage + slack) if slack > 0 else self.limit
+        self.carried: Whole = np.zeros_like(self.limit)
+        self.owner = [-1 if one.owner is None else place[one.owner] for one in bundles]
+        self.own: list[list[int]] = [[] for _ in self.brokers]
+        owned = [n for n, owner in enumerate(self.owner) if owner >= 0]
+        np.add.at(self.carried, [self.owner[n] for n in owned], self.loads[owned])
+        for n in owned:
+            self.own[self.owner[n]].append(n)
+        self.receives = np.array([broker in curves for broker in self.brokers], dtype=bool)
+        self.places: dict[frozenset[str], npt.NDArray[np.int64]] = {}
+        for one in bundles:
+            if one.brokers not in self.places:
+                found = sorted(place[b] for b in one.brokers if b in curves)
+                self.places[one.brokers] = np.array(found, dtype=np.int64)
+        # How heavy a bundle is: the largest of its shares of what the cluster carries.
+        self.weight = self.loads.max(axis=1, initial=0) if kinds else np.zeros(len(bundles), dtype=np.int64)
+        self.by_resource = [self.loads[:, r].tolist() for r in range(kinds)]
+        self.may_go_together: Callable[[Sequence[DesiredMove]], bool] | None = None
+        self.ladders: dict[tuple[int, int], list[int]] = {}
+        self.looks_left = _LOOKS_PER_BROKER * len(self.brokers)
+        self.savings_left = _SAVINGS_PER_BROKER * len(self.brokers)
+        self.moved: set[int] = set()
+        self.moves: list[tuple[int, int, int]] = []
+        self.unit: dict[int, int] = {}
+
+    def again(self) -> PlacementSearch:
+        """A search of its own that begins where this one stands."""
+        other = object.__new__(PlacementSearch)
+        vars(other).update(vars(self))
+        other.carried, other.owner = self.carried.copy(), [*self.owner]
+        other.own = [[*own] for own in self.own]
+        other.ladders = {**self.ladders}
+        other.moved, other.moves, other.unit = {*self.moved}, [*self.moves], {**self.unit}
+        return other
+
+    def excess(self) -> int:
+        """The load above the target of all brokers that have to give bundles away."""
+        is_over = self.receives & (self.carried > self.bearable).any(axis=1)
+        return int((self.carried - self.limit)[is_over].max(axis=1, initial=0).sum())
+
+    def load_moved(self) -> int:
+        """The load that was moved."""
+        return int(sum(self.weight[n] for n, *_ in self.moves))
+
+    def found(self) -> DesiredPlacement:
+        """What was found."""
+        over = [
+            b for n, b in enumerate(self.brokers) if self.receives[n] and (self.carried[n] > self.bearable[n]).any()
+        ]
+        moves = (
+            DesiredMove(
+                self.bundles[n].name,
+                self.brokers[a] if a >= 0 else None,
+                self.brokers[b],
+                self.unit.get(n, 0),
+            )
+            for n, a, b in self.moves
+        )
+        return DesiredPlacement(tuple(moves), tuple(over), tuple(sorted(self.bundles[n].name for n in self.nowhere)))
+
+    def has_room(self, n: int, place: int) -> bool:
+        """Whether the broker has room for the bundle."""
+        return bool((self.carried[place] + self.loads[n] <= self.limit[place]).all())
+
+    def must_go(self, n: int) -> bool:
+        owner = self.owner[n]
+        return owner < 0 or not self.receives[owner] or self.brokers[owner] not in self.bundles[n].brokers
+
+    def heaviest_first(self, found: Iterable[int]) -> list[int]:
+        return sorted(found, key=lambda n: (-self.weight[n], n))
+
+    def fullest_first(self) -> list[int]:
+        """Brokers above the target, those with most above it first."""
+        above = (self.carried - self.bearable).max(axis=1, initial=0)
+        return sorted(
+            (n for n in range(len(self.brokers)) if self.receives[n] and above[n] > 0), key=lambda n: -above[n]
+        )
+
+    def ladder(self, broker: int, resource: int) -> list[int]:
+        """The bundles that may leave the broker, the lightest first, so that what is just enough is found at once."""
+        known = self.ladders.get((broker, resource))
+        if known is None:
+            load = self.by_resource[resource]
+            free = (n for n in self.own[broker] if n not in self.moved and not self.bundles[n].is_held)
+            known = sorted((n for n in free if load[n] > 0), key=lambda n: (load[n], -n))
+            self.ladders[broker, resource] = known
+        return [*known]
+
+    def widest(self, broker: int) -> int:
+        """The most room that any other broker has."""
+        room = np.where(self.receives, (self.limit - self.carried).min(axis=1, initial=2 * UNITS), 0)
+        room[broker] = 0
+        return int(room.max(initial=0))
+
+    def tightest(self, n: int, given: Whole | None = None, but: int = -1) -> int | None:
+        """Of the brokers with room for the bundle the one that has least; None where none has. `given`: what they are
+        to carry beside what they do. `but`: one that is not asked."""
+        places = self.places[self.bundles[n].brokers]
+        places = places[(places != self.owner[n]) & (places != but)]
+        left = self.limit[places] - self.carried[places] - self.loads[n]
+        if given is not None:
+            left -= given[places]
+        room = left.min(axis=1, initial=2 * UNITS)
+        room[room < 0] = 3 * UNITS
+        if not len(room) or room.min() == 3 * UNITS:
+            return None
+        return int(places[room.argmin()])
+
+    def roomiest_place(self, n: int) -> int | None:
+        places = self.places[self.bundles[n].brokers]
+        places = places[places != self.owner[n]]
+        left = self.limit[places] - self.carried[places] - self.loads[n]
+        fits = (left >= 0).all(axis=1)
+        if not fits.any():
+            return None
+        room = (left[fits] / np.maximum(self.limit[places[fits]], 1)).min(axis=1, initial=1.0)
+        return int(places[fits][room.argmax()])
+
+    def roomiest(self, broker: int) -> list[int]:
+        """The receivers within the target, those with most room first; not all of them."""
+        room = ((self.limit - self.carried) / np.maximum(self.limit, 1)).min(axis=1, initial=1.0)
+        order = np.argsort(-room, kind="stable").tolist()
+        within = (n for n in order if n != broker and self.receives[n] and room[n] >= 0)
+        return [*islice(within, RECEIVERS_LOOKED_AT)]
+
+    def is_allowed(self, moves: Sequence[tuple[int, int]]) -> bool:
+        """Whether these bundles may move in one cycle."""
+        if self.may_go_together is None:
+            return True
+        return self.may_go_together(
+            [DesiredMove(self.bundles[n].name, self.brokers[self.owner[n]], self.brokers[place]) for n, place in moves]
+        )
+
+    def move_with(self, n: int, place: int, leaving: Sequence[tuple[int, int]]) -> None:
+        """Moves the bundle, and those that make room for it."""
+        self.move(n, place)
+        for one, destination in leaving:
+            self.move(one, destination)
+        if leaving:
+            self.together([n, *(one for one, _ in leaving)])
+
+    def together(self, moved: Iterable[int]) -> None:
+        """Marks moves that go together."""
+        number = 1 + max(self.unit.values(), default=0)
+        self.unit |= dict.fromkeys(moved, number)
+
+    def move(self, n: int, destination: int) -> None:
+        source = self.owner[n]
+        if source >= 0:
+            self.carried[source] -= self.loads[n]
+            self.own[source].remove(n)
+        self.carried[destination] += self.loads[n]
+        self.own[destination].append(n)
+        self.owner[n] = destination
+        for resource in range(len(self.by_resource)):
+            self.ladders.pop((source, resource), None)
+        self.moved.add(n)
+        self.moves.append((n, source, destination))
+
+
+def limit_of(curve: UsageCurve, usage: float, unit: float) -> int:
+    """What a broker may carry at a usage, in whole units; not more than two clusters' load."""
+    room = curve.load_within(usage) / unit
+    return 2 * UNITS if room >= 2 * UNITS else math.ceil(room)

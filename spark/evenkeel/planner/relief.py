@@ -1,0 +1,131 @@
+"""How brokers above the target come down to it: the fullest first, each by bundles that leave, or are exchanged.
+
+A broker gives one bundle that is enough, or the heaviest one that has room, or one for which its receiver makes room:
+what saves most moves for the load that moves beyond what has to. Bundles take the tightest place, so that wide ones are
+left for heavy bundles, and are spread over the receivers in the end. What fits nowhere is exchanged for something
+lighter.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evenkeel.planner.exchanges import MADE_ROOM_FOR, one_is_exchanged, room_is_made, who_make_room
+from evenkeel.planner.placement_search import UNITS, PlacementSearch, Whole
+
+
+def relieve(search: PlacementSearch, price: float, of_others: float = 0.0, fullest: int | None = None) -> None:
+    """Moves what stands above the target, at this price of load; if `fullest` is given, so many brokers have it, and
+    the others have the price `of_others`."""
+    before, per_price = len(search.moves), max(1, len(search.brokers)) / UNITS
+    for n, broker in enumerate(search.fullest_first()):
+        _relieve(search, broker, (price if fullest is None or n < fullest else of_others) * per_price)
+    _spread(search, search.moves[before:])
+
+
+def _relieve(search: PlacementSearch, broker: int, price: float) -> None:
+    """Takes bundles from the broker until it is within what is borne, or nothing helps; `price`: moves per unit."""
+    resource, ladder = -1, list[int]()
+    while (search.carried[broker] > search.bearable[broker]).any():
+        above = search.carried[broker] - search.limit[broker]
+        if above.argmax() != resource:
+            resource = int(above.argmax())
+            ladder = search.ladder(broker, resource)
+        excess = int(above[resource])
+        if not (
+            _is_worth_it(search, broker, ladder, excess, resource, price)
+            or _one_leaves(search, ladder, excess, resource)
+            or one_is_exchanged(search, broker, ladder, excess)
+            or room_is_made(search, broker, ladder, excess, resource)
+        ):
+            return
+
+
+def _is_worth_it(
+    search: PlacementSearch, broker: int, ladder: list[int], excess: int, resource: int, price: float
+) -> bool:
+    """Sends away a bundle that saves moves, for its receiver has room or makes it, if the moves that it saves are
+    worth what it moves too much."""
+    loads = search.loads[ladder, resource]
+    cut, room = int(loads.searchsorted(excess)), search.widest(broker)
+    lighter = loads[: min(cut, int(loads.searchsorted(room, side="right")))][::-1].cumsum()
+    saved = _Saved(lighter, excess, price)
+    found: list[tuple[float, int, int, int, list[tuple[int, int]]]] = []
+    if len(ladder) > cut and loads[cut] <= room and saved.by(int(loads[cut]), int(loads[cut]), 1) >= 0:
+        for n in ladder[cut : cut + MADE_ROOM_FOR]:
+            if (place := search.tightest(n)) is not None:
+                moving = int(search.weight[n])
+                found.append((-saved.by(int(search.loads[n, resource]), moving, 1), moving, n, place, []))
+                break
+    if saved.moves(excess) > 2 and search.savings_left:
+        search.savings_left -= 1
+        for n in (*ladder[cut : cut + MADE_ROOM_FOR], *ladder[max(0, cut - MADE_ROOM_FOR) : cut][::-1]):
+            relief = int(search.loads[n, resource])
+            if relief <= room or saved.by(relief, relief, 2) <= 0:
+                continue
+            for other, leaving in who_make_room(search, n, broker):
+                moving = int(search.weight[n] + sum(search.weight[one] for one, _ in leaving))
+                worth = saved.by(relief, moving, 1 + len(leaving))
+                if worth > 0 and search.is_allowed([(n, other), *leaving]):
+                    found.append((-worth, moving, n, other, leaving))
+    if not found or min(found)[0] > 0:
+        return False
+    *_, n, place, leaving = min(found)
+    ladder.remove(n)
+    search.move_with(n, place, leaving)
+    return True
+
+
+def _one_leaves(search: PlacementSearch, ladder: list[int], excess: int, resource: int) -> bool:
+    """Sends away the heaviest bundle that is not heavier than the excess (but for what rounding makes of it), else
+    the lightest that is."""
+    cut = bisect_right(ladder, excess + len(search.bundles), key=lambda n: int(search.loads[n, resource]))
+    for at in (*range(cut - 1, -1, -1), *range(cut, len(ladder))):
+        place = search.tightest(ladder[at])
+        if place is not None:
+            search.move(ladder.pop(at), place)
+            return True
+    return False
+
+
+def _spread(search: PlacementSearch, moves: Sequence[tuple[int, int, int]]) -> None:
+    """Gives bundles that go alone other destinations, the heaviest first to the broker with most room, if all of
+    them find one: receivers are then less full, and none fuller than before."""
+    alone = [(n, source, place) for n, source, place in moves if n not in search.unit]
+    before = search.carried.copy()
+    for n, source, place in alone:
+        search.carried[place] -= search.loads[n]
+        search.owner[n] = source
+    places: dict[int, int] = {}
+    for n in search.heaviest_first(n for n, *_ in alone):
+        roomiest = search.roomiest_place(n)
+        if roomiest is None:
+            search.carried, places = before, {one: place for one, _, place in alone}
+            break
+        places[n] = roomiest
+        search.carried[roomiest] += search.loads[n]
+    for n, _, place in alone:
+        search.own[place].remove(n)
+        search.own[places[n]].append(n)
+        search.owner[n] = places[n]
+    search.moves = [(n, source, places.get(n, place)) for n, source, place in search.moves]
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """What it is worth to send one bundle away and not lighter ones. `lighter`: their loads added up, the heaviest
+    first, of those that have room somewhere."""
+
+    lighter: Whole
+    excess: int
+    price: float
+
+    def moves(self, relief: int) -> int:
+        """The lighter ones that it takes to take so much away."""
+        return int(self.lighter.searchsorted(min(relief, self.excess))) + 1
+
+    def by(self, relief: int, moving: int, moves: int) -> float:
+        """The moves saved, without the price of what moves beyond what has to."""
+        return self.moves(relief) - moves - self.price * max(0, moving - min(relief, self.excess))
