@@ -48,6 +48,8 @@ from typing import Any
 from airflow.sdk import CronTriggerTimetable, Param, dag, task
 
 from evenkeel.airflow.dag_files import outlets, schedule_in, tried_again
+from evenkeel.airflow.dag_names import HEAT_DAG, dag_id_of
+from evenkeel.airflow.lake_dags import every_lake, lake_tags
 
 # `none` leaves the DAG to manual runs.
 SCHEDULE = schedule_in("EVENKEEL_HEAT_SCHEDULE", "*/10 * * * *")
@@ -57,32 +59,38 @@ Clear it freely: it does what is left to do."""
 PARAMS = {"cluster": Param("", type="string", description="A cluster on record. Empty: all of them.")}
 
 
-@dag(
-    dag_id="heat",
-    description="Builds the tables behind the heat map: load, owners and moves over time",
-    schedule=None if SCHEDULE is None else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
-    start_date=datetime(2020, 1, 1, tzinfo=UTC),
-    catchup=False,
-    max_active_runs=1,
-    dagrun_timeout=timedelta(hours=7),
-    default_args=tried_again(ends_after=timedelta(hours=2)),
-    params=PARAMS,
-    tags=["evenkeel", "pulsar", "heat"],
-    doc_md=__doc__,
-)
-def heat() -> None:
-    @task(task_id="heat", doc_md=DOC, outlets=outlets("heat"))
-    def build(params: Any = None, ti: Any = None) -> str:
-        from evenkeel.airflow import steps
-        from evenkeel.heat import as_json
-        from evenkeel.heat import build as build_heat
+def declare(lake: str) -> None:
+    """Declares the DAG of a lake."""
 
-        def built() -> str:
-            return json.dumps([*as_json(build_heat(steps.lake_root(), params["cluster"] or None))])
+    @dag(
+        dag_id=dag_id_of(HEAT_DAG, lake),
+        description="Builds the tables behind the heat map: load, owners and moves over time",
+        schedule=None if SCHEDULE is None else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        dagrun_timeout=timedelta(hours=7),
+        default_args=tried_again(ends_after=timedelta(hours=2)),
+        params=PARAMS,
+        tags=["evenkeel", "pulsar", "heat", *lake_tags(lake)],
+        doc_md=__doc__,
+    )
+    def heat() -> None:
+        @task(task_id="heat", doc_md=DOC, outlets=outlets("heat"))
+        def build(params: Any = None, ti: Any = None) -> str:
+            from evenkeel.airflow import steps
+            from evenkeel.heat import as_json
+            from evenkeel.heat import build as build_heat
 
-        return steps.told(built, ti)
+            def built() -> str:
+                return json.dumps([*as_json(build_heat(steps.lake_root(ti.dag_id), params["cluster"] or None))])
 
-    build()
+            return steps.told(built, ti)
+
+        build()
+
+    heat()
 
 
-heat()
+for name in every_lake():
+    declare(name)

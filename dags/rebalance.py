@@ -72,11 +72,16 @@ from airflow.sdk import CronTriggerTimetable, dag, task
 from evenkeel import pipeline
 from evenkeel.airflow.approval import PlanQuestion
 from evenkeel.airflow.dag_files import rebalance_params, schedule_in, tried_again
-from evenkeel.airflow.dag_names import APPROVAL_DAG, ASK, WAITING
+from evenkeel.airflow.dag_names import APPROVAL_DAG, ASK, DECIDING_DAG, WAITING, dag_id_of
+from evenkeel.airflow.lake_dags import deciding_lakes, lake_tags
 from evenkeel.airflow.wiring import seven_tasks
 
 # `none` leaves the DAG to manual runs and triggers.
 SCHEDULE = schedule_in("EVENKEEL_SCHEDULE", "*/5 * * * *")
+
+ASK_DOC = """Starts a run of rebalance_approval for each plan that waits.
+
+No later cycle waits for the answer."""
 
 
 def begin(*given: Any) -> str:
@@ -91,35 +96,43 @@ def close(*given: Any) -> str:
     return steps.close(*given)
 
 
-@dag(
-    dag_id="rebalance",
-    description="Decides splits, unloads and placements of Pulsar bundles; every decision with its reason",
-    schedule=None if SCHEDULE is None else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
-    start_date=datetime(2020, 1, 1, tzinfo=UTC),  # before all recordings: earlier logical dates run no task at all
-    catchup=False,
-    max_active_runs=1,
-    dagrun_timeout=timedelta(minutes=45),
-    default_args=tried_again(ends_after=timedelta(minutes=10)),
-    params=rebalance_params(),
-    tags=["evenkeel", "pulsar", "load-balancing"],
-    doc_md=__doc__,
-)
-def rebalance() -> None:
-    @task(task_id=WAITING, doc_md="Names the plans that wait for an approval.\n\nSkipped unless the mode is approve.")
-    def waiting(published: str, ti: Any = None) -> list[str]:
-        from evenkeel.airflow import steps
+def declare(lake: str) -> None:
+    """Declares the DAG of a lake."""
 
-        return steps.questions(published, ti)
+    @dag(
+        dag_id=dag_id_of(DECIDING_DAG, lake),
+        description="Decides splits, unloads and placements of Pulsar bundles; every decision with its reason",
+        schedule=None if SCHEDULE is None else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),  # before all recordings: earlier logical dates run no task at all
+        catchup=False,
+        max_active_runs=1,
+        dagrun_timeout=timedelta(minutes=45),
+        default_args=tried_again(ends_after=timedelta(minutes=10)),
+        params=rebalance_params(),
+        tags=["evenkeel", "pulsar", "load-balancing", *lake_tags(lake)],
+        doc_md=__doc__,
+    )
+    def rebalance() -> None:
+        @task(
+            task_id=WAITING, doc_md="Names the plans that wait for an approval.\n\nSkipped unless the mode is approve."
+        )
+        def waiting(published: str, ti: Any = None) -> list[str]:
+            from evenkeel.airflow import steps
 
-    between = (pipeline.validate, pipeline.aggregate, pipeline.plan_splits, pipeline.shed, pipeline.place)
-    published = seven_tasks(begin, between, close)
-    PlanQuestion.partial(
-        task_id=ASK,
-        trigger_dag_id=APPROVAL_DAG,
-        logical_date=None,
-        skip_when_already_exists=True,
-        doc_md="Starts a run of rebalance_approval for each plan that waits.\n\nNo later cycle waits for the answer.",
-    ).expand(question=waiting(published))
+            return steps.questions(published, ti)
+
+        between = (pipeline.validate, pipeline.aggregate, pipeline.plan_splits, pipeline.shed, pipeline.place)
+        published = seven_tasks(begin, between, close)
+        PlanQuestion.partial(
+            task_id=ASK,
+            trigger_dag_id=dag_id_of(APPROVAL_DAG, lake),
+            logical_date=None,
+            skip_when_already_exists=True,
+            doc_md=ASK_DOC,
+        ).expand(question=waiting(published))
+
+    rebalance()
 
 
-rebalance()
+for name in deciding_lakes():
+    declare(name)

@@ -56,7 +56,8 @@ from airflow.sdk import Param, dag, task
 
 from evenkeel.airflow.approval import PlanApproval, answer_params
 from evenkeel.airflow.dag_files import outlets, tried_again
-from evenkeel.airflow.dag_names import APPROVING, CONNECTION
+from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, CONNECTION, dag_id_of
+from evenkeel.airflow.lake_dags import deciding_lakes, lake_tags
 
 APPROVE_DOC = """Asks whether the plan is to be carried out.
 
@@ -71,35 +72,41 @@ def named(description: str) -> Param:
     return Param(type="string", minLength=1, description=description)
 
 
-@dag(
-    dag_id="rebalance_approval",
-    description="Asks a person about one plan of one Pulsar cluster, and carries it out",
-    schedule=None,
-    start_date=datetime(2020, 1, 1, tzinfo=UTC),
-    catchup=False,
-    max_active_runs=64,
-    # Who pauses a DAG wants it to start nothing; a question that waits for its DAG would be asked too late.
-    is_paused_upon_creation=False,
-    dagrun_timeout=timedelta(hours=24),
-    default_args=tried_again(ends_after=timedelta(minutes=30)),
-    params={
-        "run_id": named("The run of rebalance that made the plan."),
-        "cluster": named("Whose plan it is."),
-        "plan_id": named("The plan that is asked about."),
-    },
-    tags=["evenkeel", "pulsar", "load-balancing"],
-    doc_md=__doc__,
-)
-def rebalance_approval() -> None:
-    approve = PlanApproval(task_id=APPROVING, params=answer_params(), doc_md=APPROVE_DOC)
+def declare(lake: str) -> None:
+    """Declares the DAG of a lake."""
 
-    @task.pyspark(task_id="send", conn_id=CONNECTION, doc_md=SEND_DOC, outlets=outlets("publish"))
-    def send(answer: str, spark: Any = None, params: Any = None, ti: Any = None, outlet_events: Any = None) -> str:
-        from evenkeel.airflow import steps
+    @dag(
+        dag_id=dag_id_of(APPROVAL_DAG, lake),
+        description="Asks a person about one plan of one Pulsar cluster, and carries it out",
+        schedule=None,
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=64,
+        # Who pauses a DAG wants it to start nothing; a question that waits for its DAG would be asked too late.
+        is_paused_upon_creation=False,
+        dagrun_timeout=timedelta(hours=24),
+        default_args=tried_again(ends_after=timedelta(minutes=30)),
+        params={
+            "run_id": named("The run of rebalance that made the plan."),
+            "cluster": named("Whose plan it is."),
+            "plan_id": named("The plan that is asked about."),
+        },
+        tags=["evenkeel", "pulsar", "load-balancing", *lake_tags(lake)],
+        doc_md=__doc__,
+    )
+    def rebalance_approval() -> None:
+        approve = PlanApproval(task_id=APPROVING, params=answer_params(), doc_md=APPROVE_DOC)
 
-        return steps.carry_out(spark, params, answer, ti, outlet_events)
+        @task.pyspark(task_id="send", conn_id=CONNECTION, doc_md=SEND_DOC, outlets=outlets("publish"))
+        def send(answer: str, spark: Any = None, params: Any = None, ti: Any = None, outlet_events: Any = None) -> str:
+            from evenkeel.airflow import steps
 
-    send(approve.output)
+            return steps.carry_out(spark, params, answer, ti, outlet_events)
+
+        send(approve.output)
+
+    rebalance_approval()
 
 
-rebalance_approval()
+for name in deciding_lakes():
+    declare(name)

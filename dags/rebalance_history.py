@@ -71,7 +71,8 @@ from airflow.sdk import CronDataIntervalTimetable, dag
 
 from evenkeel import pipeline
 from evenkeel.airflow.dag_files import history_params, intervals_in, tried_again
-from evenkeel.airflow.dag_names import HISTORY_DAG
+from evenkeel.airflow.dag_names import HISTORY_DAG, dag_id_of
+from evenkeel.airflow.lake_dags import deciding_lakes, lake_tags
 from evenkeel.airflow.wiring import seven_tasks
 
 SCHEDULE = intervals_in("EVENKEEL_HISTORY_SCHEDULE", "0 0 * * *")
@@ -89,22 +90,28 @@ def close(*given: Any) -> str:
     return history.close(*given)
 
 
-@dag(
-    dag_id=HISTORY_DAG,
-    description="Decides past cycles from landed snapshots, an interval in one run; sends nothing",
-    schedule=CronDataIntervalTimetable(SCHEDULE, timezone="UTC"),
-    start_date=datetime(2020, 1, 1, tzinfo=UTC),  # before all recordings: earlier logical dates run no task at all
-    catchup=False,
-    is_paused_upon_creation=True,
-    max_active_runs=1,
-    dagrun_timeout=timedelta(hours=12),  # runs of a backfill may wait long for the one before
-    default_args=tried_again(ends_after=timedelta(hours=1)),
-    params=history_params(),
-    tags=["evenkeel", "pulsar", "load-balancing", "backfill"],
-    doc_md=__doc__,
-)
-def rebalance_history() -> None:
-    seven_tasks(begin, pipeline.DECIDING[1:], close)
+def declare(lake: str) -> None:
+    """Declares the DAG of a lake."""
+
+    @dag(
+        dag_id=dag_id_of(HISTORY_DAG, lake),
+        description="Decides past cycles from landed snapshots, an interval in one run; sends nothing",
+        schedule=CronDataIntervalTimetable(SCHEDULE, timezone="UTC"),
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),  # before all recordings: earlier logical dates run no task at all
+        catchup=False,
+        is_paused_upon_creation=True,
+        max_active_runs=1,
+        dagrun_timeout=timedelta(hours=12),  # runs of a backfill may wait long for the one before
+        default_args=tried_again(ends_after=timedelta(hours=1)),
+        params=history_params(),
+        tags=["evenkeel", "pulsar", "load-balancing", "backfill", *lake_tags(lake)],
+        doc_md=__doc__,
+    )
+    def rebalance_history() -> None:
+        seven_tasks(begin, pipeline.DECIDING[1:], close)
+
+    rebalance_history()
 
 
-rebalance_history()
+for name in deciding_lakes():
+    declare(name)

@@ -115,7 +115,7 @@ def replay() -> None:
         from evenkeel.airflow import steps
         from evenkeel.replay.run_params import run_params
 
-        return steps.watched(lambda: run_params(spark, steps.lake_root(), params), ti)
+        return steps.watched(lambda: run_params(spark, steps.lake_root_of(str(params["cluster"])), params), ti)
 
     decide()
 

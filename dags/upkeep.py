@@ -55,7 +55,8 @@ from typing import Any
 from airflow.sdk import CronTriggerTimetable, Param, dag, task
 
 from evenkeel.airflow.dag_files import outlets, schedule_in, tried_again
-from evenkeel.airflow.dag_names import CONNECTION
+from evenkeel.airflow.dag_names import CONNECTION, UPKEEP_DAG, dag_id_of
+from evenkeel.airflow.lake_dags import every_lake, lake_tags
 from evenkeel.maintenance.expiry import MEANINGS, MOST_DAYS, NAMES
 
 # `none` leaves the DAG to manual runs.
@@ -81,29 +82,35 @@ PARAMS = {
 }
 
 
-@dag(
-    dag_id="upkeep",
-    description="Keeps the tables as long as promised: retention, compaction, vacuum",
-    schedule=None if SCHEDULE is None else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
-    start_date=datetime(2020, 1, 1, tzinfo=UTC),
-    catchup=False,
-    max_active_runs=1,
-    dagrun_timeout=timedelta(hours=10),
-    default_args=tried_again(
-        ends_after=timedelta(hours=3), first_wait=timedelta(minutes=1), longest_wait=timedelta(minutes=15)
-    ),
-    params=PARAMS,
-    tags=["evenkeel", "pulsar", "retention"],
-    doc_md=__doc__,
-)
-def upkeep() -> None:
-    @task.pyspark(task_id="upkeep", conn_id=CONNECTION, doc_md=DOC, outlets=outlets("upkeep"))
-    def keep(spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None) -> str:
-        from evenkeel.airflow import steps
+def declare(lake: str) -> None:
+    """Declares the DAG of a lake."""
 
-        return steps.keep(spark, params, dag_run, ti)
+    @dag(
+        dag_id=dag_id_of(UPKEEP_DAG, lake),
+        description="Keeps the tables as long as promised: retention, compaction, vacuum",
+        schedule=None if SCHEDULE is None else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        dagrun_timeout=timedelta(hours=10),
+        default_args=tried_again(
+            ends_after=timedelta(hours=3), first_wait=timedelta(minutes=1), longest_wait=timedelta(minutes=15)
+        ),
+        params=PARAMS,
+        tags=["evenkeel", "pulsar", "retention", *lake_tags(lake)],
+        doc_md=__doc__,
+    )
+    def upkeep() -> None:
+        @task.pyspark(task_id="upkeep", conn_id=CONNECTION, doc_md=DOC, outlets=outlets("upkeep"))
+        def keep(spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None) -> str:
+            from evenkeel.airflow import steps
 
-    keep()
+            return steps.keep(spark, params, dag_run, ti)
+
+        keep()
+
+    upkeep()
 
 
-upkeep()
+for name in every_lake():
+    declare(name)

@@ -26,6 +26,7 @@ from evenkeel.metrics.declared import (
 )
 from evenkeel.pulsar.limits import DEFAULT, LIMIT_MEANINGS, highest_limit
 from evenkeel.settings import describe
+from evenkeel.settings.lakes import LAKE_ENTRIES
 from evenkeel.settings.operation import ENTRIES, OperationEntry
 from evenkeel.sources.configuration_entries import CLUSTER_ENTRIES
 
@@ -132,6 +133,15 @@ def configuration_page() -> str:
     for table, title in (("", "The file's own level"), ("airflow", "`[airflow]`"), ("log", "`[log]`")):
         lines += ["", f"## {title}", "", "| entry | type | default | variable | meaning |", "|---|---|---|---|---|"]
         lines += [_operation(entry) for entry in ENTRIES if entry.table == table]
+    lines += [
+        "",
+        "## `[lakes.NAME]`",
+        "",
+        "Several lakes, each with its own writer: [lakes.md](../how-to/lakes.md).",
+        "",
+    ]
+    lines += ["| entry | type | default | meaning |", "|---|---|---|---|"]
+    lines += [f"| `{e.name}` | {_type_of(e.schema)} | needed | {_cell(e.meaning)} |" for e in LAKE_ENTRIES]
     lines += ["", "## `[clusters.NAME]`", "", "A table for each cluster. `evenkeel doctor` tries what it names.", ""]
     lines += ["| entry | type | default | unit | meaning |", "|---|---|---|---|---|"]
     lines += [
@@ -228,6 +238,7 @@ def metrics_page() -> str:
         "Moments are seconds since 1970: `time() - METRIC` is an age. Under *What needs attention* each metric counts",
         "what a need of [`evenkeel status`](status-json.md#needs) is about, by the same judgement; 0 without it.",
         "Metrics with a † are given to [Airflow's own metrics](../how-to/monitoring.md#through-airflow), too.",
+        "Of [several lakes](../how-to/lakes.md) every metric has the label `lake`, too: the lake's name.",
     ]
     for title, metrics in groups.items():
         lines += ["", f"## {title}", "", "| metric | kind | unit | labels | meaning |", "|---|---|---|---|---|"]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from devtools.local_airflow.home import HOST, USER, AirflowHome, Wiring, tail
 from devtools.local_airflow.rest import Rest
+from evenkeel.airflow.dag_names import kind_of_dag
 from evenkeel.airflow.order import AirflowError
 from evenkeel.spark.home import identity, kill_session
 from evenkeel.spark.server import free_port
@@ -125,7 +126,7 @@ def _missing(rest: Rest) -> str:
     for part in ("metadatabase", "scheduler", "dag_processor"):
         if (health.get(part) or {}).get("status") != "healthy":
             return f"a healthy {part}"
-    if any(found["dag_id"] == DAG_ID for found in rest.get("/api/v2/dags")["dags"]):
+    if any(kind_of_dag(found["dag_id"]) == DAG_ID for found in rest.get("/api/v2/dags")["dags"]):
         return ""
     errors = rest.import_errors()
     return f"the DAG {DAG_ID}" + (f" ({errors})" if errors else "")

@@ -16,7 +16,8 @@ from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel.lake.handover_files import taken
 from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection, is_object_store
 from evenkeel.secret import Secret
-from evenkeel.settings.operation import ENVIRONMENT
+from evenkeel.settings.lakes import MAIN, ConfiguredLake, LakeMap, configured_lakes
+from evenkeel_page.reader import Job
 
 log = logging.getLogger(__name__)
 
@@ -24,12 +25,26 @@ VARIABLE = "evenkeel_lake"
 _SECRETS = ("secret_key", "session_token")
 
 
-def lake() -> str:
-    """The lake's address: `EVENKEEL_LAKE`, else the Airflow Variable `evenkeel_lake`; NoLake where neither is set."""
-    found = ENVIRONMENT.get("EVENKEEL_LAKE") or _variable()
-    if not found:
+def lakes() -> LakeMap:
+    """The lakes as configured (`EVENKEEL_LAKE` for the only one, or `main`), else the one of the Airflow Variable
+    `evenkeel_lake`; NoLake where there is none."""
+    found = configured_lakes()
+    if found.lakes:
+        return found
+    named = _variable()
+    if not named:
         raise NoLake("Airflow does not know yet where the lake is.")
-    return found
+    return LakeMap((ConfiguredLake(MAIN, named),))
+
+
+def job_for(page: str, arguments: dict[str, Any] | None = None, named: str = "") -> Job:
+    """What the reader is to make: a page of the lake, or of several. Raises NoLake, and what `store` raises."""
+    found = lakes()
+    first = found.lakes[0].path
+    kept = next((words for lake in found.lakes if (words := store(lake.path)) is not None), None)
+    if not found.is_several:
+        return Job(page, first, arguments or {}, kept)
+    return Job(page, first, arguments or {}, kept, found, named)
 
 
 def store(lake: str) -> dict[str, str | None] | None:

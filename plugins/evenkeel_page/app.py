@@ -20,7 +20,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from evenkeel_page import airflow_side, audit, look
-from evenkeel_page.reader import RETRY_AFTER_S, Job, Reader, ReaderBusy, ReaderLost, ReaderTooSlow
+from evenkeel_page.reader import RETRY_AFTER_S, Reader, ReaderBusy, ReaderLost, ReaderTooSlow
 from evenkeel_page.rights import Right, demand_own_page
 from evenkeel_page.routes import ROUTES, Route, notice_response
 
@@ -106,9 +106,9 @@ def _look_ahead(reader: Reader) -> None:
     """Has the first page made once, and that of a cycle, so that the reader has at hand what pages rest on when
     somebody comes for them."""
     try:
-        lake = airflow_side.lake()
-        for page in ("clusters", "ahead"):
-            reader.ask(Job(page, lake, store=airflow_side.store(lake)))
+        reader.ask(airflow_side.job_for("clusters"))
+        for lake in airflow_side.lakes().lakes:
+            reader.ask(airflow_side.job_for("ahead", named=lake.name))
     except Exception as error:  # whoever comes for a page is told
         log.info("Evenkeel's pages were not made ahead: %s", error)
 

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import quote, urlencode
 
-from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, HISTORY_DAG, approval_run_id
+from evenkeel.airflow.dag_names import (
+    APPROVAL_DAG,
+    DECIDING_DAG,
+    HISTORY_DAG,
+    approval_run_id,
+    dag_id_of,
+    kind_of_dag,
+    lake_in,
+)
 from evenkeel.lake.controls import APPROVED, REJECTED, WITHOUT_SPLITS
 from evenkeel.lake.outbox import is_open
 from evenkeel.model.amounts import plural
@@ -120,12 +128,13 @@ class AirflowRun:
 def runs_of(attempt: Attempt) -> tuple[AirflowRun, ...]:
     """The run that decided the cycle, and the one that asks about its plan; none where a shell made the cycle."""
     dag_id, run_id = (str(attempt.planned[name] or "") for name in ("dag_id", "run_id"))
-    if dag_id not in (DECIDING_DAG, HISTORY_DAG) or not run_id:
+    if kind_of_dag(dag_id) not in (DECIDING_DAG, HISTORY_DAG) or not run_id:
         return ()
     runs = [_run(dag_id, run_id, "decides the cycle")]
     commands = sum(attempt.planned[name] or 0 for name in ("splits", "unloads")) - (attempt.planned["held"] or 0)
     if attempt.mode == "approve" and attempt.plan_id and commands > 0:
-        runs.append(_run(APPROVAL_DAG, approval_run_id(run_id, attempt.plan_id), "asks, and carries the plan out"))
+        approving = dag_id_of(APPROVAL_DAG, lake_in(dag_id))
+        runs.append(_run(approving, approval_run_id(run_id, attempt.plan_id), "asks, and carries the plan out"))
     return tuple(runs)
 
 

@@ -21,6 +21,7 @@ from evenkeel_page import look
 from evenkeel_page.heat_request import RANGES, HeatRequest, MadePicture, clusters_on_record, heat_request, made_picture
 from evenkeel_page.heat_why import CellAsked, CellWhy, why
 from evenkeel_page.heat_words import METRIC_WORDS, TopCell, left_out_words, top_cells
+from evenkeel_page.lake_choice import lake_words
 from evenkeel_page.reader import JSON, Answer
 from evenkeel_page.subject_links import broker_link, bundle_link
 
@@ -95,7 +96,7 @@ def _moved(asked: HeatRequest, ways: int) -> str:
         return ""
     words = {"cluster": asked.cluster, "metric": asked.metric, "within": asked.within}
     words |= {"from": _plain(first), "to": _plain(to)}
-    return "heat?" + urlencode({name: word for name, word in words.items() if word})
+    return "heat?" + urlencode({name: word for name, word in (words | lake_words(asked.cluster)).items() if word})
 
 
 def _plain(at: datetime) -> str:
@@ -109,7 +110,7 @@ def why_link(asked: HeatRequest, cell: TopCell) -> str:
     words |= {"upper": row.upper, "from": cell.start, "to": cell.end}
     if row.last_namespace != row.namespace:
         words["last_namespace"] = row.last_namespace
-    return "heat/why?" + urlencode(words)
+    return "heat/why?" + urlencode(words | lake_words(asked.cluster))
 
 
 # The picture.
@@ -165,7 +166,8 @@ def heat_why(
         "heat_why.html.j2", why=found, rule_line=rule_line, alternative_line=alternative_line,
         near=[(word, link) for word, link in near if link],
         report="cycle?" + urlencode({"cluster": cluster, "at": found.cycle.cycle_at.isoformat()}),
-        history="cycles?" + urlencode({"cluster": cluster}), links=[_bundle_link(asked, one) for one in found.bundles],
+        history="cycles?" + urlencode({"cluster": cluster, **lake_words(cluster)}),
+        links=[_bundle_link(asked, one) for one in found.bundles],
         stamp=wording.time, **_pages_of(found),
     )  # fmt: skip
     return Answer(200, body)
@@ -211,4 +213,4 @@ def _link(asked: CellAsked, namespace: str, lower: int, upper: int, at: datetime
         words["last_namespace"] = asked.last_namespace
     if at is not None:
         words["at"] = _seconds(at)
-    return "heat/why?" + urlencode(words)
+    return "heat/why?" + urlencode(words | lake_words(asked.cluster))

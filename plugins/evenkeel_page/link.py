@@ -9,7 +9,16 @@ from airflow.configuration import conf
 from airflow.providers.apache.spark.decorators.pyspark import _PySparkDecoratedOperator
 from airflow.sdk import BaseOperatorLink
 
-from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, HISTORY_DAG, REPLAY_DAG, deciding_run_id
+from evenkeel.airflow.dag_names import (
+    APPROVAL_DAG,
+    DECIDING_DAG,
+    HISTORY_DAG,
+    REPLAY_DAG,
+    dag_id_of,
+    deciding_run_id,
+    kind_of_dag,
+    lake_in,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
@@ -37,9 +46,10 @@ class CycleReportLink(BaseOperatorLink):
         """Address of the page that knows the run's cycles, below the path that Airflow itself is served under."""
         if ti_key.dag_id == REPLAY_DAG:
             return f"{airflow_path()}/evenkeel/what-if/started?{urlencode({'run_id': ti_key.run_id})}"
-        if ti_key.dag_id not in (DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG):
+        kind = kind_of_dag(ti_key.dag_id)
+        if kind not in (DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG):
             return ""
         dag_id, run_id = ti_key.dag_id, ti_key.run_id
-        if dag_id == APPROVAL_DAG:
-            dag_id, run_id = DECIDING_DAG, deciding_run_id(run_id)
+        if kind == APPROVAL_DAG:
+            dag_id, run_id = dag_id_of(DECIDING_DAG, lake_in(dag_id)), deciding_run_id(run_id)
         return f"{airflow_path()}/evenkeel/run?{urlencode({'dag_id': dag_id, 'run_id': run_id})}"

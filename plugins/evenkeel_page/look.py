@@ -26,6 +26,7 @@ REPORT_TEMPLATES = Path(evenkeel.__file__).resolve().parent / "record" / "report
 _FILES = {
     "page.css": (REPORT_TEMPLATES / "page.css", "text/css; charset=utf-8"),
     "desk.css": (HERE / "static" / "desk.css", "text/css; charset=utf-8"),
+    "lakes.css": (HERE / "static" / "lakes.css", "text/css; charset=utf-8"),
     "what_if.css": (HERE / "static" / "what_if.css", "text/css; charset=utf-8"),
     "desk.js": (HERE / "static" / "desk.js", "text/javascript; charset=utf-8"),
     "heat.css": (HERE / "static" / "heat.css", "text/css; charset=utf-8"),
@@ -105,6 +106,7 @@ def layout_context(here: str = "", crumbs: Sequence[tuple[str, str]] = (), up: s
         "pages": PAGES,
         "here": here,
         "crumbs": tuple(crumbs),
+        "lakes": (),
         "address": file_address,
     }
 

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 
-from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, approval_run_id
+from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, approval_run_id, dag_id_of, lake_in
 from evenkeel.errors import BadInput, BadNote, EvenkeelError, LogError, NoLake, NoSuchCycle, NoSuchReplay
 from evenkeel.lake.store import Lake
 from evenkeel.lake_log.chains import Chains
@@ -31,14 +31,17 @@ from evenkeel.record.read.tables import all_of, text
 from evenkeel.record.report import build_model, gather
 from evenkeel.record.report.page import LISTED, MOST_LISTED, environment, render_listing, render_notice, report_link
 from evenkeel.record.settings_in_force import KeyInForce, read_settings_in_force
-from evenkeel.record.status import read_status
+from evenkeel.record.status import LakeStatus, read_status
 from evenkeel.record.status.attention import AGE_KEY, answer_by, waits_for_approval
+from evenkeel.record.status.lakes import LakesStatus, read_lakes_status
 from evenkeel.record.status.line import ClusterStatus, stretches
 from evenkeel.record.verify_runs import read_runs
 from evenkeel.record.wording import age, shortened, time, visible
+from evenkeel.settings.lakes import LakeMap
 from evenkeel.times import time_given
 from evenkeel_page import airflow_side, heat_pages, look, subject_pages, what_if_pages
 from evenkeel_page.cycle_progress import CycleProgress, cycle_progress, runs_of
+from evenkeel_page.lake_choice import choosing, from_lakes, lake_links, lake_words, shown_name
 from evenkeel_page.reader import Answer, Job
 from evenkeel_page.reader_process import limit_threads
 from evenkeel_page.subject_links import LinkedCycle, linked_name, linked_prose, linking
@@ -46,10 +49,15 @@ from evenkeel_page.subject_links import LinkedCycle, linked_name, linked_prose, 
 log = logging.getLogger(__name__)
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
+MOST_AT_HAND = 8
+"""Of so many lakes what was read stays at hand."""
 _LATEST_RUNS, _MOST_HEADS = 10, 50
 _NAME = 60
 _UP = {"heat_why": "../", "what_if_run": "../", "what_if_new": "../", "what_if_started": "../"}
 """Page -> the way up to the desk's own addresses, of those that lie below them."""
+
+_OVER_A_LAKE = {name: name for name in ("heat", "cycles", "settings", "proof")} | {"what_if": "what-if"}
+"""Pages that are over one of several lakes, where none is named: page -> its address."""
 
 limit_threads()
 _tables = OpenTables()
@@ -57,13 +65,21 @@ _tables = OpenTables()
 
 def answer(job: Job) -> Answer:
     """The page that a job asks for, or one that says why there is none."""
-    notice = partial(_notice, up=_UP.get(job.page, ""))
+    with choosing(job):
+        return _answer(job)
+
+
+def _answer(job: Job) -> Answer:
+    notice = partial(_notice, up=_UP.get(job.page, ""), over=_OVER_A_LAKE.get(job.page, ""))
     try:
         if job.store is not None:
             connection = airflow_side.as_connection(job.store)
             resolve_connections_by(lambda name: connection)
+        make = partial(_PAGES[job.page], **job.arguments)
         with _tables.look():
-            return _PAGES[job.page](job.lake, **job.arguments)
+            if job.lakes is None:
+                return make(job.lake)
+            return clusters_of_lakes(job.lakes) if job.page == "clusters" else from_lakes(job, job.lakes, make)
     except NoLake as error:
         return Answer(200, notice("No cycles yet", str(error), look.FIRST_STEPS))
     except NoSuchCycle as error:
@@ -90,17 +106,25 @@ def _environment() -> Environment:
     return made
 
 
-def _renderer(here: str = "", crumbs: Sequence[tuple[str, str]] = (), up: str = "") -> Callable[..., str]:
-    """What makes a page of a template's name and context, inside the desk's layout; `up` as `look.layout_context`."""
+def _renderer(
+    here: str = "", crumbs: Sequence[tuple[str, str]] = (), up: str = "", over: str | None = None
+) -> Callable[..., str]:
+    """What makes a page of a template's name and context, inside the desk's layout; `up` as `look.layout_context`,
+    `over`: the page that another of several lakes is chosen with, where that is not `here`."""
 
     def render(name: str, **context: Any) -> str:
-        return _environment().get_template(name).render(**look.layout_context(here, crumbs, up), **context)
+        layout = {
+            **look.layout_context(here, crumbs, up),
+            "lakes": lake_links(here if over is None else over, up),
+            "lake_name": shown_name(),
+        }
+        return _environment().get_template(name).render(**layout, **context)
 
     return render
 
 
-def _notice(title: str, said: str, advice: Sequence[str] = (), up: str = "") -> str:
-    return render_notice(title, look.sentence(said), advice, renderer=_renderer(up=up))
+def _notice(title: str, said: str, advice: Sequence[str] = (), up: str = "", over: str = "") -> str:
+    return render_notice(title, look.sentence(said), advice, renderer=_renderer(up=up, over=over))
 
 
 # The pages.
@@ -112,18 +136,30 @@ def clusters(lake: str) -> Answer:
         status = read_status(_recent(lake), datetime.now(UTC))
     except NoSuchCycle as error:
         raise NoLake(str(error)) from None
-    render = _renderer("clusters")
-    lines = [(line, _report_of(line), _cycles_of(line.cluster), _course_words(line)) for line in status.clusters]
+    return _clusters_page(status, [("", line) for line in status.clusters])
+
+
+def clusters_of_lakes(lakes: LakeMap) -> Answer:
+    """A line per cluster of all lakes, the most urgent first, and a line per lake that cannot be read."""
+    status = read_lakes_status(lakes, datetime.now(UTC), _recent)
+    if not status.lines and not status.faulty:
+        raise NoLake(f"no cycle is on record in the lakes {', '.join(lake.name for lake in lakes.lakes)}")
+    return _clusters_page(status, status.lines)
+
+
+def _clusters_page(status: LakeStatus | LakesStatus, lines: Sequence[tuple[str, ClusterStatus]]) -> Answer:
+    shown = [(line, _report_of(line), _cycles_of(line.cluster), _course_words(line), lake) for lake, line in lines]
+    several = status if isinstance(status, LakesStatus) else None
     return Answer(
         200,
-        render(
-            "clusters.html.j2", status=status, lines=lines, moods=_moods(status.clusters), width=SPARK_WIDTH,
-            height=SPARK_HEIGHT, stretches=lambda course: stretches(course, SPARK_WIDTH, SPARK_HEIGHT),
+        _renderer("clusters")(
+            "clusters.html.j2", status=status, lines=shown, moods=_moods(status.clusters), width=SPARK_WIDTH,
+            height=SPARK_HEIGHT, stretches=lambda course: stretches(course, SPARK_WIDTH, SPARK_HEIGHT), several=several,
         ),
     )  # fmt: skip
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=MOST_AT_HAND)
 def _recent(lake: str) -> Recent:
     """What was read of a lake stays at hand for the next look."""
     return Recent(lake)
@@ -164,7 +200,7 @@ def cycles(lake: str, cluster: str | None = None, before: str | None = None) -> 
         200,
         render_listing(
             found.cycles, lake=lake, title=title, has_older=found.has_older, continued=until is not None,
-            cluster=cluster, renderer=_renderer("cycles", crumbs if cluster else ()),
+            cluster=cluster, renderer=_renderer("cycles", crumbs if cluster else ()), more=lake_words(cluster),
         ),
     )  # fmt: skip
 
@@ -205,11 +241,12 @@ def _question(lake: str, attempt: Attempt) -> Question | None:
     if not waits_for_approval(attempt) or attempt.plan_id is None or not run_id:
         return None
     asking = quote(approval_run_id(run_id, attempt.plan_id), safe="")
+    dag_id = dag_id_of(APPROVAL_DAG, lake_in(str(attempt.planned["dag_id"] or "")))
     ages = [row for row in read_rows(lake, attempt, "settings", columns=["key", "value"]) if row["key"] == AGE_KEY]
     return Question(
         attempt.plan_id,
-        f"../api/v2/dags/{APPROVAL_DAG}/dagRuns/{asking}/taskInstances/{APPROVING}/-1/hitlDetails",
-        f"../dags/{APPROVAL_DAG}/runs/{asking}/tasks/{APPROVING}/required_actions",
+        f"../api/v2/dags/{dag_id}/dagRuns/{asking}/taskInstances/{APPROVING}/-1/hitlDetails",
+        f"../dags/{dag_id}/runs/{asking}/tasks/{APPROVING}/required_actions",
         read_plan_cost(lake, attempt),
         answer_by(attempt, ages),
     )
@@ -286,7 +323,11 @@ def settings(lake: str, cluster: str | None = None, show: str = "changed") -> An
     found = read_settings_in_force(lake, cluster)
     chosen = [one for one in found.settings if SHOWN_SETTINGS[show][1](one)]
     views = [
-        (name, word, "settings?" + urlencode({"show": name, **({} if cluster is None else {"cluster": cluster})}))
+        (
+            name,
+            word,
+            "settings?" + urlencode({"show": name, **(lake_words() if cluster is None else {"cluster": cluster})}),
+        )
         for name, (word, _) in SHOWN_SETTINGS.items()
     ]
     crumbs = () if cluster is None else (("Settings", "settings"), (_shown(cluster), ""))

@@ -22,6 +22,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from evenkeel.settings.lakes import LakeMap
+
 log = logging.getLogger(__name__)
 
 MOST = 6
@@ -71,13 +73,16 @@ class Job:
     """What the reader is to make: a page by its name, of a lake, with its arguments.
 
     `store`: what a connection of Airflow's holds of an object store, in plain words (`airflow_side.store`); None where
-    the environment has the keys. It goes through the pipe to the reader, and is shown nowhere.
+    the environment has the keys. It goes through the pipe to the reader, and is shown nowhere. `lakes`: all lakes,
+    where there are several, of which the reader takes that of what is asked for; `named`: the one that is to be shown.
     """
 
     page: str
     lake: str
     arguments: dict[str, Any] = field(default_factory=dict)
     store: Mapping[str, str | None] | None = field(default=None, repr=False)
+    lakes: LakeMap | None = None
+    named: str = ""
 
 
 class Reader:

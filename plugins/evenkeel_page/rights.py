@@ -15,6 +15,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_da
 from fastapi import HTTPException, Request
 
 from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, REPLAY_DAG
+from evenkeel.airflow.lake_dags import dag_of_rights
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,10 @@ class Right:
         return demand
 
 
-READ = Right("read", "GET", DECIDING_DAG, f"read the DAG {DECIDING_DAG}")
+_DECIDING, _APPROVAL = dag_of_rights(DECIDING_DAG), dag_of_rights(APPROVAL_DAG)
+READ = Right("read", "GET", _DECIDING, f"read the DAG {_DECIDING}")
 WHAT_IF = Right("what-if", "POST", REPLAY_DAG, f"trigger the DAG {REPLAY_DAG}", DagAccessEntity.RUN)
-APPROVE = Right(
-    "approve", "PUT", APPROVAL_DAG, f"answer required actions of {APPROVAL_DAG}", DagAccessEntity.HITL_DETAIL
-)
+APPROVE = Right("approve", "PUT", _APPROVAL, f"answer required actions of {_APPROVAL}", DagAccessEntity.HITL_DETAIL)
 
 
 def demand_own_page(request: Request) -> None:

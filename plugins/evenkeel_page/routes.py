@@ -15,7 +15,8 @@ from fastapi.responses import RedirectResponse, Response
 
 from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel_page import airflow_side, look
-from evenkeel_page.reader import HTML, JSON, Job
+from evenkeel_page.lake_choice import WORD
+from evenkeel_page.reader import HTML, JSON
 from evenkeel_page.rights import READ, WHAT_IF, Right
 
 _FOR_SCRIPTS = frozenset({"heat_picture"})
@@ -63,8 +64,7 @@ def _tags_of(request: Request) -> list[str]:
 def _read(request: Request, page: str, **arguments: Any) -> Response:
     """The page that the reader makes."""
     try:
-        lake = airflow_side.lake()
-        job = Job(page, lake, arguments, airflow_side.store(lake))
+        job = airflow_side.job_for(page, arguments, request.query_params.get(WORD, ""))
     except NoLake as error:
         return _no_lake(request, page, 200, "No cycles yet", str(error), look.FIRST_STEPS)
     except EvenkeelError as error:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from evenkeel.record import wording
 from evenkeel.record.report.page import name_html, prose_html
+from evenkeel_page.lake_choice import lake_words
 
 _BUNDLE = re.compile(r".+/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
 _LONGEST = 90
@@ -35,12 +36,14 @@ def is_bundle_name(name: str) -> bool:
 
 
 def _link(page: str, cluster: str, name: str, at: datetime | None, more: Mapping[str, str]) -> str:
-    return page_link(page, {"cluster": cluster, "name": name, "at": "" if at is None else stamp(at), **more})
+    words = {"cluster": cluster, "name": name, "at": "" if at is None else stamp(at), **more}
+    return page_link(page, {**words, **lake_words(cluster)})
 
 
 def page_link(page: str, words: Mapping[str, str | None]) -> str:
     """The address of a page with words after it, empty ones left out."""
-    return f"{page}?" + urlencode({word: value for word, value in words.items() if value})
+    given = {word: value for word, value in words.items() if value}
+    return f"{page}?{urlencode(given)}" if given else page
 
 
 def stamp(at: datetime) -> str:

@@ -28,7 +28,9 @@ from evenkeel.replay.variants import PLANNER, RECORDED
 from evenkeel.settings.compatibility import PLACEMENTS_OF
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 from evenkeel_page import look
+from evenkeel_page.lake_choice import lake_words
 from evenkeel_page.reader import Answer
+from evenkeel_page.subject_links import page_link
 from evenkeel_page.what_if_chart import MOST_LINES, Chart, chart
 from evenkeel_page.what_if_form import FIELDS, params_of
 
@@ -52,7 +54,7 @@ def list_page(lake: str, render: Render, cluster: str | None, under_way: Sequenc
         render(
             "what_if.html.j2", replays=found[:MOST_LISTED], older=max(0, len(found) - MOST_LISTED), cluster=cluster,
             clusters=sorted({one.cluster for one in found}), under_way=under_way, most=MOST_COMPARED, started=_started,
-            new="what-if/new" if cluster is None else f"what-if/new?{urlencode({'cluster': cluster})}",
+            new=page_link("what-if/new", lake_words() if cluster is None else {"cluster": cluster}),
         ),
     )  # fmt: skip
 

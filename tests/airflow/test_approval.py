@@ -41,6 +41,8 @@ def handover(**awaiting: dict[str, str]) -> Handover:
 class Runs:
     """What *publish* left in its runs."""
 
+    dag_id = "rebalance_approval"
+
     def __init__(self, **published: Handover) -> None:
         self.published = {RUN: published["now"]} if published else {}
 

@@ -31,7 +31,9 @@ def wired(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def told() -> tuple[Any, list[tuple[str, str]]]:
     said: list[tuple[str, str]] = []
-    return SimpleNamespace(task_id="shed", xcom_push=lambda key, value: said.append((key, value))), said
+    return SimpleNamespace(
+        dag_id="rebalance", task_id="shed", xcom_push=lambda key, value: said.append((key, value))
+    ), said
 
 
 def test_a_task_takes_the_connection_and_hands_it_to_the_server_of_its_home(tmp_path: Path) -> None:

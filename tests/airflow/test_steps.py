@@ -122,12 +122,12 @@ def test_a_run_whose_mode_is_above_the_limit_sends_nothing_whatever_it_was_hande
 ) -> None:
     monkeypatch.setattr("airflow.sdk.Variable.get", lambda name, default: "west")
     monkeypatch.setenv("EVENKEEL_MODE_LIMIT", "approve")
-    stop = sending("auto").halted("east")
+    stop = sending("auto", "/lake").halted("east")
     assert stop == "the run's mode is auto, and EVENKEEL_MODE_LIMIT allows approve at most"
-    assert sending("approve").halted("east") is None
+    assert sending("approve", "/lake").halted("east") is None
     assert "west is paused by the Airflow variable evenkeel_pause" in str(halted("approve", "west"))
     monkeypatch.setenv("EVENKEEL_MODE_LIMIT", "auto")
-    assert sending("auto").halted("east") is None
+    assert sending("auto", "/lake").halted("east") is None
 
 
 @pytest.mark.parametrize(

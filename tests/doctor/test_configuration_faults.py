@@ -44,6 +44,7 @@ reports = "https://q/r.fifo"
 [clusters.lab]
 recording = "x"
 """
+NORTH = "[lakes.north]\npath = 'n'\nclusters = ['eu-*']\n"
 CASES = {
     "clusters.east.admin: 5 is to be a text or a list": "[clusters.east]\nadmin = 5",
     "clusters.east.admn: unknown entry; did you mean `admin`?": "[clusters.east]\nadmn = 5\ns3 = 's3://b/x'",
@@ -79,6 +80,27 @@ CASES = {
     "airflow.history_schedule: the DAG needs intervals":
         "[airflow]\nhistory_schedule = 'none'\n[clusters.x]\nrecording = 'x'",
     "log.witnesses: `witnesses`: the witness": "[log]\nwitnesses = ['a b c']\n[clusters.x]\nrecording = 'x'",
+    "lakes.north.clusters: 'eu-l' is not a configured cluster; did you mean eu-1?":
+        "[lakes.north]\npath = 'n'\nclusters = ['eu-l', 'eu-*']\n[clusters.eu-1]\nrecording = 'x'",
+    "lakes.south.clusters: the cluster 'eu-1' belongs to north, too: name it in the list of one of them":
+        NORTH + "[lakes.south]\npath = 's'\nclusters = ['*-1']\n[clusters.eu-1]\nrecording = 'x'",
+    "lakes.south.path: is the place of north, too":
+        NORTH + "[lakes.south]\npath = './n/'\nclusters = []\n[clusters.eu-1]\nrecording = 'x'",
+    "lakes.north.path: is the place of `lake`, too": f"lake = 'n'\n{NORTH}[clusters.eu-1]\nrecording = 'x'",
+    "clusters.us-1: belongs to no lake: name it in a table of [lakes], or write `lake` for the rest":
+        NORTH + "[clusters.us-1]\nrecording = 'x'",
+    "lakes.main: the lake main is the one at `lake`":
+        "[lakes.main]\npath = 'n'\nclusters = ['*']\n[clusters.eu-1]\nrecording = 'x'",
+    "lakes.a b: is not a name of a lake":
+        "[lakes.'a b']\npath = 'n'\nclusters = ['*']\n[clusters.eu-1]\nrecording = 'x'",
+    "lakes.north.cluster: unknown entry; did you mean `clusters`?":
+        "[lakes.north]\npath = 'n'\ncluster = 1\nclusters = ['*']\n[clusters.eu-1]\nrecording = 'x'",
+    "lakes.north.clusters: is to be a list of names and patterns":
+        "[lakes.north]\npath = 'n'\nclusters = 'eu-1'\n[clusters.eu-1]\nrecording = 'x'",
+    "lakes.north.path: is to be the root of the lake's tables":
+        "[lakes.north]\nclusters = ['*']\n[clusters.eu-1]\nrecording = 'x'",
+    "lakes.north: is not a table": "lakes.north = 5\n[clusters.eu-1]\nrecording = 'x'",
+    "lakes: names no lake": "lakes = 5\n[clusters.eu-1]\nrecording = 'x'",
     "names no cluster: add a table": "lake = 'x'",
     "is not TOML": "[clusters.x\nrecording = 'x'",
 }  # fmt: skip
@@ -102,6 +124,14 @@ def test_a_fault_is_told_with_what_to_do(said: str, tmp_path: Path) -> None:
     file = written(tmp_path, CASES[said])
     (found,) = configuration_faults(file)
     assert said in found.words(file) or said in f"{found.entry}: {found.text}" or said in found.text
+
+
+def test_a_fault_of_a_lake_has_the_line_of_its_entry(tmp_path: Path) -> None:
+    text = f"{NORTH}\n[lakes.south]\npath = 's'\nclusters = ['uk', 'ukk']\n[clusters.uk]\nrecording = 'x'\n"
+    (found,) = configuration_faults(written(tmp_path, text))
+    assert found.words(Path("e.toml")) == (
+        "e.toml:7: lakes.south.clusters: 'ukk' is not a configured cluster; did you mean uk?"
+    )
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_their_lines(tmp_path: Path) -> None:

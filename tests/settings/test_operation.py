@@ -123,4 +123,4 @@ def test_dag_files_take_schedule_mode_and_approvers_from_the_file(
     assert allowed_modes() == ["dry_run", "approve"]
     assert [one["id"] for one in approvers()] == ["alice", "bob"]
     assert wants_four_eyes()
-    assert lake_root() == str(tmp_path / "lake")
+    assert lake_root("rebalance") == str(tmp_path / "lake")

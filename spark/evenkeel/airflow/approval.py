@@ -20,7 +20,7 @@ from airflow.sdk import Param
 from airflow.sdk.execution_time.hitl import HITLUser
 
 from evenkeel.airflow.dag_files import is_on
-from evenkeel.airflow.dag_names import APPROVING, DECIDING_DAG, PUBLISH, WAITING
+from evenkeel.airflow.dag_names import APPROVING, DECIDING_DAG, PUBLISH, WAITING, dag_id_of, lake_in
 from evenkeel.airflow.seal import Origin, opened, sealed
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.model.amounts import plural
@@ -61,8 +61,9 @@ def waiting_plan(ti: Any, params: Mapping[str, Any]) -> tuple[Handover, dict[str
     from evenkeel.airflow.one_code import read_handover
 
     run_id, cluster, plan_id = (str(params[name]) for name in ("run_id", "cluster", "plan_id"))
-    text = ti.xcom_pull(PUBLISH, dag_id=DECIDING_DAG, run_id=run_id, map_indexes=None)
-    origin = Origin(DECIDING_DAG, run_id, PUBLISH)
+    dag_id = dag_id_of(DECIDING_DAG, lake_in(ti.dag_id))
+    text = ti.xcom_pull(PUBLISH, dag_id=dag_id, run_id=run_id, map_indexes=None)
+    origin = Origin(dag_id, run_id, PUBLISH)
     handover = read_handover(opened(text, origin), origin) if text else None
     plan = handover.awaiting.get(cluster) if handover is not None else None
     if handover is None or plan is None or plan["plan_id"] != plan_id:

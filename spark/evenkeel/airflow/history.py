@@ -104,7 +104,7 @@ def window_request(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
             f"a backfill (airflow backfill create --dag-id {dag_run.dag_id} --from-date … --to-date …)"
         )
     return CycleRequest(
-        lake=lake_root(),
+        lake=lake_root(dag_run.dag_id),
         source=params.get("source") or "",
         configuration=os.environ.get("EVENKEEL_CONFIG"),
         clusters=tuple(params.get("clusters") or ()),

@@ -25,7 +25,8 @@ from evenkeel.airflow.dag_files import (
     check_shortening,
     emit_asset_events,
 )
-from evenkeel.airflow.dag_names import ASK, CONNECTION, PUBLISH, WAITING, approval_run_id
+from evenkeel.airflow.dag_names import ASK, CONNECTION, PUBLISH, REPLAY_DAG, WAITING, approval_run_id, lake_in
+from evenkeel.airflow.lake_guard import LakeGuard, without_moved
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.one_code import OtherCode, read_handover, refuse_other_code, stamped, with_version
 from evenkeel.airflow.order import await_turn, kind_of
@@ -37,6 +38,7 @@ from evenkeel.lake.one_writer import refusal_in
 from evenkeel.lake_log import LOG_CONNECTION
 from evenkeel.lake_log.publishing import resolve_keys_by
 from evenkeel.object_store import CONNECTION_VARIABLE, explained, hand_over, is_object_store, resolve_connections_by
+from evenkeel.settings.lakes import MAIN, configured_lakes
 from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.spark.cluster_faults import cluster_fault
 from evenkeel.spark.home import Home
@@ -115,6 +117,7 @@ def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskIn
     with _explained_errors(ti):
         given = handed_over(handover, ti, before)
         refuse_other_code(given, _origin(ti, before))
+        given = without_moved(given)
     return carried_out(lambda: task(spark, given), ti, events, given).text
 
 
@@ -151,20 +154,20 @@ def put_on_record(
     dag_run: Any,
     ti: TaskInstance,
     events: Events,
-    steer: Callable[[str], Sending] | None,
+    steer: Callable[[str, str], Sending] | None,
 ) -> SealedHandover:
     """Publishes the newest hand-over of the run, or, where there is none, what `reopened` gives. `steer` says how a run
-    of a mode steers clusters; without it nothing is sent.
+    of a mode steers the clusters of a lake; without it nothing is sent.
 
     Raises AirflowFailException where a task before it failed, once that is on record.
     """
     failure, handover = _progress(ti, dag_run)
 
     def publish() -> Handover:
-        opened = handover or reopened()
+        opened = without_moved(handover or reopened())
         if failure:
             opened = opened.leave_out({cycle.key: failure for cycle in opened.open_cycles()}, status=FAILED)
-        return pipeline.publish(spark, opened, steer(opened.run.mode) if steer is not None else None)
+        return pipeline.publish(spark, opened, steer(opened.run.mode, opened.lake) if steer is not None else None)
 
     published = carried_out(publish, ti, events, handover)
     if steer is not None:
@@ -207,7 +210,7 @@ def carry_out(
         lake, row = Lake(handover.lake), answer_to(handover, plan["plan_id"], answer)
         if row not in answers(spark, lake, [plan["plan_id"]]):  # a try that was killed has put it on record
             append_row(lake, "approvals", row, lambda: nullcontext(spark))
-        return pipeline.publish(spark, handover, sending(handover.run.mode))
+        return pipeline.publish(spark, handover, sending(handover.run.mode, handover.lake))
 
     published = carried_out(publish, ti, events, handover)
     _emit(published.handover)
@@ -235,7 +238,7 @@ def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskI
         check_shortening(params)
         given = {name: params.get(name) for name in NAMES}
         shorten, promised = bool(params.get("shorten")), Periods().as_dict()
-        request = Request(lake_root(), str(dag_run.run_id), given, shorten, promised=promised)
+        request = Request(lake_root(dag_run.dag_id), str(dag_run.run_id), given, shorten, promised=promised)
         done = keep_lake(spark, request, lambda line: log.info("%s", line))
         for line in upkeep_as_text(done):
             log.info("%s", line)
@@ -285,13 +288,15 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     return answer_row(cycle.cluster, plan_id, said, by, note, moment)
 
 
-def sending(mode: str) -> Sending:
-    """How a DAG run of this mode steers clusters: tokens from Airflow's connections, and what stops it from outside."""
+def sending(mode: str, lake: str) -> Sending:
+    """How a DAG run of this mode steers the clusters of a lake: tokens from Airflow's connections, and what stops it
+    from outside."""
     from evenkeel.airflow.credentials import from_airflow, keys_from_airflow
     from evenkeel.publish.dispatch import Sending, reach_with
     from evenkeel.publish.dispatch_sqs import sign_with
 
-    return Sending(reach_with(from_airflow), halted=partial(halted, mode), signature=sign_with(keys_from_airflow))
+    stopped = LakeGuard(lake, partial(halted, mode))
+    return Sending(reach_with(from_airflow), halted=stopped, signature=sign_with(keys_from_airflow))
 
 
 def halted(mode: str, cluster: str) -> str | None:
@@ -322,7 +327,7 @@ def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
     asked = params.get("at")
     moment = moment_given(asked, "the param `at`") if asked else dag_run.logical_date or dag_run.run_after
     return CycleRequest(
-        lake=lake_root(),
+        lake=lake_root(dag_run.dag_id),
         source=params.get("source") or "",
         configuration=os.environ.get("EVENKEEL_CONFIG"),
         clusters=tuple(params.get("clusters") or ()),
@@ -337,8 +342,11 @@ def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
     )
 
 
-def lake_root() -> str:
-    """The root of the tables."""
+def lake_root(dag_id: str) -> str:
+    """The root of the tables that a DAG is over."""
+    name = lake_in(dag_id)
+    if name != MAIN:
+        return configured_lakes().named(name).path
     root = ENVIRONMENT.get("EVENKEEL_LAKE")
     if not root:
         raise SettingsError(
@@ -348,17 +356,32 @@ def lake_root() -> str:
     return root
 
 
-def _reach(root: str) -> None:
+def lake_root_of(cluster: str) -> str:
+    """The root of the tables that a cluster belongs to, for a DAG that is over all lakes."""
+    lakes = configured_lakes()
+    if not lakes.is_several:
+        return lakes.lakes[0].path if lakes.lakes else lake_root(REPLAY_DAG)
+    if not cluster:
+        raise BadInput("there are several lakes: the param `cluster` says which of them, by a cluster of it")
+    own = lakes.lake_of(cluster)
+    if own is None:
+        named = ", ".join(lake.name for lake in lakes.lakes)
+        raise BadInput(f"the cluster {cluster!r} belongs to none of the lakes {named}")
+    return own.path
+
+
+def _reach() -> None:
     """Has this process know the connections of an object store and of the transparency log's key, and a Spark server of
-    EVENKEEL_HOME the store's keys of now."""
+    EVENKEEL_HOME the stores' keys of now."""
     if os.environ.get(CONNECTION_VARIABLE) or os.environ.get(LOG_CONNECTION):
         from evenkeel.airflow.credentials import log_key_from_airflow, store_from_airflow
 
         resolve_connections_by(store_from_airflow)
         resolve_keys_by(log_key_from_airflow)
     home = os.environ.get("EVENKEEL_HOME")
-    if home and is_object_store(root):
-        hand_over(Home.of(home).folder, root)
+    for lake in configured_lakes().lakes if home else ():
+        if home and is_object_store(lake.path):
+            hand_over(Home.of(home).folder, lake.path)
 
 
 def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | None]:
@@ -443,23 +466,27 @@ def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:
     return server_watched(host, connection.port or DEFAULT_PORT, lambda reason: ti.xcom_push(REASON, reason))
 
 
-def _as_ours(error: Exception) -> EvenkeelError | None:
+def _as_ours(error: Exception, dag_id: str) -> EvenkeelError | None:
     """What is raised, or what Spark or an object store says, as an error of ours; None for anything else."""
     if isinstance(error, StaleCode):
         return with_version(error)
     if isinstance(error, EvenkeelError):
         return error
-    return refusal_in(error) or explained(error, ENVIRONMENT.get("EVENKEEL_LAKE")) or cluster_fault(str(error))
+    try:
+        root = lake_root(dag_id)
+    except EvenkeelError:  # of a DAG that is over all lakes, where none is `main`
+        root = None
+    return refusal_in(error) or explained(error, root) or cluster_fault(str(error))
 
 
 @contextmanager
 def _explained_errors(ti: TaskInstance) -> Iterator[None]:
     """Errors of ours end in one clear line instead of a stack trace; every error's reason is handed on."""
     try:
-        _reach(ENVIRONMENT.get("EVENKEEL_LAKE", ""))
+        _reach()
         yield
     except Exception as error:
-        own = _as_ours(error)
+        own = _as_ours(error, ti.dag_id)
         if own is not None:
             from airflow.sdk.exceptions import AirflowException, AirflowFailException
 

@@ -66,6 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser(words).parse_args(words)
     logging.basicConfig(level=logging.INFO if given.verbose else logging.ERROR, format="%(name)s: %(message)s")
     try:
+        if getattr(given, "lake", None):
+            from evenkeel.cli.lakes import address_of
+
+            given.lake = address_of(given.lake)
         code: int = given.run(given)
     except KeyboardInterrupt:
         print("evenkeel: interrupted; run the same command again to go on", file=sys.stderr)

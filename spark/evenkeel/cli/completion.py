@@ -11,7 +11,8 @@ import os
 import shlex
 from collections.abc import Iterator, MutableMapping
 
-from evenkeel.settings.operation import ENVIRONMENT
+from evenkeel.cli.lakes import address_of
+from evenkeel.settings.lakes import configured_lakes
 
 _ASKED, _LINE, _POINT = "_ARGCOMPLETE", "COMP_LINE", "COMP_POINT"
 _CLUSTERS = frozenset({"cluster", "clusters"})
@@ -55,14 +56,14 @@ def answer_shell(environment: MutableMapping[str, str] = os.environ) -> None:
 
 
 def clusters_on_record(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
-    """The clusters of the lake that the line names, or that EVENKEEL_LAKE does; none where it cannot be read."""
+    """The clusters of the lake that the line names, or of those that are configured; none where it cannot be read."""
     try:
-        lake = getattr(parsed_args, "lake", None) or ENVIRONMENT.get("EVENKEEL_LAKE")
-        if not lake:
-            return []
         from evenkeel.record.read import Record
 
-        return [name for name in Record(str(lake)).clusters() if name.startswith(prefix)]
+        named = getattr(parsed_args, "lake", None)
+        lakes = [address_of(named)] if named else [lake.path for lake in configured_lakes().lakes]
+        found = {name for lake in lakes for name in Record(lake).clusters() if name.startswith(prefix)}
+        return sorted(found)
     except Exception:  # a shell waits for an answer, and has no place for an error
         return []
 

@@ -90,13 +90,16 @@ def _end(results: Sequence[CheckResult], site: Site) -> list[str]:
 
 
 def _object(results: Sequence[CheckResult], site: Site, code: int) -> dict[str, Any]:
+    from evenkeel.doctor.catalogue import LAKE_CHECKS
+
     return {
         "at": datetime.now(UTC),
         "code": code,
         "checks": [
             {
                 "check": one.check,
-                "cluster": one.subject or None,
+                "cluster": (one.subject or None) if one.check not in LAKE_CHECKS else None,
+                **({"lake": one.subject} if one.check in LAKE_CHECKS and one.subject else {}),
                 "outcome": one.finding.outcome,
                 "words": one.finding.words,
                 "advice": one.finding.advice or None,

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from evenkeel.errors import BadInput
-from evenkeel.settings.operation import ENVIRONMENT
+from evenkeel.cli.lakes import ALL, LAKE_UNREAD, add_lake_option, each_of, first_with, lakes_chosen, say_unread
+from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle
 from evenkeel.times import IN_UTC
+
+if TYPE_CHECKING:
+    from evenkeel.settings.lakes import LakeMap
+
+_Found = TypeVar("_Found")
 
 _READING = "reading the record"
 
@@ -32,7 +41,7 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def add_lake(parser: argparse.ArgumentParser) -> None:
     """Where the tables are, and of which cluster."""
-    parser.add_argument("--lake", metavar="DIR", help="where the tables are (default: $EVENKEEL_LAKE)")
+    add_lake_option(parser, ALL)
     parser.add_argument("--cluster", metavar="NAME", help="needed where several clusters have the same name in them")
 
 
@@ -41,12 +50,63 @@ def add_zone(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tz", metavar="ZONE", help="read and print times there, like Europe/Berlin (default: UTC)")
 
 
-def lake_of(given: argparse.Namespace) -> str:
-    """The lake that was named; BadInput where none was."""
-    lake: str | None = given.lake or ENVIRONMENT.get("EVENKEEL_LAKE")
-    if not lake:
-        raise BadInput("no lake is named: give --lake DIR, or set EVENKEEL_LAKE.")
-    return lake
+@dataclass(frozen=True, slots=True)
+class AnsweredBy(Generic[_Found]):
+    """What was found, and in which of several lakes ("": there is one alone); `is_whole`: all could be read."""
+
+    found: _Found
+    lake: str = ""
+    is_whole: bool = True
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        return 0 if self.is_whole else LAKE_UNREAD
+
+    def printed(self, text: str) -> str:
+        """The text of the answer, with the lake before it where there are several."""
+        return f"in the lake {self.lake}:\n{text}" if self.lake else text
+
+    def with_lake(self, text: str) -> str:
+        """The JSON of the answer, with the lake in it where there are several."""
+        if not self.lake:
+            return text
+        version, *rest = json.loads(text).items()
+        return json.dumps(dict([version, ("lake", self.lake), *rest]), ensure_ascii=False, indent=2)
+
+
+def asked_of(given: argparse.Namespace, read: Callable[[str], _Found]) -> AnsweredBy[_Found]:
+    """What `read` finds: in the lake of the cluster that is named, else in the only lake that has it.
+
+    BadInput where several have it, the first error where none has.
+    """
+    lakes = lakes_chosen(given)
+    if not lakes.is_several:
+        return AnsweredBy(read(lakes.lakes[0].path))
+    if given.cluster is not None:
+        return first_with(lakes, lambda path: AnsweredBy(read(path), _name(lakes, path)), given.cluster)
+    found: dict[str, _Found] = {}
+    missing: list[Exception] = []
+    unread = 0
+    for lake, answer in each_of(lakes, read):
+        if isinstance(answer, BadInput | NoSuchCycle | NoLake):
+            missing.append(answer)
+        elif isinstance(answer, EvenkeelError | OSError):
+            say_unread(lake, answer)
+            missing.append(answer)
+            unread += 1
+        else:
+            found[lake.name] = answer
+    if len(found) > 1:
+        raise BadInput(f"the lakes {' and '.join(found)} have it: give --cluster, or --lake with one of these names.")
+    if not found:
+        raise missing[0]
+    ((name, only),) = found.items()
+    return AnsweredBy(only, name, is_whole=not unread)
+
+
+def _name(lakes: LakeMap, path: str) -> str:
+    return next(lake.name for lake in lakes.lakes if lake.path == path)
 
 
 def run_explain(given: argparse.Namespace) -> int:
@@ -54,11 +114,14 @@ def run_explain(given: argparse.Namespace) -> int:
     from evenkeel.cli.progress import busy_with
     from evenkeel.record.explain import as_json, as_text, explain, times
 
-    when, lake = times(given.at, given.first, given.last, given.tz), lake_of(given)
+    when = times(given.at, given.first, given.last, given.tz)
     with busy_with(_READING):
-        found = explain(lake, given.subject, cluster=given.cluster, when=when)
-    print(as_json(found) if given.json else as_text(found, when.where), end="\n" if given.json else "")
-    return 0
+        answer = asked_of(given, lambda lake: explain(lake, given.subject, cluster=given.cluster, when=when))
+    if given.json:
+        print(answer.with_lake(as_json(answer.found)))
+    else:
+        print(answer.printed(as_text(answer.found, when.where)), end="")
+    return answer.code
 
 
 # `evenkeel trace`: what a decision rests on, and what rests on an input.
@@ -93,20 +156,25 @@ def run_trace(given: argparse.Namespace) -> int:
     from evenkeel.record import trace
     from evenkeel.record.explain import times
 
-    when, lake = times(given.at, given.first, given.last, given.tz), lake_of(given)
+    when = times(given.at, given.first, given.last, given.tz)
     if given.broker is None and when.is_range:
         raise BadInput("--from and --to go with --broker: a subject has --at, a write and a snapshot have no time.")
     if given.subject is None and when.at is not None:
         raise BadInput("--at goes with a subject: give --from and --to for a broker.")
-    found: trace.Inputs | trace.Dependents
-    with busy_with(_READING):
+
+    def read(lake: str) -> trace.Inputs | trace.Dependents:
         if given.broker is not None:
-            found = trace.of_broker(lake, given.broker, cluster=given.cluster, when=when)
-        elif given.write is not None:
-            found = trace.of_write(lake, given.write, cluster=given.cluster)
-        elif given.snapshot is not None:
-            found = trace.of_snapshot(lake, given.snapshot, cluster=given.cluster)
-        else:
-            found = trace.inputs(lake, given.subject, cluster=given.cluster, when=when)
-    print(trace.as_json(found) if given.json else trace.as_text(found, when.where), end="\n" if given.json else "")
-    return 0
+            return trace.of_broker(lake, given.broker, cluster=given.cluster, when=when)
+        if given.write is not None:
+            return trace.of_write(lake, given.write, cluster=given.cluster)
+        if given.snapshot is not None:
+            return trace.of_snapshot(lake, given.snapshot, cluster=given.cluster)
+        return trace.inputs(lake, given.subject, cluster=given.cluster, when=when)
+
+    with busy_with(_READING):
+        answer = asked_of(given, read)
+    if given.json:
+        print(answer.with_lake(trace.as_json(answer.found)))
+    else:
+        print(answer.printed(trace.as_text(answer.found, when.where)), end="")
+    return answer.code

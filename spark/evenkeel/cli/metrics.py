@@ -7,7 +7,7 @@ import ipaddress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evenkeel.cli.explain import lake_of
+from evenkeel.cli.lakes import add_lake_option, lakes_chosen
 from evenkeel.cli.serving import address_in, cannot_listen, log_to_stderr, serve_until_ended
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.secret import Secret, private_text
@@ -20,6 +20,7 @@ _SHORTEST_TOKEN = 32
 _EXAMPLE = "127.0.0.1:9464"
 EPILOG = """GET /metrics answers with what was read last; the lake is read in the background, without a JVM. GET /health
 answers as long as the command serves. Whoever shows it beyond this machine puts a proxy with TLS before it.
+Of several lakes that are configured every metric has the label `lake`.
 Metrics, rules and a dashboard: docs/how-to/monitoring.md.
 exit codes: 0 ended by SIGTERM or Ctrl-C; 2 it cannot serve, see the message."""
 
@@ -32,7 +33,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--lake", metavar="DIR", help="where the tables are (default: $EVENKEEL_LAKE)")
+    add_lake_option(parser, "as configured: all lakes, with the label `lake`")
     parser.add_argument("--listen", metavar="HOST:PORT", required=True, help=f"where to listen, e.g. {_EXAMPLE}")
     parser.add_argument(
         "--token-file",
@@ -55,22 +56,25 @@ def run(given: argparse.Namespace) -> int:
         )
     if not _EVERY[0] <= given.every <= _EVERY[1]:
         raise BadInput(f"--every {given.every:g}: from {_EVERY[0]:g} to {_EVERY[1]:g} seconds")
-    lake = lake_of(given)
-    from evenkeel.metrics.exporter import MetricsServer
+    lakes = lakes_chosen(given)
+    from evenkeel.metrics.exporter import MetricsServer, WatchedLakes
     from evenkeel.metrics.lake_watch import LakeWatch
 
     log_to_stderr("evenkeel.metrics")
-    watch = LakeWatch(lake, given.every)
+    watches = {lake.name: LakeWatch(lake.path, given.every) for lake in lakes.lakes}
+    (first, *_) = watches.values()
     try:
-        server = MetricsServer(server_address, watch, token)
+        server = MetricsServer(server_address, WatchedLakes(lakes, watches) if lakes.is_several else first, token)
     except OSError as error:
         raise cannot_listen("--listen", given.listen, error) from None
-    watch.start()
+    for watch in watches.values():
+        watch.start()
     print(_address_of(server), flush=True)
     try:
         serve_until_ended(server)
     finally:
-        watch.stop()
+        for watch in watches.values():
+            watch.stop()
     return 0
 
 

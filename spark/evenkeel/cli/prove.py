@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
-from evenkeel.cli.explain import lake_of
+from evenkeel.cli.lakes import ALL, add_lake_option, first_with, lakes_chosen
 from evenkeel.cli.options import check_file
 from evenkeel.cli.output import add_json, print_result
 from evenkeel.errors import BadInput
@@ -28,7 +29,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--decision", metavar="SUBJECT", help="the row about a bundle, broker or wish, too")
     parser.add_argument("--table", metavar="TABLE", help="only decisions in this table, e.g. unload_decisions")
     parser.add_argument("--number", type=int, metavar="N", help="which of several decisions, as they are listed")
-    parser.add_argument("--lake", metavar="DIR", help="where the tables are (default: $EVENKEEL_LAKE)")
+    add_lake_option(parser, ALL)
     parser.add_argument("--log-key", action="append", default=[], metavar="VKEY", help="the log's key, if not its own")
     parser.add_argument("--out", required=True, metavar="FILE", help="where the proof is written to")
     add_json(parser)
@@ -49,18 +50,18 @@ def run(given: argparse.Namespace) -> int:
         raise BadInput(f"--table {given.table}: decisions stand in {', '.join(TABLES_OF_DECISIONS)}")
     witnesses = [one.address for one in witnesses_from_environment() if one.address is not None]
     witness_keys = [key for address in witnesses for key in address.keys]
-    lake, log_keys = lake_of(given), [VerifierKey.read(text) for text in given.log_key]
+    proving = partial(
+        prove_cycle,
+        cluster=given.cluster,
+        cycle=given.cycle,
+        subject=given.decision,
+        table=given.table,
+        number=given.number,
+        log_keys=[VerifierKey.read(text) for text in given.log_key],
+        witness_keys=witness_keys,
+    )
     with busy_with("reading the record and its log"):
-        found = prove_cycle(
-            lake,
-            given.cluster,
-            given.cycle,
-            subject=given.decision,
-            table=given.table,
-            number=given.number,
-            log_keys=log_keys,
-            witness_keys=witness_keys,
-        )
+        found = first_with(lakes_chosen(given), proving, given.cluster)
     out = Path(given.out)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(found.proof.data)

@@ -8,15 +8,20 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from evenkeel.cli.explain import lake_of
+from evenkeel.cli.lakes import ALL, LAKE_UNREAD, add_lake_option, first_with, lakes_chosen
 from evenkeel.cli.output import add_json, as_line
 from evenkeel.cli.progress import is_coloured, is_screen
 
 if TYPE_CHECKING:
     from evenkeel.record.status import LakeStatus
+    from evenkeel.record.status.lakes import LakesStatus
+    from evenkeel.settings.lakes import LakeMap
 
 NEEDS_ATTENTION = 1
-_CODES = "exit code: 0 nothing needs attention; 1 a cluster does (moods bad and warn); 2 there is no answer"
+_CODES = (
+    "exit code: 0 nothing needs attention; 1 a cluster does (moods bad and warn); 2 there is no answer, or a lake of "
+    "several cannot be read: the others are shown"
+)
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 _LEAST_SECONDS = 0.2
 
@@ -26,13 +31,13 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     status = commands.add_parser(
         "status", help="say of every cluster how it is and what needs attention", epilog=_CODES
     )
-    status.add_argument("--lake", metavar="DIR", help="where the tables are (default: $EVENKEEL_LAKE)")
+    add_lake_option(status, ALL)
     status.add_argument("--cluster", metavar="NAME", help="of this cluster alone")
     status.add_argument("--json", action="store_true", help="one JSON object on standard output, for a program")
     status.set_defaults(run=run_status)
     watch = commands.add_parser("watch", help="show a cluster as it goes on, until Ctrl-C", epilog=_CODES)
     watch.add_argument("cluster", metavar="CLUSTER")
-    watch.add_argument("--lake", metavar="DIR", help="where the tables are (default: $EVENKEEL_LAKE)")
+    add_lake_option(watch, ALL)
     watch.add_argument("--every", metavar="SECONDS", type=float, default=5.0, help="how often to look (default: 5)")
     add_json(watch, "a status in one line for each change")
     watch.set_defaults(run=run_watch)
@@ -43,9 +48,22 @@ def run_status(given: argparse.Namespace) -> int:
     from evenkeel.record.status import read_status
     from evenkeel.record.status.rendering import as_json, as_text
 
-    found = read_status(lake_of(given), datetime.now(UTC), cluster=given.cluster)
+    lakes = lakes_chosen(given)
+    if given.cluster is None and lakes.is_several:
+        return _print_lakes(given, lakes)
+    found = first_with(lakes, lambda lake: read_status(lake, datetime.now(UTC), cluster=given.cluster), given.cluster)
     sys.stdout.write(as_json(found) if given.json else as_text(found, coloured=is_coloured(sys.stdout)))
     return code_of(found)
+
+
+def _print_lakes(given: argparse.Namespace, lakes: LakeMap) -> int:
+    """Prints the status of several lakes; 2 where one of them cannot be read."""
+    from evenkeel.record.status.lakes import read_lakes_status
+    from evenkeel.record.status.rendering import lakes_json, lakes_text
+
+    found = read_lakes_status(lakes, datetime.now(UTC))
+    sys.stdout.write(lakes_json(found) if given.json else lakes_text(found, coloured=is_coloured(sys.stdout)))
+    return LAKE_UNREAD if found.faulty else code_of(found)
 
 
 def run_watch(given: argparse.Namespace) -> int:
@@ -56,10 +74,12 @@ def run_watch(given: argparse.Namespace) -> int:
 
     if not given.every >= _LEAST_SECONDS:
         raise BadInput(f"--every {given.every:g}: look at most five times a second, so {_LEAST_SECONDS} at least")
-    lake, out, said, found = lake_of(given), sys.stdout, "", None
+    lakes, out, said, found = lakes_chosen(given), sys.stdout, "", None
     try:
         while True:
-            found = read_status(lake, datetime.now(UTC), cluster=given.cluster)
+            found = first_with(
+                lakes, lambda lake: read_status(lake, datetime.now(UTC), cluster=given.cluster), given.cluster
+            )
             if is_screen(out) and not given.json:
                 out.write(_HOME_AND_CLEAR + as_text(found, coloured=is_coloured(out)))
                 out.write(f"{found.at:%H:%M:%S} UTC, every {given.every:g} s; Ctrl-C ends it\n")
@@ -72,6 +92,6 @@ def run_watch(given: argparse.Namespace) -> int:
         return 0 if found is None else code_of(found)
 
 
-def code_of(status: LakeStatus) -> int:
+def code_of(status: LakeStatus | LakesStatus) -> int:
     """The exit code: 1 where a cluster needs attention, else 0."""
     return NEEDS_ATTENTION if any(line.mood in ("bad", "warn") for line in status.clusters) else 0

@@ -7,11 +7,12 @@ import json
 import re
 import sys
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.cli.lakes import LAKE_UNREAD, add_lake_option, each_of, lakes_chosen, say_unread
 from evenkeel.cli.options import session
 from evenkeel.cli.output import VERSION
 from evenkeel.cli.progress import course_of
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from evenkeel.lake_log.witness_lines import LakeWitness
+    from evenkeel.settings.lakes import LakeMap
 
 _HEAD = re.compile(r"[0-9a-f]{64}")
 _NAME = "verify"
 NOT_SOUND = 1
 _DEPTHS = {"topics": TOPICS, "bundles": BUNDLES, "chain": None}
 EPILOG = """Reads exactly the rows that each manifest names, decides again with the settings and the state of then,
-and compares. Ends with 0 where all is as it was, with 1 where anything is not; every such place is named.
+and compares. Ends with 0 where all is as it was, with 1 where anything is not; every such place is named. Of several
+lakes that are configured each is verified; 2 where one of them cannot be read.
 
 --depth topics (the default) begins at the topics on record, as far back as they are kept, and at the loads of bundles
 before that; bundles always at those loads; chain looks at the manifests alone.
@@ -53,7 +56,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
+    add_lake_option(parser, "as configured: all lakes, one after the other")
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
     parser.add_argument("--from", dest="since", metavar="TIME", help=f"first cycle ({IN_UTC}; default: the first)")
     parser.add_argument("--to", dest="until", metavar="TIME", help="last cycle; a date is its whole day")
@@ -100,12 +103,58 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(given: argparse.Namespace) -> int:
     """Verifies and says what came of it."""
+    lakes = lakes_chosen(given)
+    if not lakes.is_several:
+        return _verified(given, lakes.lakes[0].path)
+    if given.cluster is not None:
+        lakes = _with_cluster(lakes, given.cluster)
+    codes, told = [], dict[str, Any]()
+    for lake, answer in each_of(lakes, lambda path: _found(given, path)):
+        if isinstance(answer, Exception):
+            say_unread(lake, answer)
+            told[lake.name] = {"lake": lake.path, "error": str(answer)}
+            codes.append(LAKE_UNREAD)
+        else:
+            told[lake.name] = {"lake": lake.path, **as_json(answer)}
+            if not given.json:
+                print(f"lake {lake.name} ({lake.path}):\n{as_text(answer)}")
+            codes.append(0 if answer.is_sound else NOT_SOUND)
+    if given.json:
+        whole = {"version": VERSION, "sound": not any(codes), "lakes": told}
+        print(json.dumps(whole, indent=2, ensure_ascii=False))
+    return max(codes)
+
+
+def _with_cluster(lakes: LakeMap, cluster: str) -> LakeMap:
+    """The lakes that have the cluster on record; all where none has it, which each of them says."""
+    from evenkeel.record.read import Record
+
+    having = {
+        lake.name for lake, names in each_of(lakes, lambda path: Record(path).clusters()) if cluster in _names(names)
+    }
+    kept = tuple(lake for lake in lakes.lakes if lake.name in having)
+    return replace(lakes, lakes=kept or lakes.lakes)
+
+
+def _names(found: list[str] | Exception) -> list[str]:
+    return [] if isinstance(found, Exception) else found
+
+
+def _verified(given: argparse.Namespace, lake: str) -> int:
+    """Verifies one lake, and prints what came of it."""
+    found = _found(given, lake)
+    print(json.dumps(as_json(found), indent=2, ensure_ascii=False) if given.json else as_text(found))
+    return 0 if found.is_sound else NOT_SOUND
+
+
+def _found(given: argparse.Namespace, lake: str) -> VerifyReport:
+    """What a verify of a lake finds, which is left there, too."""
     since, until = bounds_given(given.since, given.until)
     sources = _log_sources(given)
     with course_of("attempts") as progress:
         found = verify(
-            given.lake,
-            partial(session, _NAME, given.lake),
+            lake,
+            partial(session, _NAME, lake),
             cluster=given.cluster,
             since=since,
             until=until,
@@ -115,21 +164,25 @@ def run(given: argparse.Namespace) -> int:
             progress=progress,
             say=progress.say,
         )
-    print(json.dumps(as_json(found), indent=2, ensure_ascii=False) if given.json else as_text(found))
     if not given.unrecorded:
-        _leave(given, found, sources, since, until)
-    return 0 if found.is_sound else NOT_SOUND
+        _leave(lake, given, found, sources, since, until)
+    return found
 
 
 def _leave(
-    given: argparse.Namespace, found: VerifyReport, sources: LogSources, since: datetime | None, until: datetime | None
+    lake: str,
+    given: argparse.Namespace,
+    found: VerifyReport,
+    sources: LogSources,
+    since: datetime | None,
+    until: datetime | None,
 ) -> None:
     """Leaves a file in the lake that says what was looked at; where it cannot be written, nothing else changes."""
     held_against = len(given.log_key) + len(sources.checkpoints) + len(sources.witnesses) + len(sources.expected_heads)
     run = run_of(
         found, depth=given.depth, cluster=given.cluster, since=since, until=until, held_against=held_against
     )  # fmt: skip
-    why = leave(given.lake, run)
+    why = leave(lake, run)
     if why is not None:
         print(f"the desk will not show this run, since no file could be left in the lake: {why}", file=sys.stderr)
 

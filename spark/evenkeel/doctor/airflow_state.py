@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
-from evenkeel.airflow.dag_names import APPROVAL_DAG, CONNECTION, DECIDING_DAG, HISTORY_DAG, REPLAY_DAG
+from evenkeel.airflow.dag_names import CONNECTION
+from evenkeel.airflow.lake_dags import expected_dags
 from evenkeel.doctor.aside import AsideFailed, asked_aside
 from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
 from evenkeel.lake_log import LOG_CONNECTION
@@ -18,7 +19,6 @@ from evenkeel.steering.queue.signing import keys_from_environment
 
 SECONDS = 120.0
 _SIDE = "evenkeel.doctor.airflow_side"
-_DAGS = frozenset({DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG, REPLAY_DAG, "upkeep", "heat"})
 _NOT_HERE = "no Airflow runs here: AIRFLOW_HOME (else ~/airflow) is not the home of one"
 
 
@@ -48,13 +48,14 @@ def check_dags(site: Site, _: str) -> CheckFinding:
         return fail(
             f"{file} cannot be imported: {said}{more}", "mend what it says; `evenkeel config check` may say more"
         )
-    missing = sorted(_DAGS - set(answer["dags"]))
+    expected = expected_dags()
+    missing = sorted(expected - set(answer["dags"]))
     if missing:
         return warn(
             f"{', '.join(missing)} missing in {answer['folder']}",
             "set AIRFLOW__CORE__DAGS_FOLDER to what `evenkeel paths dags` prints; another bundle may hold them",
         )
-    return ok(f"{len(_DAGS)} DAGs in {answer['folder']} can be imported")
+    return ok(f"{len(expected)} DAGs in {answer['folder']} can be imported")
 
 
 def check_connections(site: Site, _: str) -> CheckFinding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +13,7 @@ from evenkeel.doctor.configuration_faults import configuration_faults
 from evenkeel.doctor.findings import CheckFinding, Site, SiteCheck, fail, ok, skipped
 from evenkeel.doctor.spark_endpoint import SPARK_SECONDS, WORKERS_SECONDS
 from evenkeel.errors import BadInput, SettingsError
+from evenkeel.settings.lakes import LakeMap, configured_lakes
 from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
 from evenkeel.sources.configuration import ClusterSource, read_configuration
 
@@ -28,6 +29,19 @@ def check_configuration(site: Site, _: str) -> CheckFinding:
     return ok(f"{site.configuration} is sound, with {len(site.sources or ())} clusters")
 
 
+def _lakes(site: Site) -> Sequence[str]:
+    return [*site.lakes] or [""]
+
+
+def _lake_check(name: str, about: str, run: Callable[[Site, str], CheckFinding], seconds: float = 60.0) -> SiteCheck:
+    """A check of the lake, or of each of several."""
+
+    def of_lake(site: Site, lake: str) -> CheckFinding:
+        return run(replace(site, lake=site.lakes[lake]) if lake else site, "")
+
+    return SiteCheck(name, about, of_lake, seconds, _lakes)
+
+
 CHECKS = (
     SiteCheck("package", "the package and its expectations", machine.check_package),
     SiteCheck("python", "the version of Python", machine.check_python),
@@ -39,12 +53,12 @@ CHECKS = (
     SiteCheck("secret_files", "files with tokens and keys, and who may read them", machine.check_secret_files),
     SiteCheck("spark", "the Spark endpoint: reachable, token, version", spark_endpoint.check_spark, SPARK_SECONDS),
     SiteCheck("spark_workers", "the code of Spark's workers", spark_endpoint.check_workers, WORKERS_SECONDS),
-    SiteCheck("lake", "the tables and their version", lake_state.check_tables, 60.0),
-    SiteCheck("lake_writer", "who holds the lake's lock", lake_state.check_writer, 60.0),
-    SiteCheck("lake_rights", "rights on the lake's folder or bucket", lake_state.check_rights, 60.0),
-    SiteCheck("store_clock", "the clock of the lake's store", stores.check_store_clock, stores.SECONDS),
-    SiteCheck("log", "the transparency log and its key", lake_state.check_log, 120.0),
-    SiteCheck("witnesses", "the witnesses of the log", lake_state.check_witnesses, 120.0),
+    _lake_check("lake", "the tables and their version", lake_state.check_tables),
+    _lake_check("lake_writer", "who holds the lake's lock", lake_state.check_writer),
+    _lake_check("lake_rights", "rights on the lake's folder or bucket", lake_state.check_rights),
+    _lake_check("store_clock", "the clock of the lake's store", stores.check_store_clock, stores.SECONDS),
+    _lake_check("log", "the transparency log and its key", lake_state.check_log, 120.0),
+    _lake_check("witnesses", "the witnesses of the log", lake_state.check_witnesses, 120.0),
     SiteCheck("airflow", "Airflow's version and configuration", airflow_state.check_airflow, airflow_state.SECONDS),
     SiteCheck("dags", "whether the DAG files can be imported", airflow_state.check_dags, airflow_state.SECONDS),
     SiteCheck("connections", "Airflow's connections", airflow_state.check_connections, airflow_state.SECONDS),
@@ -68,6 +82,9 @@ CHECKS = (
 )  # fmt: skip
 """Every check."""
 
+LAKE_CHECKS = frozenset(check.name for check in CHECKS if check.subjects is _lakes)
+"""The checks whose subject is a lake, where there are several."""
+
 
 def chosen_checks(only: Sequence[str], skip: Sequence[str]) -> tuple[SiteCheck, ...]:
     """The checks of these names, all without any, but for those that are skipped. BadInput for an unknown name."""
@@ -90,8 +107,11 @@ def site_of(
     sources = () if file is None else _sources(file)
     # A file with faults tells nothing of the rest but in the check that is about it.
     env: Mapping[str, str] = own if sources is not None else environment
-    site = Site(file, sources, lake or env.get("EVENKEEL_LAKE") or None, home, env, probe)
-    return replace(site, resolve=airflow_state.AirflowTokens(site))
+    lakes = LakeMap() if lake or sources is None else configured_lakes(env)
+    only = lakes.lakes[0].path if lakes.lakes else env.get("EVENKEEL_LAKE") or None
+    site = Site(file, sources, lake or only, home, env, probe)
+    several = {one.name: one.path for one in lakes.lakes} if lakes.is_several else {}
+    return replace(site, resolve=airflow_state.AirflowTokens(site), lakes=several)
 
 
 def _sources(file: Path) -> tuple[ClusterSource, ...] | None:

@@ -14,6 +14,7 @@ from typing import Any
 from evenkeel.errors import SettingsError
 from evenkeel.lake_log.witness_lines import witnesses_of
 from evenkeel.settings import resolve, toml_in
+from evenkeel.settings.lakes import lake_faults
 from evenkeel.settings.operation import ENTRIES, MODES, OperationEntry
 from evenkeel.settings.parsing import check_allowed, coerce, known_key
 from evenkeel.settings.resolving import SWITCHES
@@ -53,6 +54,7 @@ def configuration_faults(file: Path) -> list[ConfigurationFault]:
         return [ConfigurationFault("", None if line is None else int(line[1]), said)]
     lines = lines_of(text)
     found = [*_of_schema(body, lines), *_of_settings(body, lines), *_of_operation(body, lines)]
+    found += _of_lakes(file, body, lines)
     if not found:
         found = [*_of_reader(file, lines)]
     first = {fault.entry or fault.text: fault for fault in reversed(found)}
@@ -68,6 +70,8 @@ def _of_schema(body: Mapping[str, Any], lines: Mapping[EntryPath, int]) -> Itera
     schema = configuration_schema()
     for error in Draft202012Validator(schema).iter_errors(body):
         path = tuple(error.absolute_path)
+        if path[:1] == ("lakes",):  # `_of_lakes` says what is wrong there
+            continue
         for own, text in _told(path, error, schema):
             yield ConfigurationFault(".".join(map(str, own)), _line(own, lines), text)
 
@@ -179,6 +183,11 @@ def _setting_fault(name: str, value: Any) -> str | None:
 
 
 # Beyond the schema: what entries mean, and what the reader says.
+
+
+def _of_lakes(file: Path, body: Mapping[str, Any], lines: Mapping[EntryPath, int]) -> Iterator[ConfigurationFault]:
+    for path, said in lake_faults(file, body):
+        yield ConfigurationFault(".".join(map(str, path)), _line(path, lines), said)
 
 
 def _of_operation(body: Mapping[str, Any], lines: Mapping[EntryPath, int]) -> Iterator[ConfigurationFault]:

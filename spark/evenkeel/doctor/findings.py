@@ -55,8 +55,9 @@ class Site:
     """The installation that is looked at.
 
     `configuration`: its file; `sources`: its clusters, None where it cannot be read or has faults. `lake`: root of the
-    tables. `home`: the folder whose `.evenkeel` holds the local server's state. `probe`: whether checks may write, and
-    `wrote` what they wrote and removed again. `resolve`: finds the token of a connection.
+    tables; `lakes`: name -> root, where there are several. `home`: the folder whose `.evenkeel` holds the local
+    server's state. `probe`: whether checks may write, and `wrote` what they wrote and removed again. `resolve`: finds
+    the token of a connection.
     """
 
     configuration: Path | None = None
@@ -67,6 +68,7 @@ class Site:
     probe: bool = False
     resolve: Resolver = from_environment
     wrote: list[str] = field(default_factory=list)
+    lakes: Mapping[str, str] = field(default_factory=dict)
 
     def source(self, cluster: str) -> ClusterSource:
         """The cluster's entry of the configuration."""
@@ -84,7 +86,7 @@ class Site:
 FAULTY = "the configuration cannot be used: see the check `configuration`"
 
 Subjects = Callable[[Site], Sequence[str]]
-"""What a check looks at, one by one: names of clusters; "" for the installation as a whole."""
+"""What a check looks at, one by one: names of clusters, or of lakes; "" for the installation as a whole."""
 
 
 def _whole(_: Site) -> Sequence[str]:

@@ -119,7 +119,7 @@ def check_java(_: Site, __: str) -> CheckFinding:
 
 def check_jars(site: Site, _: str) -> CheckFinding:
     """Delta's jars, and those for an object store where the lake is in one: there, and the pinned ones."""
-    in_store = site.lake is not None and is_object_store(site.lake)
+    in_store = any(is_object_store(lake) for lake in (site.lake, *site.lakes.values()) if lake is not None)
     wanted = (*DELTA_JARS, *OBJECT_STORE_JARS) if in_store else DELTA_JARS
     faults = jar_faults(wanted)
     if not faults:
@@ -133,8 +133,11 @@ def check_jars(site: Site, _: str) -> CheckFinding:
 def check_disk(site: Site, _: str) -> CheckFinding:
     """Room on the disks of the lake, of the server's state, of the landing folders and of temporary files."""
     places = {"temporary files": Path(site.environment.get("TMPDIR") or "/tmp"), "the server's state": site.home}
-    if site.lake is not None and not is_object_store(site.lake):
-        places["the lake"] = Path(site.lake.removeprefix("file://"))
+    lakes: dict[str, str | None] = {f"the lake {name}": lake for name, lake in site.lakes.items()}
+    lakes = lakes or {"the lake": site.lake}
+    for what, lake in lakes.items():
+        if lake is not None and not is_object_store(lake):
+            places[what] = Path(lake.removeprefix("file://"))
     for source in site.sources or ():
         if source.live is not None or source.zone is not None:
             places[f"the landing folder of {source.cluster}"] = source.recording

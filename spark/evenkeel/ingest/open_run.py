@@ -13,6 +13,7 @@ Writes: `wishes`, for those that the run brings; the rest of what it finds becom
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +29,8 @@ from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
+from evenkeel.settings.lakes import configured_lakes
+from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
 from evenkeel.sources.cluster_names import ClusterNames
 from evenkeel.sources.configuration import ClusterSource, choose, read_configuration, source_of
 from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
@@ -113,8 +116,21 @@ class CycleRequest:
             return (replace(source, cluster=name, overrides=self.overrides),)
         if not self.configuration:
             raise BadInput("no source: give `recording:FOLDER`, or set EVENKEEL_CONFIG to a configuration file")
-        chosen = choose(read_configuration(self.configuration), self.clusters)
+        chosen = choose(read_configuration(self.configuration), self._own_clusters(self.configuration))
         return tuple(replace(source, overrides={**source.overrides, **self.overrides}) for source in chosen)
+
+    def _own_clusters(self, configuration: str) -> tuple[str, ...]:
+        """The clusters asked for, of several configured lakes those of this one. `SettingsError` for one of another."""
+        lakes = configured_lakes(OperatorEnvironment({**os.environ, CONFIGURATION: configuration}))
+        own = lakes.at(self.lake)
+        if own is None or not lakes.is_several:
+            return self.clusters
+        for cluster in self.clusters:
+            if (other := lakes.elsewhere(self.lake, cluster)) is not None:
+                raise SettingsError(f"the cluster {cluster} belongs to the lake {other.name}, not to {own.name}")
+        if not self.clusters and not lakes.clusters_of(own):
+            raise SettingsError(f"no configured cluster belongs to the lake {own.name}, so there is nothing to decide")
+        return self.clusters or lakes.clusters_of(own)
 
 
 def check(request: CycleRequest) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import gzip
 import hmac
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -17,9 +18,10 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from evenkeel.bounded_server import BoundedHandler, BoundedServer
-from evenkeel.metrics.declared import COUNTER, METRICS
-from evenkeel.metrics.lake_watch import LakeWatch
+from evenkeel.metrics.declared import CLUSTER, COUNTER, METRICS, ExportedMetric
+from evenkeel.metrics.lake_watch import LakeReading, LakeWatch
 from evenkeel.secret import Secret
+from evenkeel.settings.lakes import LakeMap
 from evenkeel.transparency.keys import shown
 
 MOST_SCRAPES = 8
@@ -29,40 +31,71 @@ _BEARER = "Bearer "
 log = logging.getLogger(__name__)
 
 
-class LakeCollector(Collector):
-    """The metrics of a watched lake, as prometheus_client takes them."""
+@dataclass(frozen=True)
+class WatchedLakes:
+    """Several lakes that are watched, by name. A cluster that was moved counts in the lake that it belongs to."""
 
-    def __init__(self, watch: LakeWatch) -> None:
-        self._watch = watch
+    lakes: LakeMap
+    watches: Mapping[str, LakeWatch]
+
+    def counts(self, lake: str, cluster: str) -> bool:
+        """Whether figures of a cluster are told from what this lake has of it."""
+        own = self.lakes.reader_lake_of(cluster)
+        return own is None or own.name == lake
+
+
+class LakeCollector(Collector):
+    """The metrics of a watched lake, as prometheus_client takes them; of several with the label `lake`."""
+
+    def __init__(self, watched: LakeWatch | WatchedLakes) -> None:
+        self._watched = watched
 
     def collect(self) -> Iterator[Metric]:
         """Every metric that has a value now."""
-        last = self._watch.last
-        own = {
-            "evenkeel_up": float(last.is_up),
-            "evenkeel_reading_age_seconds": last.age_seconds(),
-            "evenkeel_reading_duration_seconds": last.seconds,
-            "evenkeel_reading_failures_total": float(last.failures),
-            "evenkeel_unread_parts": float(len(last.figures.unread)) if last.is_up else None,
-        }
+        watched = self._watched
+        last = {"": watched.last} if isinstance(watched, LakeWatch) else _last(watched)
+        more = () if isinstance(watched, LakeWatch) else ("lake",)
         for metric in METRICS:
             make = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
-            family = make(metric.name, f"{metric.meaning} ({metric.unit})", labels=metric.labels)
-            values = {(): own[metric.name]} if metric.name in own else last.figures.values.get(metric.name, {})
-            for labels, value in sorted(values.items()):
-                if value is not None:
-                    family.add_metric(labels, value)
+            family = make(metric.name, f"{metric.meaning} ({metric.unit})", labels=(*more, *metric.labels))
+            for lake, reading in last.items():
+                for labels, value in sorted(_values(reading, metric.name).items()):
+                    if value is not None and self._counts(lake, metric, labels):
+                        family.add_metric((lake, *labels) if more else labels, value)
             if family.samples:
                 yield family
 
+    def _counts(self, lake: str, metric: ExportedMetric, labels: tuple[str, ...]) -> bool:
+        if isinstance(self._watched, LakeWatch) or metric.labels[:1] != CLUSTER:
+            return True
+        return self._watched.counts(lake, labels[0])
+
+
+def _last(watched: WatchedLakes) -> dict[str, LakeReading]:
+    return {name: watch.last for name, watch in watched.watches.items()}
+
+
+def _values(last: LakeReading, name: str) -> Mapping[tuple[str, ...], float | None]:
+    """The values of a metric by its labels: what the exporter says of itself, or what was read."""
+    own = {
+        "evenkeel_up": float(last.is_up),
+        "evenkeel_reading_age_seconds": last.age_seconds(),
+        "evenkeel_reading_duration_seconds": last.seconds,
+        "evenkeel_reading_failures_total": float(last.failures),
+        "evenkeel_unread_parts": float(len(last.figures.unread)) if last.is_up else None,
+    }
+    return {(): own[name]} if name in own else last.figures.values.get(name, {})
+
 
 class MetricsServer(BoundedServer):
-    """Serves the metrics of a watched lake; with a `token` to those alone who show it."""
+    """Serves the metrics of a watched lake, or of several; with a `token` to those alone who show it."""
 
-    def __init__(self, address: tuple[str, int], watch: LakeWatch, token: Secret | None = None) -> None:
+    def __init__(
+        self, address: tuple[str, int], watched: LakeWatch | WatchedLakes, token: Secret | None = None
+    ) -> None:
         self.token = token
         self.registry = CollectorRegistry(auto_describe=False)
-        self.registry.register(LakeCollector(watch))
+        self.registry.register(LakeCollector(watched))
         super().__init__(address, _ScrapeHandler, most_connections=MOST_SCRAPES)
 
 

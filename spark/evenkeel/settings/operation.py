@@ -54,7 +54,8 @@ def _schedule(name: str, variable: str, default: str, meaning: str) -> Operation
 
 ENTRIES: Final = (
     OperationEntry("", "lake", "EVENKEEL_LAKE", "address", "none",
-        "Root of the tables: a folder, relative to this file, or `s3a://bucket/prefix`."),
+        "Root of the tables: a folder, relative to this file, or `s3a://bucket/prefix`. Beside `[lakes]`: of the "
+        "clusters that no table names."),
     _schedule("schedule", "EVENKEEL_SCHEDULE", "*/5 * * * *",
         "When `rebalance` runs: a cron expression in UTC, or `none` for manual runs only."),
     _schedule("history_schedule", "EVENKEEL_HISTORY_SCHEDULE", "0 0 * * *",
@@ -116,9 +117,14 @@ def _text(entry: OperationEntry, value: Any, file: Path) -> str:
         raise _wrong(entry, value, file, "write a text")
     if entry.choices and value not in entry.choices:
         raise _wrong(entry, value, file, f"write one of {', '.join(entry.choices)}")
-    if entry.kind == "path" or (entry.kind == "address" and not _STORE.match(value)):
-        return str(file.absolute().parent / value)
-    return value
+    if entry.kind == "address":
+        return address_beside(file, value)
+    return str(file.absolute().parent / value) if entry.kind == "path" else value
+
+
+def address_beside(file: Path, value: str) -> str:
+    """A lake's address as the configuration `file` gives it: a folder is relative to the file."""
+    return value if _STORE.match(value) else str(file.absolute().parent / value)
 
 
 def _wrong(entry: OperationEntry, value: Any, file: Path, advice: str) -> SettingsError:

@@ -3,6 +3,9 @@
 A configuration file is TOML. `settings.operation` has the entries on how Evenkeel is run, this module the clusters:
 
     lake = "s3a://bucket/prefix"                # root of the tables
+    [lakes.north]                               # or several lakes (`settings.lakes`)
+    path = "s3a://bucket/north"
+    clusters = ["eu-*"]
     [airflow]                                   # when the DAGs run, and what they may send
     mode = "approve"
     [log]                                       # the transparency log
@@ -53,6 +56,7 @@ from evenkeel.errors import BadInput, SettingsError
 from evenkeel.pulsar.limits import DEFAULT, Limits, limits_of
 from evenkeel.secret import variable_name
 from evenkeel.settings import resolve, toml_in
+from evenkeel.settings.lakes import lakes_in
 from evenkeel.settings.operation import ENTRIES, TABLES, operation_in
 from evenkeel.sources.configuration_entries import (
     DAYS_KEPT,
@@ -126,7 +130,7 @@ def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
     """The clusters of a configuration file, by name. `SettingsError` names the file and the entry that is wrong."""
     file = Path(path)
     body = toml_in(file, "configuration")[0]
-    _only_known(body, {"lake", *TABLES, "settings", "limits", "clusters"}, f"configuration {file}")
+    _only_known(body, {"lake", "lakes", *TABLES, "settings", "limits", "clusters"}, f"configuration {file}")
     _check_operation(file, body)
     clusters = body.get("clusters")
     if not isinstance(clusters, dict) or not clusters:
@@ -145,6 +149,7 @@ def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
 def _check_operation(file: Path, body: Mapping[str, Any]) -> None:
     """`SettingsError` for an entry on how Evenkeel is run that is unknown or has a value that it cannot have."""
     operation_in(file, body)
+    lakes_in(file, body)
     for table in TABLES:
         known = {entry.name for entry in ENTRIES if entry.table == table}
         _only_known(body.get(table, {}), known, f"configuration {file}, [{table}]")

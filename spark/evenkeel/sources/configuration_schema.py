@@ -1,7 +1,7 @@
 """The JSON schema of the configuration file, made from the entries that the code knows.
 
 Values are as TOML holds them. Whatever the reader takes fits the schema; what no schema can say (two clusters in one
-folder, settings that contradict each other, a mode above its limit) is left to the reader.
+folder or two lakes, settings that contradict each other, a mode above its limit) is left to the reader.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from evenkeel.pulsar.limits import LIMIT_MEANINGS, Limits, highest_limit
 from evenkeel.settings import Key, registry
+from evenkeel.settings.lakes import LAKE_ENTRIES, MAIN, NAME_PATTERN
 from evenkeel.settings.operation import ENTRIES, TABLES, OperationEntry
 from evenkeel.settings.resolving import SWITCHES
 from evenkeel.sources.configuration_entries import CLUSTER_ENTRIES, ClusterEntry
@@ -35,6 +36,13 @@ def configuration_schema() -> Schema:
         "properties": {
             **{entry.name: _operation(entry) for entry in ENTRIES if not entry.table},
             **operation,
+            "lakes": {
+                "description": "Further lakes, a table for each, under its name: which clusters belong to it.",
+                "type": "object",
+                "minProperties": 1,
+                "propertyNames": {"pattern": NAME_PATTERN, "not": {"const": MAIN}},
+                "additionalProperties": {"$ref": "#/$defs/lake"},
+            },
             "settings": _described("#/$defs/settings", "Settings for all clusters, under Pulsar's own keys."),
             "limits": _described("#/$defs/limits", "How much is read of a cluster at most, for all clusters."),
             "clusters": {
@@ -46,6 +54,10 @@ def configuration_schema() -> Schema:
         },
         "$defs": {
             "cluster": _cluster(),
+            "lake": {
+                **_table({entry.name: {**entry.schema, "description": entry.meaning} for entry in LAKE_ENTRIES}),
+                "required": [entry.name for entry in LAKE_ENTRIES],
+            },
             "settings": _table({name: _setting(key) for name, key in registry().items() if name not in SWITCHES}),
             "limits": _table({field.name: _limit(field.name) for field in fields(Limits)}),
         },

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -202,14 +202,16 @@ def render_listing(
     continued: bool = False,
     cluster: str | None = None,
     renderer: Callable[..., str] = render_template,
+    more: Mapping[str, str] | None = None,
 ) -> str:
     """The page with the list of cycles, the newest first.
 
     `has_older`: cycles are on record before these, to which the page links; `continued`: it was come to that way.
-    `cluster`: the only one that was asked for. `renderer`: makes the page of a template's name and context.
+    `cluster`: the only one that was asked for. `renderer`: makes the page of a template's name and context. `more`:
+    what addresses of further pages have to say beside the cluster.
     """
     lines = cycle_lines(cycles)
-    only = {} if cluster is None else {"cluster": cluster}
+    only = {**(more or {}), **({} if cluster is None else {"cluster": cluster})}
     return renderer(
         "listing.html.j2",
         title=title,

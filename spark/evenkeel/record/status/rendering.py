@@ -11,6 +11,7 @@ from evenkeel.record.wording import age, time, visible
 
 if TYPE_CHECKING:
     from evenkeel.record.status import LakeStatus
+    from evenkeel.record.status.lakes import LakesStatus, MovedCluster
 
 JSON_VERSION = 1
 """Rises when a member of the JSON changes its meaning or goes; members may join without that."""
@@ -58,17 +59,68 @@ def _object_of(line: ClusterStatus) -> dict[str, Any]:
     }
 
 
+def lakes_object(status: LakesStatus) -> dict[str, Any]:
+    """The status of several lakes in values of JSON; each cluster says its lake."""
+    return {
+        "version": JSON_VERSION,
+        "lakes": [
+            {
+                "name": one.name,
+                "lake": one.path,
+                "clusters": one.clusters,
+                "fault": one.fault or None,
+                "unread": dict(sorted(one.unread.items())),
+            }
+            for one in status.lakes
+        ],
+        "at": status.at.isoformat(),
+        "clusters": [{**_object_of(line), "lake": lake} for lake, line in status.lines],
+        "unread": dict(sorted(status.unread.items())),
+        "moved": [{"cluster": one.cluster, "before": one.before, "now": one.now} for one in status.moved],
+    }
+
+
+def lakes_json(status: LakesStatus) -> str:
+    """The status of several lakes as JSON with a line feed at its end, by the same schema."""
+    return json.dumps(lakes_object(status), ensure_ascii=False, indent=2) + "\n"
+
+
 def as_text(status: LakeStatus, *, coloured: bool = False) -> str:
     """A line per cluster, and below it a line for each thing that needs attention; ends with a line feed."""
     rows = [_cells(line) for line in status.clusters]
-    widths = [max(len(row[place]) for row in [_HEADINGS, *rows]) for place in range(len(_HEADINGS))]
-    lines = [_aligned(_HEADINGS, widths)]
-    for line, row in zip(status.clusters, rows, strict=True):
-        lines.append(_painted(_aligned(row, widths), line.mood if line.mood in ("bad", "warn") else "", coloured))
-        lines += [f"  {_painted(one.label, one.mood, coloured)}: {visible(one.text)}" for one in line.needs]
-    lines.append(_summary(status.clusters))
+    lines = [*_table(_HEADINGS, rows, status.clusters, coloured), _summary(status.clusters)]
     lines += [f"{table} could not be read: {visible(why)}" for table, why in sorted(status.unread.items())]
     return "\n".join(lines) + "\n"
+
+
+def lakes_text(status: LakesStatus, *, coloured: bool = False) -> str:
+    """A line per cluster with its lake and what needs attention, and a line for each lake that cannot be read."""
+    headings = (_HEADINGS[0], "LAKE", *_HEADINGS[1:])
+    rows = [(cells[0], lake, *cells[1:]) for lake, line in status.lines for cells in (_cells(line),)]
+    lines = [*_table(headings, rows, status.clusters, coloured), _summary(status.clusters)]
+    for one in status.faulty:
+        word = _painted("cannot be read", "bad", coloured)
+        lines.append(f"lake {one.name} {word}: {visible(one.fault)}")
+    lines += [f"{table} could not be read: {visible(why)}" for table, why in sorted(status.unread.items())]
+    lines += [moved_words(one) for one in status.moved]
+    return "\n".join(lines) + "\n"
+
+
+def moved_words(one: MovedCluster) -> str:
+    """Where the earlier cycles of a cluster are that was moved to another lake."""
+    name = visible(one.cluster)
+    return f"{name} belongs to the lake {one.now}: its earlier cycles are in {one.before} (--lake {one.before})"
+
+
+def _table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], clusters: Sequence[ClusterStatus], coloured: bool
+) -> list[str]:
+    widths = [max(len(row[place]) for row in [headings, *rows]) for place in range(len(headings))]
+    lines = [_aligned(headings, widths)]
+    for line, row in zip(clusters, rows, strict=True):
+        lines.append(_painted(_aligned(row, widths), line.mood if line.mood in ("bad", "warn") else "", coloured))
+        lines += [f"  {_painted(one.label, one.mood, coloured)}: {visible(one.text)}" for one in line.needs]
+    return lines
 
 
 def _cells(line: ClusterStatus) -> tuple[str, ...]:

@@ -1,0 +1,124 @@
+"""Which of several lakes a page is over: that of its cluster or run, the one that its address names, else the first.
+
+With one lake alone nothing here is asked, and pages are as they always were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from evenkeel.airflow.dag_names import lake_in
+from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle, NoSuchReplay, SettingsError
+from evenkeel.settings.lakes import ConfiguredLake, LakeMap
+from evenkeel_page.reader import Answer, Job
+
+WORD = "lake"
+"""The word in an address that names a lake."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLake:
+    """The lake that a page is made of, one of several."""
+
+    lakes: LakeMap
+    name: str
+
+    def is_own(self, cluster: str) -> bool:
+        """Whether the cluster belongs to this lake."""
+        own = self.lakes.reader_lake_of(cluster)
+        return own is not None and own.name == self.name
+
+
+_shown: ContextVar[ShownLake | None] = ContextVar("shown_lake", default=None)
+
+
+def shown_name() -> str:
+    """The name of the lake of the page that is being made; "" where there is one alone."""
+    here = _shown.get()
+    return "" if here is None else here.name
+
+
+@contextmanager
+def showing(lakes: LakeMap, lake: ConfiguredLake) -> Iterator[None]:
+    """While a page of a lake is made inside."""
+    token = _shown.set(ShownLake(lakes, lake.name))
+    try:
+        yield
+    finally:
+        _shown.reset(token)
+
+
+@contextmanager
+def choosing(job: Job) -> Iterator[None]:
+    """While an answer to a job is made inside: what says that there is none is about the lake that was tried first."""
+    if job.lakes is None:
+        yield
+        return
+    try:
+        first = _in_turn(job, job.lakes)[0].name
+    except EvenkeelError:  # whoever makes the page says it
+        first = ""
+    token = _shown.set(ShownLake(job.lakes, first))
+    try:
+        yield
+    finally:
+        _shown.reset(token)
+
+
+def lake_links(page: str, up: str) -> Sequence[tuple[str, str, bool]]:
+    """(name, address, whether it is this one) of the lakes that the page may be over; none where there is one alone,
+    or the page is over all of them."""
+    here = _shown.get()
+    if here is None or page in ("", "clusters"):
+        return ()
+    return [(lake.name, f"{up}{page}?{WORD}={lake.name}", lake.name == here.name) for lake in here.lakes.lakes]
+
+
+def lake_words(cluster: str | None = None) -> dict[str, str]:
+    """What the address of a page has to say so that it is over the same lake: nothing where its cluster finds it."""
+    here = _shown.get()
+    if here is None or (cluster is not None and here.is_own(cluster)):
+        return {}
+    return {WORD: here.name}
+
+
+def from_lakes(job: Job, lakes: LakeMap, make: Callable[[str], Answer]) -> Answer:
+    """The page of the first lake that has what is asked for: of that of the cluster, then of the others."""
+    first: EvenkeelError | None = None
+    for lake in _in_turn(job, lakes):
+        try:
+            with showing(lakes, lake):
+                return make(lake.path)
+        except (NoSuchCycle, NoSuchReplay, NoLake) as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def _in_turn(job: Job, lakes: LakeMap) -> list[ConfiguredLake]:
+    if job.named:
+        return [_named(lakes, job.named)]
+    cluster = _cluster_of(job.arguments)
+    if cluster:
+        own = lakes.reader_lake_of(cluster)
+        return sorted(lakes.lakes, key=lambda lake: lake != own)
+    if job.page == "run":
+        return [_named(lakes, lake_in(str(job.arguments["dag_id"])))]
+    return [*lakes.lakes]
+
+
+def _cluster_of(arguments: Mapping[str, Any]) -> str:
+    fields = arguments.get("fields")
+    given = fields.get("cluster") if isinstance(fields, Mapping) else [arguments.get("cluster")]
+    return str((given or [""])[0] or "")
+
+
+def _named(lakes: LakeMap, name: str) -> ConfiguredLake:
+    try:
+        return lakes.named(name)
+    except SettingsError as error:
+        raise BadInput(str(error)) from None

@@ -1,0 +1,55 @@
+"""Which DAGs there are, of an installation of one lake or of several: each lake has DAGs of its own.
+
+The lake `main` has the plain ids (`rebalance`), any other one its name behind them (`rebalance.north`): lakes are
+written beside each other, and one that fails or is slow holds up no other. DAG files are read often, so this imports
+nothing heavy.
+"""
+
+from __future__ import annotations
+
+from evenkeel.airflow.dag_names import (
+    APPROVAL_DAG,
+    DECIDING_DAG,
+    HEAT_DAG,
+    HISTORY_DAG,
+    REPLAY_DAG,
+    UPKEEP_DAG,
+    dag_id_of,
+)
+from evenkeel.errors import EvenkeelError
+from evenkeel.settings.lakes import MAIN, configured_lakes
+
+
+def deciding_lakes() -> tuple[str, ...]:
+    """The lakes that cycles are written to: those with a configured cluster, `main` alone where there is no other."""
+    found = configured_lakes()
+    if not found.is_several and all(lake.name == MAIN for lake in found.lakes):
+        return (MAIN,)
+    return tuple(lake.name for lake in found.lakes if found.clusters_of(lake))
+
+
+def every_lake() -> tuple[str, ...]:
+    """All lakes, also those to which no cycle is written any more."""
+    return tuple(lake.name for lake in configured_lakes().lakes) or (MAIN,)
+
+
+def lake_tags(lake: str) -> list[str]:
+    """The tags of a lake's DAGs beside those of all."""
+    return [] if lake == MAIN else [f"lake:{lake}"]
+
+
+def expected_dags() -> frozenset[str]:
+    """The ids of all DAGs."""
+    deciding = {dag_id_of(dag, lake) for dag in (DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG) for lake in deciding_lakes()}
+    return frozenset(
+        {REPLAY_DAG, *deciding, *(dag_id_of(dag, one) for dag in (HEAT_DAG, UPKEEP_DAG) for one in every_lake())}
+    )
+
+
+def dag_of_rights(dag_id: str) -> str:
+    """The DAG on which a right is asked for: of `main`, or of the first lake where `main` has no cluster."""
+    try:
+        lakes = deciding_lakes()
+    except EvenkeelError:  # what is wrong with the configuration is told where it is needed
+        return dag_id
+    return dag_id if not lakes or MAIN in lakes else dag_id_of(dag_id, lakes[0])

@@ -1,0 +1,77 @@
+"""A cluster that was moved to another lake is written and steered by one lake alone.
+
+The configuration is asked anew by each task. From its change on the lake that a cluster was taken from leaves it out:
+the rest of a run that is under way neither writes its decisions nor sends its commands. The lake that it was given to
+sends nothing as long as the other one's lease of the cluster lasts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from evenkeel.errors import EvenkeelError, NoLake
+from evenkeel.handover import Handover
+from evenkeel.settings.lakes import configured_lakes
+
+log = logging.getLogger(__name__)
+
+
+def elsewhere(lake: str, cluster: str) -> str | None:
+    """Why a lake leaves a cluster alone: it belongs to another one by the configuration as it is now."""
+    other = configured_lakes().elsewhere(lake, cluster)
+    if other is None:
+        return None
+    return f"{cluster} belongs to the lake {other.name} by the configuration now: nothing more of it is written here"
+
+
+def without_moved(handover: Handover) -> Handover:
+    """The hand-over without the clusters that belong to another lake by now."""
+    reasons = {cycle.key: elsewhere(handover.lake, cycle.cluster) for cycle in handover.open_cycles()}
+    return handover.leave_out({key: reason for key, reason in reasons.items() if reason is not None})
+
+
+class LakeGuard:
+    """Why nothing may go out to a cluster from a lake, beside what `halted` says of it."""
+
+    def __init__(self, lake: str, halted: Callable[[str], str | None]) -> None:
+        self._lake, self._halted = lake, halted
+        self._asked: dict[str, str | None] = {}
+
+    def __call__(self, cluster: str) -> str | None:
+        reason = self._halted(cluster) or elsewhere(self._lake, cluster)
+        if reason is None and cluster not in self._asked:  # once: where it is free, it is no other lake's any more
+            self._asked[cluster] = lease_elsewhere(self._lake, cluster, datetime.now(UTC))
+        return reason or self._asked.get(cluster)
+
+
+def lease_elsewhere(lake: str, cluster: str, now: datetime) -> str | None:
+    """Why nothing may go out yet: a publisher of another lake holds the cluster."""
+    lakes = configured_lakes()
+    own = lakes.at(lake)
+    for other in lakes.lakes if own is not None else ():
+        until = None if other == own else _lease_end(other.path, cluster)
+        if until is not None and until > now:
+            return (
+                f"a publisher of the lake {other.name} holds {cluster} until {until.isoformat()}: it was moved from "
+                "there, and the next cycle goes on"
+            )
+    return None
+
+
+def _lease_end(lake: str, cluster: str) -> datetime | None:
+    """Until when the last step of a cluster's lease was to last; None where there is none, or it cannot be read."""
+    # Only here: most clusters were never moved, and reading imports as much as all else that a task needs.
+    from evenkeel.lake.controls import LEASE
+    from evenkeel.record.read import read_where
+
+    try:
+        rows = read_where(lake, "controls", {"cluster": [cluster], "kind": [LEASE]})
+    except NoLake:
+        return None
+    except (EvenkeelError, OSError) as error:
+        log.warning("whether another lake still holds %s is not known: %s", cluster, error)
+        return None
+    last = max(rows, key=lambda row: (row["token"], row["at"]), default=None)
+    return None if last is None else last["until"]

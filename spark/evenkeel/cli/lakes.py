@@ -1,0 +1,92 @@
+"""Which lakes a command is over: the one that `--lake` names, that of a cluster, or all that are configured."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle, SettingsError
+from evenkeel.settings.lakes import NAME_PATTERN, ConfiguredLake, LakeMap, configured_lakes
+from evenkeel.settings.operation import CONFIGURATION
+
+LAKE_UNREAD = 2
+"""The exit code where one of several lakes cannot be read; what the others have is shown."""
+ALL = "as configured: all lakes, or that of the cluster"
+_Found = TypeVar("_Found")
+
+
+def add_lake_option(parser: argparse.ArgumentParser, default: str) -> None:
+    """Where the tables are; `default`: what holds without it."""
+    parser.add_argument(
+        "--lake", metavar="DIR", help=f"where the tables are, or the name of a configured lake (default: {default})"
+    )
+
+
+def address_of(lake: str) -> str:
+    """The address of a lake that `--lake` names: of one of several configured lakes by its name, else the text
+    itself."""
+    if not os.environ.get(CONFIGURATION) or not re.match(NAME_PATTERN, lake):
+        return lake
+    try:
+        found = configured_lakes()
+    except SettingsError:  # a folder can be named beside a configuration that cannot be read
+        return lake
+    named = [one.path for one in found.lakes if one.name == lake]
+    return named[0] if named and found.is_several else lake
+
+
+def lakes_chosen(given: argparse.Namespace) -> LakeMap:
+    """The lake that was named, else all that are configured; BadInput where there is none."""
+    if given.lake:
+        return LakeMap((ConfiguredLake("", given.lake),))
+    found = configured_lakes()
+    if not found.lakes:
+        raise BadInput("no lake is named: give --lake DIR, or set EVENKEEL_LAKE.")
+    return found
+
+
+def first_with(lakes: LakeMap, read: Callable[[str], _Found], cluster: str | None) -> _Found:
+    """What `read` finds in the lake that the cluster belongs to, else in the first of the others that has it."""
+    first: EvenkeelError | None = None
+    for lake in in_order(lakes, cluster):
+        try:
+            return read(lake.path)
+        except (NoSuchCycle, NoLake) as error:
+            first = first or error
+        except (EvenkeelError, OSError) as error:
+            if first is None:  # it is the cluster's own
+                raise
+            say_unread(lake, error)
+    assert first is not None
+    raise first
+
+
+def in_order(lakes: LakeMap, cluster: str | None) -> list[ConfiguredLake]:
+    """The lakes, that of the cluster first."""
+    own = None if cluster is None else lakes.reader_lake_of(cluster)
+    return sorted(lakes.lakes, key=lambda lake: lake != own)
+
+
+def each_of(
+    lakes: LakeMap, read: Callable[[str], _Found]
+) -> Iterator[tuple[ConfiguredLake, _Found | EvenkeelError | OSError]]:
+    """Each lake with what `read` finds in it, or why it cannot be read; of one lake alone its error is raised."""
+    for lake in lakes.lakes:
+        try:
+            yield lake, read(lake.path)
+        except (EvenkeelError, OSError) as error:
+            if not lakes.is_several:
+                raise
+            yield lake, error
+
+
+def say_unread(lake: ConfiguredLake, error: Exception) -> None:
+    """Says on standard error that a lake cannot be read, and why."""
+    from evenkeel.record.status.lakes import lake_fault
+    from evenkeel.record.wording import visible
+
+    print(f"evenkeel: the lake {lake.name} cannot be read: {visible(lake_fault(error))}", file=sys.stderr)
