@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import islice
 
@@ -118,8 +119,7 @@ class PlacementSearch:
 
     def again(self) -> PlacementSearch:
         """A search of its own that begins where this one stands."""
-        other = object.__new__(PlacementSearch)
-        vars(other).update(vars(self))
+        other = copy(self)
         other.carried, other.owner = self.carried.copy(), [*self.owner]
         other.own = [[*own] for own in self.own]
         other.ladders = {**self.ladders}
@@ -156,10 +156,12 @@ class PlacementSearch:
         return bool((self.carried[place] + self.loads[n] <= self.limit[place]).all())
 
     def must_go(self, n: int) -> bool:
+        """Whether the bundle has no owner, or one that may not have it any more."""
         owner = self.owner[n]
         return owner < 0 or not self.receives[owner] or self.brokers[owner] not in self.bundles[n].brokers
 
     def heaviest_first(self, found: Iterable[int]) -> list[int]:
+        """Bundles, the heaviest first."""
         return sorted(found, key=lambda n: (-self.weight[n], n))
 
     def fullest_first(self) -> list[int]:
@@ -200,6 +202,7 @@ class PlacementSearch:
         return int(places[room.argmin()])
 
     def roomiest_place(self, n: int) -> int | None:
+        """The broker with room for the bundle that has most of its own left then; None where none has room."""
         places = self.places[self.bundles[n].brokers]
         places = places[places != self.owner[n]]
         left = self.limit[places] - self.carried[places] - self.loads[n]
@@ -238,6 +241,7 @@ class PlacementSearch:
         self.unit |= dict.fromkeys(moved, number)
 
     def move(self, n: int, destination: int) -> None:
+        """Moves the bundle to a broker."""
         source = self.owner[n]
         if source >= 0:
             self.carried[source] -= self.loads[n]
