@@ -67,7 +67,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import CronTriggerTimetable, dag, task
+from airflow.sdk import DAG, CronTriggerTimetable, dag, task
 
 from evenkeel import pipeline
 from evenkeel.airflow.approval import PlanQuestion
@@ -96,8 +96,8 @@ def close(*given: Any) -> str:
     return steps.close(*given)
 
 
-def declare(lake: str) -> None:
-    """Declares the DAG of a lake."""
+def declare(lake: str) -> DAG:
+    """Declares the DAG of a lake, and gives it."""
 
     @dag(
         dag_id=dag_id_of(DECIDING_DAG, lake),
@@ -131,7 +131,7 @@ def declare(lake: str) -> None:
             doc_md=ASK_DOC,
         ).expand(question=waiting(published))
 
-    rebalance()
+    return rebalance()
 
 
 for name in deciding_lakes():

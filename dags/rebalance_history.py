@@ -67,7 +67,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import CronDataIntervalTimetable, dag
+from airflow.sdk import DAG, CronDataIntervalTimetable, dag
 
 from evenkeel import pipeline
 from evenkeel.airflow.dag_files import history_params, intervals_in, tried_again
@@ -90,8 +90,8 @@ def close(*given: Any) -> str:
     return history.close(*given)
 
 
-def declare(lake: str) -> None:
-    """Declares the DAG of a lake."""
+def declare(lake: str) -> DAG:
+    """Declares the DAG of a lake, and gives it."""
 
     @dag(
         dag_id=dag_id_of(HISTORY_DAG, lake),
@@ -110,7 +110,7 @@ def declare(lake: str) -> None:
     def rebalance_history() -> None:
         seven_tasks(begin, pipeline.DECIDING[1:], close)
 
-    rebalance_history()
+    return rebalance_history()
 
 
 for name in deciding_lakes():

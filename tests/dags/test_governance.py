@@ -285,7 +285,7 @@ def test_the_schedule_is_the_environments(
 ) -> None:
     script = f"""
 import runpy
-schedule = runpy.run_path({str(CHECKOUT / "dags" / f"{dag_id}.py")!r})[{dag_id!r}]().schedule
+schedule = runpy.run_path({str(CHECKOUT / "dags" / f"{dag_id}.py")!r})["declare"]("main").schedule
 print(getattr(schedule, "expression", schedule))
 """
     environment = {**_environment(), "PYTHONPATH": str(CHECKOUT / "spark"), variable: given}
