@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import wraps
 from pathlib import Path
 
 from evenkeel.doctor import airflow_state, clusters, lake_state, machine, spark_endpoint, stores
@@ -36,6 +37,7 @@ def _lakes(site: Site) -> Sequence[str]:
 def _lake_check(name: str, about: str, run: Callable[[Site, str], CheckFinding], seconds: float = 60.0) -> SiteCheck:
     """A check of the lake, or of each of several."""
 
+    @wraps(run)
     def of_lake(site: Site, lake: str) -> CheckFinding:
         return run(replace(site, lake=site.lakes[lake]) if lake else site, "")
 
