@@ -13,6 +13,7 @@ import pytest
 # What a test may ask of a machine, and how to have it.
 CHROMIUM, FULL_JDK, MAVEN, NGINX, VERSITYGW = "Chromium", "full JDK", "Maven", "nginx", "versitygw"
 POSTGRESQL, REDIS, CELERY = "PostgreSQL", "Redis", "Celery provider of Airflow"
+DEBOOTSTRAP = "debootstrap"
 TO_HAVE = {
     CHROMIUM: "apt-get install -y --no-install-recommends chromium fonts-dejavu-core, or EVENKEEL_CHROMIUM=/path/to/it",
     FULL_JDK: "apt-get install -y openjdk-17-jdk-headless, or EVENKEEL_JAVA=/path/to/java",
@@ -21,6 +22,7 @@ TO_HAVE = {
     POSTGRESQL: "apt-get install -y --no-install-recommends postgresql",
     REDIS: "apt-get install -y --no-install-recommends redis-server",
     CELERY: "make setup-dev",
+    DEBOOTSTRAP: "apt-get install -y --no-install-recommends debootstrap",
     VERSITYGW: "a Go (it is built once), or EVENKEEL_VERSITYGW=/path/to/versitygw",
 }
 MARKER = "exhaustive"
