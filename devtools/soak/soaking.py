@@ -18,6 +18,7 @@ import psutil
 from benchmarks.machine import description, resident_megabytes
 from benchmarks.repeated import RECORDING
 from devtools.local_airflow.home import Wiring
+from devtools.local_airflow.rest import RequestRefused
 from devtools.local_airflow.service import DAG_ID, Airflow, airflow_for
 from devtools.soak.figures import Cycle, add_cycle, read_cycles
 from evenkeel.airflow.order import AirflowError
@@ -143,10 +144,15 @@ class Soak:
         """The state that a run has ended in."""
         until = time.monotonic() + RUN_SECONDS
         while time.monotonic() < until:
-            state = str(airflow.rest.run(dag, run_id)["state"])
+            airflow.check()
+            try:
+                state = str(airflow.rest.run(dag, run_id)["state"])
+            except RequestRefused:
+                raise
+            except AirflowError:  # no answer in time: it is asked again
+                continue
             if state not in ("queued", "running"):
                 return state
-            airflow.check()
             time.sleep(_TICK_SECONDS)
         return "not over"
 
