@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import description
-from benchmarks.repeated import RECORDING
+from benchmarks.repeated import RECORDING, moved_snapshot
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
@@ -70,10 +70,7 @@ def _recording(source: Path, folder: Path, snapshots: int) -> Path:
     folder.mkdir()
     document = json.loads(gzip.decompress(Path(Recording(source).snapshots[0].path).read_bytes()))
     for n in range(snapshots):
-        times = {name: datetime.fromisoformat(document[name]) for name in ("started_at", "finished_at")}
-        shifted = {name: (at + timedelta(seconds=n)).isoformat() for name, at in times.items()}
-        body = json.dumps({**document, "n": n, **shifted}).encode()
-        (folder / f"{n:04d}.json.gz").write_bytes(gzip.compress(body, mtime=0))
+        (folder / f"{n:04d}.json.gz").write_bytes(moved_snapshot(document, n, timedelta(seconds=n)))
     return folder
 
 

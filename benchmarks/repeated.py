@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 RECORDING = Path(__file__).parent.parent / "demo" / "recordings" / "own-threshold"
+
+
+def moved_snapshot(document: Mapping[str, Any], n: int, by: timedelta) -> bytes:
+    """The file of a recorded snapshot as number `n` of a recording, its times moved."""
+    times = {name: datetime.fromisoformat(document[name]) + by for name in ("started_at", "finished_at")}
+    moved = {name: at.isoformat() for name, at in times.items()}
+    return gzip.compress(json.dumps({**document, "n": n, **moved}).encode(), mtime=0)
 
 
 def options(name: str, arguments: Sequence[str]) -> argparse.Namespace:

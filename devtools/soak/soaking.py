@@ -16,12 +16,13 @@ from typing import Any
 import psutil
 
 from benchmarks.machine import description, resident_megabytes
-from benchmarks.repeated import RECORDING
+from benchmarks.repeated import RECORDING, moved_snapshot
 from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.rest import RequestRefused
 from devtools.local_airflow.service import DAG_ID, Airflow, airflow_for
 from devtools.soak.figures import Cycle, add_cycle, read_cycles
 from evenkeel.airflow.order import AirflowError
+from evenkeel.maintenance.inventory import bytes_on_disk
 from evenkeel.pipeline import DECIDING
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.code import source_root
@@ -88,12 +89,9 @@ class Soak:
         """A snapshot of now: one of a recording's, all times moved."""
         source = Recording(RECORDING).snapshots
         document = json.loads(gzip.decompress(Path(source[number % len(source)].path).read_bytes()))
-        times = {name: datetime.fromisoformat(document[name]) for name in ("started_at", "finished_at")}
-        later = datetime.now(UTC) - times["finished_at"]
-        moved = {name: (at + later).isoformat() for name, at in times.items()}
-        body = json.dumps({**document, "n": number, **moved}).encode()
+        later = datetime.now(UTC) - datetime.fromisoformat(document["finished_at"])
         part = self._recorded / f".{number:06d}"
-        part.write_bytes(gzip.compress(body, mtime=0))
+        part.write_bytes(moved_snapshot(document, number, later))
         part.replace(self._recorded / f"{number:06d}.json.gz")
         for old in sorted(self._recorded.glob("*.json.gz"))[:-_KEPT_SNAPSHOTS]:
             old.unlink()
@@ -121,7 +119,7 @@ class Soak:
             upkeep,
             round(resident_megabytes(engine.pid), 1),
             round(resident_megabytes(airflow.supervisor.pid), 1),
-            self._bytes() if number % _SIZED_EVERY == 0 else 0,
+            (bytes_on_disk(str(self._lake)) or 0) if number % _SIZED_EVERY == 0 else 0,
         )
 
     def _kill(self, airflow: Airflow, run_id: str, task: str) -> None:
@@ -155,9 +153,6 @@ class Soak:
                 return state
             time.sleep(_TICK_SECONDS)
         return "not over"
-
-    def _bytes(self) -> int:
-        return sum(path.stat().st_size for path in self._lake.rglob("*") if path.is_file())
 
     def _say(self, cycle: Cycle) -> None:
         if cycle.number % _SIZED_EVERY and cycle.state == "success" and not cycle.killed:

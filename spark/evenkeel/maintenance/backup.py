@@ -167,12 +167,13 @@ def _copy(source: LakePlace, target: LakePlace, progress: Progress, *, prune: bo
     of_the_log = source.files(_OF_THE_LOG)
     heads = _heads(source, of_the_log)
     seen = _look(source)
-    _demand_same_lake(seen, source, target)
+    there = target.files()
+    _demand_same_lake(seen, source, target, there)
     if heads:  # tiles are listed once more: what the checkpoint stands on is there now
         of_the_log |= source.files(f"{_OF_THE_LOG}/tile")
     lasting = {name: size for name, size in of_the_log.items() if _lasts(name)} | source.files(_VERIFY_RUNS)
     of = len(lasting) + sum(len(table.files) + len(table.log) for table in seen)
-    copying = _Copying(source, target, target.files(), lambda done: progress(done, of))
+    copying = _Copying(source, target, there, lambda done: progress(done, of))
     for table in sorted(seen, key=lambda table: table.name == _CHAIN):
         copying.table(table)
     copying.files(lasting)
@@ -253,10 +254,11 @@ def _commits(table: str, files: Iterable[str]) -> dict[int, str]:
     return dict(sorted((int(name[1]), name[0]) for name in names if name))
 
 
-def _demand_same_lake(seen: Iterable[_LookedAt], source: LakePlace, target: LakePlace) -> None:
+def _demand_same_lake(seen: Iterable[_LookedAt], source: LakePlace, target: LakePlace, there: Iterable[str]) -> None:
     """A lake that was restored or made anew goes on with the same versions and other content."""
     for table in seen:
-        version, name = max(_commits(table.name, target.files(f"{table.name}/{LOG_FOLDER}")).items(), default=(-1, ""))
+        of_log = [name for name in there if name.startswith(f"{table.name}/{LOG_FOLDER}/")]
+        version, name = max(_commits(table.name, of_log).items(), default=(-1, ""))
         own = source.read(name) if name else None
         if (own is None and version > table.version) or (own is not None and own != target.read(name)):
             raise BadInput(
