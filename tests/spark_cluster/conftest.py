@@ -15,11 +15,12 @@ from benchmarks.history import A_DAY, landed
 from benchmarks.synthetic_snapshot import Shape
 from evenkeel.errors import EngineError
 from evenkeel.ingest.open_run import CycleRequest
-from evenkeel.pipeline import run_window
+from evenkeel.pipeline import run_cycle, run_window
 from evenkeel.spark.command import ServerSettings
 from evenkeel.spark.java import classic_java
 from evenkeel.spark.server import engine_for
 from evenkeel.spark.session import close, connect
+from tests.dags.conftest import RECORDED
 from tests.groups import until_the_group_ends
 from tests.left_out import FULL_JDK, lacking
 from tests.pipeline.stages import Stage, stages_of
@@ -27,17 +28,22 @@ from tests.spark_cluster.standalone import StandaloneCluster
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SMALL = "768m"
+DEMO_AT = "2026-11-21T08:28:23.740000+00:00"
+LEAST_SHARE = 0.3
+"""Of the tasks, for each worker."""
 DISK_MEGABYTES = 96
 """The scratch disk of one worker: what a cycle needs there, twice."""
 
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What the embedded server comes to: an empty lake, a cycle task by task, and the lake of a day's window."""
+    """What the embedded server comes to: an empty lake, a cycle task by task, and what was asked for and is in a lake
+    by now: a day's window, and the demo's cycle."""
 
     empty: Path
     stages: Mapping[str, Stage]
     day: CycleRequest
+    demo: CycleRequest
 
     def stage(self, task: str) -> Stage:
         """A task of the cycle."""
@@ -71,8 +77,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
         day = _day(folder, Path(shutil.copytree(folder / "empty", folder / "day")))
         for _ in run_window(spark, day, lambda _: None):
             pass
+        demo = CycleRequest(str(folder / "demo"), f"recording:{RECORDED}", clusters=("demo",), at=DEMO_AT)
+        shutil.copytree(folder / "empty", demo.lake)
+        run_cycle(spark, demo, lambda *_: None)
         close(spark)
-    return Undisturbed(folder / "empty", stages, day)
+    return Undisturbed(folder / "empty", stages, day, demo)
 
 
 def _day(folder: Path, lake: Path) -> CycleRequest:

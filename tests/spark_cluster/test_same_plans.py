@@ -13,12 +13,10 @@ from evenkeel.spark.session import close, connect
 from tests.pipeline.killed_task import TASKS, run_whole
 from tests.pipeline.stages import contents, demand_one_attempt
 from tests.pipeline.window_cases import demand_the_same
-from tests.spark_cluster.conftest import Undisturbed
+from tests.spark_cluster.conftest import LEAST_SHARE, Undisturbed
 from tests.spark_cluster.standalone import WORKERS, StandaloneCluster
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.spark, pytest.mark.slow]
-
-LEAST_SHARE = 0.3
 
 
 def test_a_cycle_comes_to_the_same_rows_and_plan(
