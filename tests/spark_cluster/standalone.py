@@ -21,6 +21,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.short_sessions import heap_contents
 from evenkeel.spark.command import HOST, OPENED_PACKAGES, SQL_SETTINGS, connect_url, inherited_environment
 from evenkeel.spark.java import classic_java, delta_jars, spark_home
 
@@ -31,6 +32,7 @@ WORKERS = 2
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+SESSION_HOLDER = "org.apache.spark.sql.connect.service.SessionHolder"
 
 _LOG = """
 rootLogger.level = warn
@@ -164,6 +166,10 @@ class StandaloneCluster:
     def url(self) -> str:
         """The Connect server's URL, with its token."""
         return connect_url(self.port, TOKEN)
+
+    def open_sessions(self) -> int:
+        """How many sessions the server keeps: those of clients that were killed go after an hour."""
+        return heap_contents(self.server.process.pid).objects.get(SESSION_HOLDER, 0)
 
     def kill_server(self) -> None:
         """Kills the driver."""

@@ -8,7 +8,7 @@ import pytest
 
 from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.service import DAG_ID, airflow_for
-from evenkeel.spark.command import HOST
+from evenkeel.spark.command import CLIENT_HOST
 from tests.dags.waiting import ended
 from tests.pipeline.window_cases import demand_the_same
 from tests.spark_cluster.conftest import CHECKOUT, LEAST_SHARE, Undisturbed
@@ -23,13 +23,14 @@ def test_the_demos_dag_comes_to_the_same_plan_and_digests_and_both_workers_do_th
     cluster: StandaloneCluster, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     asked = undisturbed.demo
-    wiring = Wiring(CHECKOUT, f"spark-connect://:{TOKEN}@{HOST}:{cluster.port}", str(tmp_path / "lake"))
+    wiring = Wiring(CHECKOUT, f"spark-connect://:{TOKEN}@{CLIENT_HOST}:{cluster.port}", str(tmp_path / "lake"))
     conf = {"source": asked.source, "clusters": list(asked.clusters), "at": asked.at}
-    before = cluster.tasks()
+    before, sessions = cluster.tasks(), cluster.open_sessions()
     with airflow_for(tmp_path / "airflow", wiring) as airflow:
         run = ended(airflow, airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf))
         assert run["state"] == "success"
     demand_the_same(Path(asked.lake), tmp_path / "lake")
+    assert cluster.open_sessions() == sessions
     tasks = cluster.tasks() - before
     assert len(tasks) == WORKERS
     assert min(tasks.values()) >= LEAST_SHARE * tasks.total(), tasks
