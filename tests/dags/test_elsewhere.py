@@ -61,7 +61,12 @@ class Scene:
         before = set(self.database.schedulers())
         for name in ("scheduler-1", "scheduler-2"):
             self.airflow.start(name, self.mine, "scheduler", "--skip-serve-logs", **variables)
-        awaited("two schedulers", lambda: len(set(self.database.schedulers()) - before) == 2)
+
+        def both_run() -> bool:
+            self.airflow.check()
+            return len(set(self.database.schedulers()) - before) == 2
+
+        awaited("two schedulers", both_run)
 
     def triggered(self, cluster: str) -> str:
         """A run over the demo's recording, under a name for its cluster."""

@@ -29,6 +29,13 @@ TOKEN = "a-token-of-the-cluster-0123456789"
 START_SECONDS = 900.0
 TICK_SECONDS = 0.2
 WORKERS = 2
+SMALL_CACHES = {
+    "spark.sql.codegen.cache.maxEntries": "100",
+    "spark.connect.ui.retainedSessions": "20",
+    "spark.connect.ui.retainedStatements": "20",
+    "spark.connect.session.manager.closedSessionsTombstonesSize": "20",
+}
+"""What Spark itself keeps of sessions that have ended, up to a bound, is full after some dozens of them."""
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -141,6 +148,7 @@ class StandaloneCluster:
         """A Connect server, which is the driver, and waits until it takes connections."""
         settings = {
             **SQL_SETTINGS,
+            **SMALL_CACHES,
             "spark.master": self.address,
             "spark.app.name": "evenkeel-tests",
             "spark.driver.host": HOST,
@@ -167,9 +175,13 @@ class StandaloneCluster:
         """The Connect server's URL, with its token."""
         return connect_url(self.port, TOKEN)
 
+    def live(self, kind: str) -> int:
+        """How many objects of a class are live in the server, after a collection."""
+        return heap_contents(self.server.process.pid).objects.get(kind, 0)
+
     def open_sessions(self) -> int:
         """How many sessions the server keeps: those of clients that were killed go after an hour."""
-        return heap_contents(self.server.process.pid).objects.get(SESSION_HOLDER, 0)
+        return self.live(SESSION_HOLDER)
 
     def kill_server(self) -> None:
         """Kills the driver."""

@@ -8,9 +8,10 @@ import pytest
 
 from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.service import DAG_ID, airflow_for
+from evenkeel.record.read import read_attempts
 from evenkeel.spark.command import CLIENT_HOST
 from tests.dags.waiting import ended
-from tests.pipeline.window_cases import demand_the_same
+from tests.pipeline.window_cases import content
 from tests.spark_cluster.conftest import CHECKOUT, LEAST_SHARE, Undisturbed
 from tests.spark_cluster.standalone import TOKEN, WORKERS, StandaloneCluster
 
@@ -29,7 +30,9 @@ def test_the_demos_dag_comes_to_the_same_plan_and_digests_and_both_workers_do_th
     with airflow_for(tmp_path / "airflow", wiring) as airflow:
         run = ended(airflow, airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf))
         assert run["state"] == "success"
-    demand_the_same(Path(asked.lake), tmp_path / "lake")
+    (alone,), (own,) = read_attempts(asked.lake), read_attempts(tmp_path / "lake")
+    assert own.plan_id == alone.plan_id is not None
+    assert content(own) == content(alone)
     assert cluster.open_sessions() == sessions
     tasks = cluster.tasks() - before
     assert len(tasks) == WORKERS
