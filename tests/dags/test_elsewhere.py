@@ -207,7 +207,7 @@ def celery(scene: Scene, local: AirflowParts) -> Iterator[dict[str, str]]:
         variables = {
             "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
             "AIRFLOW__CELERY__BROKER_URL": broker,
-            "AIRFLOW__CELERY__RESULT_BACKEND": scene.database.url.replace("postgresql+psycopg2", "db+postgresql"),
+            "AIRFLOW__CELERY__RESULT_BACKEND": f"db+{scene.database.url}",
             "EVENKEEL_LAKE": str(scene.folder / "celery"),
         }
         local.stop("scheduler-1", "scheduler-2")
@@ -219,8 +219,12 @@ def worker(scene: Scene, name: str, environment: Path, variables: dict[str, str]
     """Starts a worker for one task at a time, and waits until it takes tasks."""
     words = ["celery", "worker", "--celery-hostname", name, "--concurrency", "1", "--skip-serve-logs"]
     scene.airflow.start(name, environment, *words, **variables)
-    log = scene.airflow.log(name)
-    awaited(f"the worker {name}", lambda: f"{name} ready" in log.read_text(errors="replace"))
+
+    def is_ready() -> bool:
+        scene.airflow.check()
+        return f"{name} ready" in scene.airflow.log(name).read_text(errors="replace")
+
+    awaited(f"the worker {name}", is_ready)
 
 
 def test_celerys_workers_come_to_the_standalone_plan_though_one_of_them_is_killed(
