@@ -68,6 +68,11 @@ class Scene:
 
         awaited("two schedulers", both_run)
 
+    def upgrade(self) -> None:
+        """Installs the other version where all parts and the Spark server run from, and replaces that server."""
+        install(self.other_wheel, self.mine)
+        engine(self.mine, self.folder, "start")
+
     def triggered(self, cluster: str) -> str:
         """A run over the demo's recording, under a name for its cluster."""
         conf = {"source": f"recording:{RECORDED}", "clusters": [cluster], "at": CYCLE}
@@ -182,8 +187,7 @@ def test_an_upgrade_in_a_run_ends_in_one_line_and_the_cleared_run_goes_through(
 ) -> None:
     run = scene.held_between_two_tasks("upgraded")
     done = sum(state == "success" for state in states(local, run).values())
-    install(scene.other_wheel, scene.mine)
-    engine(scene.mine, scene.folder, "start")  # replaces the server, which runs other code
+    scene.upgrade()
     local.pause(paused=False)
     assert ended(local, run)["state"] == "failed"
     reason = str(scene.attempt("local", "upgraded", "failed").reason)
@@ -249,7 +253,10 @@ def at_work(airflow: AirflowParts, name: str) -> bool:
 def test_a_worker_of_an_earlier_version_ends_in_one_line_and_its_successor_goes_through(
     scene: Scene, celery: dict[str, str]
 ) -> None:
-    """Scheduler and Spark server are upgraded, the worker is not."""
+    """Schedulers and Spark server are upgraded, the worker is not."""
+    scene.upgrade()
+    scene.airflow.stop("scheduler-1", "scheduler-2")
+    scene.schedulers(**celery)
     worker(scene, "earlier", scene.first, celery)
     run = scene.triggered("half")
     assert ended(scene.airflow, run)["state"] == "failed"
