@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import description
-from benchmarks.repeated import RECORDING, moved_snapshot
+from benchmarks.repeated import RECORDING, moved_file
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
@@ -70,7 +70,7 @@ def _recording(source: Path, folder: Path, snapshots: int) -> Path:
     folder.mkdir()
     document = json.loads(gzip.decompress(Path(Recording(source).snapshots[0].path).read_bytes()))
     for n in range(snapshots):
-        (folder / f"{n:04d}.json.gz").write_bytes(moved_snapshot(document, n, timedelta(seconds=n)))
+        (folder / f"{n:04d}.json.gz").write_bytes(moved_file(document, n, timedelta(seconds=n)))
     return folder
 
 

@@ -15,11 +15,20 @@ from typing import Any
 RECORDING = Path(__file__).parent.parent / "demo" / "recordings" / "own-threshold"
 
 
-def moved_snapshot(document: Mapping[str, Any], n: int, by: timedelta) -> bytes:
+def moved(snapshot: Mapping[str, Any], by: timedelta) -> dict[str, Any]:
+    """A recorded snapshot, its times and those of its requests moved."""
+
+    def later(at: str) -> str:
+        return (datetime.fromisoformat(at) + by).isoformat()
+
+    times = {name: later(snapshot[name]) for name in ("started_at", "finished_at")}
+    requests = [{**request, "at": later(request["at"])} for request in snapshot["requests"]]
+    return {**snapshot, **times, "requests": requests}
+
+
+def moved_file(snapshot: Mapping[str, Any], n: int, by: timedelta) -> bytes:
     """The file of a recorded snapshot as number `n` of a recording, its times moved."""
-    times = {name: datetime.fromisoformat(document[name]) + by for name in ("started_at", "finished_at")}
-    moved = {name: at.isoformat() for name, at in times.items()}
-    return gzip.compress(json.dumps({**document, "n": n, **moved}).encode(), mtime=0)
+    return gzip.compress(json.dumps({**moved(snapshot, by), "n": n}).encode(), mtime=0)
 
 
 def options(name: str, arguments: Sequence[str]) -> argparse.Namespace:

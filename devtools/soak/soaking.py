@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from benchmarks.machine import description, resident_megabytes
-from benchmarks.repeated import RECORDING, moved_snapshot
+from benchmarks.repeated import RECORDING, moved_file
 from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.rest import RequestRefused
 from devtools.local_airflow.service import DAG_ID, Airflow, airflow_for
@@ -24,6 +24,7 @@ from devtools.soak.figures import Cycle, add_cycle, read_cycles
 from evenkeel.airflow.order import AirflowError
 from evenkeel.maintenance.inventory import bytes_on_disk
 from evenkeel.pipeline import DECIDING
+from evenkeel.record.read import read_attempts
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.code import source_root
 from evenkeel.spark.server import Engine, ensure, release, stop
@@ -91,7 +92,7 @@ class Soak:
         document = json.loads(gzip.decompress(Path(source[number % len(source)].path).read_bytes()))
         later = datetime.now(UTC) - datetime.fromisoformat(document["finished_at"])
         part = self._recorded / f".{number:06d}"
-        part.write_bytes(moved_snapshot(document, number, later))
+        part.write_bytes(moved_file(document, number, later))
         part.replace(self._recorded / f"{number:06d}.json.gz")
         for old in sorted(self._recorded.glob("*.json.gz"))[:-_KEPT_SNAPSHOTS]:
             old.unlink()
@@ -105,6 +106,8 @@ class Soak:
             self._kill(airflow, run_id, killed)
         state = self._ended(airflow, DAG_ID, run_id)
         seconds = time.monotonic() - begin
+        if state == "success":
+            state = self._on_record()
         upkeep = ""
         if number % self._every == 0:
             kept = airflow.rest.trigger(UPKEEP_DAG_ID, logical_date=None, conf={})
@@ -121,6 +124,11 @@ class Soak:
             round(resident_megabytes(airflow.supervisor.pid), 1),
             (bytes_on_disk(str(self._lake)) or 0) if number % _SIZED_EVERY == 0 else 0,
         )
+
+    def _on_record(self) -> str:
+        """What a run that succeeded has left on record: `success` for a plan, else the status of its attempt."""
+        status = read_attempts(self._lake, cluster=CLUSTER)[-1].status
+        return "success" if status == "closed" else status
 
     def _kill(self, airflow: Airflow, run_id: str, task: str) -> None:
         """Kills a task of the run as soon as it runs; its next try is Airflow's."""

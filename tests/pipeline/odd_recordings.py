@@ -18,6 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from benchmarks.repeated import moved
 from evenkeel.sources.recordings import Recording
 from tests.bad_input.snapshots import STATUSES
 from tests.bad_input.values import BROKEN_JSON, JSON_VALUES
@@ -60,7 +61,7 @@ def write_odd(sources: Sequence[Path], folder: Path, seed: int, most: int | None
         drawn.shuffle(names)
     at = datetime.fromisoformat(sound[0]["finished_at"])
     for number, (name, body) in enumerate(zip(names, copy.deepcopy(sound), strict=True)):
-        _moved(body, at - datetime.fromisoformat(body["finished_at"]))
+        body = moved(body, at - datetime.fromisoformat(body["finished_at"]))
         at += drawn.choice((STEP, STEP, STEP, GAP))
         for _ in range(drawn.choice((0, 1, 1, 2, 3)) if number else 0):
             drawn.choice(WRONG)(drawn, body, sound[number - 1])
@@ -68,13 +69,6 @@ def write_odd(sources: Sequence[Path], folder: Path, seed: int, most: int | None
         if drawn.random() < 0.2:
             (folder / f"{1000 + number}.json").write_bytes(drawn.choice(list(BROKEN_JSON.values())))
     return folder
-
-
-def _moved(body: Document, later: timedelta) -> None:
-    for member in ("started_at", "finished_at"):
-        body[member] = (datetime.fromisoformat(body[member]) + later).isoformat()
-    for request in body["requests"]:
-        request["at"] = (datetime.fromisoformat(request["at"]) + later).isoformat()
 
 
 def _write(drawn: random.Random, folder: Path, name: str, body: Document) -> None:

@@ -1,0 +1,22 @@
+"""Recorded snapshots that are repeated at other times."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from benchmarks.repeated import RECORDING, moved_file
+from evenkeel.sources.recordings import Recording
+
+
+def test_all_times_of_a_snapshot_are_moved_alike() -> None:
+    document = json.loads(gzip.decompress(Path(Recording(RECORDING).snapshots[0].path).read_bytes()))
+    later = json.loads(gzip.decompress(moved_file(document, 7, timedelta(days=3, seconds=5))))
+    assert later["n"] == 7
+    times = [(document[name], later[name]) for name in ("started_at", "finished_at")]
+    times += [(old["at"], new["at"]) for old, new in zip(document["requests"], later["requests"], strict=True)]
+    assert {datetime.fromisoformat(new) - datetime.fromisoformat(old) for old, new in times} == {
+        timedelta(days=3, seconds=5)
+    }
