@@ -26,9 +26,10 @@ class Cycle:
     """A cycle of a soak.
 
     `number` counts from 1 over all runs; `part` rises with every start of the Spark server. `seconds`: from the trigger
-    to the end of the run; `state`: the run's, or its attempt's where there is no plan. `killed`: the task that was killed in it, "" for none; `upkeep`: the
-    state of the upkeep that followed, "" for none. `server_mb` and `airflow_mb`: memory after it (each shared page
-    counts by its share). `lake_bytes`: all files of the lake, 0 where they were not counted.
+    to the end of the run; `state`: the run's, or its attempt's where there is no plan. `killed`: the task that was
+    killed in it, "" for none; `upkeep`: the state of the upkeep that followed, "" for none. `server_mb` and
+    `airflow_mb`: memory after it (each shared page counts by its share). `lake_bytes`: all files of the lake, 0 where
+    they were not counted.
     """
 
     number: int
