@@ -253,7 +253,7 @@ def at_work(airflow: AirflowParts, name: str) -> bool:
 def test_a_worker_of_an_earlier_version_decides_whole_cycles_and_a_cycle_begun_by_it_ends_in_one_line(
     scene: Scene, celery: dict[str, str]
 ) -> None:
-    """Schedulers and Spark server are upgraded, one worker is not. Small cycles are decided in the task's own process."""
+    """Schedulers and server are upgraded, one worker is not. Small cycles are decided in the process of the task."""
     scene.upgrade()
     scene.airflow.stop("scheduler-1", "scheduler-2")
     scene.schedulers(**celery)
