@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +16,21 @@ from typing import Any
 RECORDING = Path(__file__).parent.parent / "demo" / "recordings" / "own-threshold"
 
 
+_REPORTED_AT = re.compile(r'(?<="lastUpdate":)\d{13}')
+
+
 def moved(snapshot: Mapping[str, Any], by: timedelta) -> dict[str, Any]:
-    """A recorded snapshot, its times and those of its requests moved."""
+    """A recorded snapshot, its times, those of its requests and those of brokers' reports moved."""
 
     def later(at: str) -> str:
         return (datetime.fromisoformat(at) + by).isoformat()
 
+    def reported_later(body: Any) -> Any:
+        milliseconds = by // timedelta(milliseconds=1)
+        return _REPORTED_AT.sub(lambda at: str(int(at[0]) + milliseconds), body) if isinstance(body, str) else body
+
     times = {name: later(snapshot[name]) for name in ("started_at", "finished_at")}
-    requests = [{**request, "at": later(request["at"])} for request in snapshot["requests"]]
+    requests = [{**one, "at": later(one["at"]), "body": reported_later(one["body"])} for one in snapshot["requests"]]
     return {**snapshot, **times, "requests": requests}
 
 
