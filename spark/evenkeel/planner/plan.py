@@ -68,12 +68,11 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class BeyondBudget:
-    """Moves that go together, and never do: they need `needed` of the budget `key`, more than all of it. `bundle`: the
-    first of them, of the broker `source`."""
+    """Moves that go together, and never do: they need `needed` of the budget `key`, more than all of it. `source`: the
+    broker of the first of the `bundles`."""
 
-    bundle: str
+    bundles: tuple[str, ...]
     source: str
-    moves: int
     key: str
     needed: float
 
@@ -117,13 +116,13 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     due = [step for step in steps if not step.bound and step.source is not None]
     is_acting = any(step.bound for step in steps) if acts else after.is_acting and rule != "within_band"
     promises = {**after.promises, **_promises(view, figures, due)}
+    beyond = reconciler.beyond(desired.moves)
     if acts:
-        possible = [] if _is_stalled(view, steps) else steps
+        possible = _possible(view, steps, beyond)
         moving = {step.bundle for step in possible}
         wanted |= stuck(view, figures, loads_after(possible, figures), moving, settings)
     splits = remembered(wanted, memory.splits, view)
     after = replace(after, is_acting=is_acting, promises=promises, splits=splits)
-    beyond = reconciler.beyond(desired.moves)
     return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere, wanted, beyond)
 
 
@@ -136,6 +135,14 @@ def _too_hot(
     if not _is_settled(view) or _waits_for_steady_load(memory):
         return {**memory.splits}
     return too_hot(view, figures, settings)
+
+
+def _possible(view: PlannerView, steps: Sequence[PlannedStep], beyond: Iterable[BeyondBudget]) -> list[PlannedStep]:
+    """The steps that are due now or in a later cycle."""
+    if _is_stalled(view, steps):
+        return []
+    never = {bundle for one in beyond for bundle in one.bundles}
+    return [step for step in steps if step.bundle not in never]
 
 
 def _is_stalled(view: PlannerView, steps: Sequence[PlannedStep]) -> bool:
@@ -504,7 +511,8 @@ class _Reconciler:
         for unit in self._units([move for move in moves if move.unit and move.source is not None]):
             key, needed = self._budget.beyond(self._of_budget(unit))
             if key:
-                found.append(BeyondBudget(unit[0].bundle, unit[0].source or "", len(unit), key, needed))
+                bundles = tuple(move.bundle for move in unit)
+                found.append(BeyondBudget(bundles, unit[0].source or "", key, needed))
         return found
 
     def _of_budget(self, unit: Sequence[DesiredMove]) -> list[tuple[str, str, float]]:
