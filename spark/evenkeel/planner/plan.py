@@ -517,6 +517,8 @@ class _Reconciler:
                 why = self._why_not(unit)
                 if why == MOVED_TRAFFIC and len(unit) == 1 and not due and self._budget.may_go_alone():
                     why = ""
+                if not why and any(move.source in self._waiting for move in unit):
+                    why = SPLIT_NEXT
                 if why == NO_ROOM_YET:
                     no_room.append(unit)
                 elif why:
@@ -579,8 +581,6 @@ class _Reconciler:
                 return "settling"
             if self._bundles[move.bundle].part:
                 return SPLIT_NOW
-            if move.source in self._waiting:
-                return SPLIT_NEXT
             group = self._bundles[move.bundle].group
             if group is not None and group in self._groups:
                 return "group_moves_once"
