@@ -72,7 +72,7 @@ def _averages_alone(memory: Any) -> float:
     return 0.0 if _SWINGS(memory) else 1.0
 
 
-def _all_possible(_: Any, steps: Any, beyond: Any) -> Any:
+def _all_possible(steps: Any, beyond: Any) -> Any:
     """`plan._possible` that takes what no cycle has the budget for to be possible."""
     return steps
 
@@ -119,7 +119,6 @@ PARTS: Mapping[str, Part] = {
     "asking for splits": Part(((plan, "_too_hot", _NO_SPLITS), (plan, "stuck", _NO_SPLITS))),
     "waiting for a split first asked for": Part(((plan, "_owners_of_first_asked", lambda *_: frozenset()),)),
     "splits for moves above every budget": Part(((plan, "_possible", _all_possible),)),
-    "splits where all moves wait for those": Part(((plan, "_is_stalled", _NO),)),
     "parts of any split stay": Part(((planner_wishes, "places_children", _NO),)),
     "falling back": Part(((plan, "MOST_MISSES", math.inf),)),
 }

@@ -116,7 +116,7 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     steps = reconciler.run(desired.moves, "" if acts else rule)
     beyond = reconciler.beyond(desired.moves)
     if acts:
-        possible = _possible(view, steps, beyond)
+        possible = _possible(steps, beyond)
         moving = {step.bundle for step in possible}
         wanted |= stuck(view, figures, loads_after(possible, figures), moving, settings)
     splits = remembered(wanted, memory.splits, view)
@@ -152,20 +152,14 @@ def _owners_of_first_asked(
     return frozenset(one.owner or "" for one in view.bundles if one.name in asked and one.held != "split")
 
 
-def _possible(view: PlannerView, steps: Sequence[PlannedStep], beyond: Iterable[BeyondBudget]) -> list[PlannedStep]:
-    """The steps that are due now or in a later cycle."""
-    if _is_stalled(view, steps):
-        return []
+def _possible(steps: Sequence[PlannedStep], beyond: Iterable[BeyondBudget]) -> list[PlannedStep]:
+    """The steps that are due now or in a later cycle: not those that no cycle has the budget for, nor others of which
+    all wait for the room that those would leave."""
     never = {bundle for one in beyond for bundle in one.bundles}
-    return [step for step in steps if step.bundle not in never]
-
-
-def _is_stalled(view: PlannerView, steps: Sequence[PlannedStep]) -> bool:
-    """Whether no step is ever due: those that go together move more traffic than one cycle may, and the others wait for
-    the room that they would leave."""
-    waiting = [step.bound for step in steps if step.source is not None]
-    never = {MOVED_TRAFFIC, NO_ROOM_YET}
-    return bool(waiting) and not view.spent.unloads and never.issuperset(waiting)
+    left = [step for step in steps if step.bundle not in never]
+    if any(step.source is not None and step.bound != NO_ROOM_YET for step in left):
+        return left
+    return [step for step in left if step.source is None]
 
 
 def loads_after(
