@@ -24,7 +24,7 @@ from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedScenario, judged_
 from benchmarks.judged_variants import NOBODY, PLANNER, settings_with
 from benchmarks.machine import description
 from evenkeel.plan_splits import planner_wishes
-from evenkeel.planner import desired, exchanges, plan, relief, usage_model
+from evenkeel.planner import desired, made_room, plan, relief, usage_model
 from evenkeel.settings import Settings
 
 TOLD_FROM = 0.01
@@ -110,9 +110,8 @@ PARTS: Mapping[str, Part] = {
     "averages where load swings": Part(((plan, "_swings", _NO),)),
     "the latest figures beside averages": Part(((plan, "_latest_part", _averages_alone),)),
     "saving moves": Part(((relief, "_is_worth_it", _NO),)),
-    "exchanges": Part(((relief, "one_is_exchanged", _NO),)),
     "making room": Part(((relief, "room_is_made", _NO),)),
-    "making room by several": Part(((exchanges, "_MOST_THAT_MAKE_ROOM", 1),)),
+    "making room by several": Part(((made_room, "_MOST_THAT_MAKE_ROOM", 1),)),
     "trying every placement": Part(((desired, "all_tried", lambda _: None),)),
     "filling idle brokers": Part(((plan._Seen, "idle", _NOTHING),)),
     "placing by target": Part(((plan._Reconciler, "run", _places_nobody),)),
