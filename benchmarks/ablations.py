@@ -23,7 +23,8 @@ from benchmarks.judged_run import Measure, Outcome, cycles_to_absorb, measure, p
 from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedScenario, judged_scenario
 from benchmarks.judged_variants import NOBODY, PLANNER, settings_with
 from benchmarks.machine import description
-from evenkeel.planner import desired, exchanges, plan, relief, usage_model
+from evenkeel.plan_splits import planner_wishes
+from evenkeel.planner import desired, made_room, plan, relief, usage_model
 from evenkeel.settings import Settings
 
 TOLD_FROM = 0.01
@@ -66,12 +67,22 @@ def _in_order(self: Any, units: Any) -> Any:
     return sorted(units, key=self._worth, reverse=True)
 
 
+def _averages_alone(memory: Any) -> float:
+    """`plan._latest_part` that expects nothing of the latest figures where load swings."""
+    return 0.0 if _SWINGS(memory) else 1.0
+
+
+def _all_possible(steps: Any, beyond: Any) -> Any:
+    """`plan._possible` that takes what no cycle has the budget for to be possible."""
+    return steps
+
+
 def _places_nobody(self: Any, moves: Any, bound: str) -> Any:
     """`_Reconciler.run` that leaves bundles without owner to the placement strategy in force."""
     return [step for step in _RUN(self, moves, bound) if step.source is not None]
 
 
-_PLACES, _RESOURCES, _RUN = plan._places, plan._resources, plan._Reconciler.run
+_PLACES, _RESOURCES, _RUN, _SWINGS = plan._places, plan._resources, plan._Reconciler.run, plan._swings
 _NOTHING: Callable[..., Any] = lambda *_, **__: ()  # noqa: E731
 _NO_SPLITS: Callable[..., Any] = lambda *_: {}  # noqa: E731
 _NO: Callable[..., Any] = lambda *_, **__: False  # noqa: E731
@@ -97,14 +108,17 @@ PARTS: Mapping[str, Part] = {
     "settled figures": Part(((plan, "_is_settled", _YES),)),
     "waiting for steady load": Part(((plan, "MOST_UNSTEADY", 0),)),
     "averages where load swings": Part(((plan, "_swings", _NO),)),
+    "the latest figures beside averages": Part(((plan, "_latest_part", _averages_alone),)),
     "saving moves": Part(((relief, "_is_worth_it", _NO),)),
-    "exchanges": Part(((relief, "one_is_exchanged", _NO),)),
     "making room": Part(((relief, "room_is_made", _NO),)),
-    "making room by several": Part(((exchanges, "_MOST_THAT_MAKE_ROOM", 1),)),
+    "making room by several": Part(((made_room, "_MOST_THAT_MAKE_ROOM", 1),)),
     "trying every placement": Part(((desired, "all_tried", lambda _: None),)),
     "filling idle brokers": Part(((plan._Seen, "idle", _NOTHING),)),
     "placing by target": Part(((plan._Reconciler, "run", _places_nobody),)),
     "asking for splits": Part(((plan, "_too_hot", _NO_SPLITS), (plan, "stuck", _NO_SPLITS))),
+    "waiting for a split first asked for": Part(((plan, "_owners_of_first_asked", lambda *_: frozenset()),)),
+    "splits for moves above every budget": Part(((plan, "_possible", _all_possible),)),
+    "parts of any split stay": Part(((planner_wishes, "places_children", _NO),)),
     "falling back": Part(((plan, "MOST_MISSES", math.inf),)),
 }
 """Part -> what is the planner without it."""

@@ -1,8 +1,9 @@
 """Pulsar's five shedders and Evenkeel's planner on the judge's clusters: how even they get them, and at what price.
 
-`python -m benchmarks judge [--size small] [--seeds 1 2] [--scenario NAME ...] [--series FILE]` prints Markdown: a
-table of all scenarios for each way to set the shedders, then one of each scenario with tuned settings. With `--tune`
-they are tuned on other seeds instead, and their settings kept in `judged_tuned.json`. Goals: every scenario but
+`python -m benchmarks judge [--size small] [--seeds 1 2] [--scenario NAME ...] [--series FILE] [--planner-alone]` prints
+Markdown: a table of all scenarios for each way to set the shedders, then one of each scenario with tuned settings. With
+`--tune` they are tuned on other seeds instead, and their settings kept in `judged_tuned.json`; with `--planner-alone`
+no shedder plays, and the planner is held against none. Goals: every scenario but
 `unmendable` has a placement within its target (found by placing the heaviest bundle first), and that one has none;
 `hot-bundle` has one only after splits; and the planner keeps what is listed in `judged_goals`.
 """
@@ -63,7 +64,8 @@ def main(arguments: Sequence[str] = ()) -> int:
             if (fault := fault_of(one))
         ]
         asked = [measure(one, settings_with(NOBODY)) for one in made]
-        judged[name] = made, asked, _played(made, asked, variants_for(name))
+        variants = [one for one in variants_for(name) if not given.planner_alone or one.shedder not in SHEDDERS]
+        judged[name] = made, asked, _played(made, asked, variants)
         if name in CHANGING:
             nobody = settings_with(NOBODY)
             judged[name][2]["who knows", ""] = [play_knowing(*one) for one in zip(made, repeat(nobody), asked)]
@@ -89,6 +91,7 @@ def _given(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--scenario", nargs="+", choices=MEANINGS, default=[])
     parser.add_argument("--series", type=Path, help="a table of counts by the minute, for the scenario `series`")
     parser.add_argument("--tune", action="store_true", help="tune the shedders on other seeds, and keep what is best")
+    parser.add_argument("--planner-alone", action="store_true", help="leave the shedders out")
     given = parser.parse_args(list(arguments))
     if "series" in given.scenario and given.series is None:
         parser.error("the scenario series needs --series FILE")

@@ -24,7 +24,7 @@ def missed(name: str, asked: Sequence[Measure], found: Mapping[tuple[str, str], 
 
 
 def _of_planner(name: str, asked: Sequence[Measure], planner: Sequence[Outcome]) -> Iterator[str]:
-    aim = _mean([_mean([a / e for a, e in zip(one.aim, one.even, strict=True)]) for one in asked])
+    aim = _mean([_aim(one) for one in asked])
     ratio = _mean([one.ratio for one in planner])
     if ratio > max(MARGIN, aim):
         yield f"max/U* {ratio:.3f}, goal {max(MARGIN, aim):.3f}"
@@ -40,6 +40,12 @@ def _of_planner(name: str, asked: Sequence[Measure], planner: Sequence[Outcome])
     yield from _absorbed(asked, planner)
     if name in BOOKS:
         yield from _of_book(planner)
+
+
+def _aim(asked: Measure) -> float:
+    """The target over the evenly used cluster, mean of the scored cycles, as ratios are."""
+    cycles = zip(asked.aim, asked.even, asked.scored, strict=True)
+    return _mean([aim / even for aim, even, is_scored in cycles if is_scored])
 
 
 def _absorbed(asked: Sequence[Measure], planner: Sequence[Outcome]) -> Iterator[str]:

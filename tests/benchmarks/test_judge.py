@@ -23,7 +23,7 @@ from benchmarks.judge import fault_of, main
 from benchmarks.judged_cluster import CPU, BentCurve, Machine
 from benchmarks.judged_goals import missed
 from benchmarks.judged_knowing import play_knowing
-from benchmarks.judged_run import STOP, _Day, _over_budget, _over_unloaded, level, measure, play
+from benchmarks.judged_run import STOP, Measure, Outcome, _Day, _over_budget, _over_unloaded, level, measure, play
 from benchmarks.judged_scenarios import BOOK, BOOK_LEFT, MEANINGS, SIZES, JudgedSize, judged_scenario
 from benchmarks.judged_variants import (
     AXES,
@@ -280,6 +280,12 @@ def test_goals_that_are_missed_are_named() -> None:
     assert [fault.partition(": ")[2][:8] for fault in faults] == ["moved lo", "1 bounce", "2 broker", "AvgShedd"]
 
 
+def test_the_goal_of_evenness_is_that_of_the_scored_cycles() -> None:
+    asked = [Measure(targets=[], scored=[False, True], even=[0.5, 0.5], aim=[1.0, 0.6])]
+    planner = Outcome(ratios=[1.3], uneven=[1.3], floor={CPU: 0.1}, kept_floor={CPU: 0.1})
+    assert missed("uneven", asked, {("planner", ""): [planner]}) == ["uneven: max/U* 1.300, goal 1.200"]
+
+
 def test_settings_are_tuned_for_every_scenario_on_seeds_of_their_own() -> None:
     tuned = json.loads(TUNED_FILE.read_text(encoding="utf-8"))
     assert tuned.keys() == MEANINGS.keys()
@@ -289,6 +295,12 @@ def test_settings_are_tuned_for_every_scenario_on_seeds_of_their_own() -> None:
             assert best["settings"] in grid_of(shedder)
     with pytest.raises(SystemExit):
         main(["--seeds", "1", str(TUNING_SEEDS[0])])
+
+
+def test_the_planner_alone_has_the_rows_that_it_has_among_shedders(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--scenario", "book-removed", "--seeds", "7", "--planner-alone"]) == 0
+    rows = [line.split(" | ")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert rows == ["| variant", "| nobody", "| planner"]
 
 
 def test_the_tables_name_every_shedder(capsys: pytest.CaptureFixture[str]) -> None:

@@ -254,6 +254,14 @@ def test_a_broker_that_has_measured_nothing_yet_is_not_idle() -> None:
     assert moves(made) == []
 
 
+def test_a_broker_that_joins_a_large_cluster_is_filled_at_once_though_no_other_is_above_the_band() -> None:
+    names = [f"b{n}.eu:8080" for n in range(1, 21)]
+    bundles = [used(n, names[n % 19], 2 * MIB) for n in range(19 * 6)]
+    reports = [*(report(name, 45.0) for name in names[:19]), report(names[19], 3.0)]
+    made = decided(tables(reports, bundles))
+    assert {destination for _, _, destination in moves(made)} == {names[19]}
+
+
 HOT = [12.0, 2.5, 2.0, 2.0, 1.5]
 
 

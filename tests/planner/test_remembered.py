@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
-from evenkeel.planner.remembered import PACKED, STRATEGY, WANTED, memory_of, rows_of
+from evenkeel.planner.remembered import PACKED, STRATEGY, WANTED, has_fallen_back, memory_of, rows_of
 from evenkeel.planner.usage_model import SUM_NAMES, UsageSums
 from evenkeel.rounds.state import state_row
 from tests.cycle.rows import as_read
@@ -48,6 +48,7 @@ def test_what_is_remembered_comes_back_bit_for_bit_in_any_order_of_rows(memory: 
     chance.shuffle(rows)
     assert repr(sorted_of(memory_of(rows))) == repr(sorted_of(memory))
     assert len({(row["subject"], row["name"]) for row in rows}) == len(rows)
+    assert has_fallen_back(rows) == (memory.fell_back is not None)
 
 
 def sorted_of(memory: PlannerMemory) -> dict[str, Any]:

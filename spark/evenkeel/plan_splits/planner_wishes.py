@@ -1,4 +1,5 @@
-"""The splits that Evenkeel's own planner wanted in the cycle before, from rows to verdicts; none unless it decides."""
+"""The splits that Evenkeel's own planner wanted in the cycle before, from rows to verdicts; none unless it decides. And
+whether it decides where the children of any split go."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from evenkeel.model.past_commands import Act, unsettled_bundles
 from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS
 from evenkeel.plan_splits.rules.planner_splits import HEAVY, Answer, PlannerSplitView, decide_planner_splits
 from evenkeel.planner.memory import WantedSplit
-from evenkeel.planner.remembered import wanted_splits_of
+from evenkeel.planner.remembered import has_fallen_back, wanted_splits_of
 from evenkeel.planner.round import ON, bundle_figures
 from evenkeel.planner.view import BundleFigures
 from evenkeel.planner.wanted_splits import is_splittable, open_wishes
@@ -32,6 +33,13 @@ _NOTHING_DONE = frozenset({"withheld", "dry_run", "stale"})
 def looks_at_topics(settings: Settings) -> bool:
     """Whether the planner's wishes are decided on, which looks at the topics of the bundles that they name."""
     return settings.evenkeelPlanner == ON
+
+
+def places_children(rows: Rows) -> bool:
+    """Whether the planner decides where the children of a split go: it is on, may shed, and is trusted."""
+    settings = reading.settings_of(rows)
+    decides = settings.evenkeelPlanner == ON and settings.evenkeelSheddingEnabled
+    return decides and not has_fallen_back(rows.get("state", ()))
 
 
 def answers(

@@ -119,7 +119,8 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     if not planned.splits:
         return {"split_decisions": decision_rows(rows, planned.considered, {}, topics, STRATEGY)}
     gates = unload_gates(_load(rows), reading.policies(rows), settings)
-    made = carry_out(planned, reading.boundaries(rows), topics, gates, settings)
+    stay = planner_wishes.places_children(rows)
+    made = carry_out(planned, reading.boundaries(rows), topics, gates, settings, children_stay=stay)
     splits = {split.bundle: split for split in made.splits}
     return {"split_decisions": decision_rows(rows, made.considered, splits, topics, STRATEGY)}
 

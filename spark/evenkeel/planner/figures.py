@@ -21,6 +21,7 @@ class PlannerFigures:
     `models`: resource -> broker -> model; `loads`: resource -> broker -> load (byte/s); `usage`: broker -> the usage of
     its busiest resource by the models. `even`: the evenly used cluster; `act`, `at_once`, `stop`: the levels; `spread`,
     `band`: the levels `stop` and `act`, could every bundle be split. `message_bytes`: what a message counts as.
+    `latest_part`: how much the latest figures count beside averages, all where load does not swing.
     """
 
     resources: Sequence[str]
@@ -36,16 +37,30 @@ class PlannerFigures:
     targets: Mapping[str, Target]
     floor: Floor
     message_bytes: float
-    is_swinging: bool = False
+    latest_part: float = 1.0
     is_by_traffic: bool = False
+
+    @property
+    def is_swinging(self) -> bool:
+        """Whether load goes to and fro from cycle to cycle, so that averages are planned with."""
+        return self.latest_part < 1.0
 
     def load(self, one: PlannerBundle, resource: str) -> float:
         """The load of a bundle that is planned with (byte/s)."""
-        return load_of(one.average if self.is_swinging else one.figures, resource, self.message_bytes)
+        return planned_load(one, resource, self.message_bytes, self.latest_part)
 
     def usage_at(self, broker: str, loads: Mapping[str, float]) -> float:
         """The usage of a broker's busiest resource with these loads, by resource."""
         return max(self.models[r][broker].line.usage(loads[r]) for r in self.resources)
+
+
+def planned_load(one: PlannerBundle, resource: str, message_bytes: float, latest_part: float) -> float:
+    """The load of a bundle (byte/s) between its average and its latest figures; `latest_part`: 1 for the latest."""
+    latest = load_of(one.figures, resource, message_bytes)
+    if latest_part >= 1.0:
+        return latest
+    average = load_of(one.average, resource, message_bytes)
+    return average + latest_part * (latest - average)
 
 
 def alone_on_best(one: PlannerBundle, figures: PlannerFigures) -> float | None:

@@ -203,13 +203,13 @@ def _of_budgets(made: PlannerPlan, settings: Settings) -> Iterator[Considered]:
     """Moves for which no cycle has the budget."""
     for one in made.beyond:
         yield BEYOND_BUDGET.about_bundle(
-            one.bundle,
+            one.bundles[0],
             one.source,
             setting=one.key,
             measured=one.needed,
             threshold=float(getattr(settings, one.key)),
             unit="percent" if one.key == MOVED_TRAFFIC else "count",
-            numbers={"others": float(one.moves - 1)},
+            numbers={"others": float(len(one.bundles) - 1)},
         )
 
 

@@ -20,9 +20,9 @@ from evenkeel.planner.target import UsageCurve
 UNITS = 1 << 44
 """A cluster's load of a resource, in the units that are counted."""
 RECEIVERS_LOOKED_AT = 16
-"""An exchange is looked for among so many receivers."""
+"""So many brokers at most are looked at, as receivers that make room or as givers to an idle one."""
 _LOOKS_PER_BROKER = 4
-"""Exchanges are looked for so many times the number of brokers in all: a cluster that cannot be balanced is given up on
+"""Room is looked for so many times the number of brokers in all: a cluster that cannot be balanced is given up on
 in time."""
 _SAVINGS_PER_BROKER = 2
 """So many times the number of brokers room is made just to save moves."""

@@ -6,7 +6,8 @@ above the evenly used cluster that the placement rules allow: above the first th
 settled cycles; above the second at once, as for a broker that is new or nearly idle; the third is what it brings
 brokers down to. The plan is made anew in every cycle from where the bundles are. Moves of the fullest broker come
 first, of those the ones with most gain for their cost; what has no room in a budget waits. Where load swings to and fro
-from cycle to cycle, averages of the last samples are planned with. Ties break by name.
+from cycle to cycle, it is planned with what is to be expected next: the average of the last samples, and of what the
+latest cycle has above or below it the part that is usually still there in the next. Ties break by name.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from evenkeel.planner.desired import desired_placement
-from evenkeel.planner.figures import ALWAYS_HELD, PlannerFigures
+from evenkeel.planner.figures import ALWAYS_HELD, PlannerFigures, planned_load
 from evenkeel.planner.floor import floor_of
 from evenkeel.planner.limits import MOVED_TRAFFIC, CycleBudget
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
 from evenkeel.planner.placement_search import DesiredMove, DesiredPlacement, OwnedBundle
 from evenkeel.planner.target import Target, UsageLine, kinds_of, target_of
-from evenkeel.planner.usage_model import SATURATED, BrokerModel, UsageSums, by_traffic, load_of, models_of
+from evenkeel.planner.usage_model import SATURATED, BrokerModel, UsageSums, by_traffic, models_of
 from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, PlannerView, Spent
 from evenkeel.planner.wanted_splits import open_wishes, remembered, stuck, too_hot
 from evenkeel.settings import Settings
@@ -42,7 +43,7 @@ UNSTEADY, MOST_UNSTEADY = 0.1, 3
 SWINGING, SWINGS_FROM, STEADIER = 0.12, 0.03, 0.9
 """Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
 of it; the third is what counts of the cycle before."""
-NO_ROOM_YET, SPLIT_NOW = "no_room_yet", "split_now"
+NO_ROOM_YET, SPLIT_NOW, SPLIT_NEXT = "no_room_yet", "split_now", "split_next"
 KEPT_PART, MOST_MISSES, LEAST_JUDGED = 0.5, 3, 0.02
 """A promise of at least the third (a fraction of usage) is kept if this part of it came; so many in a row are too many
 that are not."""
@@ -68,12 +69,11 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class BeyondBudget:
-    """Moves that go together, and never do: they need `needed` of the budget `key`, more than all of it. `bundle`: the
-    first of them, of the broker `source`."""
+    """Moves that go together, and never do: they need `needed` of the budget `key`, more than all of it. `source`: the
+    broker of the first of the `bundles`."""
 
-    bundle: str
+    bundles: tuple[str, ...]
     source: str
-    moves: int
     key: str
     needed: float
 
@@ -114,16 +114,19 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     desired = _desired(view, figures, settings, idle, moves=rule != "within_band", split_first=first)
     reconciler = _Reconciler(view, figures, settings)
     steps = reconciler.run(desired.moves, "" if acts else rule)
-    due = [step for step in steps if not step.bound and step.source is not None]
-    is_acting = any(step.bound for step in steps) if acts else after.is_acting and rule != "within_band"
-    promises = {**after.promises, **_promises(view, figures, due)}
+    beyond = reconciler.beyond(desired.moves)
     if acts:
-        possible = [] if _is_stalled(view, steps) else steps
+        possible = _possible(steps, beyond)
         moving = {step.bundle for step in possible}
         wanted |= stuck(view, figures, loads_after(possible, figures), moving, settings)
     splits = remembered(wanted, memory.splits, view)
+    waiting = _owners_of_first_asked(view, splits, memory.splits) if acts else frozenset()
+    if waiting:
+        steps = _Reconciler(view, figures, settings, waiting).run(desired.moves, "")
+    due = [step for step in steps if not step.bound and step.source is not None]
+    is_acting = any(step.bound for step in steps) if acts else after.is_acting and rule != "within_band"
+    promises = {**after.promises, **_promises(view, figures, due)}
     after = replace(after, is_acting=is_acting, promises=promises, splits=splits)
-    beyond = reconciler.beyond(desired.moves)
     return PlannerPlan(rule, after, figures, steps, desired.over, desired.nowhere, wanted, beyond)
 
 
@@ -138,12 +141,25 @@ def _too_hot(
     return too_hot(view, figures, settings)
 
 
-def _is_stalled(view: PlannerView, steps: Sequence[PlannedStep]) -> bool:
-    """Whether no step is ever due: those that go together move more traffic than one cycle may, and the others wait for
-    the room that they would leave."""
-    waiting = [step.bound for step in steps if step.source is not None]
-    never = {MOVED_TRAFFIC, NO_ROOM_YET}
-    return bool(waiting) and not view.spent.unloads and never.issuperset(waiting)
+def _owners_of_first_asked(
+    view: PlannerView, splits: Mapping[str, WantedSplit], before: Mapping[str, WantedSplit]
+) -> frozenset[str]:
+    """The brokers with a bundle whose split is asked for in this cycle, and was not before: what they give away goes in
+    the next cycle, with the split or without it. A bundle that is split in this cycle is not waited for."""
+    asked = open_wishes(splits).keys() - before.keys()
+    if not asked:
+        return frozenset()
+    return frozenset(one.owner or "" for one in view.bundles if one.name in asked and one.held != "split")
+
+
+def _possible(steps: Sequence[PlannedStep], beyond: Iterable[BeyondBudget]) -> list[PlannedStep]:
+    """The steps that are due now or in a later cycle: not those that no cycle has the budget for, nor others of which
+    all wait for the room that those would leave."""
+    never = {bundle for one in beyond for bundle in one.bundles}
+    left = [step for step in steps if step.bundle not in never]
+    if any(step.source is not None and step.bound != NO_ROOM_YET for step in left):
+        return left
+    return [step for step in left if step.source is None]
 
 
 def loads_after(
@@ -170,7 +186,7 @@ class _Seen:
         if self.message_bytes != memory.message_bytes:
             memory = replace(memory, sums={}, brokers={})
         self._resources = _resources(view.brokers.values())
-        self.latest = latest = {r: self._loads(r, is_average=False, is_now=True) for r in self._resources or ("cpu",)}
+        self.latest = latest = {r: self._loads(r, 1.0, is_now=True) for r in self._resources or ("cpu",)}
         by = next(iter(latest))
         counts = dict.fromkeys(view.brokers, 0)
         for one in view.bundles:
@@ -178,19 +194,17 @@ class _Seen:
             if owner in counts and one.part <= 1:
                 counts[owner] += 1
         self.after = self._remembered(memory, latest, latest[by], counts)
-        self.is_swinging = _swings(self.after)
-        swings = self.is_swinging
-        self._carried = {r: self._loads(r, is_average=True, is_now=True) for r in latest} if swings else latest
-        self._planned = {r: self._loads(r, is_average=swings, is_now=False) for r in latest}
+        self.latest_part = part = _latest_part(self.after)
+        self._carried = {r: self._loads(r, part, is_now=True) for r in latest} if part < 1.0 else latest
+        self._planned = {r: self._loads(r, part, is_now=False) for r in latest}
 
-    def _loads(self, resource: str, *, is_average: bool, is_now: bool) -> dict[str, float]:
+    def _loads(self, resource: str, latest_part: float, *, is_now: bool) -> dict[str, float]:
         """Broker -> load of its bundles, now or once the parts of splits have left that are to leave."""
         own: dict[str, list[float]] = {broker: [] for broker in sorted(self._view.brokers)}
         for one in self._view.bundles:
             owner = one.carried_by if is_now and one.part else one.owner
             if owner in own:
-                figures = one.average if is_average else one.figures
-                own[owner].append(load_of(figures, resource, self.message_bytes))
+                own[owner].append(planned_load(one, resource, self.message_bytes, latest_part))
         return {broker: math.fsum(loads) for broker, loads in own.items()}
 
     def _remembered(
@@ -288,7 +302,7 @@ class _Seen:
             targets,
             max(floors, key=lambda one: one.share),
             self.message_bytes,
-            self.is_swinging,
+            self.latest_part,
             is_by_traffic,
         )
 
@@ -305,7 +319,7 @@ class _Seen:
 
     def _load(self, one: PlannerBundle, resource: str) -> float:
         """What is planned with as a bundle's load: what `PlannerFigures.load` gives once there are figures."""
-        return load_of(one.average if self.is_swinging else one.figures, resource, self.message_bytes)
+        return planned_load(one, resource, self.message_bytes, self.latest_part)
 
     def idle(self, figures: PlannerFigures) -> tuple[str, ...]:
         """The brokers that are nearly idle, as new ones are, and may have some of the bundles."""
@@ -345,6 +359,15 @@ def _swings(memory: PlannerMemory) -> bool:
     """Whether load goes to and fro from cycle to cycle, so that an average tells more than the latest figures."""
     least = SWINGS_FROM * SWINGS_FROM / (1.0 - STEADIER)
     return memory.reversals < -SWINGING * memory.changes and memory.changes > least
+
+
+def _latest_part(memory: PlannerMemory) -> float:
+    """How much of what the latest figures have above or below their average is to be expected in the next cycle.
+
+    All where load does not swing. Where it goes on and off by chance, half of each change is undone in the next, and
+    nothing of it is to be expected; where it comes back slowly, the less is undone, the more.
+    """
+    return max(0.0, 1.0 + 2.0 * memory.reversals / memory.changes) if _swings(memory) else 1.0
 
 
 def _waits_for_steady_load(memory: PlannerMemory) -> bool:
@@ -450,10 +473,13 @@ def _places(one: PlannerBundle, *, may_return: bool) -> frozenset[str]:
 
 
 class _Reconciler:
-    """From where the bundles are towards the desired placement, as far as this cycle may go."""
+    """From where the bundles are towards the desired placement, as far as this cycle may go. `waiting`: brokers that
+    give nothing away before the next."""
 
-    def __init__(self, view: PlannerView, figures: PlannerFigures, settings: Settings) -> None:
-        self._view, self._figures = view, figures
+    def __init__(
+        self, view: PlannerView, figures: PlannerFigures, settings: Settings, waiting: Collection[str] = ()
+    ) -> None:
+        self._view, self._figures, self._waiting = view, figures, waiting
         self._bundles = {one.name: one for one in view.bundles}
         self._loads = {broker: [figures.loads[r][broker] for r in figures.resources] for broker in view.brokers}
         every = view.bundles
@@ -485,6 +511,8 @@ class _Reconciler:
                 why = self._why_not(unit)
                 if why == MOVED_TRAFFIC and len(unit) == 1 and not due and self._budget.may_go_alone():
                     why = ""
+                if not why and any(move.source in self._waiting for move in unit):
+                    why = SPLIT_NEXT
                 if why == NO_ROOM_YET:
                     no_room.append(unit)
                 elif why:
@@ -504,7 +532,8 @@ class _Reconciler:
         for unit in self._units([move for move in moves if move.unit and move.source is not None]):
             key, needed = self._budget.beyond(self._of_budget(unit))
             if key:
-                found.append(BeyondBudget(unit[0].bundle, unit[0].source or "", len(unit), key, needed))
+                bundles = tuple(move.bundle for move in unit)
+                found.append(BeyondBudget(bundles, unit[0].source or "", key, needed))
         return found
 
     def _of_budget(self, unit: Sequence[DesiredMove]) -> list[tuple[str, str, float]]:

@@ -1,9 +1,8 @@
-"""How brokers above the target come down to it: the fullest first, each by bundles that leave, or are exchanged.
+"""How brokers above the target come down to it: the fullest first, each by bundles that leave.
 
 A broker gives one bundle that is enough, or the heaviest one that has room, or one for which its receiver makes room:
 what saves most moves for the load that moves beyond what has to. Bundles take the tightest place, so that wide ones are
-left for heavy bundles, and are spread over the receivers in the end. What fits nowhere is exchanged for something
-lighter.
+left for heavy bundles, and are spread over the receivers in the end. Where a bundle fits nowhere, others make room.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evenkeel.planner.exchanges import MADE_ROOM_FOR, one_is_exchanged, room_is_made, who_make_room
+from evenkeel.planner.made_room import MADE_ROOM_FOR, room_is_made, who_make_room
 from evenkeel.planner.placement_search import UNITS, PlacementSearch, Whole
 
 
@@ -37,7 +36,6 @@ def _relieve(search: PlacementSearch, broker: int, price: float) -> None:
         if not (
             _is_worth_it(search, broker, ladder, excess, resource, price)
             or _one_leaves(search, ladder, excess, resource)
-            or one_is_exchanged(search, broker, ladder, excess)
             or room_is_made(search, broker, ladder, excess, resource)
         ):
             return

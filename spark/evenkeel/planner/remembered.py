@@ -89,6 +89,11 @@ def wanted_splits_of(rows: Iterable[Row]) -> tuple[dict[str, WantedSplit], float
     return dict(memory.splits), memory.message_bytes
 
 
+def has_fallen_back(rows: Iterable[Row]) -> bool:
+    """Whether the strategy in force decided in the cycle before, since the planner promised too much."""
+    return any(row["strategy"] == STRATEGY and row["name"] == _FELL_BACK and row["at"] is not None for row in rows)
+
+
 def bundles_wanted_split(rows: Iterable[Row]) -> list[str]:
     """The bundles that the planner wants, or wanted of late, to be split."""
     return [row["subject"] for row in rows if row["strategy"] == STRATEGY and row["name"].startswith(WANTED)]

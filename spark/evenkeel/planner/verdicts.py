@@ -160,6 +160,7 @@ _BINDS = {
     "group_moves_once": ("group_moves_once", "not now, since of its anti-affinity group one bundle moves at a time"),
     "no_room_yet": ("no_room_yet", "not now, since that broker has room for it only once others have left"),
     "split_now": ("waits_for_split", "once the parts of a bundle that is split now have settled"),
+    "split_next": ("waits_for_next_split", "once it is decided on the split of a bundle of the same broker"),
     "seen_once": ("waits_for_second_cycle", "once a second settled cycle shows the same"),
     "settling": ("waits_for_settled_figures", "once the figures of all brokers have settled"),
     "unsteady": ("waits_for_steady_load", "once the load is steadier"),
@@ -270,6 +271,7 @@ def _of_cluster(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -
             "due_cost": sum(step.cost for step in due),
             "misses": float(made.memory.misses),
             "is_swinging": float(figures.is_swinging),
+            "latest_part": figures.latest_part,
         },
     )
     return PlannerVerdict(

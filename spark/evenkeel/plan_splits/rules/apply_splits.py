@@ -2,7 +2,8 @@
 
 Pulsar: ModularLoadManagerImpl.checkNamespaceBundleSplit, NamespaceBundleFactory.splitBundles. Keys:
 defaultNamespaceBundleSplitAlgorithm, loadBalancerAutoUnloadSplitBundlesEnabled. A bundle that passes the first guards
-loses its history, whether the split succeeds or not (4.x).
+loses its history, whether the split succeeds or not (4.x). Where Evenkeel's own planner decides where bundles go, the
+children stay with their owner until it moves them (`children_stay`).
 """
 
 from __future__ import annotations
@@ -111,11 +112,14 @@ def carry_out(
     topics: Mapping[str, BundleTopics],
     gates: UnloadGates,
     settings: Settings,
+    *,
+    children_stay: bool = False,
 ) -> SplitRound:
     """Guard, cut and name the children of every chosen bundle.
 
     `boundaries`: namespace -> its boundaries. `topics`: bundle -> its topics, needed by all algorithms but
     range_equally_divide. Cuts are made by defaultNamespaceBundleSplitAlgorithm, in whatever generation of Pulsar.
+    `children_stay`: no children are unloaded, whatever the settings say.
     """
     splits = []
     rows = []
@@ -126,7 +130,8 @@ def carry_out(
         if plan.splits.get(row.subject) != row.broker:
             rows.append(REPORTED_TWICE.instead_of(row))
             continue
-        made = _carry_out(row, boundaries, topics, gates, settings)
+        unloads = not children_stay and unloads_children(row.subject, row.broker or "", gates, settings)
+        made = _carry_out(row, boundaries, topics, settings, unloads=unloads)
         if isinstance(made, PlannedSplit):
             splits.append(made)
             rows.append(made.reason)
@@ -139,8 +144,9 @@ def _carry_out(
     row: Considered,
     boundaries: Mapping[str, Sequence[int]],
     topics: Mapping[str, BundleTopics],
-    gates: UnloadGates,
     settings: Settings,
+    *,
+    unloads: bool,
 ) -> PlannedSplit | Considered:
     bundle, broker, namespace = row.subject, row.broker or "", namespace_of(row.subject)
     found = range_of(bundle)
@@ -157,14 +163,13 @@ def _carry_out(
         return CUT_OUTSIDE_BUNDLE.instead_of(row)
     if split is None:
         return BUNDLE_GONE.instead_of(row)
-    unload = unloads_children(bundle, broker, gates, settings)
-    numbers = {**row.numbers, **cut_numbers(cut), "unload_children": int(unload)}
+    numbers = {**row.numbers, **cut_numbers(cut), "unload_children": int(unloads)}
     return PlannedSplit(
         bundle=bundle,
         broker=broker,
         algorithm=algorithm,
         cuts=cut.positions,
         children=tuple(bundle_name(namespace, child) for child in split.children),
-        unload=unload,
+        unload=unloads,
         reason=row._replace(numbers=numbers),
     )

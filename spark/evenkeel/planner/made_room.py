@@ -1,4 +1,4 @@
-"""Room for a bundle where there is none: a receiver gives one bundle back, or several leave it for others.
+"""Room for a bundle where there is none: a receiver gives a bundle back, or some of its own leave it for others.
 
 What goes together is marked, since one has no room without the other.
 """
@@ -6,65 +6,15 @@ What goes together is marked, since one has no room without the other.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from evenkeel.planner.placement_search import PlacementSearch
 
-_HEAVIEST_LOOKED_AT = 64
-"""For an exchange so many bundles of a full broker are held against those of the receivers."""
 MADE_ROOM_FOR, _ASKED_FOR_ROOM, _MOST_THAT_MAKE_ROOM = 8, 8, 4
 """Room is made for so many bundles of a full broker from its excess up, and for as many below, on so many receivers, by
 so many of their bundles at most."""
-
-
-def one_is_exchanged(search: PlacementSearch, broker: int, ladder: list[int], excess: int) -> bool:
-    """Exchanges a bundle for a lighter one of a broker that has no room for it alone; whether there was one.
-
-    The exchange that takes most of the excess away, of those with as much the one that moves least.
-    """
-    if not search.looks_left:
-        return False
-    search.looks_left -= 1
-    mine = ladder[-_HEAVIEST_LOOKED_AT:]
-    found = [one for other in search.roomiest(broker) if (one := _best_exchange(search, broker, mine, other, excess))]
-    if not found:
-        return False
-    *_, n, back = min(found)
-    other = search.owner[back]
-    ladder.remove(n)
-    search.move(n, other)
-    search.move(back, broker)
-    search.together([n, back])
-    return True
-
-
-def _best_exchange(
-    search: PlacementSearch, broker: int, mine: Sequence[int], other: int, excess: int
-) -> tuple[int, int, int, int] | None:
-    """The best exchange of one of `mine` for a bundle of the other broker: what is not gained, what is moved, and
-    both bundles; None where there is none."""
-    here, there = search.brokers[broker], search.brokers[other]
-    given = [n for n in mine if there in search.bundles[n].brokers]
-    taken = [
-        n
-        for n in sorted(search.own[other])
-        if n not in search.moved and not search.bundles[n].is_held and here in search.bundles[n].brokers
-    ]
-    if not given or not taken:
-        return None
-    less = search.loads[given][:, None, :] - search.loads[taken][None, :, :]
-    can_be = (search.carried[other] + less <= search.limit[other]).all(axis=2)
-    # Of another resource the broker may well get more than it gives, as long as that has room.
-    left = (search.carried[broker] - less - search.limit[broker]).max(axis=2, initial=0)
-    gain = np.where(can_be, excess - left, 0)
-    most = int(gain.max())
-    if most <= 0:
-        return None
-    moved = search.weight[given][:, None] + search.weight[taken][None, :]
-    least = int(moved[gain == most].min())
-    return min((-most, least, given[i], taken[k]) for i, k in np.argwhere((gain == most) & (moved == least)).tolist())
 
 
 def room_is_made(search: PlacementSearch, broker: int, ladder: list[int], excess: int, resource: int) -> bool:
