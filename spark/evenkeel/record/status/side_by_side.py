@@ -43,7 +43,9 @@ class SideBySideReader:
         for path in paths:
             if not self.is_under_way(path):
                 self._under_way[path] = _UnderWay(time.monotonic(), self._threads.submit(self._gather, path))
-        return {path: self._result(self._under_way[path]) for path in paths}
+        found = {path: self._result(self._under_way[path]) for path in paths}
+        self._under_way = {path: one for path, one in self._under_way.items() if not one.gathered.done()}
+        return found
 
     def is_under_way(self, path: str) -> bool:
         """Whether a reading of the lake has not come to its end."""
