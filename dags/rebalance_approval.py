@@ -56,8 +56,9 @@ from airflow.sdk import Param, dag, task
 
 from evenkeel.airflow.approval import PlanApproval, answer_params
 from evenkeel.airflow.dag_files import outlets, tried_again
-from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, CONNECTION, dag_id_of
+from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, dag_id_of
 from evenkeel.airflow.lake_dags import deciding_lakes, lake_tags
+from evenkeel.airflow.wiring import step
 
 APPROVE_DOC = """Asks whether the plan is to be carried out.
 
@@ -97,7 +98,7 @@ def declare(lake: str) -> None:
     def rebalance_approval() -> None:
         approve = PlanApproval(task_id=APPROVING, params=answer_params(), doc_md=APPROVE_DOC)
 
-        @task.pyspark(task_id="send", conn_id=CONNECTION, doc_md=SEND_DOC, outlets=outlets("publish"))
+        @task.pyspark(**step("send", SEND_DOC, outlets=outlets("publish")))
         def send(answer: str, spark: Any = None, params: Any = None, ti: Any = None, outlet_events: Any = None) -> str:
             from evenkeel.airflow import steps
 

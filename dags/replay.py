@@ -46,8 +46,8 @@ from typing import Any
 
 from airflow.sdk import Param, dag, task
 
-from evenkeel.airflow.dag_files import outlets, tried_again
-from evenkeel.airflow.dag_names import CONNECTION
+from evenkeel.airflow.dag_files import tried_again
+from evenkeel.airflow.wiring import step
 
 MOMENT = r"^(\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?$"
 KEY = {"pattern": "^[A-Za-z][A-Za-z0-9]*$"}
@@ -110,7 +110,7 @@ PARAMS = {
     doc_md=__doc__,
 )
 def replay() -> None:
-    @task.pyspark(task_id="replay", conn_id=CONNECTION, doc_md=DOC, outlets=outlets("replay"))
+    @task.pyspark(**step("replay", DOC))
     def decide(spark: Any = None, params: Any = None, ti: Any = None) -> str:
         from evenkeel.airflow import steps
         from evenkeel.replay.run_params import run_params

@@ -54,9 +54,10 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param, dag, task
 
-from evenkeel.airflow.dag_files import outlets, schedule_in, tried_again
-from evenkeel.airflow.dag_names import CONNECTION, UPKEEP_DAG, dag_id_of
+from evenkeel.airflow.dag_files import schedule_in, tried_again
+from evenkeel.airflow.dag_names import UPKEEP_DAG, dag_id_of
 from evenkeel.airflow.lake_dags import every_lake, lake_tags
+from evenkeel.airflow.wiring import step
 from evenkeel.maintenance.expiry import MEANINGS, MOST_DAYS, NAMES
 
 # `none` leaves the DAG to manual runs.
@@ -101,7 +102,7 @@ def declare(lake: str) -> None:
         doc_md=__doc__,
     )
     def upkeep() -> None:
-        @task.pyspark(task_id="upkeep", conn_id=CONNECTION, doc_md=DOC, outlets=outlets("upkeep"))
+        @task.pyspark(**step("upkeep", DOC))
         def keep(spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None) -> str:
             from evenkeel.airflow import steps
 

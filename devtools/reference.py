@@ -13,6 +13,7 @@ from typing import Any
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import EVERY_TABLE
 from evenkeel.metrics.declared import (
+    CONFIGURATION_USABLE,
     EMITTED,
     NEEDS,
     OF_CLUSTERS,
@@ -238,7 +239,8 @@ def metrics_page() -> str:
         "Moments are seconds since 1970: `time() - METRIC` is an age. Under *What needs attention* each metric counts",
         "what a need of [`evenkeel status`](status-json.md#needs) is about, by the same judgement; 0 without it.",
         "Metrics with a † are given to [Airflow's own metrics](../how-to/monitoring.md#through-airflow), too.",
-        "Of [several lakes](../how-to/lakes.md) every metric has the label `lake`, too: the lake's name.",
+        "Of [several lakes](../how-to/lakes.md) every metric has the label `lake`, too, the lake's name;",
+        f"`{CONFIGURATION_USABLE.name}` alone has none.",
     ]
     for title, metrics in groups.items():
         lines += ["", f"## {title}", "", "| metric | kind | unit | labels | meaning |", "|---|---|---|---|---|"]

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from evenkeel.airflow.dag_names import HEAT_DAG
 from evenkeel.errors import BadInput, EvenkeelError, HeatNotBuilt, NoLake, NoSuchCycle
 from evenkeel.heat import HeatPicture
 from evenkeel.record import wording
@@ -21,14 +22,10 @@ from evenkeel_page import look
 from evenkeel_page.heat_request import RANGES, HeatRequest, MadePicture, clusters_on_record, heat_request, made_picture
 from evenkeel_page.heat_why import CellAsked, CellWhy, why
 from evenkeel_page.heat_words import METRIC_WORDS, TopCell, left_out_words, top_cells
-from evenkeel_page.lake_choice import lake_words
+from evenkeel_page.lake_choice import dag_shown, first_steps, lake_words, shown_name
 from evenkeel_page.reader import JSON, Answer
 from evenkeel_page.subject_links import broker_link, bundle_link
 
-NOT_BUILT = (
-    "Unpause the DAG `heat` in Airflow: it builds the tables behind the map every ten minutes.",
-    "Or run `evenkeel heat --lake LAKE` once, and load this page again.",
-)
 Render = Callable[..., str]
 """Makes a page of a template's name and context."""
 
@@ -53,7 +50,7 @@ def heat_page(lake: str, render: Render, cluster: str | None = None, **words: st
     shown = None if made is None else made.shown
     body = render(
         "heat.html.j2", clusters=clusters, asked=asked, ranges=RANGES, metrics=METRIC_WORDS,
-        problem=look.sentence(problem), advice=NOT_BUILT if problem and status == 200 else (),
+        problem=look.sentence(problem), advice=not_built() if problem and status == 200 else (),
         notes=[] if shown is None else notes(asked, shown),
         cells=[] if shown is None else [(one, why_link(asked, one)) for one in top_cells(shown)],
         is_empty=shown is not None and not shown.codes.size, state=json.dumps(asked.body()),
@@ -68,7 +65,7 @@ def notes(asked: HeatRequest, shown: HeatPicture) -> list[str]:
     if len(shown.ends) and asked.to > asked.newest > _moment(int(shown.ends[-1])):
         found.append(
             f"The map is built up to {_stamp(int(shown.ends[-1]))}; the newest cycle is that of "
-            f"{wording.time(asked.newest)}. The DAG `heat` brings it up every ten minutes."
+            f"{wording.time(asked.newest)}. The DAG `{dag_shown(HEAT_DAG)}` brings it up every ten minutes."
         )
     if shown.marks_left_out:
         found.append(f"Not all marks are drawn: {left_out_words(shown.marks_left_out)}. A shorter range has them.")
@@ -113,6 +110,14 @@ def why_link(asked: HeatRequest, cell: TopCell) -> str:
     return "heat/why?" + urlencode(words | lake_words(asked.cluster))
 
 
+def not_built() -> tuple[str, ...]:
+    """What to do for a first map."""
+    return (
+        f"Unpause the DAG `{dag_shown(HEAT_DAG)}` in Airflow: it builds the tables behind the map every ten minutes.",
+        f"Or run `evenkeel heat --lake {shown_name() or 'LAKE'}` once, and load this page again.",
+    )
+
+
 # The picture.
 
 
@@ -125,10 +130,10 @@ def heat_picture(lake: str, cluster: str | None = None, **words: str | None) -> 
         asked = heat_request(record, chosen, **words)
         made = made_picture(asked)
     except (NoLake, NoSuchCycle) as error:
-        return _failed(404, "Nothing on record", str(error), look.FIRST_STEPS if isinstance(error, NoLake) else ())
+        return _failed(404, "Nothing on record", str(error), first_steps() if isinstance(error, NoLake) else ())
     except BadInput as error:
         to_come = isinstance(error, HeatNotBuilt)
-        return _failed(404 if to_come else 400, "No picture", str(error), NOT_BUILT if to_come else ())
+        return _failed(404 if to_come else 400, "No picture", str(error), not_built() if to_come else ())
     except EvenkeelError as error:
         return _failed(500, "The lake cannot be read", str(error))
     return Answer(200, _with_notes(asked, made), kind=JSON)

@@ -11,9 +11,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from evenkeel.airflow.dag_names import lake_in
+from evenkeel.airflow.dag_names import DECIDING_DAG, dag_id_of, lake_in
 from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle, NoSuchReplay, SettingsError
-from evenkeel.settings.lakes import ConfiguredLake, LakeMap
+from evenkeel.settings.lakes import MAIN, ConfiguredLake, LakeMap
+from evenkeel_page import look
 from evenkeel_page.reader import Answer, Job
 
 WORD = "lake"
@@ -40,6 +41,23 @@ def shown_name() -> str:
     """The name of the lake of the page that is being made; "" where there is one alone."""
     here = _shown.get()
     return "" if here is None else here.name
+
+
+def dag_shown(dag_id: str) -> str:
+    """The id that a lake's own DAG has for the lake of the page that is being made."""
+    return dag_id_of(dag_id, shown_name() or MAIN)
+
+
+def first_steps() -> tuple[str, ...]:
+    """What to do where a lake has no cycle yet."""
+    name = shown_name()
+    if not name:
+        return look.FIRST_STEPS
+    entry = "lake" if name == MAIN else f"path` under `[lakes.{name}]"
+    return (
+        f"See that `{entry}` in the configuration is the place of its tables.",
+        f"Trigger the DAG `{dag_shown(DECIDING_DAG)}`, or wait for its next run: the first cycle creates the tables.",
+    )
 
 
 @contextmanager

@@ -35,13 +35,14 @@ from evenkeel.record.status import LakeStatus, read_status
 from evenkeel.record.status.attention import AGE_KEY, answer_by, waits_for_approval
 from evenkeel.record.status.lakes import LakesStatus, read_lakes_status
 from evenkeel.record.status.line import ClusterStatus, stretches
+from evenkeel.record.status.side_by_side import SideBySideReader
 from evenkeel.record.verify_runs import read_runs
 from evenkeel.record.wording import age, shortened, time, visible
 from evenkeel.settings.lakes import LakeMap
 from evenkeel.times import time_given
 from evenkeel_page import airflow_side, heat_pages, look, subject_pages, what_if_pages
 from evenkeel_page.cycle_progress import CycleProgress, cycle_progress, runs_of
-from evenkeel_page.lake_choice import choosing, from_lakes, lake_links, lake_words, shown_name
+from evenkeel_page.lake_choice import choosing, first_steps, from_lakes, lake_links, lake_words, shown_name
 from evenkeel_page.reader import Answer, Job
 from evenkeel_page.reader_process import limit_threads
 from evenkeel_page.subject_links import LinkedCycle, linked_name, linked_prose, linking
@@ -51,6 +52,8 @@ log = logging.getLogger(__name__)
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 MOST_AT_HAND = 8
 """Of so many lakes what was read stays at hand."""
+LAKE_S = 15.0
+"""After so long the first page does without a lake: half of what a page may take."""
 _LATEST_RUNS, _MOST_HEADS = 10, 50
 _NAME = 60
 _UP = {"heat_why": "../", "what_if_run": "../", "what_if_new": "../", "what_if_started": "../"}
@@ -81,7 +84,7 @@ def _answer(job: Job) -> Answer:
                 return make(job.lake)
             return clusters_of_lakes(job.lakes) if job.page == "clusters" else from_lakes(job, job.lakes, make)
     except NoLake as error:
-        return Answer(200, notice("No cycles yet", str(error), look.FIRST_STEPS))
+        return Answer(200, notice("No cycles yet", str(error), first_steps()))
     except NoSuchCycle as error:
         return Answer(404, notice("No such cycle", str(error)))
     except NoSuchReplay as error:
@@ -141,7 +144,7 @@ def clusters(lake: str) -> Answer:
 
 def clusters_of_lakes(lakes: LakeMap) -> Answer:
     """A line per cluster of all lakes, the most urgent first, and a line per lake that cannot be read."""
-    status = read_lakes_status(lakes, datetime.now(UTC), _recent)
+    status = read_lakes_status(lakes, datetime.now(UTC), _lakes_reader())
     if not status.lines and not status.faulty:
         raise NoLake(f"no cycle is on record in the lakes {', '.join(lake.name for lake in lakes.lakes)}")
     return _clusters_page(status, status.lines)
@@ -160,9 +163,19 @@ def _clusters_page(status: LakeStatus | LakesStatus, lines: Sequence[tuple[str, 
 
 
 @lru_cache(maxsize=MOST_AT_HAND)
-def _recent(lake: str) -> Recent:
+def _at_hand(lake: str) -> Recent:
     """What was read of a lake stays at hand for the next look."""
     return Recent(lake)
+
+
+@lru_cache(maxsize=1)
+def _lakes_reader() -> SideBySideReader:
+    return SideBySideReader(_at_hand, LAKE_S)
+
+
+def _recent(lake: str) -> Recent:
+    """What was read of a lake; nothing while a thread that was left aside still reads on with what is at hand."""
+    return Recent(lake) if _lakes_reader().is_under_way(lake) else _at_hand(lake)
 
 
 def _report_of(line: ClusterStatus) -> str:

@@ -154,7 +154,10 @@ class _Drawing:
             yield stretch
 
     def owners(self) -> None:
-        """A strip of who owned the bundle: an owner holds until another is seen, or the record has a gap."""
+        """A strip of who owned the bundle: an owner holds until another is seen, or the record has a gap. None where
+        commands alone are on record."""
+        if not self.course.there:
+            return
         classes = owner_classes(self.course)
         self.draw('<text class="axis-title" x="0" y="{}">owner</text>', self.y + 11)
         groups = [

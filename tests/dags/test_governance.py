@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from evenkeel.airflow.first_question import ask_spark_first
 from evenkeel.lake.schemas import TABLES
 
 pytestmark = pytest.mark.airflow
@@ -91,6 +92,12 @@ def test_the_history_decides_closed_intervals_and_only_if_asked(dag_bag: Any) ->
 
 def test_every_task_runs_on_the_spark_connection(rebalance: Any) -> None:
     assert {rebalance.get_task(step).conn_id for step in STEPS} == {"evenkeel_spark"}
+
+
+def test_every_task_that_wants_spark_asks_its_server_before_the_operator_does(dag_bag: Any) -> None:
+    tasks = [task for dag in dag_bag.dags.values() for task in dag.tasks if hasattr(task, "conn_id")]
+    assert {task.task_id for task in tasks} >= {*STEPS, "send", "upkeep", "replay"}
+    assert {task._pre_execute_hook for task in tasks} == {ask_spark_first}
 
 
 def test_an_approval_is_asked_for_in_a_dag_of_its_own_that_holds_up_no_cycle(dag_bag: Any, rebalance: Any) -> None:

@@ -3,18 +3,23 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from evenkeel.cli import parser
+from evenkeel.secret import private_text
 from tests.docker.container_files import (
+    CHECKOUT,
     COMPOSE,
     DOCKER,
     HEALTH_IN_IMAGE,
     IN_S3,
     SPARK_PORT,
+    USER,
     in_yaml,
     stages,
 )
@@ -26,6 +31,9 @@ PARTS = {
     "triggerer": "triggerer",
 }
 """Airflow's parts as services, and what of its health each one answers for."""
+
+
+EXPORTER_PORT = "9464"
 
 
 def services() -> dict[str, Any]:
@@ -49,6 +57,7 @@ def test_services_name_only_services_and_volumes_that_there_are() -> None:
     volumes = in_yaml(COMPOSE)["volumes"]
     for name, service in services().items():
         assert set(service.get("depends_on", {})) <= set(services()), name
+        assert set(service.get("secrets", ())) <= set(in_yaml(COMPOSE)["secrets"]), name
         for source in (volume.partition(":")[0] for volume in service["volumes"]):
             assert (DOCKER / source).resolve().is_dir() if source.startswith(".") else source in volumes, name
     used = {volume.partition(":")[0] for service in services().values() for volume in service["volumes"]}
@@ -64,7 +73,7 @@ def test_each_service_of_ours_is_a_target_of_the_dockerfile() -> None:
 
 def test_airflow_runs_in_its_four_parts_with_postgresql_after_one_migration() -> None:
     found = services()
-    assert set(found) == {"spark", "postgres", "migrations", *PARTS}
+    assert set(found) == {"spark", "postgres", "migrations", "metrics", *PARTS}
     for name, part in PARTS.items():
         service = found[name]
         assert service["command"] == ["airflow", name]
@@ -98,8 +107,13 @@ def test_nothing_starts_without_its_secret(service: str, secret: str) -> None:
 
 
 def test_all_services_see_the_tables_under_one_path_that_the_image_has_for_its_user() -> None:
-    mounts = {volume for service in services().values() for volume in service["volumes"] if "tables" in volume}
-    assert len(mounts) == 1
+    mounts = {
+        (volume.removesuffix(":ro"), name == "metrics")
+        for name, service in services().items()
+        for volume in service["volumes"]
+        if "tables" in volume and volume.endswith(":ro") == (name == "metrics")
+    }
+    assert mounts == {("tables:/var/lib/evenkeel/lake", is_exporter) for is_exporter in (True, False)}
     made = " ".join(stages()["image"].all_of("RUN"))
     for volume in {
         volume for service in ours().values() for volume in service["volumes"] if not volume.startswith(".")
@@ -108,17 +122,48 @@ def test_all_services_see_the_tables_under_one_path_that_the_image_has_for_its_u
 
 
 def test_what_is_ours_may_write_to_its_volumes_and_tmp_alone() -> None:
-    assert len(ours()) == 6
+    assert len(ours()) == 7
     for name, service in ours().items():
         assert service["read_only"] is True, name
         assert service["tmpfs"] == ["/tmp"]
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
+        assert not {"user", "privileged", "cap_add"} & set(service), "the image says who runs it, and it is not root"
+
+
+def test_the_exporter_is_in_the_network_alone_with_its_token_as_a_file_that_it_takes(tmp_path: Path) -> None:
+    found, whole = services()["metrics"], in_yaml(COMPOSE)
+    assert not {"ports", "network_mode", "networks"} & set(found)
+    assert found["healthcheck"]["test"] == ["CMD", "python", HEALTH_IN_IMAGE, "port", EXPORTER_PORT]
+    (secret,) = found["secrets"]
+    assert set(whole["secrets"][secret]) == {"file"}, "others cannot be laid into a root that is read-only"
+    assert stages()["airflow"].all_of("USER") == [f"{USER}:{USER}"]
+    told = f"sudo chown {USER} docker/metrics.token; sudo chmod 400 docker/metrics.token"
+    assert all(told in path.read_text(encoding="utf-8") for path in (COMPOSE, IN_S3, DOCKER / "README.md"))
+    token = tmp_path / "metrics.token"
+    token.write_text("0123456789abcdef" * 4, encoding="utf-8")
+    token.chmod(0o400)
+    assert private_text(token, "--token-file")
+    program, *words = found["command"]
+    given = parser(words).parse_args(words)
+    assert program in tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    assert (given.listen, given.token_file) == (f"0.0.0.0:{EXPORTER_PORT}", f"/run/secrets/{secret}")
+
+
+def test_prometheus_scrapes_the_exporter_by_its_name_in_the_network_with_the_rules_beside_it() -> None:
+    folder = DOCKER / "prometheus"
+    (job,) = in_yaml(folder / "prometheus.compose.yml")["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"metrics:{EXPORTER_PORT}"]}]
+    assert job["authorization"]["credentials_file"].startswith("/")
+    mine, usual = (in_yaml(folder / name) for name in ("prometheus.compose.yml", "prometheus.yml"))
+    for part in ("global", "rule_files"):
+        assert mine[part] == usual[part]
+    assert job["job_name"] == usual["scrape_configs"][0]["job_name"], "alerts and dashboard go by it"
 
 
 def test_tables_in_a_bucket_are_an_addition_for_all_that_read_or_write_them_and_names_no_key() -> None:
     more = in_yaml(IN_S3)["services"]
-    assert set(more) == {"spark", *PARTS}
+    assert set(more) == {"spark", "metrics", *PARTS}
     for service in more.values():
         given = {name: value for name, value in service["environment"].items() if value is not None}
         assert list(given) == ["EVENKEEL_LAKE"]

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from evenkeel.metrics.exporter import MetricsServer
-from evenkeel.metrics.lake_watch import LakeWatch
+from evenkeel.metrics.exporter import MetricsServer, Watched
 from evenkeel.secret import Secret
 from tests.serving import serving
 
@@ -39,7 +38,7 @@ def value_of(found: Scraped, name: str, **labels: str) -> float | None:
 
 
 @contextmanager
-def exporting(watch: LakeWatch, token: Secret | None = None, connection_seconds: float = 20.0) -> Iterator[str]:
+def exporting(watch: Watched, token: Secret | None = None, connection_seconds: float = 20.0) -> Iterator[str]:
     """The URL of an exporter of what was read last; the test itself reads the lake."""
     server = MetricsServer(("127.0.0.1", 0), watch, token)
     server.connection_seconds = connection_seconds
@@ -55,9 +54,11 @@ class Exporter(NamedTuple):
 
 
 @contextmanager
-def exporter(lake: Path, *more: str, log: Path) -> Iterator[Exporter]:
-    """Runs `evenkeel metrics` as a process, whose standard error goes to a file."""
-    words = [sys.executable, "-m", "evenkeel.cli", "metrics", "--listen", "127.0.0.1:0", "--lake", str(lake), *more]
+def exporter(lake: Path | None, *more: str, log: Path) -> Iterator[Exporter]:
+    """Runs `evenkeel metrics` as a process, whose standard error goes to a file; without a lake over those that are
+    configured."""
+    words = [sys.executable, "-m", "evenkeel.cli", "metrics", "--listen", "127.0.0.1:0", *more]
+    words += [] if lake is None else ["--lake", str(lake)]
     with log.open("w") as err:
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=err, text=True, env={**os.environ})
     assert process.stdout is not None

@@ -95,8 +95,13 @@ def test_each_alert_is_tried_both_ways() -> None:
 @pytest.mark.skipif(shutil.which("promtool") is None, reason=f"promtool is missing: {INSTALL}")
 @pytest.mark.parametrize(
     "words",
-    [["check", "rules", RULES], ["check", "config", PROMETHEUS / "prometheus.yml"], ["test", "rules", TRIED]],
-    ids=["rules", "config", "tried"],
+    [
+        ["check", "rules", RULES],
+        ["check", "config", PROMETHEUS / "prometheus.yml"],
+        ["check", "config", "--syntax-only", PROMETHEUS / "prometheus.compose.yml"],
+        ["test", "rules", TRIED],
+    ],
+    ids=["rules", "config", "compose", "tried"],
 )
 def test_promtool_has_nothing_to_say(words: list[Any]) -> None:
     done = subprocess.run(["promtool", *words], capture_output=True, text=True, check=False)

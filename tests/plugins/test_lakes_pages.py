@@ -60,6 +60,16 @@ def test_a_lake_that_is_gone_is_one_line_and_harms_nothing_else(made: Installati
     assert lakes_of(desk.get("/cycles").text) == [("north", False), ("south", True), ("old", False)]
 
 
+def test_what_to_do_about_a_lake_without_cycles_or_heat_names_its_own_entry_and_dags(
+    made: Installation, desk: TestClient
+) -> None:
+    made.lose("south")
+    gone, cold = (re.sub(r"<[^>]+>", "", desk.get(path).text) for path in ("/cycles?lake=south", "/heat?lake=north"))
+    assert "See that path under [lakes.south] in the configuration" in gone
+    assert "Trigger the DAG rebalance.south" in gone
+    assert "Unpause the DAG heat.north" in cold
+
+
 def test_a_damaged_lake_says_so_on_its_own_pages_which_lead_to_the_others(made: Installation, desk: TestClient) -> None:
     for file in Path(made.path("north"), "cycles", "_delta_log").glob("*.json"):
         file.write_text("{")

@@ -24,6 +24,7 @@ from tests.plugins.warm_lake import BEGIN, BROKERS, CLUSTER, HOT, HOT_RANGE, MID
 from tests.record.plausible import HOT as LAB_HOT
 from tests.record.plausible import LONG, ODD, A, C, fill_odd, plausible_lake
 from tests.record.small_lake import SmallLake, moment
+from tests.record.status.urgent_lake import HOT as HOT_IN_URGENT
 from tests.record.status.urgent_lake import XSS, urgent_lake
 
 if TYPE_CHECKING:
@@ -521,6 +522,19 @@ def test_a_need_that_names_a_bundle_leads_to_it(tmp_path: Path, monkeypatch: pyt
     page = desk_client(urgent_lake(tmp_path / "lake", datetime.now(UTC)), monkeypatch)
     found = links(page.get("/").text, "bundle")
     assert any("cluster=harm" in link and "acme%2Fpayments%2F0x40000000_0x50000000" in link for link in found)
+
+
+def test_a_bundle_of_which_commands_alone_are_on_record_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = desk_client(urgent_lake(tmp_path / "lake", datetime.now(UTC)), monkeypatch)
+    shown = page.get("/bundle", params={"cluster": "bounces", "name": HOT_IN_URGENT})
+    assert shown.status_code == 200
+    picture = re.findall(r"<svg.*?</svg>", shown.text, re.DOTALL)[0]
+    assert picture.count('class="mark m-move"') == 2
+    assert ">owner</text>" in picture, "changes of owner keep their row"
+    assert 'class="axis-title"' not in picture, "no axis without a figure, and no strip of owners"
+    assert 'class="mark m-owner' not in picture
 
 
 def test_a_lake_of_plausible_cycles_has_a_page_for_each_of_its_bundles(

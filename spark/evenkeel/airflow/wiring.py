@@ -1,4 +1,5 @@
-"""The seven tasks of the pipeline in a DAG: `rebalance` and `rebalance_history` have the same ones.
+"""The seven tasks of the pipeline in a DAG, which `rebalance` and `rebalance_history` share, and what every task that
+wants Spark is declared with.
 
 Called where a DAG is declared, so this imports nothing heavy.
 """
@@ -13,6 +14,7 @@ from airflow.sdk import TriggerRule, task
 from evenkeel import pipeline
 from evenkeel.airflow.dag_files import outlets
 from evenkeel.airflow.dag_names import CONNECTION
+from evenkeel.airflow.first_question import ask_spark_first
 
 PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
 
@@ -49,8 +51,9 @@ def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> A
 
 
 def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
-    """What all tasks have in common; the outlets are the tables that the task writes."""
-    return {"task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "outlets": outlets(task_id), **more}
+    """What all tasks that want Spark have in common; the outlets are the tables that the task writes."""
+    usual = {"task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "pre_execute": ask_spark_first}
+    return usual | {"outlets": outlets(task_id)} | more
 
 
 def carried(run_task: pipeline.Task) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from evenkeel.cli.lakes import add_lake_option, lakes_chosen
 from evenkeel.cli.serving import address_in, cannot_listen, log_to_stderr, serve_until_ended
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.secret import Secret, private_text
+from evenkeel.settings.operation import CONFIGURATION
 
 if TYPE_CHECKING:
     from evenkeel.metrics.exporter import MetricsServer
@@ -20,7 +22,8 @@ _SHORTEST_TOKEN = 32
 _EXAMPLE = "127.0.0.1:9464"
 EPILOG = """GET /metrics answers with what was read last; the lake is read in the background, without a JVM. GET /health
 answers as long as the command serves. Whoever shows it beyond this machine puts a proxy with TLS before it.
-Of several lakes that are configured every metric has the label `lake`.
+Of several lakes that are configured every metric has the label `lake`. The configuration file is read again when it
+has changed.
 Metrics, rules and a dashboard: docs/how-to/monitoring.md.
 exit codes: 0 ended by SIGTERM or Ctrl-C; 2 it cannot serve, see the message."""
 
@@ -57,24 +60,26 @@ def run(given: argparse.Namespace) -> int:
     if not _EVERY[0] <= given.every <= _EVERY[1]:
         raise BadInput(f"--every {given.every:g}: from {_EVERY[0]:g} to {_EVERY[1]:g} seconds")
     lakes = lakes_chosen(given)
-    from evenkeel.metrics.exporter import MetricsServer, WatchedLakes
+    from evenkeel.metrics.configuration_watch import ConfigurationWatch
+    from evenkeel.metrics.exporter import MetricsServer
     from evenkeel.metrics.lake_watch import LakeWatch
 
     log_to_stderr("evenkeel.metrics")
-    watches = {lake.name: LakeWatch(lake.path, given.every) for lake in lakes.lakes}
-    (first, *_) = watches.values()
+    is_configured = not given.lake and os.environ.get(CONFIGURATION)
+    (first, *_) = lakes.lakes
+    watch: LakeWatch | ConfigurationWatch = (
+        ConfigurationWatch(lakes, given.every) if is_configured else LakeWatch(first.path, given.every)
+    )
     try:
-        server = MetricsServer(server_address, WatchedLakes(lakes, watches) if lakes.is_several else first, token)
+        server = MetricsServer(server_address, watch, token)
     except OSError as error:
         raise cannot_listen("--listen", given.listen, error) from None
-    for watch in watches.values():
-        watch.start()
+    watch.start()
     print(_address_of(server), flush=True)
     try:
         serve_until_ended(server)
     finally:
-        for watch in watches.values():
-            watch.stop()
+        watch.stop()
     return 0
 
 

@@ -208,7 +208,8 @@ def _opened(lake: str) -> HeatTables:
         return tables
     if not is_table(lake, "cycles"):
         raise NoLake(f"there is no lake at {lake}: its `cycles` table is missing. Name the folder of the tables")
-    raise HeatNotBuilt(f"no heat was built in {lake} yet: run `evenkeel heat --lake {lake}`, or unpause the DAG `heat`")
+    advice = f"run `evenkeel heat --lake {lake}`, or unpause the lake's DAG `heat`"
+    raise HeatNotBuilt(f"no heat was built in {lake} yet: {advice}")
 
 
 def _unknown(tables: HeatTables, cluster: str, places: Mapping[str, Any]) -> BadInput:

@@ -216,6 +216,15 @@ OF_VERIFY: tuple[ExportedMetric, ...] = (
     ),
 )
 
+CONFIGURATION_USABLE = ExportedMetric(
+    "evenkeel_configuration_usable",
+    "0 or 1",
+    "whether the configuration file can be used as it is now, 0: the lakes of before are watched on; missing where "
+    "`--lake` names the lake, and where there is no such file",
+    (),
+)
+"""The one metric that is not of a lake."""
+
 OF_THE_EXPORTER: tuple[ExportedMetric, ...] = (
     ExportedMetric("evenkeel_up", "0 or 1", "whether the last reading of the lake succeeded", ()),
     ExportedMetric(
@@ -238,6 +247,7 @@ OF_THE_EXPORTER: tuple[ExportedMetric, ...] = (
         "parts of the lake (tables, log) that the last reading could not read; what rests on them is missing",
         (),
     ),
+    CONFIGURATION_USABLE,
 )
 
 METRICS: tuple[ExportedMetric, ...] = (

@@ -9,7 +9,6 @@ import gzip
 import hmac
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -18,10 +17,10 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from evenkeel.bounded_server import BoundedHandler, BoundedServer
-from evenkeel.metrics.declared import CLUSTER, COUNTER, METRICS, ExportedMetric
+from evenkeel.metrics.configuration_watch import ConfigurationWatch, WatchedLakes
+from evenkeel.metrics.declared import CLUSTER, CONFIGURATION_USABLE, COUNTER, METRICS, ExportedMetric
 from evenkeel.metrics.lake_watch import LakeReading, LakeWatch
 from evenkeel.secret import Secret
-from evenkeel.settings.lakes import LakeMap
 from evenkeel.transparency.keys import shown
 
 MOST_SCRAPES = 8
@@ -31,44 +30,49 @@ _BEARER = "Bearer "
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class WatchedLakes:
-    """Several lakes that are watched, by name. A cluster that was moved counts in the lake that it belongs to."""
-
-    lakes: LakeMap
-    watches: Mapping[str, LakeWatch]
-
-    def counts(self, lake: str, cluster: str) -> bool:
-        """Whether figures of a cluster are told from what this lake has of it."""
-        own = self.lakes.reader_lake_of(cluster)
-        return own is None or own.name == lake
+Watched = LakeWatch | WatchedLakes | ConfigurationWatch
 
 
 class LakeCollector(Collector):
     """The metrics of a watched lake, as prometheus_client takes them; of several with the label `lake`."""
 
-    def __init__(self, watched: LakeWatch | WatchedLakes) -> None:
+    def __init__(self, watched: Watched) -> None:
         self._watched = watched
 
     def collect(self) -> Iterator[Metric]:
         """Every metric that has a value now."""
         watched = self._watched
+        if isinstance(watched, ConfigurationWatch):
+            yield _family(CONFIGURATION_USABLE, {(): float(watched.is_usable)})
+            watched = watched.watched
         last = {"": watched.last} if isinstance(watched, LakeWatch) else _last(watched)
-        more = () if isinstance(watched, LakeWatch) else ("lake",)
+        more = ("lake",) if isinstance(watched, WatchedLakes) and watched.lakes.is_several else ()
         for metric in METRICS:
-            make = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
-            family = make(metric.name, f"{metric.meaning} ({metric.unit})", labels=(*more, *metric.labels))
+            values: dict[tuple[str, ...], float] = {}
             for lake, reading in last.items():
                 for labels, value in sorted(_values(reading, metric.name).items()):
-                    if value is not None and self._counts(lake, metric, labels):
-                        family.add_metric((lake, *labels) if more else labels, value)
-            if family.samples:
-                yield family
+                    if value is not None and _counts(watched, lake, metric, labels):
+                        values[(lake, *labels) if more else labels] = value
+            if values:
+                yield _family(metric, values, more)
 
-    def _counts(self, lake: str, metric: ExportedMetric, labels: tuple[str, ...]) -> bool:
-        if isinstance(self._watched, LakeWatch) or metric.labels[:1] != CLUSTER:
-            return True
-        return self._watched.counts(lake, labels[0])
+
+def _family(
+    metric: ExportedMetric, values: Mapping[tuple[str, ...], float], more: tuple[str, ...] = ()
+) -> GaugeMetricFamily | CounterMetricFamily:
+    make = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
+    family: GaugeMetricFamily | CounterMetricFamily = make(
+        metric.name, f"{metric.meaning} ({metric.unit})", labels=(*more, *metric.labels)
+    )
+    for labels, value in values.items():
+        family.add_metric(labels, value)
+    return family
+
+
+def _counts(watched: LakeWatch | WatchedLakes, lake: str, metric: ExportedMetric, labels: tuple[str, ...]) -> bool:
+    if isinstance(watched, LakeWatch) or metric.labels[:1] != CLUSTER:
+        return True
+    return watched.counts(lake, labels[0])
 
 
 def _last(watched: WatchedLakes) -> dict[str, LakeReading]:
@@ -90,9 +94,7 @@ def _values(last: LakeReading, name: str) -> Mapping[tuple[str, ...], float | No
 class MetricsServer(BoundedServer):
     """Serves the metrics of a watched lake, or of several; with a `token` to those alone who show it."""
 
-    def __init__(
-        self, address: tuple[str, int], watched: LakeWatch | WatchedLakes, token: Secret | None = None
-    ) -> None:
+    def __init__(self, address: tuple[str, int], watched: Watched, token: Secret | None = None) -> None:
         self.token = token
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(LakeCollector(watched))

@@ -52,9 +52,10 @@ class LakeWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; a reading that is under way is waited for a few seconds."""
+        """Ends the thread, if it was begun; a reading that is under way is waited for a few seconds."""
         self._ended.set()
-        self._thread.join(_END_SECONDS)
+        if self._thread.is_alive():
+            self._thread.join(_END_SECONDS)
 
     def read_once(self) -> LakeReading:
         """Reads the lake now. What is wrong with it is logged once, until something else is."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from threading import Barrier, Event
 
 import pytest
 
 from evenkeel.record.read.recent import Recent
 from evenkeel.record.status.lakes import LakesStatus, read_lakes_status
+from evenkeel.record.status.side_by_side import SideBySideReader
 from tests.several_lakes import Installation, several_lakes
 
 
@@ -64,6 +67,43 @@ def test_what_was_read_before_serves_the_next_look(made: Installation) -> None:
     def recent(path: str) -> Recent:
         return known.setdefault(path, Recent(path))
 
-    first = read_lakes_status(made.lakes(), made.now, recent)
+    reader = SideBySideReader(recent)
+    first = read_lakes_status(made.lakes(), made.now, reader)
     assert len(known) == 3
-    assert read_lakes_status(made.lakes(), made.now, recent) == first
+    assert read_lakes_status(made.lakes(), made.now, reader) == first
+
+
+def test_lakes_are_read_at_the_same_time(made: Installation) -> None:
+    together = Barrier(3)
+
+    def recent(path: str) -> Recent:
+        together.wait(60)  # raises where the others do not come, so that the lake would be faulty
+        return Recent(path)
+
+    assert read_lakes_status(made.lakes(), made.now, SideBySideReader(recent)).faulty == ()
+
+
+def test_a_lake_that_does_not_answer_holds_no_other_up_and_is_shown_once_it_does(made: Installation) -> None:
+    answers, asked, known = Event(), list[str](), dict[str, Recent]()
+    north = made.path("north")
+
+    def recent(path: str) -> Recent:
+        asked.append(path)
+        assert path != north or answers.wait(120)
+        return known.setdefault(path, Recent(path))
+
+    SideBySideReader(recent).read([made.path("south"), made.path("old")])  # from here on they take some milliseconds
+    reader = SideBySideReader(recent, longest_seconds=5.0)
+    for _ in range(2):
+        found = read_lakes_status(made.lakes(), made.now, reader)
+        assert placed(found) == [("south", "uk"), ("south", "us-1")]
+        (slow,) = found.faulty
+        assert slow.fault == "it was not read within 5 s; it is read on, and shown once that is done"
+    assert reader.is_under_way(north)
+    assert asked.count(north) == 1, "one thread waits for it, however often it is looked at"
+    answers.set()
+    ends = time.monotonic() + 60
+    while reader.is_under_way(north):
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+    assert read_lakes_status(made.lakes(), made.now, reader).faulty == ()

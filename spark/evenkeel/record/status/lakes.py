@@ -6,14 +6,13 @@ named among those that moved: its earlier cycles are read there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from evenkeel.errors import EvenkeelError, NoLake, NoSuchCycle
-from evenkeel.record.read.recent import Recent
-from evenkeel.record.status.gather import gather_status
+from evenkeel.record.status.gather import StatusGathered
 from evenkeel.record.status.line import ClusterStatus, by_urgency, line_of
+from evenkeel.record.status.side_by_side import SideBySideReader
 from evenkeel.settings.lakes import ConfiguredLake, LakeMap
 
 _LONGEST = 500
@@ -66,17 +65,16 @@ class LakesStatus:
         return {f"{lake.name}/{table}": why for lake in self.lakes for table, why in lake.unread.items()}
 
 
-def read_lakes_status(
-    lakes: LakeMap, now: datetime, recent: Callable[[str], str | Recent] = lambda path: path
-) -> LakesStatus:
-    """The status of all clusters of all lakes. `recent` gives what was read of a lake before.
+def read_lakes_status(lakes: LakeMap, now: datetime, reader: SideBySideReader | None = None) -> LakesStatus:
+    """The status of all clusters of all lakes. Who looks again and again gives the same `reader`.
 
     Whatever is wrong with a lake is said of that lake, and the others are shown.
     """
+    read = (reader or SideBySideReader()).read([lake.path for lake in lakes.lakes])
     seen, lines, moved = list[LakeSeen](), dict[int, str](), list[MovedCluster]()
     every: list[ClusterStatus] = []
     for lake in lakes.lakes:
-        found = _read(lakes, lake, now, recent)
+        found = _seen(lakes, lake, now, read[lake.path])
         if found is None:
             continue
         seen.append(found[0])
@@ -102,21 +100,20 @@ def _elsewhere(lakes: LakeMap, lake: ConfiguredLake, cluster: str) -> str | None
     return None if own is None or own == lake else own.name
 
 
-def _read(
-    lakes: LakeMap, lake: ConfiguredLake, now: datetime, recent: Callable[[str], str | Recent]
+def _seen(
+    lakes: LakeMap, lake: ConfiguredLake, now: datetime, read: StatusGathered | Exception
 ) -> tuple[LakeSeen, list[ClusterStatus]] | None:
     """The lake and its lines; None for one that is not there and that no configured cluster belongs to."""
-    try:
-        found = gather_status(recent(lake.path))
-        return LakeSeen(lake.name, lake.path, 0, "", found.unread), [line_of(rows, now) for rows in found.clusters]
-    except NoSuchCycle:  # it is there, and has no cycle yet
+    if isinstance(read, StatusGathered):
+        try:
+            return LakeSeen(lake.name, lake.path, 0, "", read.unread), [line_of(rows, now) for rows in read.clusters]
+        except Exception as error:  # what was read may be damaged in any way, and the others are shown all the same
+            return _faulty(lake, lake_fault(error)), []
+    if isinstance(read, NoSuchCycle):  # it is there, and has no cycle yet
         return LakeSeen(lake.name, lake.path, 0, "", {}), []
-    except NoLake as error:
-        if not lakes.clusters_of(lake):
-            return None
-        return _faulty(lake, str(error)), []
-    except Exception as error:  # a lake may be damaged in any way, and the others are shown all the same
-        return _faulty(lake, lake_fault(error)), []
+    if isinstance(read, NoLake) and not lakes.clusters_of(lake):
+        return None
+    return _faulty(lake, lake_fault(read)), []
 
 
 def _faulty(lake: ConfiguredLake, why: str) -> LakeSeen:

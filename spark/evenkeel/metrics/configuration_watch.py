@@ -1,0 +1,94 @@
+"""The lakes of the configuration file, each watched in the background. The file is read again when it has changed.
+
+A file that cannot be used changes nothing: the lakes of before are watched on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evenkeel.errors import SettingsError
+from evenkeel.metrics.lake_watch import LakeWatch
+from evenkeel.record.wording import visible
+from evenkeel.settings.lakes import LakeMap, configured_lakes
+
+LOOKS_S = 5.0
+"""So often the file is looked at, where lakes are not read more often."""
+_END_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WatchedLakes:
+    """Lakes that are watched, by name. A cluster that was moved counts in the lake that it belongs to."""
+
+    lakes: LakeMap
+    watches: Mapping[str, LakeWatch]
+
+    def counts(self, lake: str, cluster: str) -> bool:
+        """Whether figures of a cluster are told from what this lake has of it."""
+        own = self.lakes.reader_lake_of(cluster)
+        return own is None or own.name == lake
+
+
+class ConfigurationWatch:
+    """Watches `lakes`, and from the next change of the file on those that it names then. `watched` is what is watched
+    now, `is_usable` whether the file could be used when it was last looked at."""
+
+    def __init__(self, lakes: LakeMap, every_seconds: float) -> None:
+        self._every = every_seconds
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="configuration-watch", daemon=True)
+        self._told = ""
+        self.watched = WatchedLakes(lakes, {lake.name: LakeWatch(lake.path, every_seconds) for lake in lakes.lakes})
+        self.is_usable = True
+
+    def start(self) -> None:
+        """Begins to read the lakes, and to look at the file."""
+        for watch in self.watched.watches.values():
+            watch.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends all threads; readings that are under way are waited for a few seconds."""
+        self._ended.set()
+        self._thread.join(_END_SECONDS)
+        for watch in self.watched.watches.values():
+            watch.stop()
+
+    def look(self) -> None:
+        """Takes up what the file says now. What is wrong with it is logged once, until something else is."""
+        try:
+            found = configured_lakes()
+            if not found.lakes:
+                raise SettingsError("the configuration names no lake any more")
+        except SettingsError as error:
+            self.is_usable = False
+            if self._told != str(error):
+                log.error("the lakes of before are watched on: %s", visible(" ".join(str(error).split())))
+            self._told = str(error)
+            return
+        if self._told:
+            log.info("the configuration can be used again")
+        self.is_usable, self._told = True, ""
+        if found != self.watched.lakes:
+            self._take_up(found)
+
+    def _take_up(self, lakes: LakeMap) -> None:
+        """Lakes that stay where they were keep their watch, and with it their figures."""
+        before = {lake.path: self.watched.watches[lake.name] for lake in self.watched.lakes.lakes}
+        now = {lake.path: before.get(lake.path) or LakeWatch(lake.path, self._every) for lake in lakes.lakes}
+        self.watched = WatchedLakes(lakes, {lake.name: now[lake.path] for lake in lakes.lakes})
+        log.info("lakes that are watched: %s", ", ".join(lake.name for lake in lakes.lakes))
+        for path in now.keys() - before.keys():
+            now[path].start()
+        for path in before.keys() - now.keys():
+            before[path].stop()
+
+    def _run(self) -> None:
+        while not self._ended.wait(min(self._every, LOOKS_S)):
+            self.look()
