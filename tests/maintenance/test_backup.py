@@ -104,7 +104,7 @@ class Killed(BaseException):
     """As a kill: nobody catches it."""
 
 
-@pytest.mark.parametrize("after", [0, 1, 3, 5, 7])
+@pytest.mark.parametrize("after", [0, 3, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (1, 5, 7))])
 def test_killed_anywhere_the_copy_has_what_it_had_or_more_and_goes_on(
     lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:

@@ -113,6 +113,7 @@ def test_other_settings_make_a_further_attempt_and_the_first_stays_readable(spar
     assert {row["settings_digest"] for row in read_rows(own, first, "settings")} == {first.planned["settings_digest"]}
 
 
+@pytest.mark.exhaustive
 def test_a_cycle_whose_predecessor_is_not_on_record_says_so_and_a_later_one_takes_its_state(spark, new_lake) -> None:
     run_cycle(spark, request(new_lake, 1), quiet)
     run_cycle(spark, request(new_lake, 2), quiet)

@@ -106,6 +106,7 @@ def test_an_error_that_nobody_foresaw_leaves_the_cycle_open_for_the_next_try(cas
     assert case.outcomes() == Counter(done=len(case.commands()))
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_that_another_publisher_steers_is_left_to_it(case: Case) -> None:
     lake = Lake(str(case.lake))
     take_leases(case.spark, lake, [case.cluster], "somebody else", timedelta(hours=1))
