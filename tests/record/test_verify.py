@@ -470,6 +470,7 @@ def windowed(spark: Any, recorded: Path, empty_lake: Callable[[Path], Path]) -> 
     return lake
 
 
+@pytest.mark.exhaustive
 def test_cycles_of_a_window_are_proved_by_the_files_that_they_share(
     windowed: Path, verified: Callable[..., VerifyReport]
 ) -> None:
