@@ -46,7 +46,7 @@ test-all: setup-dev ## run every test, the exhaustive ones too, and keep the res
 check: setup-dev ## the fast part: lint, format, types, and the tests that need no Spark, Airflow or browser
 	@echo "ruff check";  .venv/bin/ruff check .
 	@echo "ruff format"; .venv/bin/ruff format --check .
-	@mkdir -p build; .venv/bin/mypy > $(TYPES) 2>&1 & types=$$!; trap 'kill $$types 2>/dev/null' EXIT; \
+	@mkdir -p build; .venv/bin/mypy > $(TYPES) 2>&1 & types=$$!; trap 'kill $$types 2>/dev/null' EXIT; trap 'exit 130' INT TERM; \
 	$(RUN) -m pytest $(PROCESSES) -m "$(PURE)" $(ARGS); tests=$$?; \
 	wait $$types; types=$$?; trap - EXIT; \
 	echo "mypy"; cat $(TYPES); \

@@ -66,6 +66,7 @@ def test_every_command_is_on_record_once_with_what_became_of_it(spark, lake) -> 
     assert len(outcomes) == len(ids)
 
 
+@pytest.mark.exhaustive
 def test_publish_killed_half_way_is_completed_by_the_next_try(spark, planned_cycle, tmp_path, monkeypatch) -> None:
     """Killed before the commands, tried again and killed before the closing row; then the whole cycle is run again."""
 

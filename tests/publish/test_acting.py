@@ -81,6 +81,7 @@ def _killed(*given: Any) -> Any:
         raise Killed
 
 
+@pytest.mark.exhaustive
 def test_of_two_publishers_at_once_one_sends(case: Case) -> None:
     with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(case.publish) for _ in range(2)]
