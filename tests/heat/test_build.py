@@ -33,6 +33,8 @@ from tests.heat.histories import (
     marks,
 )
 
+pytestmark = pytest.mark.slow
+
 QUARTERS = ((0, 1 << 30), (1 << 30, 1 << 31), (1 << 31, 0xFFFFFFFF))
 BUILDER = "evenkeel.heat.builder"
 

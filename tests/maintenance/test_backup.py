@@ -19,6 +19,8 @@ from evenkeel.maintenance.backup import ABOUT, RESTORING, back_up, restore
 from evenkeel.maintenance.places import LakePlace
 from tests.record.plausible import plausible_lake
 
+pytestmark = pytest.mark.slow
+
 SOME = ("bundle_load", "unload_decisions", "cycles")
 NOW = datetime(2026, 11, 27, 10, tzinfo=UTC)
 
