@@ -40,7 +40,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 # A run of the tests makes a hundred small lakes and soon leaves each of them. Queries over a few rows cost more to
 # compile than to run, so sessions begin as those of small cycles are; what Delta knows of a lake is forgotten early;
 # Java collects all of its heap once in a while, not whenever a tenth more is in use; and it leaves its second compiler
-# tier alone, which took 41 of the 150 CPU seconds of a server's start and its first fifteen cycles.
+# tier alone, which took 41 of the 132 CPU seconds of a server's start and its first fifteen cycles.
 SMALL_LAKES = (
     ("spark.sql.codegen.wholeStage", "false"),
     ("spark.sql.codegen.factoryMode", "NO_CODEGEN"),
