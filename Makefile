@@ -9,6 +9,7 @@ ARGS ?=
 RUN := .venv/bin/python
 PURE := not (spark or airflow or browser or pulsar or slow or exhaustive)
 RESULTS := build/test-all.xml
+TYPES := build/mypy.txt
 PROCESSES := -n auto --dist loadscope --no-loadscope-reorder
 LOCK = .venv/bin/uv pip compile -q pyproject.toml --python-version 3.11 --no-annotate --custom-compile-command "make lock"
 
@@ -45,8 +46,13 @@ test-all: setup-dev ## run every test, the exhaustive ones too, and keep the res
 check: setup-dev ## the fast part: lint, format, types, and the tests that need no Spark, Airflow or browser
 	@echo "ruff check";  .venv/bin/ruff check .
 	@echo "ruff format"; .venv/bin/ruff format --check .
-	@echo "mypy";        .venv/bin/mypy
-	@$(RUN) -m pytest $(PROCESSES) -m "$(PURE)" $(ARGS)
+	@mkdir -p build; .venv/bin/mypy > $(TYPES) 2>&1 & types=$$!; trap 'kill $$types 2>/dev/null' EXIT; trap 'exit 130' INT TERM; \
+	$(RUN) -m pytest $(PROCESSES) -m "$(PURE)" $(ARGS); tests=$$?; \
+	wait $$types; types=$$?; trap - EXIT; \
+	echo "mypy"; cat $(TYPES); \
+	[ $$types = 0 ] || echo "make check: mypy failed" >&2; \
+	[ $$tests = 0 ] || echo "make check: the tests failed" >&2; \
+	[ $$types = 0 ] && [ $$tests = 0 ]
 
 conformance: setup ## compare the decision code with golden answers of Pulsar's own classes in CASES
 	@$(RUN) -m devtools.conformance $(CASES)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,7 +24,7 @@ SIZES = (
         for size in ((1440, "dark"), (1024, "light"), (1024, "dark"), (390, "light"))
     ),
 )
-"""Width in pixels and colour scheme that each page is looked at in."""
+"""Width in pixels and colour scheme that a page is looked at in."""
 BUSY, BUSY_S = re.compile("The desk is busy|That took too long"), 3.0
 OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
 # WCAG's relative luminance, for the colours of text in charts against the page behind them.
@@ -51,6 +51,23 @@ CLIPPED = """() => [...document.querySelectorAll('svg')].filter(s => s.getClient
     return box.left < frame.left - 1 || box.right > frame.right + 1;
   }).map(t => t.textContent);
 })"""
+
+
+def in_sizes(names: Collection[str], *, fullest: str) -> list[Any]:
+    """Width, scheme and name of each page in every size.
+
+    Pages share their style, so `make test` looks at the fullest of them in two sizes and at the others on a phone in
+    the dark, where least fits and least is read.
+    """
+    assert fullest in names
+    narrow = SIZES[1]
+    found: list[Any] = []
+    for size in SIZES:
+        width, scheme = getattr(size, "values", size)
+        for name in names:
+            is_quick = size == narrow or (size == SIZES[0] and name == fullest)
+            found.append(pytest.param(width, scheme, name, marks=() if is_quick else pytest.mark.exhaustive))
+    return found
 
 
 @pytest.fixture(scope="module")

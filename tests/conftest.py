@@ -16,12 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tests.browsing import axe, browser  # noqa: F401
+from tests.examples import load_profile
 from tests.groups import after, group_of, place_of
 from tests.lab_fixtures import extensible_cluster, fresh_tenant, modular_cluster  # noqa: F401
-from tests.left_out import left_out, pytest_deselected, pytest_sessionfinish, pytest_testnodedown  # noqa: F401
+from tests.left_out import (
+    leaves_exhaustive_out,
+    left_out,
+    pytest_deselected,  # noqa: F401
+    pytest_sessionfinish,  # noqa: F401
+    pytest_testnodedown,  # noqa: F401
+)
 from tests.shared import made_once, run_folder
 
 if TYPE_CHECKING:
@@ -30,23 +36,18 @@ if TYPE_CHECKING:
     from evenkeel.handover import Handover
     from evenkeel.spark.server import Engine
 
-# Properties are tried on the same examples in every run, however slow the machine is.
-settings.register_profile(
-    "evenkeel", deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("evenkeel")
-
 CHECKOUT = Path(__file__).resolve().parent.parent
 # A run of the tests makes a hundred small lakes and soon leaves each of them. Queries over a few rows cost more to
 # compile than to run, so sessions begin as those of small cycles are; what Delta knows of a lake is forgotten early;
-# and Java collects all of its heap once in a while, not whenever a tenth more is in use.
+# Java collects all of its heap once in a while, not whenever a tenth more is in use; and it leaves its second compiler
+# tier alone, which took 41 of the 132 CPU seconds of a server's start and its first fifteen cycles.
 SMALL_LAKES = (
     ("spark.sql.codegen.wholeStage", "false"),
     ("spark.sql.codegen.factoryMode", "NO_CODEGEN"),
     ("spark.sql.adaptive.enabled", "false"),
     ("spark.databricks.delta.delta.log.cacheRetentionMinutes", "1"),
 )
-ROOM = ("-Xmn384m", "-XX:MinHeapFreeRatio=40", "-XX:MaxHeapFreeRatio=70")
+ROOM = ("-Xmn384m", "-XX:MinHeapFreeRatio=40", "-XX:MaxHeapFreeRatio=70", "-XX:TieredStopAtLevel=1")
 FROZEN_VARIABLE = "EVENKEEL_TESTS_FROZEN"
 
 
@@ -122,6 +123,11 @@ def spark(engine: Engine) -> Iterator[SparkSession]:
     session = connect(engine.url, "tests")
     yield session
     close(session)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Sets on how many examples properties are tried, before the first test file is imported."""
+    load_profile(is_quick=leaves_exhaustive_out(config.option.markexpr))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,6 +5,7 @@ The functions named `pytest_…` are hooks; `tests/conftest.py` imports them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -29,6 +30,11 @@ MARKER = "exhaustive"
 ORDINARY = f"not {MARKER}"
 
 _deselected: set[str] = set()
+
+
+def leaves_exhaustive_out(markers: str) -> bool:
+    """Whether `-m MARKERS` is that of `make test` or of `make check`."""
+    return re.search(rf"\bnot\b.*\b{MARKER}\b", markers) is not None
 
 
 def lacking(need: str) -> str:

@@ -30,7 +30,7 @@ def run_folder() -> Path:
     return folder
 
 
-def made_once(name: str, make: Callable[[Path], None]) -> Path:
+def made_once(name: str, make: Callable[[Path], object]) -> Path:
     """A folder that `make` fills once in a run; other processes wait for it. What raised is tried again by the next."""
     folder = run_folder() / name
     with FileLock(run_folder() / f"{name}.lock"):

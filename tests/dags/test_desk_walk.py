@@ -31,7 +31,7 @@ from tests.record.status.urgent_lake import XSS
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.browser, pytest.mark.slow, pytest.mark.exhaustive]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CLUSTER = "walked"

@@ -102,6 +102,7 @@ def test_a_cluster_that_cannot_be_trusted_is_left_out_and_the_run_stays_green(la
     assert read_rows(lake, attempt, "unload_decisions") == []
 
 
+@pytest.mark.exhaustive
 def test_the_same_cycle_again_gives_the_same_plan_and_readers_see_one_attempt(
     airflow: Airflow, lake: Path, both: dict[str, Any]
 ) -> None:
@@ -184,6 +185,7 @@ def test_a_trigger_with_bad_params_is_refused_by_name(airflow: Airflow, conf: di
     assert words in str(refused.value)
 
 
+@pytest.mark.exhaustive
 def test_an_unknown_setting_ends_the_run_at_once_with_the_nearest_known_key(airflow: Airflow) -> None:
     over = run(airflow, clusters=["good"], settings={"loadBalancerSheddingIntervalMinuts": 5})
     assert over["state"] == "failed"

@@ -17,6 +17,8 @@ from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import SnapshotView
 from evenkeel.sources.recordings import requests_of, utc
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def weeks() -> dict[str, list[GeneratedMoment]]:

@@ -19,6 +19,8 @@ from tests.sources.landing_zone.faults import Exchange, Faults, refuse
 from tests.sources.landing_zone.stand_in import SECRET_KEY
 from tests.steering.queue.elasticmq import Elasticmq
 
+pytestmark = pytest.mark.slow
+
 VARIABLES = ("AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_SQS")
 SECRET = "k" * 64
 

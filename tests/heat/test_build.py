@@ -33,6 +33,8 @@ from tests.heat.histories import (
     marks,
 )
 
+pytestmark = pytest.mark.slow
+
 QUARTERS = ((0, 1 << 30), (1 << 30, 1 << 31), (1 << 31, 0xFFFFFFFF))
 BUILDER = "evenkeel.heat.builder"
 
@@ -91,7 +93,14 @@ def test_bit_by_bit_is_the_same_as_at_once(built: Path, tmp_path: Path) -> None:
     assert marks(made.root) == marks(built)
 
 
-@pytest.mark.parametrize("minute", [70, 67, 400], ids=["decided again", "late", "in the last hour"])
+@pytest.mark.parametrize(
+    "minute",
+    [
+        pytest.param(70, id="decided again"),
+        pytest.param(67, id="late", marks=pytest.mark.exhaustive),
+        pytest.param(400, id="in the last hour", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_cycle_that_is_late_or_decided_again_leads_to_its_own_columns_and_no_others(
     seven_hours: Path, built: Path, tmp_path: Path, minute: int
 ) -> None:
@@ -125,7 +134,7 @@ class Killed(BaseException):
     """As a kill: nobody catches it."""
 
 
-@pytest.mark.parametrize("kill_at", range(6))
+@pytest.mark.parametrize("kill_at", [0, 4, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (1, 2, 3, 5))])
 def test_killed_at_any_commit_and_run_again_there_is_one_set_of_rows(
     seven_hours: Path, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill_at: int
 ) -> None:

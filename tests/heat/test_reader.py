@@ -21,6 +21,8 @@ from evenkeel.heat.tables import BLOCKS, HeatTables
 from evenkeel.record.read import read_cycles, read_rows
 from tests.heat.histories import BEGIN, CLUSTER, HALVES, WHOLE, History, at_minute, kept_lake, load
 
+pytestmark = pytest.mark.slow
+
 DAY = timedelta(days=1)
 
 

@@ -20,6 +20,8 @@ from tests.pulsar.admin.books import Size, sized
 from tests.pulsar.admin.rubbish import Pieces, RubbishServer, listing, of_json, trickling
 from tests.pulsar.admin.simulated import SimulatedCluster
 
+pytestmark = pytest.mark.slow
+
 MORE_THAN_ARE_TAKEN_AT_A_TIME = 12
 
 

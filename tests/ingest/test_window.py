@@ -138,7 +138,8 @@ def test_one_window_of_two_clusters_is_their_cycles_one_by_one(
     assert rejected >= 3
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", [1, 2])
 def test_cut_anywhere_it_is_the_same(
     spark: SparkSession, configuration: Path, new_lake: Path, one_by_one: tuple[dict[Any, Any], list[Any]], seed: int
 ) -> None:

@@ -202,6 +202,7 @@ def test_the_record_of_schema_5_is_decided_again_and_what_its_digests_are_worth_
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_row_is_as_it_was_and_is_decided_again_from_its_topics(
     schema_3: Path, engine: Engine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -273,6 +273,7 @@ def _plain(value):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_windows_at_once_make_one_unbroken_chain(engine, spark, lake) -> None:
     """Each is whole in the chain: nothing comes between its rows."""
 

@@ -15,6 +15,8 @@ from evenkeel.maintenance.backup import back_up, restore
 from evenkeel.maintenance.places import LakePlace
 from tests.lake_log.lakes import LOG_KEY, kept_lake, publish_more, rows_of
 
+pytestmark = pytest.mark.slow
+
 
 def kept(lake: Path, to: Path) -> backup.Copied:
     return back_up(str(lake), str(to), now=lambda: datetime(2026, 11, 27, tzinfo=UTC))

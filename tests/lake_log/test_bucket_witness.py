@@ -25,6 +25,8 @@ from tests.lake_log.lakes import LOG_KEY, ORIGIN, kept_lake, publish_more
 from tests.object_store.stores import Store
 from tests.sources.landing_zone import stand_in
 
+pytestmark = pytest.mark.slow
+
 BUCKET = "s3://witnesses/lab"
 FOLDER = f"lab/{origin_hash(ORIGIN)}/"
 

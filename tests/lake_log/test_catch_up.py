@@ -31,6 +31,8 @@ from tests.lake_log.lakes import (
     set_back,
 )
 
+pytestmark = pytest.mark.slow
+
 CLUSTERS = ("extensible", "lab", "modular", "silent")
 
 

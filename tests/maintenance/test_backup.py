@@ -19,6 +19,8 @@ from evenkeel.maintenance.backup import ABOUT, RESTORING, back_up, restore
 from evenkeel.maintenance.places import LakePlace
 from tests.record.plausible import plausible_lake
 
+pytestmark = pytest.mark.slow
+
 SOME = ("bundle_load", "unload_decisions", "cycles")
 NOW = datetime(2026, 11, 27, 10, tzinfo=UTC)
 
@@ -104,7 +106,7 @@ class Killed(BaseException):
     """As a kill: nobody catches it."""
 
 
-@pytest.mark.parametrize("after", [0, 1, 3, 5, 7])
+@pytest.mark.parametrize("after", [0, 3, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (1, 5, 7))])
 def test_killed_anywhere_the_copy_has_what_it_had_or_more_and_goes_on(
     lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:

@@ -16,6 +16,8 @@ from tests.object_store.conftest import NUMBERS
 from tests.object_store.stores import Store
 from tests.record.plausible import plausible_lake
 
+pytestmark = pytest.mark.slow
+
 
 def test_it_goes_there_and_back(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in store.variables().items():

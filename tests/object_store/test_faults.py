@@ -20,6 +20,8 @@ from tests.object_store.conftest import Place
 from tests.object_store.stores import Store
 from tests.sources.landing_zone.faults import Action, Exchange, Faults, refuse
 
+pytestmark = pytest.mark.slow
+
 RECORDING = Path(__file__).resolve().parents[2] / "demo" / "recordings" / "own-threshold"
 PATIENCE_SECONDS = 60.0
 ANYTHING = ("GET", "HEAD", "PUT", "POST", "DELETE")

@@ -14,6 +14,8 @@ from tests.heat.histories import BEGIN, CLUSTER, HALVES, History, cells, load, m
 from tests.object_store.conftest import NUMBERS
 from tests.object_store.stores import Store
 
+pytestmark = pytest.mark.slow
+
 
 def test_heat_in_a_store_is_what_it_is_in_a_folder(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,6 +19,8 @@ from tests.lake_log.lakes import LOG_KEY, ORIGIN, kept_lake
 from tests.object_store.conftest import NUMBERS
 from tests.object_store.stores import Store
 
+pytestmark = pytest.mark.slow
+
 NOON = 1_763_985_600.0
 Places = Callable[..., BucketStorage]
 

@@ -18,6 +18,8 @@ from tests.record.small_lake import moment
 from tests.record.status.urgent_lake import EVERY, UrgentLake
 from tests.sources.landing_zone.faults import Faults, refuse
 
+pytestmark = pytest.mark.slow
+
 NOW = moment("2026-11-21T12:00:00")
 
 

@@ -31,8 +31,9 @@ class Stage:
         return [Point(table, number, phase) for table, number in sorted(set(self.writes)) for phase in PHASES]
 
 
-def stages_of(url: str, lake: Path, folder: Callable[[str], Path]) -> Mapping[str, Stage]:
-    """The stages of one cycle in an empty lake, on the Spark server at that URL; `folder` makes a folder of a name."""
+def stages_of(url: str, lake: Path, folder: Callable[[str], Path], last: str = "publish") -> Mapping[str, Stage]:
+    """The stages of one cycle up to the task `last` in an empty lake, on the Spark server at that URL; `folder` makes a
+    folder of a name."""
     from evenkeel.ingest.open_run import open_cycles
     from evenkeel.spark.session import close, connect
 
@@ -40,7 +41,7 @@ def stages_of(url: str, lake: Path, folder: Callable[[str], Path]) -> Mapping[st
     handover = open_cycles(session, request(lake, 0))
     close(session)
     found = {}
-    for task in TASKS:
+    for task in [*TASKS][: [*TASKS].index(last) + 1]:
         before = Path(shutil.copytree(lake, folder(task) / "lake"))
         made, writes = run_whole(url, task, handover)
         found[task] = Stage(before, handover, made, tuple(writes))

@@ -66,6 +66,7 @@ def test_every_command_is_on_record_once_with_what_became_of_it(spark, lake) -> 
     assert len(outcomes) == len(ids)
 
 
+@pytest.mark.exhaustive
 def test_publish_killed_half_way_is_completed_by_the_next_try(spark, planned_cycle, tmp_path, monkeypatch) -> None:
     """Killed before the commands, tried again and killed before the closing row; then the whole cycle is run again."""
 
@@ -113,6 +114,7 @@ def test_other_settings_make_a_further_attempt_and_the_first_stays_readable(spar
     assert {row["settings_digest"] for row in read_rows(own, first, "settings")} == {first.planned["settings_digest"]}
 
 
+@pytest.mark.exhaustive
 def test_a_cycle_whose_predecessor_is_not_on_record_says_so_and_a_later_one_takes_its_state(spark, new_lake) -> None:
     run_cycle(spark, request(new_lake, 1), quiet)
     run_cycle(spark, request(new_lake, 2), quiet)

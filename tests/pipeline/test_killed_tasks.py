@@ -43,10 +43,10 @@ def disturbed(stage: Stage, task: str, engine: Callable[[], str], kill: Any, fol
 
 
 def test_a_task_killed_inside_a_write_and_run_again_leaves_one_set_of_rows(
-    engine: Engine, stages: Mapping[str, Stage], tmp_path: Path
+    engine: Engine, new_lake: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
-    stage = stages["aggregate"]
-    given = stage.copy(tmp_path / "lake")
+    stage = stages_of(engine.url, new_lake, tmp_path_factory.mktemp, "aggregate")["aggregate"]
+    given = stage.copy(tmp_path / "killed")
     run_until(engine.url, "aggregate", given, Point("bundle_load", 1, "inside"), lambda: None)
     again, _ = run_whole(engine.url, "aggregate", given)
     demand_one_set(stage, again)

@@ -51,9 +51,7 @@ CHOSEN = (
 )
 # Each shedder, each placement and each policy once; the others in `make test-all`.
 ALWAYS = (
-    "cycle-001-simple",
     "cycle-003-simple",
-    "cycle-022-group",
     "cycle-024-split",
     "cycle-067",
     "cycle-069",

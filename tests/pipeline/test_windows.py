@@ -105,10 +105,20 @@ def test_a_window_comes_to_what_its_cycles_come_to_one_by_one(
 
 
 def test_a_cycle_whose_round_fails_is_failed_alone_and_the_window_ends_there(
-    spark: Any, decided: Decided, empty_lake: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, decided: Decided, empty_lake: Callable[[Path], Path], tmp_path: Path
 ) -> None:
+    decide_broken(spark, decided, decided.undecided(empty_lake, tmp_path / "lake"))
+    attempts = read_attempts(tmp_path / "lake")
+    assert [attempt.status for attempt in attempts] == ["closed", "failed", *["skipped"] * (len(attempts) - 2)]
+    assert attempts[0].plan_id == read_attempts(decided.lake)[0].plan_id
+    assert "failed: JSONDecodeError" in attempts[1].reason
+    before = attempts[1].cycle_at.isoformat(timespec="microseconds")
+    assert all(f"the cycle of {before} before it failed" in attempt.reason for attempt in attempts[2:])
+    demand_sound(spark, tmp_path / "lake")
+
+
+def decide_broken(spark: Any, decided: Decided, given: Handover) -> None:
     """Isolation policies that are no JSON, which no snapshot leaves there, are more than a round can take."""
-    given = decided.undecided(empty_lake, tmp_path / "lake")
     second = given.cycles[1]
     broken = [w for w in given.writes if (w.table, w.cycle_at) == ("cluster_policies", second.cycle_at)]
     assert len(broken) == 1
@@ -119,14 +129,14 @@ def test_a_cycle_whose_round_fails_is_failed_alone_and_the_window_ends_there(
     (rewritten,) = lake.append(spark, {"cluster_policies": frame}, handover=alone, task="test")
     writes: list[Write] = [rewritten if write in broken else write for write in given.writes]
     decide(spark, replace(given, writes=tuple(writes)))
-    attempts = read_attempts(tmp_path / "lake")
-    assert [attempt.status for attempt in attempts] == ["closed", "failed", *["skipped"] * (len(attempts) - 2)]
-    assert attempts[0].plan_id == read_attempts(decided.lake)[0].plan_id
-    assert "failed: JSONDecodeError" in attempts[1].reason
-    assert all(f"the cycle of {second.cycle_at} before it failed" in attempt.reason for attempt in attempts[2:])
-    demand_sound(spark, tmp_path / "lake")
-    # Once it is mended, the window goes on where the record ends, even if it is killed before its manifests.
-    handover = given
+
+
+@pytest.mark.exhaustive
+def test_once_it_is_mended_the_window_goes_on_where_the_record_ends_even_if_killed_before_its_manifests(
+    spark: Any, decided: Decided, empty_lake: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = handover = decided.undecided(empty_lake, tmp_path / "lake")
+    decide_broken(spark, decided, given)
     for task in DECIDED:
         handover = task(spark, handover)
     with monkeypatch.context() as patched:

@@ -182,6 +182,7 @@ def test_a_topics_unload_is_a_command_that_is_explained_shown_verified_and_repla
     assert "2 of 2" in out, out
 
 
+@pytest.mark.exhaustive
 def test_traffic_cuts_a_wished_bundle_by_what_its_owner_has_loaded(
     spark: Any, new_lake: Path, some_bundle: dict[str, Any]
 ) -> None:

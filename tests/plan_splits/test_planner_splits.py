@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.model.bundles import namespace_of, range_of
@@ -17,6 +17,7 @@ from evenkeel.planner.memory import WantedSplit
 from evenkeel.planner.view import BundleFigures
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms.split_option import BundleTopics, TopicLoads
+from tests.examples import at_most
 
 AT = datetime(2026, 11, 21, 8, 27, tzinfo=UTC)
 MIB = 1_048_576.0
@@ -166,7 +167,7 @@ def test_the_heaviest_part_is_that_of_the_topics_between_two_cuts() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(2, 40))
-@settings(max_examples=200, deadline=None)
+@at_most(200)
 def test_no_split_of_one_topic_none_above_the_maximum_or_the_budget_and_order_changes_nothing(
     seed: int, most_bundles: int, count: int
 ) -> None:

@@ -19,6 +19,7 @@ from evenkeel.planner.verdicts import TARGET
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from tests.cycle.rows import MIB, as_read, report
+from tests.examples import at_most
 from tests.planner.planner_rows import BROKERS, ON, Tables, act, any_rows, used
 from tests.planner.planner_rows import given as tables
 
@@ -45,25 +46,25 @@ def moves(made: whole.DecidedCycle) -> list[tuple[str, str, str]]:
 
 
 @given(any_rows())
-@settings(max_examples=300, deadline=None)
+@at_most(300)
 def test_any_cluster_gets_a_plan_or_a_reason_and_a_second_cycle_goes_on_from_it(found: Tables) -> None:
     gets_a_plan_or_a_reason(found)
 
 
 @given(any_rows(guarded=True))
-@settings(max_examples=300, deadline=None)
+@at_most(300)
 def test_no_guard_has_to_hold_what_the_planner_asks(found: Tables) -> None:
     needs_no_guard(found)
 
 
 @given(any_rows())
-@settings(max_examples=100, deadline=None)
+@at_most(100)
 def test_moves_go_where_the_rules_allow(found: Tables) -> None:
     moves_where_the_rules_allow(found)
 
 
 @given(any_rows(), st.randoms())
-@settings(max_examples=100, deadline=None)
+@at_most(100)
 def test_the_order_of_rows_changes_nothing(found: Tables, chance: Random) -> None:
     is_the_same_in_any_order(found, chance)
 
@@ -119,7 +120,7 @@ def is_the_same_in_any_order(found: Tables, chance: Random) -> None:
 
 
 @given(any_rows())
-@settings(max_examples=100, deadline=None)
+@at_most(100)
 def test_in_shadow_and_off_all_else_is_the_same(found: Tables) -> None:
     made = {}
     for mode in ("off", "shadow"):
@@ -158,7 +159,7 @@ def test_without_budgets_one_plan_reaches_the_target() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(3, 8), st.integers(20, 60))
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 def test_where_a_plan_without_budgets_reaches_the_target_the_planner_does(seed: int, brokers: int, count: int) -> None:
     chance = Random(seed)
     names = [f"b{n}.eu:8080" for n in range(brokers)]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.cycle import whole
@@ -19,6 +19,7 @@ from evenkeel.planner.view import PlannerBundle, PlannerView
 from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER, open_wishes, remembered
 from evenkeel.rounds.state import state_row
 from tests.cycle.rows import AT, MIB, as_read, report
+from tests.examples import at_most
 from tests.planner.planner_rows import BROKERS, Tables, act, any_rows, used
 from tests.planner.planner_rows import given as tables
 
@@ -142,7 +143,7 @@ def test_what_fits_nowhere_as_a_whole_is_wanted_where_a_part_fits() -> None:
 
 
 @given(any_rows(), st.sampled_from(["modular", "extensible"]))
-@settings(max_examples=100, deadline=None)
+@at_most(100)
 def test_shadow_changes_no_split_whatever_it_wanted_before(found: Tables, manager: str) -> None:
     state = rows_of(PlannerMemory(at=MOMENT, splits={one["bundle"]: WANTED for one in found["bundle_load"]}))
     made = {}
@@ -158,7 +159,7 @@ def test_shadow_changes_no_split_whatever_it_wanted_before(found: Tables, manage
 
 
 @given(any_rows())
-@settings(max_examples=150, deadline=None)
+@at_most(150)
 def test_every_open_wish_gets_one_row_and_guards_hold_no_split_for_its_budget(found: Tables) -> None:
     names = sorted({one["bundle"] for one in found["bundle_load"]})
     state = as_read(rows_of(PlannerMemory(at=MOMENT, splits=dict.fromkeys(names, WANTED._replace(room=0.0)))))

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared import made_once
+
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 
 
@@ -20,6 +22,14 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     sys.path.insert(0, str(PLUGINS))
     yield
     sys.path.remove(str(PLUGINS))
+
+
+@pytest.fixture(scope="session")
+def warm() -> Path:
+    """The day of `warm_lake`, written once in a run. Tests that change a lake take a copy."""
+    from tests.plugins.warm_lake import warm_lake
+
+    return made_once("warm-lake", warm_lake)
 
 
 @pytest.fixture(scope="session")

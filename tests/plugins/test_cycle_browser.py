@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import SIZES, Watched, expect_fit
+from tests.browsing import Watched, expect_fit, in_sizes
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.record.open_cycle import CLUSTER, MOVED, OpenCycle
@@ -219,8 +219,7 @@ def test_where_the_question_does_not_offer_it_the_third_button_is_not_there(brow
         assert [one.inner_text() for one in page.locator("#approval button:visible").all()] == ["Approve", "Reject"]
 
 
-@pytest.mark.parametrize(("width", "scheme"), SIZES)
-@pytest.mark.parametrize("state", ["waiting", "under way"])
+@pytest.mark.parametrize(("width", "scheme", "state"), in_sizes(("waiting", "under way"), fullest="under way"))
 def test_the_page_is_accessible_and_fits(
     browser: Browser, axe: str, cycle: OpenCycle, width: int, scheme: str, state: str
 ) -> None:

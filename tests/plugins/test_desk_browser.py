@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import LOW_CONTRAST, OPEN_ALL, SIZES, Watched, violations
+from tests.browsing import LOW_CONTRAST, OPEN_ALL, Watched, in_sizes, violations
 from tests.plugins.here_reader import HereReader
 from tests.record.status.urgent_lake import XSS, urgent_lake
 
@@ -77,8 +77,7 @@ def shown(browser: Browser, address: str, width: int, scheme: Any, *, scripts: b
     watched.expect_silence(address.split("/airflow/")[0], but="404")
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize(("width", "scheme"), SIZES)
+@pytest.mark.parametrize(("width", "scheme", "name"), in_sizes(PAGES, fullest="cycle"))
 def test_a_page_is_accessible_and_fits(
     browser: Browser, axe: str, desk: str, name: str, width: int, scheme: str
 ) -> None:

@@ -24,7 +24,7 @@ from evenkeel.record.read import Record
 from tests.browsing import OPEN_ALL, SIZES, Watched, violations
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
-from tests.plugins.warm_lake import BEGIN, CLUSTER, HOT, warm_lake
+from tests.plugins.warm_lake import BEGIN, CLUSTER, HOT
 from tests.record.plausible import ODD, fill_odd
 from tests.record.small_lake import SmallLake
 
@@ -83,11 +83,6 @@ SCALE = """async (dark) => {
 
 
 @pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return warm_lake(tmp_path_factory.mktemp("lakes") / "warm")
-
-
-@pytest.fixture(scope="module")
 def desk(warm: Path) -> Iterator[str]:
     with desk_served(warm, HereReader()) as address:
         yield address
@@ -141,7 +136,7 @@ def test_the_page_is_accessible_and_fits(browser: Browser, axe: str, desk: str, 
         assert violations(page) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
 def test_cells_have_the_colour_of_their_value_and_tips_say_what_the_rows_say(
     browser: Browser, desk: str, warm: Path, scheme: str
 ) -> None:

@@ -20,7 +20,7 @@ from evenkeel.heat.scale import METRICS
 from evenkeel.model.bundles import BundleRange
 from evenkeel.record.read import Record
 from tests.plugins.here_reader import HereReader
-from tests.plugins.warm_lake import BEGIN, CLUSTER, HOT, HOT_RANGE, MIDDLE, warm_lake
+from tests.plugins.warm_lake import BEGIN, CLUSTER, HOT, HOT_RANGE, MIDDLE
 from tests.record.plausible import ODD, SPREAD, fill_odd
 from tests.record.small_lake import SmallLake
 
@@ -31,11 +31,6 @@ pytestmark = pytest.mark.airflow
 
 HOUR = 3_600
 DAY_ONE = int(BEGIN.timestamp())
-
-
-@pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return warm_lake(tmp_path_factory.mktemp("lakes") / "warm")
 
 
 def forget_pictures() -> None:

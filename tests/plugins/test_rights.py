@@ -37,7 +37,7 @@ def has_fab() -> bool:
         return False
 
 
-@pytest.fixture(scope="module", params=["simple", "fab"])
+@pytest.fixture(scope="module", params=["simple", pytest.param("fab", marks=pytest.mark.exhaustive)])
 def answers(request: pytest.FixtureRequest, lake: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What `every_route` printed under one of the auth managers."""
     if request.param == "fab" and not has_fab():

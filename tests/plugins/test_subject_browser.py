@@ -16,10 +16,10 @@ from urllib.parse import urlencode
 import pytest
 
 from evenkeel.model.bundles import BundleRange
-from tests.browsing import SIZES, Watched, expect_fit
+from tests.browsing import Watched, expect_fit, in_sizes
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
-from tests.plugins.warm_lake import BROKERS, CLUSTER, HOT, HOT_RANGE, warm_lake
+from tests.plugins.warm_lake import BROKERS, CLUSTER, HOT, HOT_RANGE
 from tests.record.plausible import ODD, fill_odd
 from tests.record.small_lake import SmallLake
 
@@ -38,8 +38,8 @@ PAGES = {
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with desk_served(warm_lake(tmp_path_factory.mktemp("lakes") / "warm"), HereReader()) as address:
+def desk(warm: Path) -> Iterator[str]:
+    with desk_served(warm, HereReader()) as address:
         yield address
 
 
@@ -67,8 +67,7 @@ def seen(
     watched.expect_silence(address.split("/evenkeel/")[0], but="404")
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize(("width", "scheme"), SIZES)
+@pytest.mark.parametrize(("width", "scheme", "name"), in_sizes(PAGES, fullest="bundle"))
 def test_a_page_is_accessible_and_fits(
     browser: Browser, axe: str, desk: str, name: str, width: int, scheme: str
 ) -> None:

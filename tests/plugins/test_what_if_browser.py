@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import Watched, expect_fit
+from tests.browsing import Watched, expect_fit, in_sizes
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.replayed_lake import EU, replayed_lake
@@ -45,16 +45,17 @@ def page(browser: Browser, desk: str) -> Iterator[Page]:
     watched.expect_silence(desk.split("/evenkeel/")[0], but="status of 4")
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_accessible_and_fits(browser: Browser, axe: str, desk: str, name: str) -> None:
-    for width, scheme in ((1440, "light"), (390, "dark"), (1440, "dark"), (390, "light")):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)  # type: ignore[arg-type]
-        shown = context.new_page()
-        shown.goto(desk + PAGES[name], wait_until="networkidle")
-        expect_fit(shown, axe)
-        if folder := os.environ.get("EVENKEEL_SHOTS"):
-            shown.screenshot(path=f"{folder}/what-if-{name}-{width}-{scheme}.png", full_page=True)
-        context.close()
+@pytest.mark.parametrize(("width", "scheme", "name"), in_sizes(PAGES, fullest="two"))
+def test_a_page_is_accessible_and_fits(
+    browser: Browser, axe: str, desk: str, name: str, width: int, scheme: Any
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
+    shown = context.new_page()
+    shown.goto(desk + PAGES[name], wait_until="networkidle")
+    expect_fit(shown, axe)
+    if folder := os.environ.get("EVENKEEL_SHOTS"):
+        shown.screenshot(path=f"{folder}/what-if-{name}-{width}-{scheme}.png", full_page=True)
+    context.close()
 
 
 def test_two_replays_are_chosen_from_the_list_by_keyboard_and_told_apart(page: Page, desk: str) -> None:

@@ -81,6 +81,7 @@ def _killed(*given: Any) -> Any:
         raise Killed
 
 
+@pytest.mark.exhaustive
 def test_of_two_publishers_at_once_one_sends(case: Case) -> None:
     with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(case.publish) for _ in range(2)]
@@ -106,6 +107,7 @@ def test_an_error_that_nobody_foresaw_leaves_the_cycle_open_for_the_next_try(cas
     assert case.outcomes() == Counter(done=len(case.commands()))
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_that_another_publisher_steers_is_left_to_it(case: Case) -> None:
     lake = Lake(str(case.lake))
     take_leases(case.spark, lake, [case.cluster], "somebody else", timedelta(hours=1))

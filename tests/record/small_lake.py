@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import TABLES
@@ -80,11 +80,15 @@ class SmallLake:
         self._sequence: dict[str, int] = {}
         self._writes = 0
         self._held: list[Row] | None = None
+        self._opened: dict[str, DeltaTable] = {}
 
     def append(self, name: str, rows: Iterable[Row]) -> None:
         table = TABLES[name]
         body = pa.Table.from_pylist([completed(table, row) for row in rows], schema=arrow_schema(table))
-        write_deltalake(str(self.root / name), body, mode="append", partition_by=list(table.partition))
+        where = str(self.root / name)
+        write_deltalake(self._opened.get(name, where), body, mode="append", partition_by=list(table.partition))
+        if name not in self._opened:  # by its path each write would read the log from its beginning
+            self._opened[name] = DeltaTable(where)
 
     def add(self, cluster: str, at: datetime, tables: Mapping[str, list[Row]], **manifest: Any) -> str:
         """One attempt: its rows, then its manifest rows. `manifest` are columns of `cycles`; returns the attempt_id."""

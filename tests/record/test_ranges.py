@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from evenkeel.record.read import Record, read_attempts, read_cycles, read_rows
+from tests.examples import at_most
 from tests.record.plausible import HOT, LAB, A, bundle_load
 from tests.record.small_lake import SmallLake, moment
 
@@ -35,7 +35,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(offset=st.sampled_from([-2, 0, 2]), index=st.integers(0, len(MOMENTS) - 1), steps=st.integers(-3, 3))
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@at_most(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_cycle_in_force_is_the_newest_one_by_then(uneven: Path, offset: int, index: int, steps: int) -> None:
     at = MOMENTS[index] + timedelta(microseconds=offset * 100, seconds=steps)
     record = Record(uneven)

@@ -470,6 +470,7 @@ def windowed(spark: Any, recorded: Path, empty_lake: Callable[[Path], Path]) -> 
     return lake
 
 
+@pytest.mark.exhaustive
 def test_cycles_of_a_window_are_proved_by_the_files_that_they_share(
     windowed: Path, verified: Callable[..., VerifyReport]
 ) -> None:
@@ -499,6 +500,7 @@ def test_of_a_file_that_cycles_share_the_one_is_named_whose_rows_were_changed(
     assert [(fault.table, fault.cycle_at) for fault in content] == [("broker_load", first.cycle_at)]
 
 
+@pytest.mark.exhaustive
 def test_an_export_of_one_cycle_of_a_window_takes_its_rows_alone(
     windowed: Path, tmp_path: Path, verified: Callable[..., VerifyReport]
 ) -> None:

@@ -105,7 +105,7 @@ def test_cycles_of_a_window_are_summed_up_from_the_files_that_they_share(
         ("topic_stats", "msg_rate_in", {"bundle_load", "broker_load"}, True),
         pytest.param("topic_stats", "producers", {"bundle_load"}, True, marks=pytest.mark.exhaustive),
         pytest.param("bundle_load", "measured_msg_rate_out", {"bundle_load"}, True, marks=pytest.mark.exhaustive),
-        ("bundle_load", "measured_msg_rate_out", {"bundle_load"}, False),
+        pytest.param("bundle_load", "measured_msg_rate_out", {"bundle_load"}, False, marks=pytest.mark.exhaustive),
         pytest.param("broker_load", "topics", {"broker_load"}, True, marks=pytest.mark.exhaustive),
     ],
 )

@@ -12,7 +12,7 @@ from evenkeel.pipeline import run_cycle
 CHECKOUT = Path(__file__).resolve().parents[2]
 MODULAR = CHECKOUT / "demo" / "recordings" / "own-threshold"
 EXTENSIBLE = CHECKOUT / "tests" / "recordings" / "own-transfer"
-MOST_SNAPSHOTS = 3
+MOST_SNAPSHOTS = 2
 ALL = {"evenkeelAssumeUnloadsSucceed": True, "loadBalancerSheddingIntervalMinutes": 1}
 # Low enough for three small brokers to shed and split, in all of their cycles or in some.
 CLUSTERS: dict[str, tuple[Path, dict[str, Any]]] = {

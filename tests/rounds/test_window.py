@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as example_settings
 from hypothesis import strategies as st
 
 from evenkeel.cycle import whole
@@ -32,6 +31,7 @@ from evenkeel.rounds.window import FAILURES, STATE, fold, linked, read_back, wit
 from evenkeel.settings import resolve
 from evenkeel.shed import round as shed_round
 from tests.cycle.whole_cycles import EAGER, VARIANTS, cycles
+from tests.examples import at_most
 from tests.shed.fitted import FITTED
 
 KEY = {"cluster": "lab"}
@@ -122,7 +122,7 @@ PLANNED = [
     ("shedder", "assuming", "planner"),
     [*((*case, "off") for case in CASES), *PLANNED],
 )
-@example_settings(max_examples=25)
+@at_most(25)
 @given(data=st.data())
 def test_windows_of_any_size_come_to_what_cycles_come_to_one_by_one(
     shedder: str, assuming: bool, planner: str, data: st.DataObject

@@ -252,7 +252,7 @@ def test_of_a_file_that_comes_and_goes_it_says_there_or_not_and_never_fails(own:
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(comes_and_goes)
         try:
-            for _ in range(5_000):
+            for _ in range(2_000):
                 own.context.util().exists(own.path(place))
         finally:
             is_over.set()

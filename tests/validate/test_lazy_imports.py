@@ -10,6 +10,8 @@ import pytest
 
 from evenkeel.spark.code import source_root
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_module_that_is_put_off_loads_at_its_first_use_and_others_at_once(tmp_path: Path) -> None:
     (tmp_path / "later_one.py").write_text("import builtins\nbuiltins.loaded.append('later')\nvalue = 42\n")

@@ -27,6 +27,8 @@ from tests.sources.landing_zone.faults import refuse
 from tests.sources.landing_zone.snapshots import document
 from tests.sources.landing_zone.stand_in import ACCESS_KEY, SECRET_KEY
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "t0k3n-of-the-test"
 
 

@@ -21,6 +21,8 @@ from tests.sources.landing_zone.faults import Action, Hold, page, refuse
 from tests.sources.landing_zone.snapshots import document
 from tests.sources.landing_zone.stand_in import ACCESS_KEY, SECRET_KEY, free_port
 
+pytestmark = pytest.mark.slow
+
 SKEWED = refuse(403, "RequestTimeTooSkewed", RequestTime="20260301T120000Z", ServerTime="2026-03-01T12:20:00Z")
 
 

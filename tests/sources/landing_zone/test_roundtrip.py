@@ -16,6 +16,8 @@ from evenkeel.sources.recordings import Recording
 from tests.sources.landing_zone.conftest import Bucket
 from tests.sources.landing_zone.snapshots import document, moment, parts
 
+pytestmark = pytest.mark.slow
+
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 ODD = 'o\'dd "name" %2F+ä日本?#&=;'
 

@@ -22,6 +22,8 @@ from tests.sources.landing_zone.conftest import Bucket, client_of
 from tests.sources.landing_zone.faults import Action, Hold, Together, cut_request, lose_answer, refuse
 from tests.sources.landing_zone.snapshots import document, moment, parts
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 MANIFEST = r"manifest\.json$"
 CONFLICT = refuse(409, "ConditionalRequestConflict")

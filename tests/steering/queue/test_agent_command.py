@@ -92,11 +92,8 @@ def test_nothing_is_sent_while_the_brokers_steer_themselves(
     assert "loadBalancerSheddingEnabled is not off on" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "works",
-    [True, pytest.param(False, marks=pytest.mark.exhaustive)],
-    ids=["the effect came", "the request was lost"],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("works", [True, False], ids=["the effect came", "the request was lost"])
 def test_an_agent_killed_while_a_request_is_out_is_followed_by_one_that_finds_out(
     pulsar: Any, queues: Pair, tmp_path: Path, works: bool
 ) -> None:
