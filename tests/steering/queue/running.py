@@ -61,19 +61,10 @@ def running(settings: AgentSettings, carrier: AgentExecutor, clock: QueueClock |
 def run_until_idle(settings: AgentSettings, carrier: AgentExecutor, clock: QueueClock | None = None) -> None:
     """Runs an agent here until there is nothing to do for it."""
     ledger = Ledger(settings.ledger, settings.cluster, settings.name)
-    agent = Agent(replace(settings, idle_s=settings.idle_s or 0), carrier, ledger, clock)
-    if settings.idle_s is None:
-        _ask_without_waiting(agent)
     try:
-        agent.run()
+        Agent(replace(settings, idle_s=settings.idle_s or 0), carrier, ledger, clock).run()
     finally:
         ledger.close()
-
-
-def _ask_without_waiting(agent: Agent) -> None:
-    """All that is to come is on the queue by now: that none is left is known at once, and not after a second."""
-    receive = agent._commands.receive
-    agent._commands.receive = lambda **asked: receive(**{**asked, "wait_s": 0})  # type: ignore[method-assign]
 
 
 def collect(queues: Pair, wanted: list[str], seconds: float = 40) -> dict[str, Outcome]:
