@@ -86,8 +86,11 @@ class SmallLake:
         table = TABLES[name]
         body = pa.Table.from_pylist([completed(table, row) for row in rows], schema=arrow_schema(table))
         where = str(self.root / name)
-        write_deltalake(self._opened.get(name, where), body, mode="append", partition_by=list(table.partition))
-        if name not in self._opened:  # by its path each write would read the log from its beginning
+        opened = self._opened.get(name)  # by its path each write would read the log from its beginning
+        if opened is not None:
+            opened.update_incremental()  # others change tables, too
+        write_deltalake(opened or where, body, mode="append", partition_by=list(table.partition))
+        if opened is None:
             self._opened[name] = DeltaTable(where)
 
     def add(self, cluster: str, at: datetime, tables: Mapping[str, list[Row]], **manifest: Any) -> str:
