@@ -19,7 +19,8 @@ from tests.cycle.rows import as_read
 AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 NAMES = st.one_of(st.sampled_from(["b1", "b2", "cluster", 'b"3\\ broker {']), st.text(min_size=1, max_size=8))
-TIMES = st.one_of(st.none(), st.integers(0, 10**9).map(lambda n: AT + timedelta(microseconds=n)))
+MOMENTS = st.integers(0, 10**9).map(lambda n: AT + timedelta(microseconds=n))
+TIMES = st.one_of(st.none(), MOMENTS)
 RESOURCES = st.sampled_from(["cpu", "direct_memory", "bandwidth_out"])
 
 
@@ -33,10 +34,10 @@ MEMORIES = records(
     fell_back=TIMES,
     brokers=st.dictionaries(NAMES, records(BrokerMemory, since=TIMES), max_size=4),
     sums=st.dictionaries(st.tuples(RESOURCES, NAMES), records(UsageSums), max_size=6),
-    promises=st.dictionaries(NAMES, records(Promise, at=TIMES.filter(bool), resource=RESOURCES), max_size=4),
+    promises=st.dictionaries(NAMES, records(Promise, at=MOMENTS, resource=RESOURCES), max_size=4),
     splits=st.dictionaries(
         NAMES,
-        st.builds(WantedSplit, TIMES.filter(bool), RESOURCES, NUMBERS, NUMBERS, NUMBERS, st.booleans(), TIMES),
+        st.builds(WantedSplit, MOMENTS, RESOURCES, NUMBERS, NUMBERS, NUMBERS, st.booleans(), TIMES),
         max_size=4,
     ),
 )  # fmt: skip
