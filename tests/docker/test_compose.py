@@ -121,6 +121,17 @@ def test_all_services_see_the_tables_under_one_path_that_the_image_has_for_its_u
         assert f"{volume.split(':')[1]} " in f"{made} "
 
 
+def test_spark_sees_the_snapshots_of_the_configuration_where_tasks_see_them() -> None:
+    """A task hands Spark the paths of a cycle's snapshots; Spark's workers read the files."""
+    found = services()
+    mounted = {volume.split(":")[1]: volume.split(":")[0] for volume in found["scheduler"]["volumes"]}
+    configuration = Path(found["scheduler"]["environment"]["EVENKEEL_CONFIG"])
+    folder = mounted[str(configuration.parent)]
+    settings = tomllib.loads((DOCKER / folder / configuration.name).read_text(encoding="utf-8"))
+    assert all((DOCKER / folder / cluster["recording"]).is_dir() for cluster in settings["clusters"].values())
+    assert f"{folder}:{configuration.parent}:ro" in found["spark"]["volumes"]
+
+
 def test_what_is_ours_may_write_to_its_volumes_and_tmp_alone() -> None:
     assert len(ours()) == 7
     for name, service in ours().items():

@@ -126,6 +126,13 @@ def test_airflow_finds_dags_and_plugin_where_the_wheel_has_them() -> None:
     assert copied[2] == "airflow_local_settings.py"
 
 
+def test_airflow_is_stopped_by_the_signal_that_standalone_hears_as_the_first_process() -> None:
+    """It sets no handler: of its own accord the first process of a container ends by SIGINT, which Python handles."""
+    stops = {name: stages()[name].all_of("STOPSIGNAL") for name in IMAGES}
+    assert stages()["airflow"].words("CMD") == ["airflow", "standalone"]
+    assert stops == {"agent": [], "airflow": ["SIGINT"], "spark": []}
+
+
 def test_packages_have_their_versions_from_the_lock_or_from_what_tests_use() -> None:
     lock = pinned(CHECKOUT / "requirements.txt")
     for image in ("agent", "spark"):
