@@ -58,7 +58,7 @@ def test_a_word_that_no_schema_knows_is_found() -> None:
 
 
 def test_there_are_the_objects_that_the_page_tells_of() -> None:
-    assert {path.name for path in MANIFESTS} == {"agent.yaml", "exporter.yaml", "lake.yaml", "landing.yaml", "spark.yaml"}
+    assert {path.stem for path in MANIFESTS} == {"agent", "exporter", "lake", "landing", "spark"}
     assert set(of_kind("Deployment")) == {"evenkeel-agent-east", "evenkeel-exporter", "evenkeel-spark"}
     names = [(found["kind"], found["metadata"]["name"]) for found in objects()]
     assert len(names) == len(set(names))
