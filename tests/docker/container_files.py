@@ -27,6 +27,7 @@ USER = 10001
 
 HEALTH_IN_IMAGE = "/opt/evenkeel/health.py"
 SHARE_IN_IMAGE = "/opt/evenkeel/venv/share/evenkeel"
+LANDING_IN_IMAGE = "/var/lib/evenkeel/landing"
 SPARK_PORT = "15002"
 TLS_PORT = 15443
 

@@ -18,6 +18,8 @@ from tests.docker.container_files import (
     DOCKER,
     HEALTH_IN_IMAGE,
     IN_S3,
+    LANDING_IN_IMAGE,
+    PAGE,
     SPARK_PORT,
     USER,
     in_yaml,
@@ -130,6 +132,9 @@ def test_spark_sees_the_snapshots_of_the_configuration_where_tasks_see_them() ->
     settings = tomllib.loads((DOCKER / folder / configuration.name).read_text(encoding="utf-8"))
     assert all((DOCKER / folder / cluster["recording"]).is_dir() for cluster in settings["clusters"].values())
     assert f"{folder}:{configuration.parent}:ro" in found["spark"]["volumes"]
+    assert f"landing:{LANDING_IN_IMAGE}" in found["scheduler"]["volumes"]
+    assert f"landing:{LANDING_IN_IMAGE}:ro" in found["spark"]["volumes"]
+    assert all(f'landing = "{LANDING_IN_IMAGE}/' in path.read_text(encoding="utf-8") for path in (COMPOSE, PAGE))
 
 
 def test_what_is_ours_may_write_to_its_volumes_and_tmp_alone() -> None:

@@ -14,6 +14,7 @@ from tests.docker.container_files import (
     CHECKOUT,
     HEALTH_IN_IMAGE,
     IMAGES,
+    LANDING_IN_IMAGE,
     MANIFESTS,
     NGINX,
     PAGE,
@@ -57,7 +58,7 @@ def test_a_word_that_no_schema_knows_is_found() -> None:
 
 
 def test_there_are_the_objects_that_the_page_tells_of() -> None:
-    assert {path.name for path in MANIFESTS} == {"agent.yaml", "exporter.yaml", "lake.yaml", "spark.yaml"}
+    assert {path.stem for path in MANIFESTS} == {"agent", "exporter", "lake", "landing", "spark"}
     assert set(of_kind("Deployment")) == {"evenkeel-agent-east", "evenkeel-exporter", "evenkeel-spark"}
     names = [(found["kind"], found["metadata"]["name"]) for found in objects()]
     assert len(names) == len(set(names))
@@ -218,6 +219,24 @@ def test_airflow_gets_the_dags_of_its_image_as_a_bundle_and_writes_where_it_may(
     for part in ("scheduler", "dagProcessor", "triggerer"):
         assert values[part]["livenessProbe"]["command"][:3] == ["airflow", "jobs", "check"]
         assert values[part]["logGroomerSidecar"]["enabled"] is False
+
+
+def test_spark_reads_the_snapshots_where_tasks_land_them() -> None:
+    """A task hands Spark the path of what it has landed, so that both mount one volume that several machines can."""
+    spark = of_kind("Deployment")["evenkeel-spark"]
+    values = in_yaml(VALUES)
+    server = next(one for one in containers(spark) if one["name"] == "spark")
+    given = {mount["mountPath"]: mount for mount in server["volumeMounts"]}[LANDING_IN_IMAGE]
+    taken = {mount["mountPath"]: mount for mount in values["volumeMounts"]}[LANDING_IN_IMAGE]
+    assert (given.get("readOnly"), taken.get("readOnly")) == (True, None)
+    claims = []
+    for mount, volumes in ((given, spark["spec"]["template"]["spec"]["volumes"]), (taken, values["volumes"])):
+        (volume,) = (volume for volume in volumes if volume["name"] == mount["name"])
+        claims.append(volume["persistentVolumeClaim"]["claimName"])
+    assert claims[0] == claims[1]
+    assert of_kind("PersistentVolumeClaim")[claims[0]]["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert f"{LANDING_IN_IMAGE} " in " ".join(stages()["image"].all_of("RUN"))
+    assert f'landing = "{LANDING_IN_IMAGE}/' in PAGE.read_text(encoding="utf-8")
 
 
 def test_every_secret_and_map_that_is_named_stands_on_the_page() -> None:
