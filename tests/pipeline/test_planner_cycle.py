@@ -27,6 +27,7 @@ from evenkeel.record.verify import verify
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.open_loop import asked as asked_replay
 from evenkeel.replay.open_loop import replay
+from evenkeel.rounds import frames
 from evenkeel.sources.recordings import Recording
 from evenkeel.times import time_given
 from tests.pipeline.killed_task import Point, run_until, run_whole
@@ -224,6 +225,19 @@ def test_a_task_killed_while_it_writes_a_target_leaves_one_set_of_rows(
     rows = read_rows(tmp_path / "killed", attempt, "planner_targets")
     assert len(rows) == write.rows < len(read_table(tmp_path / "killed", "planner_targets"))
     assert content(attempt) == content(read_attempts(beside.shadow)[0])
+
+
+def test_on_workers_come_to_the_plan_that_this_process_comes_to(
+    spark: Any, empty_lake: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they do where a cycle has many rows."""
+    at = Recording(MODULAR).snapshots[1].cycle_at
+    here = run(spark, asked(MODULAR, empty_lake(tmp_path / "here"), "on", at=at))
+    monkeypatch.setattr(frames, "MOST_HERE", 0)
+    there = run(spark, asked(MODULAR, empty_lake(tmp_path / "workers"), "on", at=at))
+    assert there.plan_id == here.plan_id is not None
+    assert content(there) == content(here)
+    assert here.writes_of("planner_targets")[0].rows > 0
 
 
 def test_on_the_planner_unloads_by_its_targets(spark: Any, new_lake: Path) -> None:
