@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,23 @@ class Watched:
         """Fails where something came from elsewhere than `host`, or a complaint has no `but` in it."""
         assert [url for url in self.asked if not url.startswith((host, "data:"))] == []
         assert [one for one in self.complaints if not (but and but in one)] == []
+
+
+@contextmanager
+def watched_page(
+    browser: Browser, host: str, width: int = 1440, scheme: Any = "light", *, scripts: bool = False, but: str = "",
+    **more: Any,
+) -> Iterator[Page]:  # fmt: skip
+    """An empty page; `scripts`: a test's own run in it past the policy of what it shows. `host` and `but` are what
+    `Watched.expect_silence` is asked at the end."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=scripts, **more
+    )
+    page = context.new_page()
+    watched = Watched(page)
+    yield page
+    context.close()
+    watched.expect_silence(host, but=but)
 
 
 def expect_words(page: Page, selector: str, words: str, seconds: float = 60) -> None:

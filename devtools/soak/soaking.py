@@ -155,8 +155,8 @@ class Soak:
                 state = str(airflow.rest.run(dag, run_id)["state"])
             except RequestRefused:
                 raise
-            except AirflowError:  # no answer in time: it is asked again
-                continue
+            except AirflowError:
+                state = "running"  # no answer in time: it is asked again
             if state not in ("queued", "running"):
                 return state
             time.sleep(_TICK_SECONDS)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).resolve().parents[2]
 DAGS = CHECKOUT / "dags"
 RECORDED = CHECKOUT / "demo" / "recordings" / "own-threshold"
+RECORDED_AT = "2026-11-21T08:28:23.740000+00:00"
+"""The cycle of the recording's newest snapshot."""
 SNAPSHOTS = ("0000", "0002", "0009", "0015")
 # At these minutes on the day of the recording, so that nothing becomes due while the tests run; the last one lies
 # behind the last snapshot.

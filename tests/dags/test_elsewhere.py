@@ -21,7 +21,7 @@ from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel import __version__
 from evenkeel.record.read import Attempt, read_attempts, read_rows
 from evenkeel.spark.server import free_port
-from tests.dags.conftest import RECORDED
+from tests.dags.conftest import RECORDED, RECORDED_AT
 from tests.dags.parts import AirflowParts, redis
 from tests.dags.waiting import awaited, ended, states
 from tests.left_out import CELERY, lacking
@@ -32,7 +32,6 @@ pytestmark = [
     pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.timeout(3600),
 ]  # fmt: skip
 
-CYCLE = "2026-11-21T08:28:23.740000+00:00"
 OTHER_VERSION = "0.1.1.dev1"
 TRIES = 5
 # What a task whose process is gone is noticed by, which takes minutes with the defaults.
@@ -75,7 +74,7 @@ class Scene:
 
     def triggered(self, cluster: str) -> str:
         """A run over the demo's recording, under a name for its cluster."""
-        conf = {"source": f"recording:{RECORDED}", "clusters": [cluster], "at": CYCLE}
+        conf = {"source": f"recording:{RECORDED}", "clusters": [cluster], "at": RECORDED_AT}
         return self.airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
 
     def held_between_two_tasks(self, cluster: str) -> str:
@@ -140,7 +139,7 @@ def _environment(home: AirflowHome, database: Postgres, connection: str, lake: P
 @pytest.fixture(scope="module")
 def standalone_plan(airflow: Airflow, lake: Path) -> str:
     """The plan to which the same cycle comes under one scheduler and SQLite, out of the checkout."""
-    conf = {"source": f"recording:{RECORDED}", "clusters": ["elsewhere"], "at": CYCLE}
+    conf = {"source": f"recording:{RECORDED}", "clusters": ["elsewhere"], "at": RECORDED_AT}
     assert ended(airflow, airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf))["state"] == "success"
     (attempt,) = read_attempts(lake, cluster="elsewhere")
     assert attempt.plan_id

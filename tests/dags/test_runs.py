@@ -22,6 +22,7 @@ from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.heat import picture
 from evenkeel.lake.schemas import TABLES
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
+from tests.dags.conftest import RECORDED_AT
 from tests.dags.waiting import LOOK_SECONDS, PATIENCE_SECONDS, backfilled, ended, states, tries
 from tests.left_out import FULL_JDK, lacking
 
@@ -30,7 +31,6 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 CHECKOUT = Path(__file__).resolve().parents[2]
 STEPS = ["ingest", "validate", "aggregate", "plan_splits", "shed", "place", "publish"]
 ON_APPROVAL = ["waiting", "ask"]
-CYCLE = "2026-11-21T08:28:23.740000+00:00"
 
 
 def run(airflow: Airflow, **conf: Any) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def test_a_cycle_runs_from_snapshot_to_manifest_in_seven_tasks(
     assert both["state"] == "success"
     expected = dict.fromkeys(STEPS, "success") | dict.fromkeys(ON_APPROVAL, "skipped")
     assert states(airflow, both["dag_run_id"]) == expected
-    (attempt,) = attempts(lake, "good", CYCLE)
+    (attempt,) = attempts(lake, "good", RECORDED_AT)
     assert (attempt.status, attempt.kind, attempt.mode) == ("closed", "live", "dry_run")
     assert attempt.plan_id
     assert attempt.planned["run_id"] == both["dag_run_id"]
@@ -74,14 +74,14 @@ def test_a_scheduled_run_is_live_and_decides_the_newest_snapshot_before_its_date
     assert both["state"] == "success"
     assert both["logical_date"].endswith("-11-21T08:29:00Z")
     (attempt,) = [a for a in read_attempts(lake, cluster="good") if a.planned["run_id"] == both["dag_run_id"]]
-    assert attempt.cycle_at.isoformat(timespec="microseconds") == CYCLE
+    assert attempt.cycle_at.isoformat(timespec="microseconds") == RECORDED_AT
     assert (attempt.kind, attempt.status) == ("live", "closed")
 
 
 def test_the_events_of_a_runs_assets_name_the_versions_and_writes_that_it_made(
     airflow: Airflow, lake: Path, both: dict[str, Any]
 ) -> None:
-    (attempt,) = attempts(lake, "good", CYCLE)
+    (attempt,) = attempts(lake, "good", RECORDED_AT)
     events = airflow.rest.get("/api/v2/assets/events", source_run_id=both["dag_run_id"], limit=100)["asset_events"]
     made = {
         (event["uri"].rpartition("/")[2], write["write_id"], write["version"])
@@ -95,7 +95,7 @@ def test_the_events_of_a_runs_assets_name_the_versions_and_writes_that_it_made(
 
 def test_a_cluster_that_cannot_be_trusted_is_left_out_and_the_run_stays_green(lake: Path, both: dict[str, Any]) -> None:
     assert both["state"] == "success"
-    (attempt,) = attempts(lake, "holed", CYCLE)
+    (attempt,) = attempts(lake, "holed", RECORDED_AT)
     assert attempt.status == "skipped"
     assert attempt.plan_id is None
     assert "acme/ns0" in str(attempt.reason)
@@ -106,9 +106,9 @@ def test_a_cluster_that_cannot_be_trusted_is_left_out_and_the_run_stays_green(la
 def test_the_same_cycle_again_gives_the_same_plan_and_readers_see_one_attempt(
     airflow: Airflow, lake: Path, both: dict[str, Any]
 ) -> None:
-    (before,) = attempts(lake, "good", CYCLE)
-    assert run(airflow, at=CYCLE, clusters=["good"])["state"] == "success"
-    (after,) = attempts(lake, "good", CYCLE)
+    (before,) = attempts(lake, "good", RECORDED_AT)
+    assert run(airflow, at=RECORDED_AT, clusters=["good"])["state"] == "success"
+    (after,) = attempts(lake, "good", RECORDED_AT)
     assert (after.plan_id, after.attempt_id) == (before.plan_id, before.attempt_id)
     for table in TABLES:
         assert read_rows(lake, after, table) == read_rows(lake, before, table)
@@ -118,8 +118,8 @@ def test_the_same_cycle_again_gives_the_same_plan_and_readers_see_one_attempt(
 def test_a_task_killed_between_its_writes_and_retried_leaves_one_set_of_rows(
     airflow: Airflow, lake: Path, clusters: Path, both: dict[str, Any]
 ) -> None:
-    (undisturbed,) = attempts(lake, "good", CYCLE)
-    conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["killed"], "at": CYCLE}
+    (undisturbed,) = attempts(lake, "good", RECORDED_AT)
+    conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["killed"], "at": RECORDED_AT}
     log = lake / "bundle_load" / "_delta_log"
     commits = set(log.glob("*.json"))
     run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
@@ -135,7 +135,7 @@ def test_a_task_killed_between_its_writes_and_retried_leaves_one_set_of_rows(
     assert ended(airflow, run_id)["state"] == "success"
     counted = {step: number for step, number in tries(airflow, run_id).items() if step in STEPS}
     assert counted == {**dict.fromkeys(STEPS, 1), "aggregate": 2}
-    (attempt,) = attempts(lake, "killed", CYCLE)
+    (attempt,) = attempts(lake, "killed", RECORDED_AT)
     for table in ("bundle_load", "broker_load"):
         rows = read_rows(lake, attempt, table)
         keys = Counter(tuple(row[column] for column in TABLES[table].key) for row in rows)
@@ -159,7 +159,7 @@ def _running(airflow: Airflow, run_id: str, task: str) -> dict[str, Any]:
 def test_a_task_that_failed_puts_the_cycle_on_record_as_failed_and_the_run_is_red(
     airflow: Airflow, lake: Path, clusters: Path, both: dict[str, Any]
 ) -> None:
-    conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["given-up"], "at": CYCLE}
+    conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["given-up"], "at": RECORDED_AT}
     run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
     _running(airflow, run_id, "aggregate")
     path = f"/api/v2/dags/{DAG_ID}/dagRuns/{quote(run_id)}/taskInstances/aggregate"
@@ -168,7 +168,7 @@ def test_a_task_that_failed_puts_the_cycle_on_record_as_failed_and_the_run_is_re
     assert ended(airflow, run_id)["state"] == "failed"
     found = states(airflow, run_id)
     assert (found["validate"], found["aggregate"], found["publish"]) == ("success", "failed", "failed")
-    (attempt,) = attempts(lake, "given-up", CYCLE)
+    (attempt,) = attempts(lake, "given-up", RECORDED_AT)
     assert attempt.status == "failed"
     assert str(attempt.reason).startswith("aggregate failed: ")
 
@@ -254,7 +254,7 @@ def test_a_classic_master_comes_to_the_same_plan_as_connect(
         java = classic_java()
     except EngineError as error:
         pytest.skip(f"{lacking(FULL_JDK)}: {error}")
-    conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["alone"], "at": CYCLE}
+    conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["alone"], "at": RECORDED_AT}
     assert run(airflow, **conf)["state"] == "success"
 
     home = AirflowHome.of(tmp_path / "airflow")
@@ -265,8 +265,8 @@ def test_a_classic_master_comes_to_the_same_plan_as_connect(
     done = subprocess.run(test, env=environment, cwd=tmp_path, timeout=PATIENCE_SECONDS, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
-    (connect,) = attempts(lake, "alone", CYCLE)
-    (classic,) = attempts(tmp_path / "lake", "alone", CYCLE)
+    (connect,) = attempts(lake, "alone", RECORDED_AT)
+    (classic,) = attempts(tmp_path / "lake", "alone", RECORDED_AT)
     assert classic.plan_id == connect.plan_id
     assert classic.planned["settings_digest"] == connect.planned["settings_digest"]
 
@@ -276,14 +276,14 @@ def test_heat_is_built_of_what_cycles_left_without_spark(airflow: Airflow, lake:
     assert ended(airflow, run_id, "heat")["state"] == "success"
     (told,) = json.loads(airflow.rest.xcom("heat", run_id, "heat", "return_value"))
     assert (told["cluster"], told["columns"] > 0) == ("good", True)
-    (attempt,) = attempts(lake, "good", CYCLE)
+    (attempt,) = attempts(lake, "good", RECORDED_AT)
     shown = picture(lake, "good", attempt.cycle_at, attempt.cycle_at + timedelta(minutes=1), "message_rate")
     assert int(shown.rows.bundles.sum()) == len(read_rows(lake, attempt, "bundle_load"))
 
 
 @pytest.mark.exhaustive
 def test_upkeep_keeps_the_lake_that_cycles_are_written_to(airflow: Airflow, lake: Path, both: dict[str, Any]) -> None:
-    (before,) = attempts(lake, "good", CYCLE)
+    (before,) = attempts(lake, "good", RECORDED_AT)
     loads = read_rows(lake, before, "bundle_load")
     refused = airflow.rest.trigger("upkeep", logical_date=None, conf={"audit_days": 40})
     bold = airflow.rest.trigger("upkeep", logical_date=None, conf={"audit_days": 40, "shorten": True})
@@ -297,5 +297,5 @@ def test_upkeep_keeps_the_lake_that_cycles_are_written_to(airflow: Airflow, lake
     assert (upkeeps["done"]["by"], upkeeps["done"]["periods"]["audit_days"]) == (kept, 500)
     said = {one["table"]: one for one in json.loads(airflow.rest.xcom("upkeep", kept, "upkeep", "return_value"))}
     assert said["bundle_load"]["files_after"] < said["bundle_load"]["files_before"]
-    (after,) = attempts(lake, "good", CYCLE)
+    (after,) = attempts(lake, "good", RECORDED_AT)
     assert (after.attempt_id, read_rows(lake, after, "bundle_load")) == (before.attempt_id, loads)

@@ -14,9 +14,9 @@ from devtools.local_airflow.home import AirflowHome, Wiring
 from devtools.local_airflow.service import DAG_ID
 from evenkeel.record.read import read_attempts
 from evenkeel.spark.code import code_digest, folder_beside, suites_folder
+from tests.dags.conftest import RECORDED_AT
 from tests.wheels import CHECKOUT, FOLDERS, environment_with, of_wheel, wheel_of, without_checkout
 
-CYCLE = "2026-11-21T08:28:23.740000+00:00"
 RECORDING = CHECKOUT / "demo" / "recordings" / "own-threshold"
 
 
@@ -89,7 +89,7 @@ def test_airflow_runs_a_cycle_from_it(installed: Path, tmp_path: Path) -> None:
         environment = {**of_airflow, **of_wheel(installed), "EVENKEEL_HOME": alone["EVENKEEL_HOME"]}
         run("airflow", "db", "migrate", environment=environment)
         assert "evenkeel" in run("airflow", "plugins", environment=environment)
-        conf = json.dumps({"clusters": ["alone"], "at": CYCLE})
+        conf = json.dumps({"clusters": ["alone"], "at": RECORDED_AT})
         run("airflow", "dags", "test", DAG_ID, "--conf", conf, environment=environment)
     finally:
         run("evenkeel.cli", "engine", "stop")

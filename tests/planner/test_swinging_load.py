@@ -17,7 +17,8 @@ BROKERS = ("b1", "b2")
 
 
 def figures(reversals: float, changes: float = 5.0) -> PlannerFigures:
-    """Those of two brokers with a bundle each: 100 and 40 byte/s in the latest cycle, 40 byte/s on average."""
+    """What is planned with for two brokers. Each has one bundle, of 40 byte/s on average; the bundle of `b1` has 100
+    byte/s in the latest cycle, that of `b2` has 40."""
     view = PlannerView(
         at=AT,
         brokers={name: PlannerBroker(name, {"cpu": 0.5}) for name in BROKERS},

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import Watched, expect_fit, in_sizes
+from tests.browsing import expect_fit, in_sizes, watched_page
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.record.open_cycle import CLUSTER, MOVED, OpenCycle
@@ -72,18 +72,15 @@ class Api:
 
 
 @contextmanager
-def shown(browser: Browser, cycle: OpenCycle, api: Api, *, width: int = 1440, **more: Any) -> Iterator[Page]:
+def shown(browser: Browser, cycle: OpenCycle, api: Api, **more: Any) -> Iterator[Page]:
     """The cycle's page, its clock in the test's hand; nothing may be complained of but what Airflow refuses."""
     with desk_served(cycle.root, HereReader()) as address:
-        context = browser.new_context(viewport={"width": width, "height": 900}, **more)
-        page = context.new_page()
-        watched = Watched(page)
-        page.route("**/api/v2/**", api)
-        page.clock.install()
-        page.goto(f"{address}cycle?cluster={CLUSTER}&at=latest")
-        yield page
-        context.close()
-        watched.expect_silence(address.split("/evenkeel/")[0], but="Failed to load resource")
+        host = address.split("/evenkeel/")[0]
+        with watched_page(browser, host, but="Failed to load resource", **more) as page:
+            page.route("**/api/v2/**", api)
+            page.clock.install()
+            page.goto(f"{address}cycle?cluster={CLUSTER}&at=latest")
+            yield page
 
 
 def asked(page: Page) -> list[str]:
@@ -228,7 +225,7 @@ def test_the_page_is_accessible_and_fits(
         cycle.put_out()
         cycle.see(1, "withheld", "not sent: jo approved the plan without its splits at 2026-11-27: not tonight")
         cycle.see(2, "done", f"{MOVED[0]} is at its new broker")
-    with shown(browser, cycle, Api(), width=width, color_scheme=scheme, bypass_csp=True) as page:
+    with shown(browser, cycle, Api(), width=width, scheme=scheme, scripts=True) as page:
         page.locator("#tasks-said", has_text="ended").wait_for(timeout=10_000)
         page.get_by_role("button", name="Approve without splits").wait_for(timeout=10_000)
         page.locator("#tasks > summary").click()

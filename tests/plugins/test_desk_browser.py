@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import LOW_CONTRAST, OPEN_ALL, Watched, in_sizes, violations
+from tests.browsing import LOW_CONTRAST, OPEN_ALL, in_sizes, violations, watched_page
 from tests.plugins.here_reader import HereReader
 from tests.record.status.urgent_lake import XSS, urgent_lake
 
@@ -68,13 +68,9 @@ def served(lake: Path) -> Iterator[str]:
 @contextmanager
 def shown(browser: Browser, address: str, width: int, scheme: Any, *, scripts: bool = False) -> Iterator[Page]:
     """A page; nothing may have come from elsewhere, and the browser may complain of no more than a 404."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=scripts)
-    page = context.new_page()
-    watched = Watched(page)
-    page.goto(address, wait_until="networkidle")
-    yield page
-    context.close()
-    watched.expect_silence(address.split("/airflow/")[0], but="404")
+    with watched_page(browser, address.split("/airflow/")[0], width, scheme, scripts=scripts, but="404") as page:
+        page.goto(address, wait_until="networkidle")
+        yield page
 
 
 @pytest.mark.parametrize(("width", "scheme", "name"), in_sizes(PAGES, fullest="cycle"))

@@ -21,7 +21,7 @@ import pytest
 
 from evenkeel.heat import build, picture
 from evenkeel.record.read import Record
-from tests.browsing import OPEN_ALL, SIZES, Watched, violations
+from tests.browsing import OPEN_ALL, SIZES, violations, watched_page
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BEGIN, CLUSTER, HOT
@@ -94,22 +94,17 @@ def seen(
     expects: str = "", before: Callable[[Page], None] | None = None, **more: Any,
 ) -> Iterator[Page]:  # fmt: skip
     """The map, drawn; nothing may have come from elsewhere, and the browser complains of nothing but `expects`."""
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=scripts, **more
-    )
-    page = context.new_page()
-    watched = Watched(page)
-    if before is not None:
-        before(page)
-    page.goto(address)
-    if more.get("java_script_enabled", True) and before is None:
-        page.wait_for_selector(DRAWN, state="attached")
-    yield page
-    if folder := os.environ.get("EVENKEEL_SHOTS"):
-        name = re.sub(r"\W+", "-", os.environ.get("PYTEST_CURRENT_TEST", "seen").split("::")[-1].split(" ")[0])
-        page.screenshot(path=f"{folder}/{name}.png", full_page=True)
-    context.close()
-    watched.expect_silence(address.split("/evenkeel/")[0], but=expects)
+    host = address.split("/evenkeel/")[0]
+    with watched_page(browser, host, width, scheme, scripts=scripts, but=expects, **more) as page:
+        if before is not None:
+            before(page)
+        page.goto(address)
+        if more.get("java_script_enabled", True) and before is None:
+            page.wait_for_selector(DRAWN, state="attached")
+        yield page
+        if folder := os.environ.get("EVENKEEL_SHOTS"):
+            name = re.sub(r"\W+", "-", os.environ.get("PYTEST_CURRENT_TEST", "seen").split("::")[-1].split(" ")[0])
+            page.screenshot(path=f"{folder}/{name}.png", full_page=True)
 
 
 def announced(page: Page) -> str:

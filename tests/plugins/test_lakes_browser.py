@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.settings.operation import CONFIGURATION
-from tests.browsing import SIZES, Watched, expect_fit
+from tests.browsing import SIZES, expect_fit, watched_page
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.record.status.urgent_lake import UrgentLake
@@ -58,13 +58,10 @@ def shown(
     browser: Browser, address: str, width: int = 1440, scheme: Any = "light", *, axe: bool = False
 ) -> Iterator[Page]:
     """A page; nothing may have come from elsewhere, and the browser may complain of no more than an answer's status."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=axe)
-    page = context.new_page()
-    watched = Watched(page)
-    page.goto(address, wait_until="networkidle")
-    yield page
-    context.close()
-    watched.expect_silence(address.split("/evenkeel/")[0], but="Failed to load resource")
+    host = address.split("/evenkeel/")[0]
+    with watched_page(browser, host, width, scheme, scripts=axe, but="Failed to load resource") as page:
+        page.goto(address, wait_until="networkidle")
+        yield page
 
 
 def choice(page: Page) -> Locator:

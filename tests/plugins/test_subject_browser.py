@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import pytest
 
 from evenkeel.model.bundles import BundleRange
-from tests.browsing import Watched, expect_fit, in_sizes
+from tests.browsing import expect_fit, in_sizes, watched_page
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BROKERS, CLUSTER, HOT, HOT_RANGE
@@ -54,17 +54,12 @@ def seen(
     **more: Any,
 ) -> Iterator[Page]:  # fmt: skip
     """The page; nothing may have come from elsewhere, and the browser complains of nothing but a 404."""
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=scripts, **more
-    )
-    page = context.new_page()
-    watched = Watched(page)
-    page.goto(address)
-    if (folder := os.environ.get("EVENKEEL_SHOTS")) and name:
-        page.screenshot(path=f"{folder}/subject-{name}-{width}-{scheme}.png", full_page=True)
-    yield page
-    context.close()
-    watched.expect_silence(address.split("/evenkeel/")[0], but="404")
+    host = address.split("/evenkeel/")[0]
+    with watched_page(browser, host, width, scheme, scripts=scripts, but="404", **more) as page:
+        page.goto(address)
+        if (folder := os.environ.get("EVENKEEL_SHOTS")) and name:
+            page.screenshot(path=f"{folder}/subject-{name}-{width}-{scheme}.png", full_page=True)
+        yield page
 
 
 @pytest.mark.parametrize(("width", "scheme", "name"), in_sizes(PAGES, fullest="bundle"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsing import Watched, expect_fit, in_sizes
+from tests.browsing import expect_fit, in_sizes, watched_page
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.replayed_lake import EU, replayed_lake
@@ -37,12 +37,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser, desk: str) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    found = context.new_page()
-    watched = Watched(found)
-    yield found
-    context.close()
-    watched.expect_silence(desk.split("/evenkeel/")[0], but="status of 4")
+    with watched_page(browser, desk.split("/evenkeel/")[0], but="status of 4") as found:
+        yield found
 
 
 @pytest.mark.parametrize(("width", "scheme", "name"), in_sizes(PAGES, fullest="two"))

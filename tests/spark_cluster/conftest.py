@@ -20,7 +20,7 @@ from evenkeel.spark.command import ServerSettings
 from evenkeel.spark.java import classic_java
 from evenkeel.spark.server import engine_for
 from evenkeel.spark.session import close, connect
-from tests.dags.conftest import RECORDED
+from tests.dags.conftest import RECORDED, RECORDED_AT
 from tests.groups import until_the_group_ends
 from tests.left_out import FULL_JDK, lacking
 from tests.pipeline.stages import Stage, stages_of
@@ -28,7 +28,6 @@ from tests.spark_cluster.standalone import StandaloneCluster
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SMALL = "768m"
-DEMO_AT = "2026-11-21T08:28:23.740000+00:00"
 LEAST_SHARE = 0.3
 """Of the tasks, for each worker."""
 DISK_MEGABYTES = 96
@@ -77,7 +76,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
         day = _day(folder, Path(shutil.copytree(folder / "empty", folder / "day")))
         for _ in run_window(spark, day, lambda _: None):
             pass
-        demo = CycleRequest(str(folder / "demo"), f"recording:{RECORDED}", clusters=("demo",), at=DEMO_AT)
+        demo = CycleRequest(str(folder / "demo"), f"recording:{RECORDED}", clusters=("demo",), at=RECORDED_AT)
         shutil.copytree(folder / "empty", demo.lake)
         run_cycle(spark, demo, lambda *_: None)
         close(spark)

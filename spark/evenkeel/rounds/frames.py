@@ -276,11 +276,11 @@ def without_failed(handover: Handover, errors: Mapping[CycleKey, str], task: str
 
 
 def _known_type(name: str) -> StructType | None:
-    """The schema of an input, which need not be asked for."""
+    """The schema of an input, which need not be asked for: a round never sees the stamp of a write."""
     if name == "cycle":
         return schema_of(CYCLE_TYPE)
     table = TABLES.get(_table_of(name))
-    return None if table is None else table.struct_type()
+    return None if table is None else table.body_type()
 
 
 # The observed rows of a run without those that validate set aside.

@@ -7,8 +7,8 @@ from typing import Any
 from evenkeel.planner.round import TARGETS
 from evenkeel.rounds.reading import Row, Rows
 
-_OWN_COLUMNS = frozenset({"destination", "position", "gain", "cost", "needs_split", "basis", "cycle_date", "write_id"})
-"""What `planner_targets` has beside the columns of a reason, and what a write adds to its rows."""
+_OWN_COLUMNS = frozenset({"destination", "position", "gain", "cost", "needs_split", "basis"})
+"""What `planner_targets` has beside the columns of a reason."""
 
 
 def planned_unloads(rows: Rows) -> list[dict[str, Any]]:
