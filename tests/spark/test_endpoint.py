@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import TYPE_CHECKING, NoReturn
 
 import grpc
 import pytest
@@ -16,9 +17,12 @@ from evenkeel.errors import EngineError
 from evenkeel.spark.command import connect_url
 from evenkeel.spark.endpoint import ROOTS_VARIABLE, demand_answer, words_for
 from evenkeel.spark.server import free_port
-from evenkeel.spark.session import is_elsewhere
+from evenkeel.spark.session import is_elsewhere, session_for_a_while
 from tests.spark.certificates import Authority
 from tests.spark.tls_server import TOKEN, FirstQuestion, serving
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # gRPC reads the authorities once in a process.
 ASK = """
@@ -88,6 +92,25 @@ def test_a_question_releases_a_session_that_nobody_has() -> None:
         demand_answer(connect_url(port, TOKEN), 0)
         demand_answer(connect_url(port, TOKEN), 0)
     assert len({*service.asked}) == 2
+
+
+def test_a_token_travels_without_the_credentials_that_can_stop_a_process(
+    monkeypatch: pytest.MonkeyPatch, ports: dict[str, int], spark: SparkSession
+) -> None:
+    def refuse(_token: str) -> NoReturn:
+        raise AssertionError("closing the last channel with these can wait for itself (grpc/grpc#42247)")
+
+    monkeypatch.setattr(grpc, "access_token_call_credentials", refuse)
+    demand_answer(connect_url(ports["no TLS"], TOKEN), 0)
+    with session_for_a_while(spark) as own:
+        assert own.range(2).count() == 2
+
+
+def test_a_token_leaves_this_machine_by_tls_alone() -> None:
+    with serving(None) as port:
+        demand_answer(f"sc://localhost:{port}/;token={TOKEN}", 0)
+        with pytest.raises(EngineError, match="it speaks no TLS"):
+            demand_answer(f"sc://127.0.0.1:{port}/;token={TOKEN}", 0)
 
 
 def test_a_server_that_comes_back_in_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ CORES_VARIABLE = "EVENKEEL_SERVER_CORES"
 TOKEN_VARIABLE = "EVENKEEL_SPARK_TOKEN"
 HOST = "127.0.0.1"
 CLIENT_HOST = "localhost"
-"""The one name under which pyspark sends a token without TLS."""
+"""The one name under which a client shows a token without TLS."""
 _ROOMY_MEGABYTES = 3072  # from this heap on memory that was used once is kept rather than given back
 DAEMON = "evenkeel.spark.daemon"
 """The module that Spark forks its Python workers from."""

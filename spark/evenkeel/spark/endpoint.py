@@ -69,11 +69,12 @@ def token_refused(url: str) -> EngineError:
 def _fault(url: str) -> tuple[str, bool] | None:
     """What is wrong, and whether it lasts; None where the server answers."""
     import grpc
-    from pyspark.sql.connect.client import DefaultChannelBuilder
     from pyspark.sql.connect.proto import ReleaseSessionRequest, UserContext
     from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 
-    builder = DefaultChannelBuilder(url)
+    from evenkeel.spark.channel import TokenInHeader
+
+    builder = TokenInHeader(url)
     asked = ReleaseSessionRequest(session_id=str(uuid.uuid4()), user_context=UserContext(user_id="evenkeel"))
     with builder.toChannel() as channel:
         try:

@@ -52,8 +52,10 @@ def connect(url: str, app_name: str = "evenkeel") -> SparkSession:
 
 
 def _connect_endpoint(url: str, app_name: str) -> SparkSession:
-    from pyspark.sql import SparkSession
     from pyspark.sql.connect.client import SparkConnectClient
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    from evenkeel.spark.channel import TokenInHeader
 
     # pyspark asks the server, as the process ends, to forget machine learning models. There are none, and where the
     # server went first, or never let this client in, the process would stay for ten minutes and more to try again.
@@ -61,13 +63,15 @@ def _connect_endpoint(url: str, app_name: str) -> SparkSession:
     if is_elsewhere(url):
         demand_answer(url)
     before = _sessions_in_use()
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # as pyspark's own builder does for a URL
     try:
-        session: SparkSession = SparkSession.builder.remote(url).appName(app_name).create()
+        made = ConnectSession.builder.channelBuilder(TokenInHeader(url)).appName(app_name).create()
     except Exception as error:
         _drop_sessions_since(before)
         if "UNAUTHENTICATED" in str(error):
             raise token_refused(url) from None
         raise
+    session = cast("SparkSession", made)
     client = cast(Any, session).client  # the stubs take it for something that is called
     if not is_elsewhere(url):
         client.set_retry_policies([_impatient()])
