@@ -1,7 +1,8 @@
 """What a soak has seen, a line per cycle in a file that later runs go on with, and whether its figures grow.
 
-Growth is the slope of a straight line over the numbers of the cycles, one slope for all parts of a soak and an own
-height for each part: a part begins where the Spark server is started anew. The first cycles of a part are left out.
+Growth is the slope of a straight line over the numbers of the cycles, one slope for the whole soak and an own height
+for each stretch: one begins where the Spark server is started anew, and with each upkeep, for which the server takes
+memory that it gives back slowly. The first cycles of a stretch are left out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 WARM_UP = 25
-"""So many cycles of each part are left out: caches fill, code is compiled."""
+"""So many cycles of each stretch are left out: caches fill, code is compiled."""
 MOST_PERCENT = 2.0
 """A figure that surely grows by more of its mean in a hundred cycles is a fault."""
 _NORMAL_95 = 1.96
@@ -85,21 +86,32 @@ class Growth:
 
 def growth(cycles: Sequence[Cycle], figure: Callable[[Cycle], float]) -> Growth | None:
     """The growth of a figure of undisturbed cycles; None where there are too few of them."""
-    parts: dict[int, list[tuple[float, float]]] = {}
-    for part in {cycle.part for cycle in cycles}:
-        own = [cycle for cycle in cycles if cycle.part == part][WARM_UP:]
-        parts[part] = [(cycle.number, figure(cycle)) for cycle in own if not cycle.killed and cycle.state == "success"]
-    parts = {part: pairs for part, pairs in parts.items() if len(pairs) >= _LEAST}
-    values = [value for pairs in parts.values() for _, value in pairs]
+    stretches = [
+        [(one.number, figure(one)) for one in stretch[WARM_UP:] if not one.killed and one.state == "success"]
+        for stretch in _stretches(cycles)
+    ]
+    stretches = [pairs for pairs in stretches if len(pairs) >= _LEAST]
+    values = [value for pairs in stretches for _, value in pairs]
     if not values or (mean := math.fsum(values) / len(values)) <= 0.0:
         return None
-    centred = [pair for pairs in parts.values() for pair in _centred(pairs)]
+    centred = [pair for pairs in stretches for pair in _centred(pairs)]
     spread = math.fsum(x * x for x, _ in centred)
     slope = math.fsum(x * y for x, y in centred) / spread
-    freedom = len(centred) - len(parts) - 1
+    freedom = len(centred) - len(stretches) - 1
     rest = math.fsum((y - slope * x) ** 2 for x, y in centred) / freedom
     percent = 100.0 * 100.0 / mean
     return Growth(mean, percent * slope, percent * _NORMAL_95 * math.sqrt(rest / spread), len(values))
+
+
+def _stretches(cycles: Sequence[Cycle]) -> list[list[Cycle]]:
+    found: list[list[Cycle]] = []
+    part = None
+    for cycle in cycles:
+        if cycle.part != part or cycle.upkeep:
+            found.append([])
+        part = cycle.part
+        found[-1].append(cycle)
+    return found
 
 
 def _centred(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -140,7 +152,8 @@ def summary(cycles: Sequence[Cycle]) -> list[str]:
     lines = [f"{len(cycles):,} cycles, {killed} with a task killed, {parts} starts of the Spark server, {kept} upkeeps"]
     for name, figure in FIGURES:
         grown = growth(cycles, figure)
-        lines.append(f"{name}: {grown if grown is not None else 'too few cycles to say'}")
+        most = f", at most {max(map(figure, cycles)):,.1f}" if cycles else ""
+        lines.append(f"{name}: {grown if grown is not None else 'too few cycles to say'}{most}")
     sized = [cycle for cycle in cycles if cycle.lake_bytes]
     if sized:
         lines.append(f"the lake after cycle {sized[-1].number:,}: {sized[-1].lake_bytes / 1e6:,.1f} MB")

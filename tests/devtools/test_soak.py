@@ -32,6 +32,20 @@ def test_level_figures_are_level_whatever_the_height_of_their_parts() -> None:
     assert faults(cycles(300, parts=3)) == []
 
 
+def test_what_an_upkeep_takes_is_no_growth() -> None:
+    seen = cycles(300)
+    for place, cycle in enumerate(seen):
+        if place >= 150:
+            seen[place] = replace(cycle, upkeep="success" if place == 150 else "", server_mb=1_800.0 + place % 3)
+        else:
+            seen[place] = replace(cycle, server_mb=900.0 + place % 3)
+    grown = growth(seen, lambda cycle: cycle.server_mb)
+    assert grown is not None
+    assert grown.cycles == 300 - 2 * WARM_UP
+    assert abs(grown.percent) <= grown.off < 0.1
+    assert faults(seen) == []
+
+
 def test_figures_that_grow_are_told_with_how_much() -> None:
     grown = growth(cycles(300, per_hundred=0.4), lambda cycle: cycle.seconds)
     assert grown is not None
@@ -51,7 +65,9 @@ def test_cycles_that_failed_and_upkeeps_that_failed_are_told() -> None:
         "cycle 8 ended as failed (shed was killed in it)",
         "the upkeep after cycle 10 ended as failed",
     ]
-    assert summary(seen)[0] == "40 cycles, 1 with a task killed, 1 starts of the Spark server, 1 upkeeps"
+    first, *_, airflow = summary(seen)
+    assert first == "40 cycles, 1 with a task killed, 1 starts of the Spark server, 1 upkeeps"
+    assert airflow == "MB of Airflow: too few cycles to say, at most 700.0"
 
 
 def test_too_few_cycles_say_nothing() -> None:
