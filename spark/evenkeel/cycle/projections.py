@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evenkeel.lake.schema import STAMP_NAMES
+from evenkeel.model.load import RATES
 
 BUNDLES = "bundle_load"
-_RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 BUNDLE_COLUMNS = (
     *("bundle", "namespace", "owner", "ownership", "last_owner", "has_non_persistent"),
     *("topics", "consumers", "producers", "msg_backlog", "short_samples", "long_samples", "samples_since_quota"),
-    *(f"{prefix}_{rate}" for prefix in ("used", "short", "long") for rate in _RATES),
+    *(f"{prefix}_{rate}" for prefix in ("used", "short", "long") for rate in RATES),
 )
 _LEFT_OUT: Mapping[str, frozenset[str]] = {
     "broker_reports": frozenset({"rest"}),
