@@ -11,9 +11,8 @@ import httpx
 import pytest
 
 from evenkeel.metrics.configuration_watch import ConfigurationWatch
-from evenkeel.settings.operation import CONFIGURATION
 from tests.metrics.exporting import Scraped, exporter, exporting, scrape, scraped, value_of
-from tests.several_lakes import MOVED, Installation, configuration, several_lakes
+from tests.several_lakes import MOVED, Installation, configuration, lakes_in_force
 
 USABLE = "evenkeel_configuration_usable"
 ONE, TWO = {"north": ["*"]}, {"north": ["eu-*"], "south": ["us-*", MOVED]}
@@ -22,10 +21,7 @@ CLUSTERS = ["eu-1", "eu-2", "us-1", MOVED]
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    monkeypatch.delenv("EVENKEEL_LAKE", raising=False)
-    found = several_lakes(tmp_path)
-    monkeypatch.setenv(CONFIGURATION, str(found.file))
-    return found
+    return lakes_in_force(tmp_path, monkeypatch)
 
 
 def lakes_in(found: Scraped) -> set[str]:
