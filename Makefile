@@ -18,7 +18,7 @@ LOCK = .venv/bin/uv pip compile -q pyproject.toml --python-version 3.11 --no-ann
 
 help: ## list the targets
 	@echo "Evenkeel: make TARGET"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: ## make .venv with all packages and fetch Delta's jars; what is there is not fetched again
 	@$(call demand_python)

@@ -33,6 +33,7 @@ from evenkeel.filters.isolation import PoliciesPresent
 from evenkeel.model.averages import updated
 from evenkeel.model.bundles import FULL_RANGE, bundle_name, initial_boundaries, namespace_of, ranges_of, topic_hash
 from evenkeel.model.load import (
+    RATES,
     BrokerLoadData,
     BrokerReport,
     BundleHistory,
@@ -59,7 +60,6 @@ BUNDLES = 100_000
 TOPICS = 100_000
 TOP = 10
 ENDS = ("usage", "limit")
-RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 NOW = 1_700_000_000_000
 ALGORITHMS = ("flow_or_qps_equally_divide", "topic_count_equally_divide")
 MOST_SECONDS: Mapping[tuple[str, int], float] = {

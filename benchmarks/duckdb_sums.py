@@ -24,9 +24,9 @@ import duckdb
 import pyarrow as pa
 
 from benchmarks.machine import cpu_seconds, description
-from evenkeel.aggregate.bundle_load import FIGURES
 from evenkeel.aggregate.topic_sums import Namespace, ranges_of, sums_in_thousandths
 from evenkeel.model.bundles import initial_boundaries
+from evenkeel.model.load import RATES
 from evenkeel.spark.command import ServerSettings
 from evenkeel.spark.server import Engine, engine_for
 from evenkeel.spark.session import close, connect
@@ -167,8 +167,8 @@ def duckdbs_sums(file: Path, spaces: Sequence[Namespace], way: str) -> pa.Table:
     query = _SUMS.format(
         hashed=_HASHED.format(file=file),
         placed=_PLACED[way].format(width=edges[1] - edges[0], each=len(edges) - 1),
-        figures=", ".join(f"sum({figure}) as {figure}" for figure in FIGURES),
-        known=" and ".join(f"{figure} is not null" for figure in FIGURES),
+        figures=", ".join(f"sum({figure}) as {figure}" for figure in RATES),
+        known=" and ".join(f"{figure} is not null" for figure in RATES),
     )
     with _database() as database:
         database.register("bundles", bundles)
@@ -184,7 +184,7 @@ def by_namespace(sums: pa.Table) -> dict[str, tuple[int, ...]]:
     """Topics and figures (in thousandths) of every namespace: the same, whichever of its bundles a topic lies in."""
     names = [bundle.rpartition("/")[0] for bundle in sums["bundle"].to_pylist()]
     columns = [sums["topics"].to_pylist(), sums["consumers"].to_pylist()]
-    columns += [[round(total * 1000) for total in sums[figure].to_pylist()] for figure in FIGURES]
+    columns += [[round(total * 1000) for total in sums[figure].to_pylist()] for figure in RATES]
     found: dict[str, tuple[int, ...]] = {}
     for name, *row in zip(names, *columns, strict=True):
         before: Any = found.get(name, (0,) * len(row))

@@ -9,7 +9,6 @@ what, what a split does and which figures are trusted is the same bookkeeping. N
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from evenkeel.model.bundles import bundle_name, ranges_of
-from evenkeel.model.load import BundleStats
+from evenkeel.model.load import RATES, BundleStats
 from evenkeel.planner.target import UsageCurve, UsageLine
 from evenkeel.replay.modelled_cluster import Cluster, Topic
 from evenkeel.rounds.reading import Row
@@ -138,11 +136,6 @@ class JudgedCluster(Cluster):
             found[bundle] = BundleStats(int(topics[n]), clients, clients, *(column[n] * times for column in sums))
         return found
 
-    def _bundles_of_topics(self) -> list[str]:
-        self._place_topics()
-        assert self._bundle_of_topic is not None
-        return [self._bundles[n] for n in self._bundle_of_topic]
-
     def _topic_figures(self) -> Iterable[tuple[float, float]]:
         assert self.traffic is not None
         both = self.traffic.bytes_in * self._throughputs * (1.0 + self.traffic.fan_out)
@@ -168,9 +161,7 @@ class JudgedCluster(Cluster):
             return
         self._bundles = sorted(self.owner)
         number = {bundle: n for n, bundle in enumerate(self._bundles)}
-        names = {ns: [number[bundle_name(ns, one)] for one in ranges_of(e)] for ns, e in self.boundaries.items()}
-        places = ((t.namespace, bisect_left(self.boundaries[t.namespace], t.hash + 1) - 1) for t in self.topics)
-        self._bundle_of_topic = np.array([names[ns][min(place, len(names[ns]) - 1)] for ns, place in places])
+        self._bundle_of_topic = np.array([number[bundle] for bundle in self._bundles_of_topics()])
 
     def load_of(self, bundle: str) -> dict[str, float]:
         """Resource -> load of a bundle; nothing of one that was made by a split just now."""
@@ -246,12 +237,11 @@ class JudgedCluster(Cluster):
 
     def _sums(self, broker: str) -> dict[str, float]:
         if self._summed is None:
-            names = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
-            self._summed = {each: dict.fromkeys(names, 0.0) for each in self.alive}
+            self._summed = {each: dict.fromkeys(RATES, 0.0) for each in self.alive}
             for bundle, stats in self._now.items():
                 own = self._summed.get(self.owner.get(bundle) or "")
                 if own is not None:
-                    for name in names:
+                    for name in RATES:
                         own[name] += getattr(stats, name)
         return self._summed[broker]
 

@@ -42,17 +42,17 @@ then.
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import CronTriggerTimetable, Param, dag, task
+from airflow.sdk import Param, dag, task
 
-from evenkeel.airflow.dag_files import outlets, schedule_in, tried_again
+from evenkeel.airflow.dag_files import START_DATE, outlets, timetable_in, tried_again
 from evenkeel.airflow.dag_names import HEAT_DAG, dag_id_of
 from evenkeel.airflow.lake_dags import every_lake, lake_tags
 
 # `none` leaves the DAG to manual runs.
-SCHEDULE = schedule_in("EVENKEEL_HEAT_SCHEDULE", "*/10 * * * *")
+SCHEDULE = timetable_in("EVENKEEL_HEAT_SCHEDULE", "*/10 * * * *")
 DOC = """Builds what is missing or outdated of the heat tables.
 
 Clear it freely: it does what is left to do."""
@@ -65,8 +65,8 @@ def declare(lake: str) -> None:
     @dag(
         dag_id=dag_id_of(HEAT_DAG, lake),
         description="Builds the tables behind the heat map: load, owners and moves over time",
-        schedule=None if SCHEDULE is None else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        schedule=SCHEDULE,
+        start_date=START_DATE,
         catchup=False,
         max_active_runs=1,
         dagrun_timeout=timedelta(hours=7),

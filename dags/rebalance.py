@@ -64,20 +64,20 @@ cycle's report lists what was considered and why it was left alone.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, CronTriggerTimetable, dag, task
+from airflow.sdk import DAG, dag, task
 
 from evenkeel import pipeline
 from evenkeel.airflow.approval import PlanQuestion
-from evenkeel.airflow.dag_files import rebalance_params, schedule_in, tried_again
+from evenkeel.airflow.dag_files import START_DATE, rebalance_params, timetable_in, tried_again
 from evenkeel.airflow.dag_names import APPROVAL_DAG, ASK, DECIDING_DAG, WAITING, dag_id_of
 from evenkeel.airflow.lake_dags import deciding_lakes, lake_tags
 from evenkeel.airflow.wiring import seven_tasks
 
 # `none` leaves the DAG to manual runs and triggers.
-SCHEDULE = schedule_in("EVENKEEL_SCHEDULE", "*/5 * * * *")
+SCHEDULE = timetable_in("EVENKEEL_SCHEDULE", "*/5 * * * *")
 
 ASK_DOC = """Starts a run of rebalance_approval for each plan that waits.
 
@@ -102,8 +102,8 @@ def declare(lake: str) -> DAG:
     @dag(
         dag_id=dag_id_of(DECIDING_DAG, lake),
         description="Decides splits, unloads and placements of Pulsar bundles; every decision with its reason",
-        schedule=None if SCHEDULE is None else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),  # before all recordings: earlier logical dates run no task at all
+        schedule=SCHEDULE,
+        start_date=START_DATE,
         catchup=False,
         max_active_runs=1,
         dagrun_timeout=timedelta(minutes=45),

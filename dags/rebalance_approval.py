@@ -49,13 +49,13 @@ a backfill sends nothing, so it asks nobody.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param, dag, task
 
 from evenkeel.airflow.approval import PlanApproval, answer_params
-from evenkeel.airflow.dag_files import outlets, tried_again
+from evenkeel.airflow.dag_files import START_DATE, outlets, tried_again
 from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, dag_id_of
 from evenkeel.airflow.lake_dags import deciding_lakes, lake_tags
 from evenkeel.airflow.wiring import step
@@ -80,7 +80,7 @@ def declare(lake: str) -> None:
         dag_id=dag_id_of(APPROVAL_DAG, lake),
         description="Asks a person about one plan of one Pulsar cluster, and carries it out",
         schedule=None,
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        start_date=START_DATE,
         catchup=False,
         max_active_runs=64,
         # Who pauses a DAG wants it to start nothing; a question that waits for its DAG would be asked too late.

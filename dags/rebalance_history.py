@@ -64,13 +64,13 @@ the rows of the cycles that it kept from being decided (`status` failed, `reason
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, dag
 
 from evenkeel import pipeline
-from evenkeel.airflow.dag_files import history_params, intervals_in, tried_again
+from evenkeel.airflow.dag_files import START_DATE, history_params, intervals_in, tried_again
 from evenkeel.airflow.dag_names import HISTORY_DAG, dag_id_of
 from evenkeel.airflow.lake_dags import deciding_lakes, lake_tags
 from evenkeel.airflow.wiring import seven_tasks
@@ -97,7 +97,7 @@ def declare(lake: str) -> DAG:
         dag_id=dag_id_of(HISTORY_DAG, lake),
         description="Decides past cycles from landed snapshots, an interval in one run; sends nothing",
         schedule=CronDataIntervalTimetable(SCHEDULE, timezone="UTC"),
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),  # before all recordings: earlier logical dates run no task at all
+        start_date=START_DATE,
         catchup=False,
         is_paused_upon_creation=True,
         max_active_runs=1,

@@ -41,12 +41,12 @@ that load manager, the nearest key. The comparison stands at the end of the task
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param, dag, task
 
-from evenkeel.airflow.dag_files import tried_again
+from evenkeel.airflow.dag_files import START_DATE, tried_again
 from evenkeel.airflow.wiring import step
 
 MOMENT = r"^(\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?$"
@@ -100,7 +100,7 @@ PARAMS = {
     dag_id="replay",
     description="Tries other strategies or settings on recorded cycles or in a model, and compares; sends nothing",
     schedule=None,
-    start_date=datetime(2020, 1, 1, tzinfo=UTC),
+    start_date=START_DATE,
     catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=7),

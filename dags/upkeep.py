@@ -49,19 +49,19 @@ that says more.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import CronTriggerTimetable, Param, dag, task
+from airflow.sdk import Param, dag, task
 
-from evenkeel.airflow.dag_files import schedule_in, tried_again
+from evenkeel.airflow.dag_files import START_DATE, timetable_in, tried_again
 from evenkeel.airflow.dag_names import UPKEEP_DAG, dag_id_of
 from evenkeel.airflow.lake_dags import every_lake, lake_tags
 from evenkeel.airflow.wiring import step
 from evenkeel.maintenance.expiry import MEANINGS, MOST_DAYS, NAMES
 
 # `none` leaves the DAG to manual runs.
-SCHEDULE = schedule_in("EVENKEEL_UPKEEP_SCHEDULE", "17 3 * * *")
+SCHEDULE = timetable_in("EVENKEEL_UPKEEP_SCHEDULE", "17 3 * * *")
 DOC = """Drops what is past its period, compacts what is over, frees the space.
 
 Clear it freely: it does what is left to do."""
@@ -89,8 +89,8 @@ def declare(lake: str) -> None:
     @dag(
         dag_id=dag_id_of(UPKEEP_DAG, lake),
         description="Keeps the tables as long as promised: retention, compaction, vacuum",
-        schedule=None if SCHEDULE is None else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        schedule=SCHEDULE,
+        start_date=START_DATE,
         catchup=False,
         max_active_runs=1,
         dagrun_timeout=timedelta(hours=10),

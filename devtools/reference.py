@@ -22,9 +22,9 @@ from evenkeel.metrics.declared import (
     OF_VERIFY,
     OUTCOMES,
     SEVERITIES,
-    TASKS,
     ExportedMetric,
 )
+from evenkeel.pipeline import TASK_IDS
 from evenkeel.pulsar.limits import DEFAULT, LIMIT_MEANINGS, highest_limit
 from evenkeel.settings import describe
 from evenkeel.settings.lakes import LAKE_ENTRIES
@@ -218,7 +218,7 @@ _LABELS = {
     "cluster": "a cluster on record",
     "outcome": ", ".join(f"`{one}`" for one in OUTCOMES),
     "severity": ", ".join(f"`{one}`" for one in SEVERITIES),
-    "task": ", ".join(f"`{one}`" for one in TASKS),
+    "task": ", ".join(f"`{one}`" for one in TASK_IDS),
     "witness": "the name of a witness of the log, 32 at most",
 }
 

@@ -23,13 +23,13 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.observed import OBSERVED
 from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import bundle_name, bundle_of, initial_boundaries, parse_boundaries
+from evenkeel.model.load import RATES
 from evenkeel.settings import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 COUNTS = ("topics", "consumers", "producers")
 Row = dict[str, Any]
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from evenkeel.settings.lakes import LakeMap, configured_lakes
 from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
 from tests.record.status.urgent_lake import UrgentLake
@@ -41,6 +43,14 @@ def configuration(lakes: Mapping[str, Sequence[str]], clusters: Sequence[str], m
     """The text of a configuration: lake -> names and patterns, and the clusters."""
     tables = [f'[lakes.{name}]\npath = "{name}"\nclusters = {[*own]}\n' for name, own in lakes.items()]
     return "\n".join([more, *tables, *(f'[clusters."{name}"]\nrecording = "r"\n' for name in clusters)])
+
+
+def lakes_in_force(folder: Path, patch: pytest.MonkeyPatch) -> Installation:
+    """`several_lakes` as this process finds them: by their configuration file."""
+    made = several_lakes(folder)
+    patch.delenv("EVENKEEL_LAKE", raising=False)
+    patch.setenv(CONFIGURATION, str(made.file))
+    return made
 
 
 def several_lakes(folder: Path, now: datetime | None = None) -> Installation:

@@ -10,7 +10,6 @@ from devtools.conformance import extensible_placement
 from devtools.conformance.reading import Json, load_of, policies_of, rounds_of, settings_of
 from evenkeel.errors import BadInput
 from evenkeel.filters.anti_affinity import AntiAffinity
-from evenkeel.filters.isolation import Isolation
 from evenkeel.filters.ownership import Ownership
 from evenkeel.model.bundles import namespace_of
 from evenkeel.place import modular_candidates as candidates
@@ -95,16 +94,8 @@ def candidate_filters(case: dict[str, Any]) -> dict[str, Any]:
     settings, bundle = settings_of(case.get("config")), case["bundle"]
     flagged = frozenset([bundle]) if case.get("nonPersistent") else frozenset()
     policies = replace(policies_of(case), non_persistent_bundles=flagged)
-    load = load_of(case["brokers"], None)
     ownership = Ownership(case.get("ownership") or {})
-    view = candidates.PlacementView(
-        brokers=load.brokers,
-        isolation=Isolation(policies, load.brokers, settings),
-        anti_affinity=AntiAffinity(policies, ownership, settings),
-        ownership=ownership,
-        figures=broker_figures(load, settings),
-        settings=settings,
-    )
+    view = candidates.PlacementView.of(load_of(case["brokers"], None), policies, ownership, settings)
     isolation = view.isolation.allowed(bundle).brokers
     topics = candidates.few_topics(bundle, isolation, view).brokers
     group = candidates.least_of_group(bundle, topics, view).brokers

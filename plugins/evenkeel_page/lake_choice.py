@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from evenkeel.airflow.dag_names import DECIDING_DAG, dag_id_of, lake_in
 from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle, NoSuchReplay, SettingsError
@@ -19,19 +20,31 @@ from evenkeel_page.reader import Answer, Job
 
 WORD = "lake"
 """The word in an address that names a lake."""
+_OF_A_CLUSTER = ("cycles", "heat", "settings")
+"""Pages of one cluster where their address names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownLake:
-    """The lake that a page is made of, one of several."""
+    """The lake that a page is made of, one of several; `cluster`: whose page it is, "" for one of all clusters."""
 
     lakes: LakeMap
     name: str
+    cluster: str = ""
 
     def is_own(self, cluster: str) -> bool:
         """Whether the cluster belongs to this lake."""
         own = self.lakes.reader_lake_of(cluster)
         return own is not None and own.name == self.name
+
+    def link(self, lake: str, page: str) -> str:
+        """The address of a page over a lake. The page of a cluster stays with it in this lake and in its own one: no
+        other lake is known to have it, so there the link leads to the page of all clusters."""
+        there = ShownLake(self.lakes, lake)
+        words = {WORD: lake}
+        if self.cluster and page in _OF_A_CLUSTER and (lake == self.name or there.is_own(self.cluster)):
+            words = {"cluster": self.cluster, **({} if there.is_own(self.cluster) else words)}
+        return f"{page}?{urlencode(words)}"
 
 
 _shown: ContextVar[ShownLake | None] = ContextVar("shown_lake", default=None)
@@ -61,9 +74,9 @@ def first_steps() -> tuple[str, ...]:
 
 
 @contextmanager
-def showing(lakes: LakeMap, lake: ConfiguredLake) -> Iterator[None]:
-    """While a page of a lake is made inside."""
-    token = _shown.set(ShownLake(lakes, lake.name))
+def showing(lakes: LakeMap, lake: ConfiguredLake, cluster: str) -> Iterator[None]:
+    """While a page of a lake is made inside; `cluster` as `ShownLake` has it."""
+    token = _shown.set(ShownLake(lakes, lake.name, cluster))
     try:
         yield
     finally:
@@ -93,7 +106,7 @@ def lake_links(page: str, up: str) -> Sequence[tuple[str, str, bool]]:
     here = _shown.get()
     if here is None or page in ("", "clusters"):
         return ()
-    return [(lake.name, f"{up}{page}?{WORD}={lake.name}", lake.name == here.name) for lake in here.lakes.lakes]
+    return [(lake.name, up + here.link(lake.name, page), lake.name == here.name) for lake in here.lakes.lakes]
 
 
 def lake_words(cluster: str | None = None) -> dict[str, str]:
@@ -109,7 +122,7 @@ def from_lakes(job: Job, lakes: LakeMap, make: Callable[[str], Answer]) -> Answe
     first: EvenkeelError | None = None
     for lake in _in_turn(job, lakes):
         try:
-            with showing(lakes, lake):
+            with showing(lakes, lake, _cluster_of(job.arguments)):
                 return make(lake.path)
         except (NoSuchCycle, NoSuchReplay, NoLake) as error:
             first = first or error

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from evenkeel.lake.outbox import SENT, harmed, with_outcomes
 from evenkeel.model.bounces import FormerOwners
+from evenkeel.model.load import RATES
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.ranges import at_moments
@@ -25,11 +26,11 @@ MOST_ROWS_READ = 3_000_000
 """So many rows at most are looked through for the points: a cluster of many bundles has fewer points."""
 BUNDLE_FIGURES = (
     *("bundle", "owner", "ownership", "topics", "producers", "consumers"),
-    *("used_msg_rate_in", "used_msg_rate_out", "used_msg_throughput_in", "used_msg_throughput_out"),
+    *(f"used_{rate}" for rate in RATES),
 )
 BROKER_FIGURES = (
     *("broker", "state", "is_leader", "pulsar_version", "weighted_usage", "bundles", "topics"),
-    *("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out"),
+    *RATES,
     *("cpu_percent", "memory_percent", "direct_memory_percent", "bandwidth_in_percent", "bandwidth_out_percent"),
 )
 MOVE, SPLIT, HELD, BOUNCE, HARM, OWNER, CAME, LEFT = (

@@ -89,6 +89,8 @@ def publish(spark: SparkSession, handover: Handover, sending: Sending | None = N
 
 DECIDING: tuple[Task, ...] = (ingest, validate, aggregate, plan_splits, shed, place)
 """The tasks before `publish`, in order. A task's function has its task id in the DAG for a name."""
+TASK_IDS: tuple[str, ...] = tuple(task.__name__ for task in (*DECIDING, publish))
+"""The ids of the seven tasks, in order. `airflow.preload` names them once more: it runs without this package."""
 
 
 def _with_queries_to_size(

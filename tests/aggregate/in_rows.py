@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from evenkeel.aggregate.bundle_load import FIGURES
 from evenkeel.handover import Predecessor, Run
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.model.exact_sums import exact_sum
+from evenkeel.model.load import RATES
 from evenkeel.rounds.frames import cycle_row_of
 from tests.builders import NOON, ClusterBuilder, cluster
 
@@ -57,9 +57,9 @@ def sums_of(topics: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "msg_backlog": _total(topic["msg_backlog"] for topic in topics)
         if all(topic["msg_backlog"] is not None for topic in loaded)
         else None,
-        **{figure: exact_sum(topic[figure] for topic in topics) for figure in FIGURES},
+        **{figure: exact_sum(topic[figure] for topic in topics) for figure in RATES},
         "has_non_persistent": any(topic["domain"] == "non-persistent" for topic in loaded),
-        "all_known": all(topic[figure] is not None for topic in loaded for figure in FIGURES),
+        "all_known": all(topic[figure] is not None for topic in loaded for figure in RATES),
     }
 
 
@@ -89,7 +89,7 @@ def some_cycles(dice: random.Random, count: int) -> list[ClusterBuilder]:
         if dice.random() < 0.3:
             built.owner(dice.choice(built.bundles()), dice.choice([None, "b1:8080"]))
         for topic in range(dice.randrange(8)):
-            rates = {figure: dice.choice([0.1, 1 / 3, dice.uniform(0, 1e5)]) for figure in FIGURES}
+            rates = {figure: dice.choice([0.1, 1 / 3, dice.uniform(0, 1e5)]) for figure in RATES}
             built.topic(f"persistent://acme/{dice.choice(['web', 'web', 'one'])}/t{topic}", **rates)
         if made and dice.random() < 0.9:
             earlier = dice.choice([*made[-2:], *[made[-1]] * 4])

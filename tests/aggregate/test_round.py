@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.aggregate.bundle_load import FIGURES
 from evenkeel.aggregate.round import LOADS_BEFORE, OUTPUTS, SPLITS_BEFORE, STATE, decide, fold
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.schemas import TABLES
+from evenkeel.model.load import RATES
 from evenkeel.plan_splits import round as split_round
 from tests.aggregate.in_rows import Rows, rows_of, some_cycles
 from tests.builders import NOON, cluster
@@ -148,7 +148,7 @@ def test_a_child_inherits_from_a_parent_that_was_measured(changed: dict[str, Any
     times = {"cycle_at": _text(NOON), "expires_at": None, "seen_at": _text(NOON + timedelta(seconds=20))}
     built.acted({**split(parent, "b1:8080", 0x40000000), **times, "outcome": "done", "detail": None})
     child = "acme/web/0x00000000_0x40000000"
-    figures = dict.fromkeys(FIGURES, 5.0) | {"msg_rate_out": None}
+    figures = dict.fromkeys(RATES, 5.0) | {"msg_rate_out": None}
     _, before = alone(bundle=parent, **changed)
     rows = rows_of(built) | {LOADS_BEFORE: [before]}
     rows["children"] = [{"bundle": child, "parent": parent, **figures}]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evenkeel.aggregate.bundle_load import FIGURES
 from evenkeel.aggregate.sums_here import COLUMNS, MOST_TOPICS, sums_of, whole_numbers
 from evenkeel.aggregate.topic_sums import Namespace, local, ranges_of, sums_in_thousandths
 from evenkeel.lake.schemas import TABLES
+from evenkeel.model.load import RATES
 from evenkeel.spark.column_types import type_of
 from evenkeel.spark.rows import arrow_type, tick_of
 from evenkeel.spark.sql import MOST_THOUSANDTHS
@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
 PLAIN: dict[str, Any] = {
     **{"cluster": "shop", "cycle_at": NOON, "namespace": "acme/web", "topic": "t", "broker": "b", "hash": 5},
     **{"seen_on": 1, "observation": "loaded", "domain": "persistent", "producers": 1, "consumers": 2, "msg_backlog": 3},
-    **dict.fromkeys(FIGURES, 0.5),
+    **dict.fromkeys(RATES, 0.5),
 }
 
 
@@ -71,7 +71,7 @@ TOPIC = st.fixed_dictionaries(
         "observation": st.sampled_from(["loaded", "listed"]),
         "domain": st.sampled_from(["persistent", "non-persistent"]),
         **{name: st.one_of(st.none(), st.integers(0, 10**9)) for name in ("producers", "consumers", "msg_backlog")},
-        **dict.fromkeys(FIGURES, FIGURE),
+        **dict.fromkeys(RATES, FIGURE),
     }
 )
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from evenkeel.aggregate.bundle_load import FIGURES
 from evenkeel.aggregate.inputs import TOPIC_SUMS, LoadInputs, sums_of_topics
 from evenkeel.aggregate.topic_sums import (
     Namespace,
@@ -22,6 +21,7 @@ from evenkeel.aggregate.topic_sums import (
     with_bundle,
 )
 from evenkeel.model.exact_sums import exact_sum
+from evenkeel.model.load import RATES
 from evenkeel.spark.sql import arrow_of
 from tests.builders import NOON
 
@@ -75,9 +75,7 @@ def some_topics(dice: random.Random, cluster: str, at: datetime, count: int = 30
     rows = []
     for n in range(count):
         namespace = dice.choice([*LAYOUTS, "acme/gone"])
-        figures = [
-            None if dice.random() < 0.05 else dice.randrange(10 ** dice.randrange(1, 11)) / 1000 for _ in FIGURES
-        ]
+        figures = [None if dice.random() < 0.05 else dice.randrange(10 ** dice.randrange(1, 11)) / 1000 for _ in RATES]
         place = dice.choice([dice.randrange(2**32), dice.choice(hashes)])
         rows.append(
             (

@@ -24,7 +24,7 @@ from evenkeel.handover import OPEN, SKIPPED, ClusterCycle, Handover, Run, Snapsh
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.settings.lakes import MAIN
 from evenkeel.settings.operation import CONFIGURATION
-from tests.several_lakes import MOVED, Installation, configuration, several_lakes
+from tests.several_lakes import MOVED, Installation, configuration, lakes_in_force
 
 AT = "2026-11-20T12:00:00+00:00"
 PLAIN = {"rebalance", "rebalance_approval", "rebalance_history", "replay", "heat", "upkeep"}
@@ -32,10 +32,7 @@ PLAIN = {"rebalance", "rebalance_approval", "rebalance_history", "replay", "heat
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    monkeypatch.delenv("EVENKEEL_LAKE", raising=False)
-    found = several_lakes(tmp_path)
-    monkeypatch.setenv(CONFIGURATION, str(found.file))
-    return found
+    return lakes_in_force(tmp_path, monkeypatch)
 
 
 def move(made: Installation, cluster: str, lake: str) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from evenkeel.cli import COMMANDS, parser
+from evenkeel.cli import COMMANDS, main, parser
+from evenkeel.cli.__main__ import READER_GONE
 from evenkeel.cli.rebalance import _is_small
 from evenkeel.pipeline import LARGE_SNAPSHOT_BYTES
 
@@ -40,3 +44,19 @@ def test_with_options_before_it_a_command_is_found() -> None:
     given = parser(("--verbose", "engine", "status")).parse_args(["--verbose", "engine", "status"])
     assert given.verbose
     assert given.action == "status"
+
+
+def test_a_command_whose_reader_has_gone_ends_without_a_word() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "evenkeel.cli", "settings"]
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (READER_GONE, "")
+
+
+def test_a_setting_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings", "nosuchkey"]) == 1
+    assert capsys.readouterr() == ("", "evenkeel: no key contains 'nosuchkey'\n")

@@ -8,20 +8,16 @@ from pathlib import Path
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.settings.operation import CONFIGURATION
 from tests.json_schemas import check
-from tests.several_lakes import MOVED, Installation, several_lakes
+from tests.several_lakes import MOVED, Installation, lakes_in_force
 
 HOT = "acme/payments/0x40000000_0x50000000"
 
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    monkeypatch.delenv("EVENKEEL_LAKE", raising=False)
-    found = several_lakes(tmp_path)
-    monkeypatch.setenv(CONFIGURATION, str(found.file))
     monkeypatch.chdir(tmp_path)
-    return found
+    return lakes_in_force(tmp_path, monkeypatch)
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

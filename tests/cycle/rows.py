@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from evenkeel.model.load import RATES
 from evenkeel.settings import resolve
 
 AT = "2026-11-21T08:27:04.000000+00:00"
 MIB = 1048576.0
 BOUNDARIES = [f"0x{n << 28:08x}" for n in range(16)] + ["0xffffffff"]
-FIGURES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 CLASS = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 
 
@@ -22,7 +22,7 @@ def cycle(at: str = AT, **overrides: Any) -> dict[str, Any]:
 def report(broker: str, cpu: float | None, **more: Any) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(("memory", "direct_memory", "bandwidth_in", "bandwidth_out"))
     row = {f"{name}_{end}": None for name in row for end in ("usage", "limit")}
-    row |= dict.fromkeys(FIGURES) | {"bundles": None, "topics": None, "pulsar_version": "4.2.4"}
+    row |= dict.fromkeys(RATES) | {"bundles": None, "topics": None, "pulsar_version": "4.2.4"}
     row |= {"broker": broker, "state": "reported", "cpu_usage": cpu, "cpu_limit": 100.0}
     row |= {"load_manager_class": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"}
     row |= {"persistent_topics_enabled": True, "non_persistent_topics_enabled": True, "report_at": AT}
@@ -34,7 +34,7 @@ def bundle(number: int, owner: str | None, throughput: float = 0.0, **more: Any)
     row: dict[str, Any] = {"bundle": name, "owner": owner, "ownership": "owned" if owner else "unowned"}
     row |= {"last_owner": owner, "has_non_persistent": False, "topics": 5, "consumers": 1, "producers": 1}
     for prefix in ("used_", "short_", "long_"):
-        row |= {prefix + name: 0.0 for name in FIGURES}
+        row |= {prefix + name: 0.0 for name in RATES}
         row[prefix + "msg_throughput_in"] = throughput
     row |= {"short_samples": 10, "long_samples": 10, "samples_since_quota": None}
     return row | more

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from evenkeel.model.load import RATES
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import round as split_round
 from evenkeel.publish import plan as plan_round
 from evenkeel.shed import round as shed_round
-from tests.cycle.rows import BUNDLES, FIGURES, HOT, MIB, bundle, cycle, report, rows
+from tests.cycle.rows import BUNDLES, HOT, MIB, bundle, cycle, report, rows
 
 
 def test_a_hot_broker_sheds_and_the_row_says_by_how_much() -> None:
@@ -61,7 +62,7 @@ def test_a_bundle_that_lost_its_owner_is_placed_and_one_that_never_had_one_is_no
 
 def without_history(number: int, rate: float | None) -> dict[str, Any]:
     """A bundle that lost its owner before it was measured, with a resource quota of `rate` msg/s in, None for none."""
-    averages = {f"{term}_{name}": 0.0 for term in ("short", "long") for name in FIGURES}
+    averages = {f"{term}_{name}": 0.0 for term in ("short", "long") for name in RATES}
     samples = {"short_samples": 0, "long_samples": 0, "samples_since_quota": None}
     if rate is not None:
         averages |= {"short_msg_rate_in": rate, "long_msg_rate_in": rate}

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.record.read import Record
-from evenkeel.settings.operation import CONFIGURATION
 from tests.dags.conftest import CHECKOUT, DAGS, RECORDED, SNAPSHOTS
 from tests.dags.waiting import ended
-from tests.several_lakes import configuration, several_lakes
+from tests.several_lakes import configuration, lakes_in_force
 
 if TYPE_CHECKING:
     from evenkeel.spark.server import Engine
@@ -26,8 +25,7 @@ LAKES = ("ams", "fra", "iad", "sjc")
 def test_each_lake_has_dags_of_its_own(airflow_library: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.dag_processing.dagbag import DagBag
 
-    monkeypatch.delenv("EVENKEEL_LAKE", raising=False)
-    monkeypatch.setenv(CONFIGURATION, str(several_lakes(tmp_path).file))
+    lakes_in_force(tmp_path, monkeypatch)
     bag = DagBag(dag_folder=str(DAGS))
     assert not bag.import_errors
     each = ("rebalance", "rebalance_approval", "rebalance_history")

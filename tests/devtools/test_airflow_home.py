@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from devtools.local_airflow.home import AirflowHome, Wiring
+from evenkeel.pipeline import TASK_IDS
 
 WIRING = Wiring(Path("/checkout"), "spark-connect://127.0.0.1:1", "/lake")
 
@@ -61,6 +62,7 @@ def test_what_the_preload_names_is_there(tmp_path: Path) -> None:
     names = _preload(tmp_path)
     assert "great_expectations" in names["MODULES"]
     assert [name for name in (*names["MODULES"], *names["OWN"]) if find_spec(name) is None] == []
+    assert [name for name in names["OWN"] if name.endswith(".task")] == [f"evenkeel.{id_}.task" for id_ in TASK_IDS]
 
 
 def test_a_forked_process_imports_the_package_anew_once_a_source_has_changed(tmp_path: Path) -> None:

@@ -8,17 +8,14 @@ from pathlib import Path
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.settings.operation import CONFIGURATION
 from tests.json_schemas import check
-from tests.several_lakes import several_lakes
+from tests.several_lakes import lakes_in_force
 
 
 def test_each_lake_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv("EVENKEEL_LAKE", raising=False)
-    made = several_lakes(tmp_path)
-    monkeypatch.setenv(CONFIGURATION, str(made.file))
+    made = lakes_in_force(tmp_path, monkeypatch)
     made.lose("north")
     words = ["doctor", "--only", "lake", "--only", "lake_writer", "--only", "configuration"]
     main([*words, "--json"])

@@ -17,7 +17,7 @@ from evenkeel.sources.configuration import ClusterSource, QueueSource, ZoneSourc
 from tests.object_store.stores import Store, running_store
 from tests.sources.landing_zone.faults import Exchange, Faults, refuse
 from tests.sources.landing_zone.stand_in import SECRET_KEY
-from tests.steering.queue.elasticmq import Elasticmq
+from tests.steering.queue.elasticmq import running_elasticmq
 
 pytestmark = pytest.mark.slow
 
@@ -136,21 +136,18 @@ def test_a_lake_in_a_bucket_is_listed_and_probed(store: Store, faults: Faults) -
 
 
 @pytest.fixture(scope="module")
-def elasticmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elasticmq]:
-    server = Elasticmq.start(tmp_path_factory.mktemp("elasticmq"))
-    try:
-        yield server
-    finally:
-        server.stop()
+def elasticmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_elasticmq(tmp_path_factory.mktemp("elasticmq")) as url:
+        yield url
 
 
 @pytest.fixture
-def queues(elasticmq: Elasticmq, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Site]:
+def queues(elasticmq: str, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Site]:
     """Makes a site with a cluster of two queues, in an environment with the keys and what is given."""
     import boto3
 
     monkeypatch.delenv("AWS_ENDPOINT_URL")
-    client: Any = boto3.client("sqs", endpoint_url=elasticmq.url, region_name="us-east-1")
+    client: Any = boto3.client("sqs", endpoint_url=elasticmq, region_name="us-east-1")
     urls = [
         client.create_queue(QueueName=f"{name}.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
         for name in ("doctor", "doctor-reports")
@@ -174,9 +171,9 @@ def test_queues_are_looked_at_and_nothing_is_sent(queues: Callable[..., Site]) -
 
 
 def test_a_queue_that_is_not_there_and_keys_that_nobody_knows_are_told(
-    queues: Callable[..., Site], elasticmq: Elasticmq
+    queues: Callable[..., Site], elasticmq: str
 ) -> None:
     with pytest.raises(EvenkeelError, match=r"absent\.fifo"):
-        stores.check_queues(queues(f"{elasticmq.url}/000000000000/absent.fifo"), "far")
+        stores.check_queues(queues(f"{elasticmq}/000000000000/absent.fifo"), "far")
     with pytest.raises(EvenkeelError, match="set EVENKEEL_KEYS_QUEUE_FAR"):
         stores.check_queues(queues(), "far")

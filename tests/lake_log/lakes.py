@@ -22,14 +22,13 @@ from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake_log.row_leaves import LOGGED_TABLES
-from evenkeel.transparency.keys import COSIGNATURE, ED25519, SignerKey
 from tests.record.small_lake import arrow_schema, completed
+from tests.transparency.logs import LOG_KEY as LOG_KEY
+from tests.transparency.logs import ORIGIN as ORIGIN
+from tests.transparency.logs import OTHER_KEY as OTHER_KEY
+from tests.transparency.logs import WITNESS_KEY as WITNESS_KEY
 
 KEPT = Path(__file__).resolve().parents[1] / "kept_lakes"
-ORIGIN = "example.com/evenkeel"
-LOG_KEY = SignerKey(ORIGIN, ED25519, bytes(range(32)))
-OTHER_KEY = SignerKey(ORIGIN, ED25519, bytes(range(1, 33)))
-WITNESS_KEY = SignerKey("witness.example/1", COSIGNATURE, bytes(range(2, 34)))
 Row = dict[str, Any]
 
 

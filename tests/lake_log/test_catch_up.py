@@ -18,6 +18,7 @@ from evenkeel.lake_log.heads import HEADS
 from evenkeel.lake_log.leaves import begun_leaf, parse_leaf, parse_manifest_leaf
 from evenkeel.transparency.keys import SignerKey
 from evenkeel.transparency.storage import FolderStorage
+from tests.lake_log.killing import killed_at
 from tests.lake_log.lakes import (
     LOG_KEY,
     OTHER_KEY,
@@ -110,33 +111,12 @@ def test_rows_come_in_portions_from_large_files(lake: Path, monkeypatch: pytest.
     assert logged(lake) == every_row(lake)
 
 
-class Killed(BaseException):
-    """Stands for a kill: nothing catches it."""
-
-
 @pytest.mark.parametrize("change", range(14))
-def test_killed_at_any_write_the_next_catch_up_mends_it(
-    lake: Path, change: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_at_any_write_the_next_catch_up_mends_it(lake: Path, change: int) -> None:
     begin(str(lake), [LOG_KEY])
     publish_more(lake, "modular", 2)
-    writes = []
-    put = FolderStorage.put
-
-    def dying(self: FolderStorage, name: str, data: bytes) -> None:
-        if len(writes) == change:
-            raise Killed
-        writes.append(name)
-        put(self, name, data)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FolderStorage, "put", dying)
-        try:
-            catch_up(str(lake), [LOG_KEY])
-        except Killed:
-            pass
-        else:
-            assert change >= len(writes)
+    with killed_at(change):
+        catch_up(str(lake), [LOG_KEY])
     publish_more(lake, "silent")
     catch_up(str(lake), [LOG_KEY])
     assert sorted(logged(lake)) == sorted(every_row(lake))

@@ -14,7 +14,7 @@ from evenkeel.lake_log import LOG_KEY as VARIABLE
 from evenkeel.lake_log.catch_up import begin, storage_of
 from evenkeel.lake_log.publishing import log_manifests
 from evenkeel.lake_log.witnessing import witness_states
-from tests.lake_log.lakes import LOG_KEY, OTHER_KEY, copied, kept_lake, publish_more
+from tests.lake_log.lakes import LOG_KEY, OTHER_KEY, copied, publish_more
 from tests.lake_log.telling import Told, teller
 from tests.left_out import VERSITYGW, lacking
 from tests.object_store.stores import Store, running_locking_store, versitygw
@@ -35,13 +35,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         client.create_bucket(Bucket="locked", ObjectLockEnabledForBucket=True)
         client.create_bucket(Bucket="plain")
         yield running
-
-
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    lake = kept_lake(tmp_path_factory.mktemp("kept"))
-    begin(str(lake), [LOG_KEY])
-    return lake
 
 
 @pytest.fixture

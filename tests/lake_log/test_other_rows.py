@@ -30,7 +30,7 @@ NOON = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def with_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake of schema version 5 with its log."""
     lake = kept_lake(tmp_path_factory.mktemp("kept"), with_others=True)
     begin(str(lake), [LOG_KEY])
@@ -38,8 +38,8 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def lake(begun: Path, tmp_path: Path) -> Path:
-    shutil.copytree(begun, tmp_path / "lake")
+def lake(with_rows: Path, tmp_path: Path) -> Path:
+    shutil.copytree(with_rows, tmp_path / "lake")
     return tmp_path / "lake"
 
 
@@ -66,12 +66,12 @@ def on_record(lake: Path) -> Counter[tuple[str, str]]:
     return Counter((one.table, one.digest) for table in tables for one in units_in(Lake(str(lake)), table))
 
 
-def test_a_log_begins_with_manifests_and_then_all_other_rows(begun: Path) -> None:
-    tree = open_log(storage_of(str(begun))).tree()
+def test_a_log_begins_with_manifests_and_then_all_other_rows(with_rows: Path) -> None:
+    tree = open_log(storage_of(str(with_rows))).tree()
     kinds = [parse_manifest_leaf(entry) is not None for entry in tree.entries(1, tree.size)]
     assert kinds == sorted(kinds, reverse=True)
-    assert logged(begun) == on_record(begun)
-    tables = Counter(table for table, _ in logged(begun))
+    assert logged(with_rows) == on_record(with_rows)
+    tables = Counter(table for table, _ in logged(with_rows))
     assert tables == {"commands": 3, "controls": 4, "outcomes": 3, "wishes": 4}
 
 

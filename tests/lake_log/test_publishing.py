@@ -19,15 +19,8 @@ from evenkeel.lake_log.publishing import log_manifests
 from evenkeel.lake_log.witnessing import witness_states
 from evenkeel.transparency import witness_client
 from evenkeel.transparency.storage import FolderStorage
-from tests.lake_log.lakes import LOG_KEY, WITNESS_KEY, copied, kept_lake, publish_more
+from tests.lake_log.lakes import LOG_KEY, WITNESS_KEY, copied, publish_more
 from tests.lake_log.witnesses_here import line_of, witness
-
-
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    lake = kept_lake(tmp_path_factory.mktemp("kept"))
-    begin(str(lake), [LOG_KEY])
-    return lake
 
 
 @pytest.fixture

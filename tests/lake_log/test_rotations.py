@@ -7,7 +7,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +23,13 @@ from evenkeel.transparency.keys import ED25519, SignerKey, VerifierKey
 from evenkeel.transparency.leaf import MOST_LEAF_BYTES
 from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.storage import FolderStorage
+from tests.lake_log.killing import killed_at
 from tests.lake_log.lakes import LOG_KEY, ORIGIN, OTHER_KEY, WITNESS_KEY, copied, kept_lake, publish_more
+from tests.lake_log.telling import Told, teller
 
 OLD, NEW = LOG_KEY, OTHER_KEY
 THIRD = SignerKey(ORIGIN, ED25519, bytes(range(3, 35)))
 STRANGER = SignerKey(ORIGIN, ED25519, bytes(32))
-Told = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    lake = kept_lake(tmp_path_factory.mktemp("kept"))
-    begin(str(lake), [OLD])
-    return lake
 
 
 @pytest.fixture
@@ -51,12 +44,10 @@ def lake(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def told(lake: Path, capsys: pytest.CaptureFixture[str]) -> Told:
     """What `verify --depth chain --json` tells of the lake."""
 
+    ask = teller(lake, capsys)
+
     def tell(*keys: SignerKey, more: tuple[str, ...] = ()) -> dict[str, Any]:
-        words = [word for key in keys for word in ("--log-key", key.verifier.text)]
-        code = main(["verify", "--lake", str(lake), "--depth", "chain", "--json", *words, *more])
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        assert (code == 0) == found["sound"]
-        return found
+        return ask(*(word for key in keys for word in ("--log-key", key.verifier.text)), *more)
 
     return tell
 
@@ -231,32 +222,11 @@ def test_two_processes_with_other_keys_at_once_leave_a_log_that_can_be_followed(
     assert len(lines) == len(keys_leaves(lake)) == len({line.index for line in lines})
 
 
-class Killed(BaseException):
-    """Stands for a kill: nothing catches it."""
-
-
 @pytest.mark.parametrize("change", range(10))
-def test_a_rotation_that_was_killed_anywhere_is_mended(
-    lake: Path, told: Told, change: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writes: list[str] = []
-    put = FolderStorage.put
-
-    def dying(self: FolderStorage, name: str, data: bytes) -> None:
-        if len(writes) == change:
-            raise Killed
-        writes.append(name)
-        put(self, name, data)
-
+def test_a_rotation_that_was_killed_anywhere_is_mended(lake: Path, told: Told, change: int) -> None:
     publish_more(lake, "lab")
-    with monkeypatch.context() as patch:
-        patch.setattr(FolderStorage, "put", dying)
-        try:
-            catch_up(str(lake), [NEW, OLD])
-        except Killed:
-            pass
-        else:
-            assert change >= len(writes)
+    with killed_at(change):
+        catch_up(str(lake), [NEW, OLD])
     assert told(OLD)["log"]["signed"]
     if keys_leaves(lake):
         publish_more(lake, "lab")

@@ -20,18 +20,11 @@ from evenkeel.lake_log.stamps import DEFAULT_EVERY, RETRY_SECONDS, StampAuthorit
 from evenkeel.lake_log.witness_lines import witnesses_of
 from evenkeel.lake_log.witnessing import WitnessState, tell_witnesses, witness_states
 from evenkeel.transparency.time_stamp_client import AuthorityAddress
-from tests.lake_log.lakes import LOG_KEY, OTHER_KEY, copied, kept_lake, publish_more
+from tests.lake_log.lakes import LOG_KEY, OTHER_KEY, copied, publish_more
 from tests.lake_log.telling import Told, teller
 from tests.transparency.authorities import Authority, listening, made_authority, sent
 
 NOW = 1_800_000_000
-
-
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    lake = kept_lake(tmp_path_factory.mktemp("kept"))
-    begin(str(lake), [LOG_KEY])
-    return lake
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel import pipeline
 from evenkeel.lake.schemas import TABLES
 from evenkeel.metrics.declared import (
     BY_NAME,
@@ -18,7 +17,6 @@ from evenkeel.metrics.declared import (
     OPEN_COMMAND,
     OUTCOMES,
     SEVERITIES,
-    TASKS,
     ExportedMetric,
 )
 from evenkeel.record.status.attention import KINDS
@@ -64,6 +62,5 @@ def test_a_need_rests_on_the_tables_that_its_kind_names() -> None:
 
 def test_values_of_labels_are_those_on_record() -> None:
     assert SEVERITIES == suites.SEVERITIES
-    assert (*(task.__name__ for task in pipeline.DECIDING), "publish") == TASKS
     (outcome,) = (column for column in TABLES["outcomes"].columns if column.name == "outcome")
     assert {*outcome.comment.split(", "), "withheld", OPEN_COMMAND} == set(OUTCOMES)

@@ -10,11 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from evenkeel.metrics.configuration_watch import ConfigurationWatch, WatchedLakes
-from evenkeel.metrics.lake_watch import LakeWatch
-from evenkeel.settings.operation import CONFIGURATION
+from evenkeel.metrics.configuration_watch import ConfigurationWatch
 from tests.metrics.exporting import Scraped, exporter, exporting, scrape, scraped, value_of
-from tests.several_lakes import MOVED, Installation, configuration, several_lakes
+from tests.several_lakes import MOVED, Installation, configuration, lakes_in_force
 
 USABLE = "evenkeel_configuration_usable"
 ONE, TWO = {"north": ["*"]}, {"north": ["eu-*"], "south": ["us-*", MOVED]}
@@ -23,10 +21,7 @@ CLUSTERS = ["eu-1", "eu-2", "us-1", MOVED]
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    monkeypatch.delenv("EVENKEEL_LAKE", raising=False)
-    found = several_lakes(tmp_path)
-    monkeypatch.setenv(CONFIGURATION, str(found.file))
-    return found
+    return lakes_in_force(tmp_path, monkeypatch)
 
 
 def lakes_in(found: Scraped) -> set[str]:
@@ -36,14 +31,17 @@ def lakes_in(found: Scraped) -> set[str]:
 
 def test_every_metric_has_the_lake_and_a_lake_that_is_gone_is_down(made: Installation) -> None:
     made.lose("north")
-    lakes = made.lakes()
-    watches = {lake.name: LakeWatch(lake.path, 3600) for lake in lakes.lakes}
-    for watch in watches.values():
-        watch.read_once()
-    with exporting(WatchedLakes(lakes, watches)) as url:
+    watch = ConfigurationWatch(made.lakes(), 3600)
+    for one in watch.watched.watches.values():
+        one.read_once()
+    with exporting(watch) as url:
         found = scraped(httpx.get(f"{url}/metrics").text)
-    assert all("lake" in dict(labels) for _, labels in found)
-    assert {lake: value_of(found, "evenkeel_up", lake=lake) for lake in watches} == {"north": 0, "south": 1, "old": 1}
+    assert {name for name, labels in found if "lake" not in dict(labels)} == {USABLE}
+    assert {lake: value_of(found, "evenkeel_up", lake=lake) for lake in lakes_in(found)} == {
+        "north": 0,
+        "south": 1,
+        "old": 1,
+    }
     moments = {
         (dict(labels)["lake"], dict(labels)["cluster"])
         for name, labels in found

@@ -15,7 +15,7 @@ from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.model.averages import default_history, updated
 from evenkeel.model.bundles import initial_boundaries
 from evenkeel.model.considered import Considered
-from evenkeel.model.load import BrokerReport, BundleHistory, BundleStats, IsolationPolicy, LoadData, Policies
+from evenkeel.model.load import RATES, BrokerReport, BundleHistory, BundleStats, IsolationPolicy, LoadData, Policies
 from evenkeel.plan_splits.round import decide_modular, plan
 from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import (
@@ -255,14 +255,14 @@ def test_looking_at_bundles_over_a_limit_first_changes_no_verdict(
     assert [*found.splits.items()] == sorted(chosen.items())
 
 
-NULLABLE = ("topics", "consumers", "producers", *(f"used_{name}" for name in cycle_rows.FIGURES))
+NULLABLE = ("topics", "consumers", "producers", *(f"used_{name}" for name in RATES))
 
 
 @given(
     spoilt=st.lists(
         st.tuples(
             st.fixed_dictionaries({}, optional=dict.fromkeys(NULLABLE, st.none())),
-            st.fixed_dictionaries({}, optional={f"long_{name}": figure for name in cycle_rows.FIGURES}),
+            st.fixed_dictionaries({}, optional={f"long_{name}": figure for name in RATES}),
             st.sampled_from(["b1:8080", "b2:8080", None]),
             st.sampled_from([2_000, 5, 1]),
             st.sampled_from([0, 1, 10]),

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.aggregate import round as aggregate_round
-from evenkeel.aggregate.bundle_load import FIGURES
 from evenkeel.cycle import whole
 from evenkeel.handover import ClusterCycle, Snapshot
 from evenkeel.ingest.snapshot_intake import KnownSnapshots, SettingsInForce, SnapshotIntake, look_at, opened
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.model.bundles import bundle_name, bundle_of, parse_boundaries, topic_hash
 from evenkeel.model.exact_sums import exact_sum
+from evenkeel.model.load import RATES
 from evenkeel.pulsar.answers import Answer, Kind
 from evenkeel.pulsar.limits import DEFAULT
 from evenkeel.rounds import reading
@@ -135,7 +135,7 @@ def _topic(namespace: str, domain: str, topic: str, figures: Mapping[str, Any]) 
         "producers": figures["producerCount"],
         "consumers": sum(len(one["consumers"]) for one in subscriptions),
         "msg_backlog": sum(one["msgBacklog"] for one in subscriptions),
-        **dict(zip(FIGURES, (float(figures[rate]) for rate in rates), strict=True)),
+        **dict(zip(RATES, (float(figures[rate]) for rate in rates), strict=True)),
     }
 
 
@@ -148,7 +148,7 @@ def _sums(topics: Sequence[Row]) -> Row:
         "topics": len(topics),
         "listed_topics": len(topics),
         **{name: sum(topic[name] for topic in topics) for name in ("consumers", "producers", "msg_backlog")},
-        **{figure: exact_sum(topic[figure] for topic in topics) for figure in FIGURES},
+        **{figure: exact_sum(topic[figure] for topic in topics) for figure in RATES},
         "has_non_persistent": any(topic["domain"] == "non-persistent" for topic in topics),
         "all_known": True,
     }

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browsing import LOW_CONTRAST, OPEN_ALL, in_sizes, violations, watched_page
+from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.record.status.urgent_lake import XSS, urgent_lake
 
@@ -34,35 +32,9 @@ PAGES = {"clusters": "", "cycles": "cycles", "cluster": "cycles?cluster=harm", "
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the desk over a lake in which every kind of need stands."""
-    with served(urgent_lake(tmp_path_factory.mktemp("lakes") / "urgent", datetime.now(UTC))) as address:
+    lake = urgent_lake(tmp_path_factory.mktemp("lakes") / "urgent", datetime.now(UTC))
+    with desk_served(lake, HereReader(), below="/airflow") as address:
         yield address
-
-
-@contextmanager
-def served(lake: Path) -> Iterator[str]:
-    """The desk without a login, where Airflow would serve it."""
-    import uvicorn
-    from evenkeel_page.app import make_app
-    from fastapi import FastAPI
-
-    before = os.environ.get("EVENKEEL_LAKE")
-    os.environ["EVENKEEL_LAKE"] = str(lake)
-    outer = FastAPI()
-    outer.mount("/airflow/evenkeel", make_app(guarded=False, reader=HereReader()))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(outer, host="127.0.0.1", port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{port}/airflow/evenkeel/"
-    server.should_exit = True
-    thread.join(10)
-    os.environ.pop("EVENKEEL_LAKE")
-    if before is not None:
-        os.environ["EVENKEEL_LAKE"] = before
 
 
 @contextmanager
@@ -136,7 +108,7 @@ def test_a_page_renews_itself_and_keeps_what_was_narrowed(browser: Browser, tmp_
     from tests.record.status.urgent_lake import UrgentLake
 
     now = datetime.now(UTC)
-    with served(urgent_lake(tmp_path / "lake", now)) as address:
+    with desk_served(urgent_lake(tmp_path / "lake", now), HereReader(), below="/airflow") as address:
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         page = context.new_page()
         page.clock.install()

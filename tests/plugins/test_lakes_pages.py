@@ -10,17 +10,13 @@ from urllib.parse import urlencode
 import pytest
 from fastapi.testclient import TestClient
 
-from evenkeel.settings.operation import CONFIGURATION
 from tests.plugins.here_reader import HereReader
-from tests.several_lakes import MOVED, Installation, several_lakes
+from tests.several_lakes import MOVED, Installation, lakes_in_force
 
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    monkeypatch.delenv("EVENKEEL_LAKE", raising=False)
-    found = several_lakes(tmp_path)
-    monkeypatch.setenv(CONFIGURATION, str(found.file))
-    return found
+    return lakes_in_force(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -96,6 +92,17 @@ def test_an_address_with_a_cluster_finds_its_lake(desk: TestClient, path: str) -
 @pytest.mark.parametrize("path", ["cycles", "settings", "proof", "what-if", "heat"])
 def test_a_page_without_a_cluster_is_over_the_lake_that_is_chosen(desk: TestClient, path: str) -> None:
     assert lakes_of(desk.get(f"/{path}?lake=south").text) == [("north", False), ("south", True), ("old", False)]
+
+
+def test_the_choice_of_a_lake_keeps_the_cluster_where_it_is_known_to_be(desk: TestClient) -> None:
+    def choices(path: str) -> list[str]:
+        (nav,) = re.findall(r'<nav class="crumbs lakes".*?</nav>', desk.get(path).text, re.S)
+        return [link.replace("&amp;", "&") for link in re.findall(r'href="([^"]*)"', nav)]
+
+    assert choices("/cycles?cluster=eu-1") == ["cycles?cluster=eu-1", "cycles?lake=south", "cycles?lake=old"]
+    before = f"cycles?cluster={MOVED}&lake=old"
+    assert choices(f"/{before}") == ["cycles?lake=north", f"cycles?cluster={MOVED}", before]
+    assert choices("/cycles?cluster=nobody&lake=north") == [f"cycles?lake={lake}" for lake in ("north", "south", "old")]
 
 
 def test_older_cycles_of_a_chosen_lake_stay_there(desk: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -152,6 +153,47 @@ def test_a_route_that_joins_later_is_not_answered_and_neither_is_any_other(
         join(app)
         client = TestClient(app)
         assert {client.get(path).status_code for path in ("/later", "/later/evenkeel_plugin.py", "/")} == {403}
+
+
+READS, EDITS = ("can_read", "DAGs"), ("can_edit", "DAGs")
+
+
+@pytest.mark.skipif(not has_fab(), reason="apache-airflow-providers-fab is not installed (extra dev): make setup-dev")
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [
+        ("READ", {READS}),
+        ("READ", {("can_read", "DAG:rebalance")}),
+        ("WHAT_IF", {EDITS, ("can_create", "DAG Runs")}),
+        ("WHAT_IF", {("can_edit", "DAG:replay"), ("can_create", "DAG Run:replay")}),
+        ("APPROVE", {EDITS, ("can_edit", "HITL Detail")}),
+        ("APPROVE", {("can_edit", "DAG:rebalance_approval"), ("can_edit", "HITL Detail")}),
+    ],
+)
+def test_each_right_is_these_permissions_of_fab_and_no_fewer(
+    name: str, needed: set[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAB's own answer to each right. Permissions of a user are given here, and not read from its tables."""
+    from airflow.api_fastapi.core_api import security
+    from airflow.models.dag import DagModel
+    from airflow.providers.fab.auth_manager.fab_auth_manager import FabAuthManager
+    from evenkeel_page import rights
+    from fastapi import HTTPException, Request
+
+    guard = getattr(rights, name).guard()
+    monkeypatch.setattr(security, "get_auth_manager", lambda: object.__new__(FabAuthManager))
+    monkeypatch.setattr(DagModel, "get_team_name", lambda dag_id: None)
+
+    def status(permissions: set[tuple[str, str]]) -> int:
+        try:
+            guard(Request({"type": "http"}), SimpleNamespace(perms=permissions))
+        except HTTPException as error:
+            return error.status_code
+        return 200
+
+    assert status(needed) == 200
+    assert {status(needed - {one}) for one in needed} == {403}
+    assert status({("can_read", "DAG:another"), ("can_edit", "DAG:another"), ("can_read", "Website")}) == 403
 
 
 def test_an_error_of_the_auth_manager_opens_nothing(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from evenkeel.lake.schemas import TABLES
+from evenkeel.model.past_commands import acts_of, past_moves
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.commands import Wanted, wanted
-from evenkeel.publish.guarding import moves, situation_of
+from evenkeel.publish.guarding import situation_of
 from evenkeel.settings import Settings
 from tests.cycle.rows import MIB, bundle, cycle, report
 from tests.publish.decisions import B1, B2, B3, EARLIER, NAMES, act, known, load, placed, split
@@ -202,9 +203,9 @@ def test_of_doubled_rows_the_one_seen_last_counts_and_an_assumed_success_too() -
     now = situation().at
     unsure, done_nothing = act(1, None), act(1, "stale", seen_at="2026-11-21T08:20:00.000000+00:00")
     for both in ([unsure, done_nothing], [done_nothing, unsure]):
-        assert moves(both, now, Settings()) == []
-    assert moves([act(1, "dry_run")], now, Settings(evenkeelAssumeUnloadsSucceed=True))
-    assert moves([act(1, "stale")], now, Settings(evenkeelAssumeUnloadsSucceed=True)) == []
+        assert past_moves(acts_of(both), now, Settings()) == []
+    assert past_moves(acts_of([act(1, "dry_run")]), now, Settings(evenkeelAssumeUnloadsSucceed=True))
+    assert past_moves(acts_of([act(1, "stale")]), now, Settings(evenkeelAssumeUnloadsSucceed=True)) == []
 
 
 def test_unsettled_subjects_hold_until_their_time() -> None:

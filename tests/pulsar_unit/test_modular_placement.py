@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evenkeel.filters.anti_affinity import AntiAffinity
 from evenkeel.filters.broker_filters import version_rank
-from evenkeel.filters.isolation import Isolation
 from evenkeel.filters.ownership import Ownership
 from evenkeel.model.load import BrokerAverages, BrokerReport, BundleHistory, LoadData, Policies, ResourceUsage
 from evenkeel.place.broker_figures import broker_figures
@@ -25,15 +23,7 @@ BUNDLE = f"test/ns/{FULL}"
 
 
 def view(load: LoadData, held: Settings, ownership: Ownership | None = None) -> PlacementView:
-    ownership = ownership or Ownership()
-    return PlacementView(
-        brokers=load.brokers,
-        isolation=Isolation(Policies(), load.brokers, held),
-        anti_affinity=AntiAffinity(Policies(), ownership, held),
-        ownership=ownership,
-        figures=broker_figures(load, held),
-        settings=held,
-    )
+    return PlacementView.of(load, Policies(), ownership or Ownership(), held)
 
 
 def follow(placing: ByAverages, found: BundleHistory, candidates: list[str]) -> tuple[str, ...]:

@@ -350,6 +350,16 @@ def fill_odd(lake: SmallLake, cluster: str = ODD) -> None:
     lake.add(cluster, at, tables, plan_id="0d" * 32, splits=0, unloads=1, placements=1, refusals=0)
 
 
+def add_first_plan_sent(lake: SmallLake, at: datetime) -> None:
+    """Two attempts at a cycle of LAB, of which the first one's plan was sent."""
+    for number, plan in enumerate(("first", "second"), start=1):
+        lake.add(LAB, at, {}, attempt=number, plan_id=plan, mode="auto")
+    stamp = {"cluster": LAB, "cycle_at": at, "cycle_date": at.date(), "write_id": "w"}
+    sent = {"command_id": "c1", "plan_id": "first", "kind": "unload", "bundle": HOT, "expires_at": at}
+    lake.append("commands", [{**stamp, **sent}])
+    lake.append("outcomes", [{**stamp, "command_id": "c1", "outcome": "done", "seen_at": at}])
+
+
 def plausible_lake(root: Path) -> Path:
     lake = SmallLake(root)
     fill_lab(lake)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evenkeel.record.read import Record, read_attempts, read_cycles, read_rows
 from tests.examples import at_most
-from tests.record.plausible import HOT, LAB, A, bundle_load
+from tests.record.plausible import HOT, LAB, A, add_first_plan_sent, bundle_load
 from tests.record.small_lake import SmallLake, moment
 
 START = moment("2026-11-20T23:50:00")
@@ -73,12 +73,7 @@ def test_rows_without_a_manifest_are_not_read(uneven: Path, tmp_path: Path) -> N
 
 def test_the_plan_that_was_sent_counts_in_a_range_too(lake: Path, tmp_path: Path) -> None:
     small = SmallLake(tmp_path)
-    small.add("lab", START, {}, attempt=1, plan_id="first", mode="auto")
-    small.add("lab", START, {}, attempt=2, plan_id="second", mode="auto")
-    stamp = {"cluster": "lab", "cycle_at": START, "cycle_date": START.date(), "write_id": "w"}
-    sent = {"command_id": "c1", "plan_id": "first", "kind": "unload", "bundle": HOT, "expires_at": START}
-    small.append("commands", [{**stamp, **sent}])
-    small.append("outcomes", [{**stamp, "command_id": "c1", "outcome": "done", "seen_at": START}])
+    add_first_plan_sent(small, START)
     assert [a.plan_id for a in Record(tmp_path).cycles("lab", START, START)] == ["first"]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from evenkeel.errors import BadInput, LakeError, NoSuchCycle
 from evenkeel.record.read import find_cycles, read_attempts, read_cycles, read_rows, read_rows_of
-from tests.record.plausible import ACTING, HOT, LAB, LAB_FIRST, SKIPPED, A, B, C, bundle_load
+from tests.record.plausible import ACTING, HOT, LAB, LAB_FIRST, SKIPPED, A, B, C, add_first_plan_sent, bundle_load
 from tests.record.small_lake import SmallLake, moment
 
 AT = moment("2026-11-21T08:00:00")
@@ -34,12 +34,7 @@ def test_the_newest_live_attempt_counts_and_a_backfill_only_where_there_is_no_ot
 
 def test_an_attempt_that_sent_commands_outranks_a_newer_one(tmp_path: Path) -> None:
     small = SmallLake(tmp_path)
-    small.add("lab", AT, {}, attempt=1, plan_id="first", mode="auto")
-    small.add("lab", AT, {}, attempt=2, plan_id="second", mode="auto")
-    stamp = {"cluster": "lab", "cycle_at": AT, "cycle_date": AT.date(), "write_id": "w"}
-    sent = {"command_id": "c1", "plan_id": "first", "kind": "unload", "bundle": HOT, "expires_at": AT}
-    small.append("commands", [{**stamp, **sent}])
-    small.append("outcomes", [{**stamp, "command_id": "c1", "outcome": "done", "seen_at": AT}])
+    add_first_plan_sent(small, AT)
 
     assert [a.plan_id for a in read_cycles(tmp_path)] == ["first"]
 

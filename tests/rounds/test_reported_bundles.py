@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.model.load import BundleStats
+from evenkeel.model.load import RATES, BundleStats
 from evenkeel.rounds import reading
 from evenkeel.rounds.extensible_loads import AVERAGED_AT, LOAD_AVERAGE, THROUGHPUT_AVERAGE, see
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reported_bundles import StatsOfBroker, reported_bundles
 from evenkeel.settings import Settings
 from tests.cycle.rows import BUNDLES, HOT, broker, bundle
-from tests.cycle.rows import FIGURES as RATES
 from tests.cycle.rows import rows as rows_of
 
 COUNTS = st.none() | st.sampled_from([0, 1, 499, 2**31, 10**30])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from evenkeel.model.load import RATES
 from evenkeel.settings import resolve
-from evenkeel.validate.facts import BROKEN, KEY, PLACE, RATES, RECORD, ClusterFacts
+from evenkeel.validate.facts import BROKEN, KEY, PLACE, RECORD, ClusterFacts
 from tests.builders import ClusterBuilder
 
 

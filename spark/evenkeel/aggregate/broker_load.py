@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any
 
-from evenkeel.aggregate.bundle_load import AVERAGES, FIGURES
+from evenkeel.aggregate.bundle_load import AVERAGES
 from evenkeel.aggregate.bundles_in_force import Row
 from evenkeel.model.averages import DEFAULT_STATS
 from evenkeel.model.exact_sums import exact_sums
-from evenkeel.model.load import ResourceUsage
+from evenkeel.model.load import RATES, ResourceUsage
 from evenkeel.model.usage import float32
 from evenkeel.model.usage import percent as percent_of
 from evenkeel.settings import Settings
@@ -76,7 +76,7 @@ def _sums(
     return [dict(zip(_ADDED, islice(found, len(_ADDED)), strict=True)) for _ in reports]
 
 
-_USED = tuple(f"used_{name}" for name in FIGURES)
+_USED = tuple(f"used_{name}" for name in RATES)
 _ADDED = (*_USED, *AVERAGES)
 
 
@@ -110,7 +110,7 @@ def _row(
     }
     row.update((f"{name}_percent", value) for name, value in percents.items())
     row.update((f"{name}_weight", weight) for name, weight in weights.items())
-    for name in FIGURES:
+    for name in RATES:
         carried = sums[f"used_{name}"]
         row[name] = nothing if carried is None else carried
         row[f"reported_{name}"] = report[name] if has_report else None

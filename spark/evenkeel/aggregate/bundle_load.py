@@ -11,38 +11,38 @@ from evenkeel.aggregate.bundles_in_force import Bundle, Row, is_system_namespace
 from evenkeel.model.averages import DEFAULT_STATS, default_history, history_of_quota, next_means
 from evenkeel.model.load import (
     LONG_TERM_SAMPLES,
+    RATES,
     SHORT_TERM_SAMPLES,
     BundleHistory,
     BundleStats,
     MessageAverages,
 )
 
-FIGURES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 COUNTS = ("topics", "consumers", "producers")
 CLIENTS = ("consumers", "producers", "msg_backlog")
-SAID = (*FIGURES, "topics")
-AVERAGES = tuple(f"{term}_{figure}" for term in ("short", "long") for figure in FIGURES)
+SAID = (*RATES, "topics")
+AVERAGES = tuple(f"{term}_{figure}" for term in ("short", "long") for figure in RATES)
 
 Figures = tuple[float | None, ...]
 """msg/s in and out, byte/s in and out."""
 
-_USED = tuple(f"used_{figure}" for figure in FIGURES)
+_USED = tuple(f"used_{figure}" for figure in RATES)
 _COLUMNS = (
     *COUNTS,
-    *(f"measured_{figure}" for figure in FIGURES),
+    *(f"measured_{figure}" for figure in RATES),
     *_USED,
     *AVERAGES,
     *(f"reported_{name}" for name in SAID),
     *(f"{name}_before" for name in CLIENTS),
 )
-_FIGURES_IN, _USED_IN, _COUNTS_IN = itemgetter(*FIGURES), itemgetter(*_USED), itemgetter(*COUNTS)
+_FIGURES_IN, _USED_IN, _COUNTS_IN = itemgetter(*RATES), itemgetter(*_USED), itemgetter(*COUNTS)
 _SAID_IN, _CLIENTS_IN = itemgetter(*SAID), itemgetter(*CLIENTS)
-_UNKNOWN: Figures = (None,) * len(FIGURES)
-_NOT_SHOWN = (None,) * (len(COUNTS) + len(FIGURES))
+_UNKNOWN: Figures = (None,) * len(RATES)
+_NOT_SHOWN = (None,) * (len(COUNTS) + len(RATES))
 _NOT_SAID, _NO_CLIENTS = (None,) * len(SAID), (None,) * len(CLIENTS)
 _NO_TOPICS: Mapping[str, Any] = {
     **dict.fromkeys((*COUNTS, "listed_topics"), 0),
-    **dict.fromkeys(FIGURES, 0.0),
+    **dict.fromkeys(RATES, 0.0),
     "has_non_persistent": False,
 }
 _OF_TOPICS = itemgetter(*_NO_TOPICS)
@@ -245,7 +245,7 @@ def _trusted_before(before: Row | None, heir: Heir | None) -> _Trusted:
 
 
 class _History(NamedTuple):
-    """The averages of a bundle as they stand in its row, figures in the order of `FIGURES`."""
+    """The averages of a bundle as they stand in its row, figures in the order of `RATES`."""
 
     short_samples: int
     short: tuple[float, ...]
@@ -260,17 +260,17 @@ def _as_in_a_row(history: BundleHistory) -> _History:
 
 
 def _figures(averages: MessageAverages) -> tuple[float, ...]:
-    return tuple(getattr(averages, figure) for figure in FIGURES)
+    return tuple(getattr(averages, figure) for figure in RATES)
 
 
 _NEVER_SEEN = _as_in_a_row(default_history())
-_ASSUMED = tuple(float(getattr(DEFAULT_STATS, figure)) for figure in FIGURES)
-_SHORT_IN, _LONG_IN = (itemgetter(*(f"{term}_{figure}" for figure in FIGURES)) for term in ("short", "long"))
+_ASSUMED = tuple(float(getattr(DEFAULT_STATS, figure)) for figure in RATES)
+_SHORT_IN, _LONG_IN = (itemgetter(*(f"{term}_{figure}" for figure in RATES)) for term in ("short", "long"))
 
 
 def _history(before: Row | None, quota: Row | None) -> _History:
     if quota is not None and (before is None or not before["long_samples"] or before["samples_since_quota"] == 0):
-        return _as_in_a_row(history_of_quota(BundleStats(**{figure: quota[figure] for figure in FIGURES})))
+        return _as_in_a_row(history_of_quota(BundleStats(**{figure: quota[figure] for figure in RATES})))
     if before is None:
         return _NEVER_SEEN
     return _History(

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.aggregate import sums_here
 from evenkeel.aggregate.broker_load import RESOURCES
-from evenkeel.aggregate.bundle_load import AVERAGES, CLIENTS, FIGURES, SAID
+from evenkeel.aggregate.bundle_load import AVERAGES, CLIENTS, SAID
 from evenkeel.aggregate.bundles_in_force import bundles_of, namespaces_in_force
 from evenkeel.aggregate.round import LOADS_BEFORE, SPLITS_BEFORE
 from evenkeel.aggregate.topic_sums import (
@@ -36,6 +36,7 @@ from evenkeel.lake.data_files import Commits, found_rows, rows_at_hand
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH, namespace_of
+from evenkeel.model.load import RATES
 from evenkeel.rounds.frames import children_of_splits, predecessor_rows, read_checked
 from evenkeel.rounds.reading import EXTENSIBLE, Row, Rows
 from evenkeel.rounds.window import linked
@@ -63,12 +64,12 @@ COLUMNS = {
         *("broker", "state", "is_listed", "is_leader", "pulsar_version", "load_manager_class"),
         *("report_at", "asked_at", "bundles", "owned_bundles", "has_topic_figures", "topics"),
         *(f"{name}_{end}" for name in RESOURCES for end in ("usage", "limit")),
-        *FIGURES,
+        *RATES,
     ),
-    "resource_quotas": ("bundle", *FIGURES),
+    "resource_quotas": ("bundle", *RATES),
     LOADS_BEFORE: (
         *("bundle", "last_owner", "topics", *CLIENTS, "used_reason", "trusted_at"),
-        *(f"used_{figure}" for figure in FIGURES),
+        *(f"used_{figure}" for figure in RATES),
         *("short_samples", "long_samples", *AVERAGES, "samples_since_quota"),
     ),
     SPLITS_BEFORE: ("subject", "strategy", "outcome", "rule"),
@@ -298,7 +299,7 @@ def _children(spark: SparkSession, found: LoadInputs, topics: DataFrame, namespa
     earlier = topics.select(*TOPIC_COLUMNS).withColumnRenamed("cycle_at", "before_at")
     then = earlier.join(F.broadcast(moments), before).drop("before_at")
     placed = with_bundle(then, ranges_of(namespaces, only={bundle for _, _, bundle, _, _ in found.born}))
-    sums = bundle_sums(topics_once(placed, owned)).select(*CYCLE, "bundle", *FIGURES)
+    sums = bundle_sums(topics_once(placed, owned)).select(*CYCLE, "bundle", *RATES)
     return arrow_of(born.drop("before_at").join(sums, [*CYCLE, "bundle"], "left"))
 
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from evenkeel.aggregate.broker_load import broker_rows, reports_once
-from evenkeel.aggregate.bundle_load import FIGURES, Heir, Known, Owners, bundle_rows
+from evenkeel.aggregate.bundle_load import Heir, Known, Owners, bundle_rows
 from evenkeel.aggregate.bundles_in_force import bundles_of, namespaces_in_force
 from evenkeel.lake.plain_rows import as_read
+from evenkeel.model.load import RATES
 from evenkeel.model.past_commands import unsettled_bundles
 from evenkeel.rounds import reading
 from evenkeel.rounds.loads import forgets_history
@@ -90,7 +91,7 @@ def _heirs(children: Iterable[Row], before: Mapping[str, Row]) -> dict[str, Heir
     for child in children:
         parent = before.get(child["parent"])
         if parent is not None and parent["used_reason"] == "measured" and child["bundle"] not in before:
-            figures = tuple(0.0 if child[figure] is None else child[figure] for figure in FIGURES)
+            figures = tuple(0.0 if child[figure] is None else child[figure] for figure in RATES)
             found[child["bundle"]] = Heir(figures, parent["trusted_at"])
     return found
 

@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evenkeel.aggregate.bundle_load import FIGURES
 from evenkeel.aggregate.bundles_in_force import bundles_of
 from evenkeel.model.bundles import HIGHEST_HASH
+from evenkeel.model.load import RATES
 from evenkeel.spark.sql import MOST_THOUSANDTHS
 
 COLUMNS = (
     *("cycle_at", "namespace", "hash", "seen_on", "observation", "domain"),
-    *("producers", "consumers", "msg_backlog", *FIGURES),
+    *("producers", "consumers", "msg_backlog", *RATES),
 )
 """The columns of topic_stats that are needed."""
 MOST_TOPICS = 2**15
@@ -36,7 +36,7 @@ Edges = tuple[int, ...]
 _Whole = npt.NDArray[np.int64]
 _Flags = npt.NDArray[np.bool_]
 _CLIENTS = ("producers", "consumers", "msg_backlog")
-_ADDED = (*_CLIENTS, *FIGURES)
+_ADDED = (*_CLIENTS, *RATES)
 _HASH_BITS = 32
 # What is counted of a bundle's topics, each a bit of a topic's flags: after these, whether it has each of `_ADDED`.
 _COUNTED = ("loaded", "non_persistent", "without_figure", "without_backlog")
@@ -87,7 +87,7 @@ def whole_numbers(topics: pa.Table) -> WholeNumbers | None:
         is_odd |= (whole <= -MOST_THOUSANDTHS) | (whole >= MOST_THOUSANDTHS)
         added.append(whole)
         has.append(_is_there(columns[name]))
-    for name in FIGURES:
+    for name in RATES:
         whole, is_beyond = _thousandths(columns[name])
         is_odd |= is_beyond
         added.append(whole)
@@ -191,7 +191,7 @@ def _row(bundle: str, numbers: Sequence[int]) -> dict[str, Any]:
         "producers": producers,
         "msg_backlog": None if without_backlog else backlog,
         # The double next to a whole number of thousandths, as `spark.sql.of_thousandths` has it.
-        **{name: None if total is None else total / 1000 for name, total in zip(FIGURES, figures, strict=True)},
+        **{name: None if total is None else total / 1000 for name, total in zip(RATES, figures, strict=True)},
         "has_non_persistent": non_persistent > 0,
         "all_known": not without_figure,
     }

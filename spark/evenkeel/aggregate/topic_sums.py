@@ -22,18 +22,18 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from evenkeel.aggregate.bundle_load import FIGURES
 from evenkeel.model.bundles import HIGHEST_HASH
+from evenkeel.model.load import RATES
 from evenkeel.spark.sql import arrow_of, exact_sum, moment, of_thousandths, thousandths
 
 CYCLE = ("cluster", "cycle_at")
 TOPIC_COLUMNS = (
     *(*CYCLE, "namespace", "topic", "hash", "broker", "seen_on", "observation", "domain"),
-    *("producers", "consumers", "msg_backlog", *FIGURES),
+    *("producers", "consumers", "msg_backlog", *RATES),
 )
 """The columns of topic_stats that sums need."""
 
-_CONTENT = ("namespace", "observation", "domain", "producers", "consumers", "msg_backlog", *FIGURES)
+_CONTENT = ("namespace", "observation", "domain", "producers", "consumers", "msg_backlog", *RATES)
 _HASH_BITS = 32
 
 
@@ -216,7 +216,7 @@ def bundle_sums(topics: DataFrame) -> DataFrame:
         F.sum("consumers").alias("consumers"),
         F.sum("producers").alias("producers"),
         F.when(F.every(~is_loaded | F.col("msg_backlog").isNotNull()), F.sum("msg_backlog")).alias("msg_backlog"),
-        *(exact_sum(figure).alias(figure) for figure in FIGURES),
+        *(exact_sum(figure).alias(figure) for figure in RATES),
         F.bool_or(is_loaded & (F.col("domain") == "non-persistent")).alias("has_non_persistent"),
         F.every(~is_loaded | F.expr(_HAS_ALL)).alias("all_known"),
     )
@@ -230,7 +230,7 @@ def sums_in_thousandths(topics: DataFrame, ranges: Ranges) -> pa.Table:
     cuts figures to three decimals. Until they are summed, bundles are numbers: one key of a few bytes and sums of whole
     numbers are what Spark groups fastest.
     """
-    whole = {figure: f"{figure}_in_thousandths" for figure in FIGURES}
+    whole = {figure: f"{figure}_in_thousandths" for figure in RATES}
     topics = _placed(topics, ranges).withColumns({name: thousandths(figure) for figure, name in whole.items()})
     is_beyond = " or ".join(f"({figure} is not null and {name} is null)" for figure, name in whole.items())
     kept = topics.groupBy("number").agg(
@@ -260,7 +260,7 @@ def sums_in_thousandths(topics: DataFrame, ranges: Ranges) -> pa.Table:
 
 _SECOND = 1 << 32
 _NON_PERSISTENT, _LACKS_FIGURE, _LACKS_BACKLOG, _ODD = 1, 2, 4, 8
-_HAS_ALL = " and ".join(f"{figure} is not null" for figure in FIGURES)
+_HAS_ALL = " and ".join(f"{figure} is not null" for figure in RATES)
 
 
 def _is_marked(mark: int) -> Column:

@@ -21,7 +21,7 @@ from evenkeel.settings.keys.own import DECIDING_KEYS, GuardKeys, OwnKeys
 from evenkeel.settings.operation import ENVIRONMENT, MODES
 
 if TYPE_CHECKING:
-    from airflow.sdk import Asset
+    from airflow.sdk import Asset, CronTriggerTimetable
 
 
 def rebalance_params() -> dict[str, Param]:
@@ -174,6 +174,16 @@ def _mode(variable: str, default: str) -> str:
 # one that never comes passes Airflow's own check.
 
 MANUAL = "none"
+START_DATE = datetime(2020, 1, 1, tzinfo=UTC)
+"""Before all recordings: Airflow runs no task for logical dates before it."""
+
+
+def timetable_in(variable: str, default: str) -> CronTriggerTimetable | None:
+    """The timetable of a DAG by the cron expression in a variable; None for manual runs only."""
+    from airflow.sdk import CronTriggerTimetable
+
+    cron = schedule_in(variable, default)
+    return None if cron is None else CronTriggerTimetable(cron, timezone="UTC")
 
 
 def schedule_in(variable: str, default: str) -> str | None:

@@ -44,8 +44,7 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         from airflow.sdk.exceptions import DownstreamTasksSkipped
 
         ti.xcom_push("return_value", ingested)
-        later = [task.__name__ for task in pipeline.DECIDING[1:]]
-        raise DownstreamTasksSkipped(tasks=[*later, pipeline.publish.__name__])
+        raise DownstreamTasksSkipped(tasks=list(pipeline.TASK_IDS[1:]))
     return ingested
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import select
 import sys
 import threading
 
@@ -12,19 +13,37 @@ from evenkeel.cli.progress import HANGING
 _OBJECTS = 100_000
 """So many new objects at least between two looks for garbage: what is imported stays, and looking through it again and
 again took half of the processor time of the imports."""
+READER_GONE = 128 + 13
+"""What a shell makes of a program that SIGPIPE ended."""
 
 
 def run() -> None:
     """Runs the command of this process, and ends it with the command's code."""
     gc.set_threshold(_OBJECTS, 20, 100)
     answer_shell()
-    code = main()
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _reader_is_gone():
+            raise
+        code = READER_GONE
     if any(thread.name.startswith(HANGING) for thread in threading.enumerate()):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # what hangs would be waited for
     gc.freeze()  # as it ends, Python would look through all of it once more
     sys.exit(code)
+
+
+def _reader_is_gone() -> bool:
+    """Whether nobody reads standard output any more, as in `evenkeel settings | head`; what is left is thrown away."""
+    poll, output = select.poll(), sys.stdout.fileno()
+    poll.register(output, select.POLLOUT)
+    is_gone = any(event & select.POLLERR for _, event in poll.poll(0))
+    if is_gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+    return is_gone
 
 
 if __name__ == "__main__":

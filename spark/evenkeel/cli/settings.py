@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +56,10 @@ def _print_keys(given: argparse.Namespace) -> int:
     found = [key for key in describe() if given.match.lower() in key["key"].lower()]
     if given.json:
         print(json.dumps(found, indent=1, default=sorted))
-    else:
+    elif found:
         print("\n".join(_entry(key) for key in found))
+    else:
+        print(f"evenkeel: no key contains {given.match!r}", file=sys.stderr)
     return 0 if found else 1
 
 

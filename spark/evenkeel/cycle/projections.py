@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from evenkeel.lake.schema import STAMP_NAMES
+from evenkeel.model.load import RATES
+
 BUNDLES = "bundle_load"
-_RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 BUNDLE_COLUMNS = (
     *("bundle", "namespace", "owner", "ownership", "last_owner", "has_non_persistent"),
     *("topics", "consumers", "producers", "msg_backlog", "short_samples", "long_samples", "samples_since_quota"),
-    *(f"{prefix}_{rate}" for prefix in ("used", "short", "long") for rate in _RATES),
+    *(f"{prefix}_{rate}" for prefix in ("used", "short", "long") for rate in RATES),
 )
 _LEFT_OUT: Mapping[str, frozenset[str]] = {
     "broker_reports": frozenset({"rest"}),
@@ -23,12 +25,11 @@ _LEFT_OUT: Mapping[str, frozenset[str]] = {
     ),
 }
 """Beside what no round reads, what would make each cycle's row of a table that seldom changes another one."""
-_STAMP = frozenset({"cycle_date", "write_id"})
 
 
 def columns_looked_at(table: str, names: Sequence[str]) -> list[str]:
     """The columns of a table that the rounds need, in the table's order."""
     if table == BUNDLES:
         return [name for name in names if name in BUNDLE_COLUMNS]
-    left = _LEFT_OUT.get(table, frozenset()) | _STAMP
+    left = _LEFT_OUT.get(table, frozenset()) | STAMP_NAMES
     return [name for name in names if name not in left]

@@ -12,12 +12,13 @@ from evenkeel.errors import LakeError
 from evenkeel.heat.columns import CycleLoad
 from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, WIDTH, in_order
 from evenkeel.heat.scale import NOBODY, SEVERAL, Figures
+from evenkeel.model.load import RATES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 LOADS = "bundle_load"
-_RATES = ("used_msg_rate_in", "used_msg_rate_out", "used_msg_throughput_in", "used_msg_throughput_out")
+_RATES = tuple(f"used_{rate}" for rate in RATES)
 COLUMNS = ("namespace", "lower", "upper", "owner", "topics", "producers", "consumers", *_RATES)
 """The columns of `bundle_load` that the heat map is made of."""
 

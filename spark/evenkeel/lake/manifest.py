@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import LakeError
 from evenkeel.handover import CycleKey, DataFile, Predecessor, Write
 from evenkeel.lake.delta_log import until_committed
+from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table, is_readable_here
@@ -35,7 +36,7 @@ CYCLES = TABLES["cycles"]
 # Filled by the statement that appends: they depend on the rows already in the chain.
 _CHAINED = frozenset({"sequence", "attempt", "previous_digest", "manifest_digest"})
 # Not part of what an attempt is: the clock, and where the row came to stand.
-_OUTSIDE_THE_BODY = _CHAINED | {"body_digest", "recorded_at", "cycle_date", "write_id"}
+_OUTSIDE_THE_BODY = _CHAINED | {"body_digest", "recorded_at"} | STAMP_NAMES
 
 
 def body_digest(row: Mapping[str, Any]) -> str:
@@ -168,7 +169,7 @@ def _frame(spark: SparkSession, by_cluster: Mapping[str, Sequence[Mapping[str, A
     """cluster, rows: all rows of a cluster in their order, each with the digest of its content."""
     from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-    given = [field for field in CYCLES.struct_type().fields if field.name not in _CHAINED | {"cycle_date", "write_id"}]
+    given = [field for field in CYCLES.struct_type().fields if field.name not in _CHAINED | STAMP_NAMES]
     kind = StructType([StructField("cluster", StringType()), StructField("rows", ArrayType(StructType(given)))])
     own = [
         (cluster, [tuple(row[field.name] for field in given) for row in rows])

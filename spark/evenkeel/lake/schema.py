@@ -95,6 +95,7 @@ CYCLE_COLUMNS = (
     Column("write_id", "string", "the task try that wrote the row; a manifest in `cycles` lists it", nullable=False),
 )
 STAMP_NAMES = frozenset({"cycle_date", "write_id"})
+"""The stamp of a write: columns that the lake adds to the rows of a task. No round sees them."""
 
 
 def cycle_table(

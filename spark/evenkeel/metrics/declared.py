@@ -16,8 +16,6 @@ OUTCOMES = (*sorted(SENT | UNTOUCHED), HARMED, OPEN_COMMAND)
 """The values of the label `outcome`."""
 SEVERITIES = ("reject", "quarantine", "warn")
 """The values of the label `severity`."""
-TASKS = ("ingest", "validate", "aggregate", "plan_splits", "shed", "place", "publish")
-"""The values of the label `task`."""
 
 
 @dataclass(frozen=True, slots=True)

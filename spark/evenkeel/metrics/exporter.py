@@ -30,7 +30,7 @@ _BEARER = "Bearer "
 log = logging.getLogger(__name__)
 
 
-Watched = LakeWatch | WatchedLakes | ConfigurationWatch
+Watched = LakeWatch | ConfigurationWatch
 
 
 class LakeCollector(Collector):
@@ -41,17 +41,20 @@ class LakeCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Every metric that has a value now."""
-        watched = self._watched
-        if isinstance(watched, ConfigurationWatch):
-            yield _family(CONFIGURATION_USABLE, {(): float(watched.is_usable)})
-            watched = watched.watched
-        last = {"": watched.last} if isinstance(watched, LakeWatch) else _last(watched)
-        more = ("lake",) if isinstance(watched, WatchedLakes) and watched.lakes.is_several else ()
+        lakes: WatchedLakes | None = None
+        more: tuple[str, ...] = ()
+        if isinstance(self._watched, LakeWatch):
+            last = {"": self._watched.last}
+        else:
+            yield _family(CONFIGURATION_USABLE, {(): float(self._watched.is_usable)})
+            lakes = self._watched.watched
+            last = {name: watch.last for name, watch in lakes.watches.items()}
+            more = ("lake",) if lakes.lakes.is_several else ()
         for metric in METRICS:
             values: dict[tuple[str, ...], float] = {}
             for lake, reading in last.items():
                 for labels, value in sorted(_values(reading, metric.name).items()):
-                    if value is not None and _counts(watched, lake, metric, labels):
+                    if value is not None and _counts(lakes, lake, metric, labels):
                         values[(lake, *labels) if more else labels] = value
             if values:
                 yield _family(metric, values, more)
@@ -69,14 +72,8 @@ def _family(
     return family
 
 
-def _counts(watched: LakeWatch | WatchedLakes, lake: str, metric: ExportedMetric, labels: tuple[str, ...]) -> bool:
-    if isinstance(watched, LakeWatch) or metric.labels[:1] != CLUSTER:
-        return True
-    return watched.counts(lake, labels[0])
-
-
-def _last(watched: WatchedLakes) -> dict[str, LakeReading]:
-    return {name: watch.last for name, watch in watched.watches.items()}
+def _counts(lakes: WatchedLakes | None, lake: str, metric: ExportedMetric, labels: tuple[str, ...]) -> bool:
+    return lakes is None or metric.labels[:1] != CLUSTER or lakes.counts(lake, labels[0])
 
 
 def _values(last: LakeReading, name: str) -> Mapping[tuple[str, ...], float | None]:

@@ -13,7 +13,7 @@ from evenkeel.handover import PULSAR_ADMIN
 from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import files_of
-from evenkeel.metrics.declared import TASKS
+from evenkeel.pipeline import TASK_IDS
 from evenkeel.record.read import Attempt
 
 _KEPT_COMMITS = 20_000
@@ -42,7 +42,7 @@ class CommitTimes:
         taken = attempt.planned.get("snapshot_at")
         before = taken if attempt.planned.get("source") == PULSAR_ADMIN and attempt.kind == "live" else None
         found: dict[str, float] = {}
-        for task in (name for name in TASKS if name in ends):
+        for task in (name for name in TASK_IDS if name in ends):
             if before is not None and timedelta(0) <= ends[task] - before <= _LONGEST:
                 found[task] = (ends[task] - before).total_seconds()
             before = ends[task]

@@ -55,6 +55,10 @@ class BundleStats(NamedTuple):
         return self.consumers + self.producers
 
 
+RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+"""The traffic of a topic, a bundle or a broker: msg/s in and out, byte/s in and out. Columns have these names too."""
+
+
 @dataclass(frozen=True, slots=True)
 class MessageAverages:
     """Averages over at most `max_samples` samples of which `samples` have come in (Pulsar: TimeAverageMessageData)."""

@@ -166,3 +166,47 @@ def _later(one: Settling | None, other: Settling) -> Settling:
     if one is None or other.until is None:
         return other
     return one if one.until is None or one.until >= other.until else other
+
+
+# Which bundles moved lately, by the commands of the past and what was seen of them.
+#
+# A cycle that is decided again has to come to the same plan, so only what was known at its moment counts: commands of
+# earlier cycles, and outcomes that were seen by then. A command of which nothing was seen by then may have been carried
+# out, and counts as a move; one that is known to have done nothing does not.
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A bundle left a broker, or may have: an unload that is known to have done nothing is none."""
+
+    bundle: str
+    source: str | None
+    at: datetime
+
+
+def past_moves(acts: Iterable[Act], now: datetime, settings: Settings) -> list[Move]:
+    """The unloads before `now` that took a bundle from its broker, or may have. Doubled rows of one id are one.
+
+    In a dry run nothing moves; with evenkeelAssumeUnloadsSucceed it counts all the same.
+    """
+    idle = UNTOUCHED - {"dry_run"} if settings.evenkeelAssumeUnloadsSucceed else UNTOUCHED
+    latest: dict[str, Act] = {}
+    for act in acts:
+        if act.kind == "unload" and act.cycle_at < now:
+            known = latest.get(act.command_id)
+            if known is None or _known_by(now, known) < _known_by(now, act):
+                latest[act.command_id] = act
+    found = []
+    for act in latest.values():
+        _, at, outcome = _known_by(now, act)
+        if outcome not in idle:
+            found.append(Move(act.bundle, act.from_broker, at))
+    return sorted(found, key=lambda move: (move.bundle, move.at, move.source or ""))
+
+
+def _known_by(now: datetime, act: Act) -> tuple[bool, datetime, str]:
+    """Whether the outcome was seen by then, when the act took place as far as is known, and the outcome, "" while it is
+    not. Of doubled rows the one that was seen last says what became of the command."""
+    if act.seen_at is None or act.seen_at > now:
+        return False, act.cycle_at, ""
+    return True, act.seen_at, act.outcome or ""

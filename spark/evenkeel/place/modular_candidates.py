@@ -15,8 +15,8 @@ from evenkeel.filters.broker_filters import highest
 from evenkeel.filters.isolation import Isolation
 from evenkeel.filters.ownership import Ownership
 from evenkeel.model.bundles import is_system, namespace_of
-from evenkeel.model.load import BrokerReport, BundleHistory
-from evenkeel.place.broker_figures import BrokerFigures
+from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, Policies
+from evenkeel.place.broker_figures import BrokerFigures, broker_figures
 from evenkeel.settings import Settings
 
 
@@ -57,6 +57,18 @@ class PlacementView:
     crowded: set[str] = field(init=False)
     managers_differ: bool = field(init=False)
     versions_differ: bool = field(init=False)
+
+    @classmethod
+    def of(cls, load: LoadData, policies: Policies, ownership: Ownership, settings: Settings) -> PlacementView:
+        """The view of a round over that load."""
+        return cls(
+            brokers=load.brokers,
+            isolation=Isolation(policies, load.brokers, settings),
+            anti_affinity=AntiAffinity(policies, ownership, settings),
+            ownership=ownership,
+            figures=broker_figures(load, settings),
+            settings=settings,
+        )
 
     def __post_init__(self) -> None:
         limit, leaders = self.settings.loadBalancerBrokerMaxTopics, self.settings.loadManagerClassName

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from evenkeel.filters.anti_affinity import AntiAffinity
-from evenkeel.filters.isolation import Isolation, draining
+from evenkeel.filters.isolation import draining
 from evenkeel.filters.ownership import Owned, Ownership, owned_of
 from evenkeel.model.averages import default_history
 from evenkeel.model.bundles import broker_of, namespace_of
 from evenkeel.model.load import BundleHistory, LoadData, Policies
-from evenkeel.place.broker_figures import broker_figures
 from evenkeel.place.modular_candidates import Candidates, PlacementView, candidates_for
 from evenkeel.place.placement import (
     NO_CANDIDATE,
@@ -61,14 +59,7 @@ class PlacementRound:
         given = {name: load.preallocated.get(name, {}).keys() for name in load.brokers}
         leaving = draining(load.brokers, settings)
         ownership = Ownership(known=owned or (lambda: owned_of(load)))
-        self._view = PlacementView(
-            brokers=load.brokers,
-            isolation=Isolation(policies, load.brokers, settings),
-            anti_affinity=AntiAffinity(policies, ownership, settings),
-            ownership=ownership,
-            figures=broker_figures(load, settings),
-            settings=settings,
-        )
+        self._view = PlacementView.of(load, policies, ownership, settings)
         self._histories = load.histories
         self._default_history = default_history()
         self._preallocated = {bundle: broker for broker in sorted(given.keys() - leaving) for bundle in given[broker]}

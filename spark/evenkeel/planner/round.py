@@ -23,7 +23,14 @@ from evenkeel.manual_requests.round import granted_unloads, unloaded_by
 from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of, range_of
 from evenkeel.model.considered import Considered
 from evenkeel.model.load import BrokerReport, Policies
-from evenkeel.model.past_commands import UNTOUCHED, Act, Settling, act_of, unsettled_brokers, unsettled_bundles
+from evenkeel.model.past_commands import (
+    Act,
+    Settling,
+    act_of,
+    past_moves,
+    unsettled_brokers,
+    unsettled_bundles,
+)
 from evenkeel.planner.figures import PlannerFigures
 from evenkeel.planner.findings import findings
 from evenkeel.planner.plan import PlannerPlan, plan
@@ -539,25 +546,10 @@ def _overlaps(bundle: str, namespace: str, others: Mapping[str, Sequence[str]]) 
 
 def _moves(acts: Iterable[Act], at: datetime, settings: Settings) -> dict[str, list[tuple[str, datetime]]]:
     """Bundle -> the brokers that it left, or may have left, with when; as guards count its moves."""
-    idle = UNTOUCHED - {"dry_run"} if settings.evenkeelAssumeUnloadsSucceed else UNTOUCHED
-    latest: dict[str, Act] = {}
-    for act in acts:
-        if act.kind == "unload" and act.cycle_at < at:
-            known = latest.get(act.command_id)
-            if known is None or _seen(known, at) < _seen(act, at):
-                latest[act.command_id] = act
     found: dict[str, list[tuple[str, datetime]]] = {}
-    for act in latest.values():
-        is_seen, moved_at = _seen(act, at)
-        if not (is_seen and act.outcome in idle):
-            found.setdefault(act.bundle, []).append((act.from_broker or "", moved_at))
+    for move in past_moves(acts, at, settings):
+        found.setdefault(move.bundle, []).append((move.source or "", move.at))
     return found
-
-
-def _seen(act: Act, at: datetime) -> tuple[bool, datetime]:
-    """Whether its outcome was seen by then, and when it took place as far as is known."""
-    is_seen = act.seen_at is not None and act.seen_at <= at
-    return is_seen, act.seen_at if is_seen and act.seen_at is not None else act.cycle_at
 
 
 def bundle_figures(row: Row, prefix: str = "used_") -> BundleFigures:

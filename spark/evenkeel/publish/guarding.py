@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.bundles import namespace_of
-from evenkeel.model.past_commands import UNTOUCHED, Act, unsettled_brokers, unsettled_bundles
+from evenkeel.model.past_commands import Act, past_moves, unsettled_brokers, unsettled_bundles
 from evenkeel.publish.commands import Wanted
 from evenkeel.publish.guards.hold_back import Guarded, hold_back
 from evenkeel.publish.guards.objection import Verdict
 from evenkeel.publish.guards.sentences import sentence
-from evenkeel.publish.guards.situation import Broker, Command, Harm, Move, Pause, Situation, Unsettled
+from evenkeel.publish.guards.situation import Broker, Command, Harm, Pause, Situation, Unsettled
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import once
 from evenkeel.rounds.reading import Row, Rows
@@ -48,6 +48,7 @@ def situation_of(rows: Rows, commands: Sequence[Wanted], settings: Settings, har
     cycle = reading.the_cycle(rows)
     now = datetime.fromisoformat(cycle["cycle_at"])
     traffic = _traffic_of_bundles(rows)
+    acts = reading.acts_before(cycle)
     return Situation(
         cluster=cycle["cluster"],
         at=now,
@@ -56,8 +57,8 @@ def situation_of(rows: Rows, commands: Sequence[Wanted], settings: Settings, har
         traffic=math.fsum(value for value in traffic.values() if value is not None),
         bundle_counts=_bundle_counts(rows),
         unclear=_unclear(rows),
-        moves=moves(reading.act_rows(cycle), now, settings),
-        unsettled=_unsettled(reading.acts_before(cycle), now, settings),
+        moves=past_moves(acts, now, settings),
+        unsettled=_unsettled(acts, now, settings),
         pauses=[Pause(row.get("reason") or "", row.get("by") or "") for row in reading.pauses(cycle)],
         harms=harms,
     )
@@ -153,49 +154,3 @@ def _row(verdict: Verdict, commands: Sequence[Wanted], cluster: str) -> dict[str
 
 def _number(value: float | None) -> float | None:
     return None if value is None else float(value)
-
-
-# Which bundles moved lately, by the commands of the past and what was seen of them.
-#
-# A cycle that is decided again has to come to the same plan, so only what was known at its moment counts: commands of
-# earlier cycles, and outcomes that were seen by then. A command of which nothing was seen by then may have been carried
-# out, and counts as a move; one that is known to have done nothing does not.
-
-DRY_RUN = "dry_run"
-
-
-def moves(acts: Iterable[Row], now: datetime, settings: Settings) -> list[Move]:
-    """The unloads before `now` that took a bundle from its broker, or may have. Doubled rows of one id are one.
-
-    In a dry run nothing moves; with evenkeelAssumeUnloadsSucceed it counts all the same.
-    """
-    idle = UNTOUCHED - {DRY_RUN} if settings.evenkeelAssumeUnloadsSucceed else UNTOUCHED
-    latest: dict[str, Row] = {}
-    for act in acts:
-        if act["kind"] == "unload" and datetime.fromisoformat(act["cycle_at"]) < now:
-            known = latest.get(act["command_id"])
-            if known is None or _said(known, now) < _said(act, now):
-                latest[act["command_id"]] = act
-    found = [Move(act["bundle"], act["from_broker"], _when(act, now)) for act in latest.values()
-             if _outcome(act, now) not in idle]  # fmt: skip
-    return sorted(found, key=lambda move: (move.bundle, move.at, move.source or ""))
-
-
-def _seen_at(act: Row, now: datetime) -> datetime | None:
-    """When the outcome was seen, if that was before `now`."""
-    text = act.get("seen_at")
-    seen = datetime.fromisoformat(text) if text else None
-    return seen if seen is not None and seen <= now else None
-
-
-def _outcome(act: Row, now: datetime) -> str | None:
-    return act.get("outcome") if _seen_at(act, now) is not None else None
-
-
-def _when(act: Row, now: datetime) -> datetime:
-    return _seen_at(act, now) or datetime.fromisoformat(act["cycle_at"])
-
-
-def _said(act: Row, now: datetime) -> tuple[bool, datetime, str]:
-    """Of doubled rows the one that was seen last says what became of the command."""
-    return _seen_at(act, now) is not None, _when(act, now), _outcome(act, now) or ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.planner.remembered import STRATEGY as PLANNER
 from evenkeel.planner.round import OFF, ON, SHADOW
 from evenkeel.publish.commands import Wanted, numbered, plan_id, wanted
@@ -27,7 +28,7 @@ DECIDED_TABLES = ("split_decisions", "unload_decisions", "placement_decisions")
 GUARD_TABLE = "guard_decisions"
 OUTCOMES = "outcomes"
 # What a row of a decided table carries besides the decision itself; its wording may change without the plan changing.
-_NOT_DECIDED = frozenset({"cluster", "cycle_at", "cycle_date", "write_id", "sentence"})
+_NOT_DECIDED = frozenset({"cluster", "cycle_at", "sentence"}) | STAMP_NAMES
 PLAN_TYPE = (
     "cluster string, cycle_at string, plan_id string, shedder string, placement string, splits int, unloads int, "
     "placements int, refusals int, held int, guard_rows int, harm_rows int, commands int, before_max_over_mean double, "

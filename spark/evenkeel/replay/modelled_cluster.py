@@ -16,7 +16,7 @@ from typing import Any
 
 from evenkeel.model.averages import default_history, updated
 from evenkeel.model.bundles import boundary_text, bundle_name, namespace_of, range_of, ranges_of
-from evenkeel.model.load import BundleHistory, BundleStats
+from evenkeel.model.load import RATES, BundleHistory, BundleStats
 from evenkeel.model.past_commands import acts_of, unsettled_bundles
 from evenkeel.rounds.reading import Row
 from evenkeel.settings import Settings
@@ -28,7 +28,6 @@ CLASSES = {
     "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
 }
 _OTHER_RESOURCES = ("memory", "direct_memory", "bandwidth_in", "bandwidth_out")
-_RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 _ACTS_ARE_KEPT = timedelta(days=1)
 
 
@@ -206,14 +205,14 @@ class Cluster:
             "samples_since_quota": history.samples_since_quota,
         }
         for prefix, figures in (("used", stats), ("short", history.short_term), ("long", history.long_term)):
-            row |= {f"{prefix}_{rate}": getattr(figures, rate) for rate in _RATES}
+            row |= {f"{prefix}_{rate}": getattr(figures, rate) for rate in RATES}
         return row
 
     def _sums(self, broker: str) -> dict[str, float]:
         own = [
             self._now[bundle] for bundle, owner in sorted(self.owner.items()) if owner == broker and bundle in self._now
         ]
-        return {rate: math.fsum(getattr(stats, rate) for stats in own) for rate in _RATES}
+        return {rate: math.fsum(getattr(stats, rate) for stats in own) for rate in RATES}
 
     def _load_row(self, broker: str, usage: float) -> dict[str, Any]:
         return {"broker": broker, "state": "reported", "weighted_usage": usage, **self._sums(broker)}
@@ -287,7 +286,7 @@ class Cluster:
 
 def _share_of(stats: BundleStats, share: float) -> BundleStats:
     """What a child is thought to carry until it has figures of its own."""
-    return stats._replace(**{rate: getattr(stats, rate) * share for rate in _RATES})
+    return stats._replace(**{rate: getattr(stats, rate) * share for rate in RATES})
 
 
 def _act(command: Row, destination: str | None, at: datetime, seen_at: datetime) -> dict[str, Any]:

@@ -164,11 +164,16 @@ def contradictions(settings: Settings) -> list[Contradiction]:
 
 
 def _avg_shedder_thresholds(s: Settings) -> Contradiction | None:
-    low, high = s.loadBalancerAvgShedderLowThreshold, s.loadBalancerAvgShedderHighThreshold
+    return _above(s, "loadBalancerAvgShedderLowThreshold", "loadBalancerAvgShedderHighThreshold")
+
+
+def _above(s: Settings, lower: str, higher: str) -> Contradiction | None:
+    """What is wrong where the value of the key `lower` is above that of `higher`."""
+    low, high = getattr(s, lower), getattr(s, higher)
     if low <= high:
         return None
-    names = ("loadBalancerAvgShedderLowThreshold", "loadBalancerAvgShedderHighThreshold")
-    return Contradiction(names, f"{names[0]} = {low} is above {names[1]} = {high}: lower the first or raise the second")
+    names = (lower, higher)
+    return Contradiction(names, f"{lower} = {low} is above {higher} = {high}: lower the first or raise the second")
 
 
 def _report_interval(s: Settings) -> Contradiction | None:
@@ -196,11 +201,7 @@ def _default_algorithm(s: Settings) -> Contradiction | None:
 
 def _avg_shedder_hits(s: Settings) -> Contradiction | None:
     """A round above the high difference counts for both, so a higher count for it could never be reached first."""
-    low, high = s.loadBalancerAvgShedderHitCountLowThreshold, s.loadBalancerAvgShedderHitCountHighThreshold
-    if high <= low:
-        return None
-    names = ("loadBalancerAvgShedderHitCountHighThreshold", "loadBalancerAvgShedderHitCountLowThreshold")
-    return Contradiction(names, f"{names[0]} = {high} is above {names[1]} = {low}: lower the first or raise the second")
+    return _above(s, "loadBalancerAvgShedderHitCountHighThreshold", "loadBalancerAvgShedderHitCountLowThreshold")
 
 
 def _reported_bundles(s: Settings) -> Contradiction | None:

@@ -16,9 +16,10 @@ from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.exact_sums import exact_sum
+from evenkeel.model.load import RATES
 from evenkeel.spark.column_types import type_of
 from evenkeel.spark.rows import arrow_type, each_once, moment_text, ticks
-from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RATES, RECORD, Facts, Row, RowsOfCycles, filtered, looked_at
+from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RECORD, Facts, Row, RowsOfCycles, filtered, looked_at
 from evenkeel.validate.judging import TOPICS
 from evenkeel.validate.suites import Suite
 

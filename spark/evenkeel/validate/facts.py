@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from evenkeel.handover import CycleKey
 from evenkeel.lake.rejected_records import place, record_key
 from evenkeel.lake.schemas import TABLES
+from evenkeel.model.load import RATES
 from evenkeel.settings import Settings
 from evenkeel.spark.sql import arrow_of, exact_sum, iso, united
 from evenkeel.validate.suites import FILTERED, Found, Suite, ValidationRule
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 
 Row = dict[str, Any]
-RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 LACKS_A_RATE = "observation = 'loaded' and (" + " or ".join(f"{rate} is null" for rate in RATES) + ")"
 
 # Texts that no rule looks at, and that are as large as the snapshot itself.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.steering.queue.acting_cluster import ActingCluster
-from tests.steering.queue.elasticmq import Elasticmq
+from tests.steering.queue.elasticmq import running_elasticmq
 
 SECRET = "hush-a-secret"
 
@@ -25,12 +25,9 @@ class Pair:
 
 
 @pytest.fixture(scope="session")
-def elasticmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elasticmq]:
-    server = Elasticmq.start(tmp_path_factory.mktemp("elasticmq"))
-    try:
-        yield server
-    finally:
-        server.stop()
+def elasticmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_elasticmq(tmp_path_factory.mktemp("elasticmq")) as url:
+        yield url
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -47,13 +44,13 @@ def credentials() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def make_queues(elasticmq: Elasticmq) -> Callable[[], Pair]:
+def make_queues(elasticmq: str) -> Callable[[], Pair]:
     """Makes pairs of queues that nobody else uses."""
     import boto3
 
     client = boto3.client(
         "sqs",
-        endpoint_url=elasticmq.url,
+        endpoint_url=elasticmq,
         region_name="us-east-1",
         aws_access_key_id="test",
         aws_secret_access_key=SECRET,

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -36,23 +35,16 @@ queues {{ {queues} }}
 """
 
 
-@dataclass(frozen=True)
-class Elasticmq:
-    """A server that runs."""
-
-    url: str
-    port: int
-    process: subprocess.Popen[bytes]
-
-    @classmethod
-    def start(cls, folder: Path) -> Elasticmq:
-        """Starts a server without queues and waits until it answers."""
-        port = free_port()
-        return cls(f"http://127.0.0.1:{port}", port, _started(folder, port, port, ()))
-
-    def stop(self) -> None:
-        self.process.kill()  # nothing in it is to be kept
-        self.process.wait()
+@contextmanager
+def running_elasticmq(folder: Path) -> Iterator[str]:
+    """The URL of a server without queues, once it answers."""
+    port = free_port()
+    process = _started(folder, port, port, ())
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()  # nothing in it is to be kept
+        process.wait()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Literal
 
 from evenkeel.errors import BadInput
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
+from evenkeel.model.past_commands import Move
 
 CommandKind = Literal["split", "unload", "unload_topic"]
 
@@ -51,15 +52,6 @@ class Broker:
     report_age: float | None = None
     usage: float | None = None
     traffic: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A bundle left a broker, or may have: an unload that is known to have done nothing is none."""
-
-    bundle: str
-    source: str | None
-    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
