@@ -14,7 +14,8 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 
 from benchmarks.machine import description
@@ -23,6 +24,9 @@ from evenkeel.spark.server import engine_for
 from evenkeel.spark.session import close, connect, keep
 
 LOOKS = 20
+LISTED = 12
+FILLER = "[I"
+"""Arrays of int are left out: the collector fills gaps with them that it leaves, up to a twentieth of the heap."""
 LEVEL_WITHIN = 0.05
 ROWS = 1_000
 JCMD_SECONDS = 300
@@ -30,25 +34,31 @@ JCMD_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class HeapContents:
-    """What is live in a JVM: its bytes, and the number of objects of each class."""
+    """What is live in a JVM but for arrays of int: its bytes, the number of objects of each class, and their bytes."""
 
     bytes: int
     objects: Mapping[str, int]
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 def heap_contents(pid: int) -> HeapContents:
     """Collects all garbage of a JVM and counts what is left."""
     jcmd = classic_java().parent / "jcmd"
     command = [str(jcmd), str(pid), "GC.class_histogram"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=JCMD_SECONDS, check=True)
+    return counted(subprocess.run(command, capture_output=True, text=True, timeout=JCMD_SECONDS, check=True).stdout)
+
+
+def counted(histogram: str) -> HeapContents:
+    """What a JVM's class histogram says; ValueError where it is none."""
     objects: dict[str, int] = {}
-    for line in answer.stdout.splitlines():
+    sizes: dict[str, int] = {}
+    for line in histogram.splitlines():
         match line.split():
-            case [number, count, _, name, *_] if number.endswith(":") and count.isdecimal():
-                objects[name] = int(count)
+            case [number, count, size, name, *_] if number.endswith(":") and count.isdecimal():
+                objects[name], sizes[name] = int(count), int(size)
             case ["Total", _, size]:
-                return HeapContents(int(size), objects)
-    raise RuntimeError(f"jcmd counts no objects of {pid}: {answer.stdout[:200]}")
+                return HeapContents(int(size) - sizes.pop(FILLER, 0), objects, sizes)
+    raise ValueError(f"no count of objects: {histogram[:200]}")
 
 
 def short_session(url: str, number: int) -> None:
@@ -68,6 +78,23 @@ def course(url: str, pid: int, sessions: int) -> Iterator[tuple[int, HeapContent
         short_session(url, number)
         if number % every == 0:
             yield number, heap_contents(pid)
+
+
+def growing(seen: Sequence[tuple[int, HeapContents]]) -> list[tuple[str, int, int]]:
+    """The classes whose objects take more bytes at the end than half way: name, objects and bytes more; most first.
+
+    At each end the least of three looks counts, as caches come and go.
+    """
+    half, end = ([found for _, found in looks[-3:]] for looks in (seen[: len(seen) // 2], seen))
+    found = []
+    for name in end[-1].sizes:
+        objects, size = (
+            min(figures(look).get(name, 0) for look in end) - min(figures(look).get(name, 0) for look in half)
+            for figures in (attrgetter("objects"), attrgetter("sizes"))
+        )
+        if size > 0:
+            found.append((name, objects, size))
+    return sorted(found, key=lambda one: (-one[2], one[0]))
 
 
 def growth(seen: Sequence[tuple[int, HeapContents]]) -> float:
@@ -103,5 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seen.append((number, found))
             print(f"after {number:6d} sessions: {found.bytes / 1e6:6.1f} MB live", flush=True)
     grown = growth(seen)
+    for name, objects, size in growing(seen)[:LISTED]:
+        print(f"  {size / 1e6:+7.1f} MB {objects:+8d} {name}")
     print(f"second half: {grown:+.1%} ({'level' if grown <= LEVEL_WITHIN else 'it grows'})")
     return 0 if grown <= LEVEL_WITHIN else 1

@@ -142,6 +142,9 @@ def server_command(
         **LOCAL_SETTINGS,
         "spark.connect.grpc.binding.address": address,
         "spark.connect.grpc.binding.port": str(port),
+        # Of each session that ends, the last query is kept with its rows, 10,000 of them by default, for a client that
+        # might ask for its answer again.
+        "spark.connect.execute.manager.abandonedTombstonesSize": "100",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.python.daemon.module": DAEMON,
