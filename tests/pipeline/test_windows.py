@@ -104,6 +104,7 @@ def test_a_window_comes_to_what_its_cycles_come_to_one_by_one(
     assert {table: len(read_table(lake, table)) for table in counts} == counts
 
 
+@pytest.mark.exhaustive
 def test_a_cycle_whose_round_fails_is_failed_alone_and_the_window_ends_there(
     spark: Any, decided: Decided, empty_lake: Callable[[Path], Path], tmp_path: Path
 ) -> None:

@@ -238,8 +238,11 @@ def test_a_plan_waits_for_its_approval(case: Case) -> None:
 @pytest.mark.parametrize(
     "killed",
     [
-        "before it sends",
-        *(pytest.param(when, marks=pytest.mark.exhaustive) for when in ("before it writes what it saw", None)),
+        *(
+            pytest.param(when, marks=pytest.mark.exhaustive)
+            for when in ("before it sends", "before it writes what it saw")
+        ),
+        None,
     ],
 )
 def test_a_plan_approved_without_its_splits_is_sent_without_them_however_often_its_publisher_dies(
