@@ -36,9 +36,15 @@ _LONGEST_FIRST = (
     "killed server",
     "cluster",
     "tests/pipeline/",
-    "tests/ingest/test_task",
     "tests/steering/queue/",
+    "tests/plugins/",
+    "tests/record/",
+    "tests/ingest/",
+    "tests/lake/",
     "tests/spark/",
+    "object store",
+    "tests/doctor/",
+    "tests/validate/",
 )
 _RUNNING = ExitStack()
 
