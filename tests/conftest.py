@@ -25,6 +25,7 @@ from tests.left_out import (
     leaves_exhaustive_out,
     left_out,
     pytest_deselected,  # noqa: F401
+    pytest_ignore_collect,  # noqa: F401
     pytest_sessionfinish,  # noqa: F401
     pytest_testnodedown,  # noqa: F401
 )
@@ -49,6 +50,8 @@ SMALL_LAKES = (
 )
 ROOM = ("-Xmn384m", "-XX:MinHeapFreeRatio=40", "-XX:MaxHeapFreeRatio=70", "-XX:TieredStopAtLevel=1")
 FROZEN_VARIABLE = "EVENKEEL_TESTS_FROZEN"
+STARTED = {"engine": "spark", "browser": "browser"}
+"""Fixtures that start something large, and the marker of tests that use them."""
 
 
 def freeze_package() -> None:
@@ -135,6 +138,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     unsteady = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if unsteady:  # two processes would name the test differently, and `make test` could not deal it out
         raise pytest.UsageError(f"{unsteady[0]}: an address in its name; give the parameters ids")
+    for item in items:
+        for fixture, marker in STARTED.items():
+            if fixture in getattr(item, "fixturenames", ()) and item.get_closest_marker(marker) is None:
+                raise pytest.UsageError(
+                    f"{item.nodeid}: without the marker {marker}, `make check` starts its {fixture}"
+                )
     items.sort(key=lambda item: place_of(item.nodeid))
 
 

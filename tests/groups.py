@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+_ACTING = ("acting", "harm_watch", "killed", "publish_log", "trouble")
 _TOGETHER = {
     "tests/dags/": "dags",
     "tests/e2e/": "pulsar",
@@ -21,7 +22,7 @@ _TOGETHER = {
     "tests/replay/test_results.py": "replay",
     "tests/replay/test_what_if_page.py": "replay",
     "tests/pipeline/test_killed_tasks.py::test_a_spark_server": "killed server",
-    **dict.fromkeys((f"tests/publish/test_{name}.py" for name in ("acting", "killed", "trouble")), "acting"),
+    **dict.fromkeys((f"tests/publish/test_{name}.py" for name in _ACTING), "acting"),
 }
 # The real brokers come once Airflow is done or nearly so: both at once are more than two cores can carry in time.
 _LONGEST_FIRST = (
@@ -35,9 +36,15 @@ _LONGEST_FIRST = (
     "killed server",
     "cluster",
     "tests/pipeline/",
-    "tests/ingest/test_task",
     "tests/steering/queue/",
+    "tests/plugins/",
+    "tests/record/",
+    "tests/ingest/",
+    "tests/lake/",
     "tests/spark/",
+    "object store",
+    "tests/doctor/",
+    "tests/validate/",
 )
 _RUNNING = ExitStack()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +36,22 @@ _deselected: set[str] = set()
 def leaves_exhaustive_out(markers: str) -> bool:
     """Whether `-m MARKERS` is that of `make test` or of `make check`."""
     return re.search(rf"\bnot\b.*\b{MARKER}\b", markers) is not None
+
+
+def leaves_all_out(source: str, markers: str) -> bool:
+    """Whether `-m MARKERS`, in the form `not (a or b)`, leaves out all tests of a file by its line `pytestmark = …`."""
+    names = re.fullmatch(r"not \((\w+(?: or \w+)*)\)", markers)
+    marks = re.search(r"^pytestmark = .*$", source, re.MULTILINE)
+    if names is None or marks is None:
+        return False
+    return not {*names[1].split(" or ")}.isdisjoint(re.findall(r"pytest\.mark\.(\w+)", marks[0]))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Spares `make check` the import of files of which it runs nothing: they import most, Airflow among it."""
+    if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
+    return leaves_all_out(collection_path.read_text(encoding="utf-8"), config.option.markexpr) or None
 
 
 def lacking(need: str) -> str:

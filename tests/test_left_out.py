@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.left_out import FULL_JDK, MAVEN, TO_HAVE, lacking, summary
+import pytest
+
+from tests.left_out import FULL_JDK, MAVEN, TO_HAVE, lacking, leaves_all_out, summary
 
 
 def test_what_a_machine_lacks_is_counted_and_told_with_how_to_have_it() -> None:
@@ -16,3 +18,21 @@ def test_what_a_machine_lacks_is_counted_and_told_with_how_to_have_it() -> None:
 def test_exhaustive_tests_are_counted_and_where_nothing_was_left_out_nothing_is_said() -> None:
     assert list(summary([], 71)) == ["71 exhaustive tests were left out; `make test-all` runs them, too."]
     assert list(summary([], 0)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "markers", "is_left_out"),
+    [
+        ("pytestmark = pytest.mark.spark", "not (spark or slow)", True),
+        ("pytestmark = [pytest.mark.airflow, pytest.mark.slow]", "not (spark or slow)", True),
+        ("pytestmark = pytest.mark.airflow", "not (spark or slow)", False),
+        ("    pytestmark = pytest.mark.spark", "not (spark or slow)", False),
+        ("", "not (spark or slow)", False),
+        ("pytestmark = pytest.mark.spark", "", False),
+        ("pytestmark = pytest.mark.spark", "spark", False),
+        ("pytestmark = pytest.mark.exhaustive", "not exhaustive", False),
+        ("pytestmark = pytest.mark.spark", "not (spark and slow)", False),
+    ],
+)
+def test_a_file_is_not_imported_of_which_nothing_would_run(line: str, markers: str, is_left_out: bool) -> None:
+    assert leaves_all_out(f"import pytest\n\n{line}\n", markers) is is_left_out

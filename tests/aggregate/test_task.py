@@ -255,7 +255,7 @@ def test_aggregating_again_gives_the_same_bits_from_compacted_topics_too(done: A
         ]
 
 
-@pytest.mark.parametrize("left", ["sums", "rows and sums"])
+@pytest.mark.parametrize("left", [pytest.param("sums", marks=pytest.mark.exhaustive), "rows and sums"])
 def test_what_spark_adds_up_gives_the_same_bits(
     spark: SparkSession, new_lake: Path, monkeypatch: pytest.MonkeyPatch, left: str
 ) -> None:

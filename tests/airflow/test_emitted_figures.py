@@ -66,7 +66,7 @@ def test_where_airflows_metrics_are_off_nothing_is_read(lake: Path, tmp_path: Pa
     assert emitted(tmp_path, str(lake), "harm") == ["0", "False"]
 
 
-@pytest.mark.parametrize("lake_name", ["none", "s3a://no-bucket/lake"])
+@pytest.mark.parametrize("lake_name", ["none", pytest.param("s3a://no-bucket/lake", marks=pytest.mark.exhaustive)])
 def test_a_lake_that_cannot_be_read_fails_no_task(lake_name: str, tmp_path: Path) -> None:
     with collector([]) as port:
         given = {"otel_on": "True", "otel_host": "127.0.0.1", "otel_port": str(port)}

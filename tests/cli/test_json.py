@@ -206,6 +206,7 @@ def test_a_watch_prints_a_status_in_one_line_for_each_change(
     assert check("watch", out)[0]["clusters"][0]["cluster"] == "lab"
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(("name", "words"), SPARK_RUNS)
 def test_what_spark_works_out_fits_the_documented_schema(
     name: str,

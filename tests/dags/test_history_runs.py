@@ -14,7 +14,7 @@ from evenkeel.record.read import read_attempts
 from tests.dags.conftest import HISTORY_SCHEDULE
 from tests.dags.waiting import backfilled
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

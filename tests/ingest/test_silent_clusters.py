@@ -82,7 +82,11 @@ def at_its_figures(server: RubbishServer, _end: Event) -> dict[str, Pieces]:
     return listing(server)
 
 
-@pytest.mark.parametrize("kind", [never, dripping, dripping_headers, after_its_list, at_its_figures])
+@pytest.mark.parametrize(
+    "kind",
+    [dripping, at_its_figures,
+     *(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in (never, dripping_headers, after_its_list))],
+)  # fmt: skip
 def test_a_silent_cluster_is_skipped_with_how_long_was_waited_and_what_to_do(
     kind: Callable[[RubbishServer, Event], dict[str, Pieces]], good: SimulatedCluster, end: Event, tmp_path: Path
 ) -> None:

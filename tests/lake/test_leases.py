@@ -60,7 +60,7 @@ def pair(
 def test_a_live_lease_is_taken_by_nobody_whatever_their_clock_says(pair: tuple[Publisher, Publisher]) -> None:
     one, two = pair
     held = one.take()
-    for seconds in (-3600, 31, 95, 11 * 60, 2 * 3600, 365 * 86_400):
+    for seconds in (-3600, 31, 365 * 86_400):
         two.ahead = timedelta(seconds=seconds)
         assert two.take().holder == "one"
     assert leases(two.spark, two.lake, ["lab"])["lab"].step == held.step

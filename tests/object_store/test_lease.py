@@ -132,8 +132,15 @@ def test_a_second_server_is_refused_with_the_name_of_the_first_until_that_is_gon
     assert commits(store, lake) == ["0", "1", "2", "3"]
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param((b"mallory\nfor ever\n",), id="words"),
+        pytest.param((b"", b"x" * 1_000_000, b"\xff\n\n"), id="others", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_server_of_this_machine_is_known_by_its_process_and_a_lease_that_is_removed_is_taken_again(
-    store: Store, servers: Callable[[str], Server]
+    store: Store, servers: Callable[[str], Server], texts: tuple[bytes, ...]
 ) -> None:
     lake = store.lake("own-writer")
     server = servers(f"alice on {os.uname().nodename}, server of /srv/evenkeel")
@@ -159,7 +166,7 @@ def test_a_server_of_this_machine_is_known_by_its_process_and_a_lease_that_is_re
     client.delete_object(Bucket=bucket, Key=key)
     goes_on()
     # What no server puts keeps nobody away.
-    for text in (b"", b"x" * 1_000_000, b"mallory\nfor ever\n", b"\xff\n\n"):
+    for text in texts:
         client.put_object(Bucket=bucket, Key=key, Body=text)
         goes_on()
     assert commits(store, lake) == [str(number) for number in range(version + 1)]

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from evenkeel.cli import main
+from evenkeel.handover import Handover
 from evenkeel.ingest.open_run import CycleRequest
-from evenkeel.pipeline import run_cycle
+from evenkeel.pipeline import publish, run_cycle
 from evenkeel.publish.dispatch import Sending, reach_with
 from evenkeel.record.read import read_attempts, read_cycles, read_table
 from evenkeel.spark.session import close, connect
@@ -90,11 +91,16 @@ def fill_up(place: Path, free: int) -> None:
     "part", [0.3, pytest.param(0.02, marks=pytest.mark.exhaustive), pytest.param(0.8, marks=pytest.mark.exhaustive)]
 )
 def test_a_lake_whose_disk_is_full_says_so_and_once_there_is_room_the_run_leaves_one_set_of_rows(
-    part: float, spark: Any, empty_lake: Callable[[Path], Path], small_disk: Path, tmp_path: Path
+    part: float,
+    spark: Any,
+    empty_lake: Callable[[Path], Path],
+    planned_cycle: Callable[[Path], Handover],
+    small_disk: Path,
+    tmp_path: Path,
 ) -> None:
-    lake, undisturbed = empty_lake(small_disk / "lake"), empty_lake(tmp_path / "undisturbed")
-    before = _size(undisturbed)
-    run_cycle(spark, request(undisturbed, 0), lambda *_: None)
+    lake, undisturbed = empty_lake(small_disk / "lake"), tmp_path / "undisturbed"
+    before = _size(lake)
+    publish(spark, planned_cycle(undisturbed))
     (known,) = read_attempts(undisturbed)
 
     fill_up(small_disk, int(part * (_size(undisturbed) - before)))

@@ -58,8 +58,9 @@ def about_brokers(lake: Path, attempt: Attempt) -> list[tuple[str, str, float | 
     return [(row["subject"], row["rule"], row["measured"]) for row in drained]
 
 
+@pytest.mark.parametrize("until", ["it is empty", pytest.param("it is ended", marks=pytest.mark.exhaustive)])
 def test_a_drain_empties_a_broker_says_so_and_holds_until_it_is_ended(
-    spark: Any, engine: Any, living: LivingPulsar, new_lake: Path, monkeypatch: Any, capsys: Any
+    spark: Any, engine: Any, living: LivingPulsar, new_lake: Path, monkeypatch: Any, capsys: Any, until: str
 ) -> None:
     monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
     broker, other = living.brokers[0], living.brokers[0].replace("127", "137")
@@ -87,8 +88,9 @@ def test_a_drain_empties_a_broker_says_so_and_holds_until_it_is_ended(
     assert main(["wish", "undrain", other, *where]) == 2
     assert f"{broker} is. Nothing was changed" in capsys.readouterr().err
     assert main(["wish", "undrain", broker, *where]) == 0
-    third = cycle(spark, new_lake, living)
-    assert about_brokers(new_lake, third) == []
+    if until == "it is ended":
+        third = cycle(spark, new_lake, living)
+        assert about_brokers(new_lake, third) == []
     assert len(living.effects) == len(held)
     capsys.readouterr()
     assert main(["explain", broker, *where, "--at", first.cycle_at.isoformat()]) == 0

@@ -145,15 +145,14 @@ def test_a_window_that_is_asked_to_send_is_refused(spark, lake) -> None:
 def test_the_command_tells_a_line_per_cycle_and_goes_on(lake, tmp_path, engine, monkeypatch, capsys) -> None:
     monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
     words = ["rebalance", "--recording", str(RECORDING), "--lake", str(lake)]
-    moments = [attempt.cycle_at.isoformat() for attempt in read_attempts(lake)]
-    first, last = min(moments), max(moments)
-    assert main([*words, "--from", first, "--to", last, "--anew"]) == 0
+    moments = sorted({attempt.cycle_at.isoformat() for attempt in read_attempts(lake)})[:2]
+    assert main([*words, "--from", moments[0], "--to", moments[1], "--anew"]) == 0
     said = capsys.readouterr()
-    assert [line.split()[0] for line in said.out.splitlines()] == sorted(set(moments))
-    assert "3 of 3 cycles, 100 %" in said.err
+    assert [line.split()[0] for line in said.out.splitlines()] == moments
+    assert "2 of 2 cycles, 100 %" in said.err
     # The first cycle has a newer attempt, under other settings: it is not what was decided now.
     own = {attempt.cycle_at.isoformat(): str(attempt.plan_id) for attempt in reversed(read_attempts(lake))}
-    assert [line.split("plan ")[1].split()[0] for line in said.out.splitlines()] == [own[at][:12] for at in sorted(own)]
+    assert [line.split("plan ")[1].split()[0] for line in said.out.splitlines()] == [own[at][:12] for at in moments]
     assert main([*words, "--all", "--json"]) == 0
     said = capsys.readouterr()
     assert said.out == ""

@@ -57,6 +57,7 @@ def _toml(value: object) -> str:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("shedder", SHEDDERS)
 def test_each_shedder_sheds_and_every_bundle_it_sheds_is_placed(lake: Path, shedder: str) -> None:
     attempt = _attempt(lake, shedder)
@@ -75,6 +76,7 @@ def test_each_shedder_sheds_and_every_bundle_it_sheds_is_placed(lake: Path, shed
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_what_a_shedder_remembers_is_on_record(lake: Path) -> None:
     left = {
         shedder: {row["name"] for row in read_rows(lake, _attempt(lake, shedder), "strategy_state")}

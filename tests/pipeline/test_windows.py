@@ -22,9 +22,9 @@ from evenkeel.lake.store import Lake
 from evenkeel.publish import task as publish
 from evenkeel.record.read import read_attempts, read_table
 from evenkeel.sources.recordings import Recording
-from tests.pipeline.window_cases import ALWAYS, CASES, CHECKOUT, demand_sound, demand_the_same
+from tests.pipeline.window_cases import CASES, CHECKOUT, demand_sound, demand_the_same
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
 SUMMED_UP = (pipeline.ingest, pipeline.validate, pipeline.aggregate)
 DECIDED = (pipeline.plan_splits, pipeline.shed, pipeline.place)
@@ -60,7 +60,7 @@ def _unknown(before: Predecessor) -> Predecessor:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=() if name == ALWAYS else pytest.mark.exhaustive, id=name) for name in CASES],
+    params=CASES,
 )
 def decided(request: Any, spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: Any) -> Decided:
     folder, overrides = CASES[request.param]
@@ -131,7 +131,6 @@ def decide_broken(spark: Any, decided: Decided, given: Handover) -> None:
     decide(spark, replace(given, writes=tuple(writes)))
 
 
-@pytest.mark.exhaustive
 def test_once_it_is_mended_the_window_goes_on_where_the_record_ends_even_if_killed_before_its_manifests(
     spark: Any, decided: Decided, empty_lake: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,6 @@ CASES: Mapping[str, tuple[str, dict[str, Any]]] = {
 # What differs from run to run, or says where in a lake a write stands.
 OF_THE_RUN = {"attempt_id", "run_id", "recorded_at", "predecessor_attempt_id", "write_id", "writes", "files", "reads"}
 OF_THE_CHAIN = {"body_digest", "previous_digest", "manifest_digest"}
-ALWAYS = "extensible, cut by topics"
 
 
 def content(attempt: Attempt) -> dict[str, list[tuple[int, str]]]:

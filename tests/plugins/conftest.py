@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def warm() -> Path:
     """The day of `warm_lake`, written once in a run. Tests that change a lake take a copy."""
     from tests.plugins.warm_lake import warm_lake
 
-    return made_once("warm-lake", warm_lake)
+    return made_once("warm-lake", partial(warm_lake, as_window=True))
 
 
 @pytest.fixture(scope="session")

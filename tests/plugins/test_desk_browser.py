@@ -59,7 +59,10 @@ def test_a_page_is_accessible_and_fits(
             page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name",  # the first page, and the one with most on it; the others in `make test-all`
+    [pytest.param(name, marks=() if name in ("clusters", "cycle") else pytest.mark.exhaustive) for name in PAGES],
+)
 def test_a_page_works_under_its_own_policy(browser: Browser, desk: str, name: str) -> None:
     with shown(browser, desk + PAGES[name], 1440, "light") as page:
         assert page.evaluate("getComputedStyle(document.querySelector('.bar')).borderBottomStyle") == "solid"

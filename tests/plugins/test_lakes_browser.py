@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.settings.operation import CONFIGURATION
-from tests.browsing import SIZES, expect_fit, watched_page
+from tests.browsing import expect_fit, in_sizes, watched_page
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.record.status.urgent_lake import UrgentLake
@@ -72,10 +72,9 @@ def current(page: Page) -> list[str]:
     return choice(page).locator("[aria-current]").all_inner_texts()
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize(("width", "scheme"), SIZES)
+@pytest.mark.parametrize(("width", "scheme", "name"), in_sizes(PAGES, fullest="lakes-cycle"))
 def test_a_page_is_accessible_and_fits(
-    browser: Browser, axe: str, desk: str, name: str, width: int, scheme: str
+    browser: Browser, axe: str, desk: str, width: int, scheme: str, name: str
 ) -> None:
     with shown(browser, desk + PAGES[name], width, scheme, axe=True) as page:
         if folder := os.environ.get("EVENKEEL_SHOTS"):

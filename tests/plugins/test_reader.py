@@ -164,7 +164,7 @@ def test_a_reader_that_has_grown_makes_room_for_another_after_its_answer(reader:
     assert int(one.ask(job("pid")).body) != first
 
 
-@pytest.mark.parametrize("page", ["pid", "sleep"])
+@pytest.mark.parametrize("page", [pytest.param("pid", marks=pytest.mark.exhaustive), "sleep"])
 def test_a_killed_api_server_leaves_no_reader_also_not_one_at_work(page: str) -> None:
     code = (
         "import sys, threading, time\n"

@@ -85,13 +85,15 @@ def _named(key: tuple[str, int, int]) -> str:
     return f"{key[0]}/{BundleRange(*key[1:])}"
 
 
-def warm_lake(root: Path, *, hours: float = 24.0, minutes: float = 10.0, scale: int = 1, days: int = 1) -> Path:
+def warm_lake(
+    root: Path, *, hours: float = 24.0, minutes: float = 10.0, scale: int = 1, days: int = 1, as_window: bool = False
+) -> Path:
     """Cycles every `minutes` for so many `hours` of each day; the heat is built. The wild hour is that of noon of the
-    last day."""
+    last day. `as_window`: cycles share their files, as those of a window do, and are written and read far sooner."""
     lake, day = SmallLake(root), _Day(scale)
     commands: list[Row] = []
     outcomes: list[Row] = []
-    with lake.one_commit():
+    with lake.one_commit(of_each_table=as_window):
         steps = int((hours + 24 * (days - 1)) * 60 / minutes)
         for n in range(steps):
             at = BEGIN + timedelta(minutes=minutes * n)

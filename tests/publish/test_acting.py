@@ -223,13 +223,12 @@ def test_a_rejection_while_paced_commands_go_out_stops_them(case: Case) -> None:
 
 
 def test_a_plan_waits_for_its_approval(case: Case) -> None:
+    lake = Lake(str(case.lake))
+    append_row(lake, "approvals", answer_row(case.cluster, "another", "approved", "jo"), _no_session)
     case.handover = in_mode(case, "approve")
     plan = case.publish().awaiting[case.cluster]["plan_id"]
     assert (case.attempt().status, case.attempt().plan_id) == ("planned", plan)
     assert case.sent() == []
-    lake = Lake(str(case.lake))
-    append_row(lake, "approvals", answer_row(case.cluster, "another", "approved", "jo"), _no_session)
-    assert case.publish().awaiting[case.cluster]["plan_id"] == plan
     append_row(lake, "approvals", answer_row(case.cluster, plan, "approved", "jo"), _no_session)
     assert case.publish().awaiting == {}
     assert case.outcomes() == Counter(done=len(case.commands()))
@@ -238,8 +237,11 @@ def test_a_plan_waits_for_its_approval(case: Case) -> None:
 @pytest.mark.parametrize(
     "killed",
     [
-        "before it sends",
-        *(pytest.param(when, marks=pytest.mark.exhaustive) for when in ("before it writes what it saw", None)),
+        *(
+            pytest.param(when, marks=pytest.mark.exhaustive)
+            for when in ("before it sends", "before it writes what it saw")
+        ),
+        None,
     ],
 )
 def test_a_plan_approved_without_its_splits_is_sent_without_them_however_often_its_publisher_dies(

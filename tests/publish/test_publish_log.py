@@ -58,6 +58,7 @@ def test_a_plan_is_in_the_log_before_it_is_carried_out_and_a_decision_is_proven(
     assert subject in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_a_publish_without_its_log_goes_on_and_the_next_one_mends_it(
     case: Case, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

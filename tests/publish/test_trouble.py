@@ -41,7 +41,7 @@ class Once:
 @pytest.mark.parametrize(
     ("fault", "outcome", "words"),
     [
-        (Fault(wait_s=2.0), "done", ""),
+        pytest.param(Fault(wait_s=2.0), "done", "", marks=pytest.mark.exhaustive),
         pytest.param(
             Fault(status=500, body=TRACE, works=False), "refused", "out of cheese", marks=pytest.mark.exhaustive
         ),
@@ -77,6 +77,7 @@ def test_a_command_with_trouble_is_told_as_it_was_seen_and_the_others_go_on(
     assert (len(case.sent()), case.most_effects()) == (before, 1)
 
 
+@pytest.mark.exhaustive
 def test_the_owner_dies_between_plan_and_command(case: Case) -> None:
     """Its bundles are taken over by another broker; what was to leave the dead one is not sent any more."""
     pulsar = case.lab.pulsar
@@ -173,6 +174,7 @@ def test_a_cluster_that_is_half_visible_is_not_steered(
     assert attempt.reason or read_rows(tmp_path / "lake", attempt, "guard_decisions")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("new_lake")
 def test_a_run_of_which_every_cluster_is_left_out_says_so_and_once_it_is_sound_the_next_one_steers_it(
     spark: Any, living: LivingPulsar, tmp_path: Path

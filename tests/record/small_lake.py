@@ -79,10 +79,17 @@ class SmallLake:
         self.root = root
         self._sequence: dict[str, int] = {}
         self._writes = 0
-        self._held: list[Row] | None = None
+        self._held: dict[str, list[Row]] | None = None
+        self._holds_rows = False
         self._opened: dict[str, DeltaTable] = {}
 
     def append(self, name: str, rows: Iterable[Row]) -> None:
+        if self._held is not None and (self._holds_rows or name == "cycles"):
+            self._held.setdefault(name, []).extend(rows)
+        else:
+            self._commit(name, rows)
+
+    def _commit(self, name: str, rows: Iterable[Row]) -> None:
         table = TABLES[name]
         body = pa.Table.from_pylist([completed(table, row) for row in rows], schema=arrow_schema(table))
         where = str(self.root / name)
@@ -123,19 +130,17 @@ class SmallLake:
 
     def _manifest(self, row: Row) -> None:
         sequence = self._sequence[row["cluster"]] = self._sequence.get(row["cluster"], 0) + 1
-        line = {**row, "sequence": sequence, "manifest_digest": f"{sequence:064x}"}
-        if self._held is None:
-            self.append("cycles", [line])
-        else:
-            self._held.append(line)
+        self.append("cycles", [{**row, "sequence": sequence, "manifest_digest": f"{sequence:064x}"}])
 
     @contextmanager
-    def one_commit(self) -> Iterator[None]:
-        """All manifests written inside go into one commit: a long history would take long otherwise."""
-        self._held = []
+    def one_commit(self, *, of_each_table: bool = False) -> Iterator[None]:
+        """All manifests written inside go into one commit: a long history would take long otherwise. `of_each_table`:
+        all other rows, too, so that a table has a file for each cluster and date, as a window leaves it."""
+        self._held, self._holds_rows = {}, of_each_table
         yield
         held, self._held = self._held, None
-        self.append("cycles", held)
+        for name, rows in held.items():
+            self._commit(name, rows)
 
 
 def moment(text: str) -> datetime:

@@ -4,6 +4,7 @@ import html
 import re
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,14 +43,20 @@ THRESHOLD, OVERLOADED = (
 )
 
 
-def chapter(lake: Path, cluster: str = LAB, cycle: str | None = None) -> Chapter:
+def chapter_now(lake: Path, cluster: str = LAB, cycle: str | None = None) -> Chapter:
     (only,) = build_model(gather(lake, cluster=cluster, cycle=cycle)).chapters
     return only
 
 
+@cache
+def chapter(lake: Path, cluster: str = LAB, cycle: str | None = None) -> Chapter:
+    """The same one for all tests; for the shared lake, which nobody writes to."""
+    return chapter_now(lake, cluster, cycle)
+
+
 def small(tmp_path: Path, tables: dict[str, list[Row]], **manifest: object) -> Chapter:
     SmallLake(tmp_path).add(LAB, AT, tables, **manifest)
-    return chapter(tmp_path)
+    return chapter_now(tmp_path)
 
 
 def at(number: int) -> str:
@@ -309,7 +316,7 @@ def test_the_course_shows_shares_of_traffic_where_every_usage_is_0(tmp_path: Pat
         ]
         overrides = settings({"loadBalancerCPUResourceWeight": 0.0})
         lake.add(LAB, AT + timedelta(minutes=n), {"broker_load": loads, "settings": overrides}, plan_id=f"{n:064x}")
-    course = chapter(tmp_path).course
+    course = chapter_now(tmp_path).course
 
     assert course.is_share
     assert course.threshold is None
@@ -333,8 +340,8 @@ def test_a_long_history_is_cut_to_a_course_around_the_shown_cycle(tmp_path: Path
     with lake.one_commit():
         for n in range(COURSE_CYCLES + 20):
             lake.add(LAB, AT + timedelta(minutes=n), {})
-    first = chapter(tmp_path, cycle=AT.isoformat()).course
-    newest = chapter(tmp_path, cycle="latest").course
+    first = chapter_now(tmp_path, cycle=AT.isoformat()).course
+    newest = chapter_now(tmp_path, cycle="latest").course
 
     assert (len(first.points), first.earlier, first.later) == (COURSE_CYCLES, 0, 20)
     assert (len(newest.points), newest.earlier, newest.later) == (COURSE_CYCLES, 20, 0)
@@ -410,7 +417,7 @@ def test_a_table_whose_rows_have_expired_leaves_the_rest_of_the_report_standing(
     tables = {"bundle_load": [bundle_load(HOT, A, MIB)], "broker_load": [broker_load(A, 0.3)]}
     SmallLake(root).add(LAB, AT, tables | {"unload_decisions": [kept(A, 0.3, 0.3)]})
     (root / "bundle_load").rename(tmp_path / "gone")
-    shown = chapter(root)
+    shown = chapter_now(root)
 
     assert list(shown.missing) == ["bundle_load"]
     assert shown.brokers[0].usage_before == 0.3

@@ -19,6 +19,7 @@ from evenkeel.lake_log.catch_up import begin
 from evenkeel.maintenance.upkeep import Request, keep
 from evenkeel.pipeline import run_window
 from evenkeel.record.read import read_attempts
+from evenkeel.sources.recordings import Recording
 from evenkeel.spark.server import Engine
 from tests.lake_log.lakes import LOG_KEY
 
@@ -41,7 +42,7 @@ def places(
 ) -> tuple[Path, Path]:  # fmt: skip
     """A lake in which all that can be tampered with is on record, and a witness's file.
 
-    Where `QUICK` is asked for alone, the lake has one cluster and no upkeep.
+    Where `QUICK` is asked for alone, the lake has one cluster, a cycle less of it, and no upkeep.
     """
     asked = {item.name for item in request.session.items}
     is_whole = any(f"test_it_is_named_with_its_table[{kind.name}]" in asked for kind in KINDS if kind.name not in QUICK)
@@ -61,7 +62,7 @@ def places(
             keep(spark, Request(str(lake), "tests"), lambda _: None)
         shutil.copytree(lake, folder / BEFORE)
         put_words_on_record(lake, min(one.cycle_at for one in read_attempts(lake)))
-        decide(spark, window, None)
+        decide(spark, window, None if is_whole else Recording(RECORDINGS / names[0]).snapshots[-2].cycle_at)
         if is_whole:
             keep(spark, Request(str(lake), "tests"), lambda _: None)
     return lake, witness

@@ -205,7 +205,15 @@ def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it
     assert f"{row.bundle}: topics {json.dumps(row.topics)} became 4711" in fault.words
     assert len(found.verified.reproduced) == 4
 
-    # Once the files of that version were vacuumed, what the row was cannot be told any more.
+
+@pytest.mark.exhaustive
+def test_what_a_changed_row_was_cannot_be_told_once_the_files_of_that_version_were_vacuumed(
+    spark: Any, lake: Path, verified: Callable[..., VerifyReport]
+) -> None:
+    own = attempt(lake, "modular")
+    (write,) = own.writes_of("bundle_load")
+    where = f"cluster = 'modular' AND write_id = '{write.write_id}' AND topics IS NOT NULL"
+    spark.sql(f"UPDATE delta.`{lake}/bundle_load` SET topics = 4711 WHERE {where}").collect()
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     spark.sql(
         f"ALTER TABLE delta.`{lake}/bundle_load` SET TBLPROPERTIES (delta.deletedFileRetentionDuration = '0 hours')"

@@ -39,7 +39,7 @@ from tests.record.window_lake import as_one_window
 
 pytestmark = [pytest.mark.spark]
 
-CYCLES = 4
+CYCLES = 3
 
 
 @pytest.fixture(scope="module")

@@ -239,7 +239,10 @@ def test_a_file_is_not_lost_where_its_new_name_is_its_own(own: Files, tmp_path: 
         assert target.read_text() == "text"
 
 
-def test_of_a_file_that_comes_and_goes_it_says_there_or_not_and_never_fails(own: Files, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [500, pytest.param(2_000, marks=pytest.mark.exhaustive)])
+def test_of_a_file_that_comes_and_goes_it_says_there_or_not_and_never_fails(
+    own: Files, tmp_path: Path, times: int
+) -> None:
     """Delta asks whether a version is there while others write it."""
     place = tmp_path / "0.json"
     is_over = Event()
@@ -252,7 +255,7 @@ def test_of_a_file_that_comes_and_goes_it_says_there_or_not_and_never_fails(own:
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(comes_and_goes)
         try:
-            for _ in range(2_000):
+            for _ in range(times):
                 own.context.util().exists(own.path(place))
         finally:
             is_over.set()

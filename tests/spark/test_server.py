@@ -204,6 +204,7 @@ def test_a_server_can_be_stopped_while_it_starts(home: Path) -> None:
     assert not session_members(pid_of(state.supervisor))
 
 
+@pytest.mark.exhaustive
 def test_a_server_starts_beside_the_block_on_the_port_that_its_clients_were_told_before(home: Path) -> None:
     port = free_port()
     told = airflow_connection(home, port)

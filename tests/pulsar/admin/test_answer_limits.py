@@ -93,12 +93,19 @@ def test_an_answer_that_a_proxy_packed_is_read(server: RubbishServer) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        trickling(b"HTTP/1.1 200 OK\r\nX: ", b"x", 0.05),
-        trickling(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b"x", 0.05),
-        trickling(b"", b"HTTP/1.1 102 Processing\r\n\r\n", 0.05),
-        trickling(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", 0.05),
+        pytest.param(trickling(b"HTTP/1.1 200 OK\r\nX: ", b"x", 0.05), id="headers"),
+        pytest.param(
+            trickling(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b"x", 0.05),
+            id="body",
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            trickling(b"", b"HTTP/1.1 102 Processing\r\n\r\n", 0.05), id="interim", marks=pytest.mark.exhaustive
+        ),
+        pytest.param(
+            trickling(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", 0.05), id="chunks"
+        ),
     ],
-    ids=["headers", "body", "interim", "chunks"],
 )
 def test_what_trickles_ends_with_the_questions_own_time(server: RubbishServer, answer: object) -> None:
     server.answers[TOPICS] = answer

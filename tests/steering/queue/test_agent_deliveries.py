@@ -220,7 +220,7 @@ def test_an_agent_that_froze_beyond_its_lease_does_not_send_what_another_has_don
         os.kill(frozen.pid or 0, signal.SIGSTOP)
         cluster.open(point)
         for _ in range(5):  # until the second agent has removed the command, too
-            run_until_idle(quick(queues, tmp_path, "agent-2", idle_s=6), carrier)
+            run_until_idle(quick(queues, tmp_path, "agent-2", idle_s=4), carrier)
             if not waiting(queues):
                 break
         assert (cluster.effects, waiting(queues)) == ([row["command_id"]], 0)

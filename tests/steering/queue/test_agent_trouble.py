@@ -222,7 +222,9 @@ class Failing:
         )
 
 
-@pytest.mark.parametrize(("looking", "outcome"), [(False, "done"), (True, "unknown")])
+@pytest.mark.parametrize(
+    ("looking", "outcome"), [(False, "done"), pytest.param(True, "unknown", marks=pytest.mark.exhaustive)]
+)
 def test_a_fault_in_carrying_out_is_looked_into_and_nothing_is_sent_twice(
     queues: Pair, tmp_path: Path, looking: bool, outcome: str
 ) -> None:
