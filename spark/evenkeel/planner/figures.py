@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from evenkeel.planner.floor import Floor
 from evenkeel.planner.target import Target
 from evenkeel.planner.usage_model import BrokerModel, load_of
@@ -12,6 +15,8 @@ from evenkeel.planner.view import OWN_NAMESPACE, PlannerBundle
 
 ALWAYS_HELD = frozenset({"frozen", OWN_NAMESPACE, "excluded_namespace"})
 """Why a bundle stays for good; for other reasons it stays for a while, and the target does not count with it."""
+
+_Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +68,37 @@ def planned_load(one: PlannerBundle, resource: str, message_bytes: float, latest
     return average + latest_part * (latest - average)
 
 
-def alone_on_best(one: PlannerBundle, figures: PlannerFigures) -> float | None:
-    """The usage of the best broker that may have the bundle with nothing else on it; None where none may."""
-    places = (one.brokers | {one.owner or ""}) & figures.usage.keys()
-    if one.held in ALWAYS_HELD and one.owner in figures.usage:
-        places = frozenset({one.owner or ""})
-    loads = {r: load_of(one.figures, r, figures.message_bytes) for r in figures.resources}
-    return min((figures.usage_at(broker, loads) for broker in sorted(places)), default=None)
+class AloneOnBest:
+    """What bundles make of the best broker that may have them, with nothing else on it.
+
+    Many bundles may go to the same brokers, often to all: their models are gathered once, and looked through together.
+    """
+
+    def __init__(self, figures: PlannerFigures) -> None:
+        self._figures = figures
+        self._lines: dict[frozenset[str], tuple[_Floats, _Floats]] = {}
+
+    def usage(self, one: PlannerBundle) -> float | None:
+        """The usage of the best broker that may have the bundle, alone; None where none may."""
+        figures = self._figures
+        loads = {r: load_of(one.figures, r, figures.message_bytes) for r in figures.resources}
+        of_owner = figures.usage_at(one.owner, loads) if one.owner in figures.usage else None
+        if of_owner is not None and one.held in ALWAYS_HELD:
+            return of_owner
+        base, slope = self._lines_of(one.brokers)
+        with np.errstate(over="ignore"):
+            busiest = (base + slope * np.array([*loads.values()])).max(axis=1)
+        of_others = float(busiest.min()) if len(busiest) else None
+        return min((usage for usage in (of_owner, of_others) if usage is not None), default=None)
+
+    def _lines_of(self, brokers: frozenset[str]) -> tuple[_Floats, _Floats]:
+        """Base and slope of the models of these brokers, a row for each broker, a column for each resource."""
+        if brokers not in self._lines:
+            models = [self._figures.models[r] for r in self._figures.resources]
+            lines = [[own[broker].line for own in models] for broker in sorted(brokers & self._figures.usage.keys())]
+            shape = len(lines), len(models)
+            self._lines[brokers] = (
+                np.array([[line.base for line in own] for own in lines]).reshape(shape),
+                np.array([[line.slope for line in own] for own in lines]).reshape(shape),
+            )
+        return self._lines[brokers]
