@@ -23,15 +23,17 @@ _Floats = npt.NDArray[np.float64]
 class PlannerFigures:
     """What was found of the cluster. Usages are fractions, `floor` that of the level `stop`.
 
-    `models`: resource -> broker -> model; `loads`: resource -> broker -> load (byte/s); `usage`: broker -> the usage of
-    its busiest resource by the models. `even`: the evenly used cluster; `act`, `at_once`, `stop`: the levels; `spread`,
-    `band`: the levels `stop` and `act`, could every bundle be split. `message_bytes`: what a message counts as.
-    `latest_part`: how much the latest figures count beside averages, all where load does not swing.
+    `models`: resource -> broker -> model; `loads`: resource -> broker -> load (byte/s); `bundle_loads`: resource ->
+    bundle -> load; `usage`: broker -> the usage of its busiest resource by the models. `even`: the evenly used cluster;
+    `act`, `at_once`, `stop`: the levels; `spread`, `band`: the levels `stop` and `act`, could every bundle be split.
+    `message_bytes`: what a message counts as. `latest_part`: how much the latest figures count beside averages, all
+    where load does not swing.
     """
 
     resources: Sequence[str]
     models: Mapping[str, Mapping[str, BrokerModel]]
     loads: Mapping[str, Mapping[str, float]]
+    bundle_loads: Mapping[str, Mapping[str, float]]
     usage: Mapping[str, float]
     even: float
     act: float
@@ -52,7 +54,7 @@ class PlannerFigures:
 
     def load(self, one: PlannerBundle, resource: str) -> float:
         """The load of a bundle that is planned with (byte/s)."""
-        return planned_load(one, resource, self.message_bytes, self.latest_part)
+        return self.bundle_loads[resource][one.name]
 
     def usage_at(self, broker: str, loads: Mapping[str, float]) -> float:
         """The usage of a broker's busiest resource with these loads, by resource."""

@@ -496,7 +496,7 @@ class _Held:
         if (rule_of_all := self._whole_namespaces[namespace]) is not None:
             return rule_of_all
         for rule, others in (("split", self._split), ("unsettled", self._unsettled)):
-            if _overlaps(bundle, namespace, others):
+            if others and _overlaps(bundle, namespace, others):
                 return rule
         if row["ownership"] in reading.UNCLEAR:
             return "owner_unclear"
@@ -515,7 +515,7 @@ class _Held:
         bundle, owner, settings = row["bundle"], row["owner"], self._settings
         if namespace in settings.evenkeelFrozenNamespaces or owner in settings.evenkeelFrozenBrokers:
             return "frozen"
-        if _overlaps(bundle, namespace, self._frozen):
+        if self._frozen and _overlaps(bundle, namespace, self._frozen):
             return "frozen"
         if row["used_msg_throughput_in"] is None and row["used_msg_throughput_out"] is None:
             return "traffic_unknown"
