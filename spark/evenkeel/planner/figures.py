@@ -84,7 +84,8 @@ class AloneOnBest:
         """The usage of the best broker that may have the bundle, alone; None where none may."""
         figures = self._figures
         loads = {r: load_of(one.figures, r, figures.message_bytes) for r in figures.resources}
-        of_owner = figures.usage_at(one.owner, loads) if one.owner in figures.usage else None
+        owner = one.owner or ""
+        of_owner = figures.usage_at(owner, loads) if owner in figures.usage else None
         if of_owner is not None and one.held in ALWAYS_HELD:
             return of_owner
         base, slope = self._lines_of(one.brokers)
