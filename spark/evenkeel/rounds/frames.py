@@ -234,7 +234,7 @@ class Made:
         return not found.num_rows if isinstance(found, pa.Table) else found.isEmpty()
 
     def filled(self, tables: Iterable[str]) -> list[str]:
-        """Those of the tables that have rows; of rows that are with Spark it is one question for all."""
+        """The tables that have rows, of these; of rows that are with Spark it is one question for all."""
         asked = [*tables]
         if all(isinstance(self._found[table], pa.Table) for table in asked):
             return [table for table in asked if not self.is_empty(table)]
