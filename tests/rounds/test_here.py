@@ -50,6 +50,7 @@ def test_both_give_the_same_rows_and_digests(spark, lake, monkeypatch: pytest.Mo
         writes = lake.append(spark, made.frames([STATE.name]), handover=given, task="shed")
         found[most] = [(write.cluster, write.rows, write.digest) for write in writes]
         assert len(made.rows(STATE.name)) == 2 * len(VALUES)
+        assert made.filled([STATE.name]) == [STATE.name]
     assert len({*map(str, found.values())}) == 1
     assert all(rows == len(VALUES) for _, rows, _ in found[0])
 

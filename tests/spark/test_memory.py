@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import platform
 import subprocess
 import sys
@@ -46,3 +47,11 @@ def test_large_blocks_and_what_is_trimmed_go_back() -> None:
     assert _kept(is_set=False, trims=False) > 100, "nothing has to be given back here"
     assert _kept(is_set=True, trims=False) < 60
     assert _kept(is_set=False, trims=True) < 60
+
+
+def test_circles_of_garbage_are_looked_for_seldom_and_found_all_the_same() -> None:
+    script = "import gc; from evenkeel.spark.memory import look_for_circles_seldom as f; f(); print(gc.get_threshold())"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    first, *others = ast.literal_eval(found.stdout)
+    assert first >= 100_000
+    assert all(0 < one <= 10 for one in others), "old ones are looked through, too, in a window of many cycles"

@@ -29,7 +29,7 @@ OUTPUTS = ("placement_decisions", "strategy_state")
 def run(spark: SparkSession, handover: Handover) -> Handover:
     """Places the bundles of every open cycle."""
     lake = Lake(handover.lake)
-    inputs = RoundInputs(spark, lake, handover, *INPUTS, *planned_inputs(handover))
+    inputs = RoundInputs(spark, lake, handover, *INPUTS, *planned_inputs(handover), is_whole=False)
     keeps = any(keeps_state(settings_in(cycle.settings)) for cycle in handover.open_cycles())
     averages = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
     reads = inputs.with_state(handover, needed=keeps or averages)

@@ -10,6 +10,7 @@ from typing import Any
 
 from evenkeel.plan_splits import round as split_round
 from evenkeel.planner import round as planner_round
+from evenkeel.rounds.loads import looked_at
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Decided, Row, Rows
 from evenkeel.rounds.window import REMEMBERED, fold, read_back
@@ -20,11 +21,12 @@ _SPLITS = "split_decisions"
 def decide(key: Row, rows: Rows) -> Decided:
     """Rows of `split_decisions`, of the planner's tables, and of `strategy_state` for both.
 
-    The planner is given the splits as shedding is: as they are read from the lake.
+    The planner is given the splits as shedding is: those that it looks at, as they are read from the lake.
     """
     made = split_round.decide(key, rows)
     shared = rows if isinstance(rows, SharedRows) else SharedRows(rows)
-    found = planner_round.decide(key, shared.having({_SPLITS: read_back(_SPLITS, made[_SPLITS])}))
+    splits = read_back(_SPLITS, filter(looked_at, made[_SPLITS]))
+    found = planner_round.decide(key, shared.having({_SPLITS: splits}))
     return {**made, **found, REMEMBERED: [*made[REMEMBERED], *found[REMEMBERED]]}
 
 

@@ -49,7 +49,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     """Decides on splits in every open cycle."""
     handover = handover.leave_out(undecidable(handover))
     lake = Lake(handover.lake)
-    inputs = RoundInputs(spark, lake, handover, *INPUTS)
+    inputs = RoundInputs(spark, lake, handover, *INPUTS, is_whole=False)
     for name, frame in persistent_topics(spark, lake, handover, inputs.frame("bundle_load")).items():
         inputs.add(name, frame)
     plans = has_planner(handover)
@@ -63,7 +63,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     made, handover = decide_rounds(handover, inputs, decide, [TABLES[n] for n in outputs], TASK)
     # The modular rule remembers nothing, and a planner may find nothing: no empty commit.
     frames = made.frames(OUTPUTS if remembers else OUTPUTS[:1])
-    frames |= made.frames(table for table in outputs if table in PLANNER_TABLES and not made.is_empty(table))
+    frames |= made.frames(made.filled(PLANNER_TABLES) if plans else ())
     writes = lake.append(spark, frames, handover=handover, task=TASK, reads=reads)
     # A cluster of the same run whose planner is off lists none of its tables.
     return handover.with_writes(one for one in writes if one.rows or one.table not in PLANNER_TABLES)

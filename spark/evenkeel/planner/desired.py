@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from evenkeel.planner.idle_brokers import fill
 from evenkeel.planner.must_move import all_tried, place_homeless
@@ -42,7 +43,7 @@ def desired_placement(
     more than up to `usage`. `idle`: brokers that are then filled up to some part of what they may carry at `even`.
     `may_go_together`: whether moves that save others may be asked for, since one needs the room that the others make.
     """
-    start = PlacementSearch(curves, sorted(bundles, key=lambda one: one.name), usage, slack)
+    start = PlacementSearch(curves, sorted(bundles, key=attrgetter("name")), usage, slack)
     start.may_go_together = may_go_together
     search = _relieved(start)
     if search.excess() or any(len(search.places[search.bundles[n].brokers]) for n in search.nowhere):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from evenkeel.planner.floor import Floor
 from evenkeel.planner.target import Target
 from evenkeel.planner.usage_model import BrokerModel, load_of
@@ -13,20 +16,24 @@ from evenkeel.planner.view import OWN_NAMESPACE, PlannerBundle
 ALWAYS_HELD = frozenset({"frozen", OWN_NAMESPACE, "excluded_namespace"})
 """Why a bundle stays for good; for other reasons it stays for a while, and the target does not count with it."""
 
+_Floats = npt.NDArray[np.float64]
+
 
 @dataclass(frozen=True, slots=True)
 class PlannerFigures:
     """What was found of the cluster. Usages are fractions, `floor` that of the level `stop`.
 
-    `models`: resource -> broker -> model; `loads`: resource -> broker -> load (byte/s); `usage`: broker -> the usage of
-    its busiest resource by the models. `even`: the evenly used cluster; `act`, `at_once`, `stop`: the levels; `spread`,
-    `band`: the levels `stop` and `act`, could every bundle be split. `message_bytes`: what a message counts as.
-    `latest_part`: how much the latest figures count beside averages, all where load does not swing.
+    `models`: resource -> broker -> model; `loads`: resource -> broker -> load (byte/s); `bundle_loads`: resource ->
+    bundle -> load; `usage`: broker -> the usage of its busiest resource by the models. `even`: the evenly used cluster;
+    `act`, `at_once`, `stop`: the levels; `spread`, `band`: the levels `stop` and `act`, could every bundle be split.
+    `message_bytes`: what a message counts as. `latest_part`: how much the latest figures count beside averages, all
+    where load does not swing.
     """
 
     resources: Sequence[str]
     models: Mapping[str, Mapping[str, BrokerModel]]
     loads: Mapping[str, Mapping[str, float]]
+    bundle_loads: Mapping[str, Mapping[str, float]]
     usage: Mapping[str, float]
     even: float
     act: float
@@ -47,7 +54,7 @@ class PlannerFigures:
 
     def load(self, one: PlannerBundle, resource: str) -> float:
         """The load of a bundle that is planned with (byte/s)."""
-        return planned_load(one, resource, self.message_bytes, self.latest_part)
+        return self.bundle_loads[resource][one.name]
 
     def usage_at(self, broker: str, loads: Mapping[str, float]) -> float:
         """The usage of a broker's busiest resource with these loads, by resource."""
@@ -63,10 +70,38 @@ def planned_load(one: PlannerBundle, resource: str, message_bytes: float, latest
     return average + latest_part * (latest - average)
 
 
-def alone_on_best(one: PlannerBundle, figures: PlannerFigures) -> float | None:
-    """The usage of the best broker that may have the bundle with nothing else on it; None where none may."""
-    places = (one.brokers | {one.owner or ""}) & figures.usage.keys()
-    if one.held in ALWAYS_HELD and one.owner in figures.usage:
-        places = frozenset({one.owner or ""})
-    loads = {r: load_of(one.figures, r, figures.message_bytes) for r in figures.resources}
-    return min((figures.usage_at(broker, loads) for broker in sorted(places)), default=None)
+class AloneOnBest:
+    """What bundles make of the best broker that may have them, with nothing else on it.
+
+    Many bundles may go to the same brokers, often to all: their models are gathered once, and looked through together.
+    """
+
+    def __init__(self, figures: PlannerFigures) -> None:
+        self._figures = figures
+        self._lines: dict[frozenset[str], tuple[_Floats, _Floats]] = {}
+
+    def usage(self, one: PlannerBundle) -> float | None:
+        """The usage of the best broker that may have the bundle, alone; None where none may."""
+        figures = self._figures
+        loads = {r: load_of(one.figures, r, figures.message_bytes) for r in figures.resources}
+        owner = one.owner or ""
+        of_owner = figures.usage_at(owner, loads) if owner in figures.usage else None
+        if of_owner is not None and one.held in ALWAYS_HELD:
+            return of_owner
+        base, slope = self._lines_of(one.brokers)
+        with np.errstate(over="ignore"):
+            busiest = (base + slope * np.array([*loads.values()])).max(axis=1)
+        of_others = float(busiest.min()) if len(busiest) else None
+        return min((usage for usage in (of_owner, of_others) if usage is not None), default=None)
+
+    def _lines_of(self, brokers: frozenset[str]) -> tuple[_Floats, _Floats]:
+        """Base and slope of the models of these brokers, a row for each broker, a column for each resource."""
+        if brokers not in self._lines:
+            models = [self._figures.models[r] for r in self._figures.resources]
+            lines = [[own[broker].line for own in models] for broker in sorted(brokers & self._figures.usage.keys())]
+            shape = len(lines), len(models)
+            self._lines[brokers] = (
+                np.array([[line.base for line in own] for own in lines]).reshape(shape),
+                np.array([[line.slope for line in own] for own in lines]).reshape(shape),
+            )
+        return self._lines[brokers]

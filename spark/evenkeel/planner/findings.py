@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.considered import Considered, Rule
 from evenkeel.model.words import measured, number, threshold
-from evenkeel.planner.figures import PlannerFigures, alone_on_best
+from evenkeel.planner.figures import AloneOnBest, PlannerFigures
 from evenkeel.planner.limits import MOVED_TRAFFIC
 from evenkeel.planner.plan import DISTRUSTED_FOR, MOST_MISSES, PlannerPlan
 from evenkeel.planner.target import UsageLine
@@ -181,11 +181,12 @@ def _of_bundles(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -
     limit = figures.spread
     lines = {r: [model.line for model in figures.models[r].values()] for r in figures.resources}
     worst = {r: UsageLine(max(x.base for x in own), max(x.slope for x in own)) for r, own in lines.items()}
+    on_best = AloneOnBest(figures)
     for one in view.bundles:
         loads = {r: load_of(one.figures, r, made.memory.message_bytes) for r in worst}
         if one.owner is None or one.held == OWN_NAMESPACE or max(worst[r].usage(loads[r]) for r in worst) <= limit:
             continue
-        alone = alone_on_best(one, figures)
+        alone = on_best.usage(one)
         if alone is None or alone <= limit or limit <= 0:
             continue
         rule = HOT_TOPIC if one.topics == 1 else HOT_BUNDLE

@@ -13,10 +13,8 @@ from evenkeel.planner.placement_search import PlacementSearch
 
 def place_homeless(search: PlacementSearch) -> None:
     """Bundles that must go somewhere before all others, the heaviest first."""
-    homeless = [n for n, one in enumerate(search.bundles) if not one.is_held and search.must_go(n)]
-    search.nowhere = [
-        n for n in search.heaviest_first(homeless) if not _sent(search, n) and not _squeezed_in(search, n)
-    ]
+    homeless = search.heaviest_first(search.homeless())
+    search.nowhere = [n for n in homeless if not _sent(search, n) and not _squeezed_in(search, n)]
 
 
 def _sent(search: PlacementSearch, n: int) -> bool:

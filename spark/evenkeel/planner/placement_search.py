@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -78,10 +78,10 @@ class PlacementSearch:
         self.brokers = sorted(curves.keys() | {one.owner for one in bundles if one.owner is not None})
         place = {broker: n for n, broker in enumerate(self.brokers)}
         kinds = len(next(iter(curves.values()), ()))
-        totals = [math.fsum(one.loads[r] for one in bundles) for r in range(kinds)]
+        loads = np.array([one.loads for one in bundles], dtype=np.float64).reshape(len(bundles), kinds)
+        totals = [math.fsum(loads[:, r].tolist()) for r in range(kinds)]
         self.units = units = [total / UNITS if total > 0 else 1.0 for total in totals]
         self.nowhere: list[int] = []
-        loads = np.array([one.loads for one in bundles], dtype=np.float64).reshape(len(bundles), kinds)
         self.loads: Whole = np.floor(loads / np.array(units)).astype(np.int64)
 
         def limits(most: float) -> Whole:
@@ -95,17 +95,17 @@ class PlacementSearch:
         self.bearable = limits(usage + slack) if slack > 0 else self.limit
         self.carried: Whole = np.zeros_like(self.limit)
         self.owner = [-1 if one.owner is None else place[one.owner] for one in bundles]
-        self.own: list[list[int]] = [[] for _ in self.brokers]
-        owned = [n for n, owner in enumerate(self.owner) if owner >= 0]
-        np.add.at(self.carried, [self.owner[n] for n in owned], self.loads[owned])
-        for n in owned:
-            self.own[self.owner[n]].append(n)
+        owners = np.array(self.owner, dtype=np.int64)
+        by_owner = np.argsort(owners, kind="stable")
+        begins = np.searchsorted(owners[by_owner], np.arange(len(self.brokers) + 1))
+        np.add.at(self.carried, owners[owners >= 0], self.loads[owners >= 0])
+        self.own: list[list[int]] = [by_owner[begin:end].tolist() for begin, end in pairwise(begins.tolist())]
+        self.held = np.array([one.is_held for one in bundles], dtype=bool)
         self.receives = np.array([broker in curves for broker in self.brokers], dtype=bool)
         self.places: dict[frozenset[str], npt.NDArray[np.int64]] = {}
-        for one in bundles:
-            if one.brokers not in self.places:
-                found = sorted(place[b] for b in one.brokers if b in curves)
-                self.places[one.brokers] = np.array(found, dtype=np.int64)
+        for brokers in {one.brokers for one in bundles}:
+            found = sorted(place[b] for b in brokers if b in curves)
+            self.places[brokers] = np.array(found, dtype=np.int64)
         # How heavy a bundle is: the largest of its shares of what the cluster carries.
         self.weight = self.loads.max(axis=1, initial=0) if kinds else np.zeros(len(bundles), dtype=np.int64)
         self.by_resource = [self.loads[:, r].tolist() for r in range(kinds)]
@@ -160,6 +160,15 @@ class PlacementSearch:
         owner = self.owner[n]
         return owner < 0 or not self.receives[owner] or self.brokers[owner] not in self.bundles[n].brokers
 
+    def homeless(self) -> list[int]:
+        """The bundles that must go and may."""
+        brokers, receives = self.brokers, self.receives.tolist()
+        return [
+            n
+            for n, (one, owner) in enumerate(zip(self.bundles, self.owner, strict=True))
+            if (owner < 0 or not receives[owner] or brokers[owner] not in one.brokers) and not one.is_held
+        ]
+
     def heaviest_first(self, found: Iterable[int]) -> list[int]:
         """Bundles, the heaviest first."""
         return sorted(found, key=lambda n: (-self.weight[n], n))
@@ -175,9 +184,10 @@ class PlacementSearch:
         """The bundles that may leave the broker, the lightest first, so that what is just enough is found at once."""
         known = self.ladders.get((broker, resource))
         if known is None:
-            load = self.by_resource[resource]
-            free = (n for n in self.own[broker] if n not in self.moved and not self.bundles[n].is_held)
-            known = sorted((n for n in free if load[n] > 0), key=lambda n: (load[n], -n))
+            own = np.array(self.own[broker], dtype=np.int64)
+            own = own[(self.loads[own, resource] > 0) & ~self.held[own]]
+            lightest_first = own[np.lexsort((-own, self.loads[own, resource]))].tolist()
+            known = [n for n in lightest_first if n not in self.moved]
             self.ladders[broker, resource] = known
         return [*known]
 

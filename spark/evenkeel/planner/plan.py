@@ -186,7 +186,9 @@ class _Seen:
         if self.message_bytes != memory.message_bytes:
             memory = replace(memory, sums={}, brokers={})
         self._resources = _resources(view.brokers.values())
-        self.latest = latest = {r: self._loads(r, 1.0, is_now=True) for r in self._resources or ("cpu",)}
+        every = self._resources or ("cpu",)
+        loads = {r: self._of_bundles(r, 1.0) for r in every}
+        self.latest = latest = {r: self._of_brokers(own, is_now=True) for r, own in loads.items()}
         by = next(iter(latest))
         counts = dict.fromkeys(view.brokers, 0)
         for one in view.bundles:
@@ -195,16 +197,21 @@ class _Seen:
                 counts[owner] += 1
         self.after = self._remembered(memory, latest, latest[by], counts)
         self.latest_part = part = _latest_part(self.after)
-        self._carried = {r: self._loads(r, part, is_now=True) for r in latest} if part < 1.0 else latest
-        self._planned = {r: self._loads(r, part, is_now=False) for r in latest}
+        self._bundle_loads = loads = {r: self._of_bundles(r, part) for r in every} if part < 1.0 else loads
+        self._carried = {r: self._of_brokers(loads[r], is_now=True) for r in every} if part < 1.0 else latest
+        self._planned = {r: self._of_brokers(loads[r], is_now=False) for r in every}
 
-    def _loads(self, resource: str, latest_part: float, *, is_now: bool) -> dict[str, float]:
+    def _of_bundles(self, resource: str, latest_part: float) -> dict[str, float]:
+        """Bundle -> load."""
+        return {one.name: planned_load(one, resource, self.message_bytes, latest_part) for one in self._view.bundles}
+
+    def _of_brokers(self, bundle_loads: Mapping[str, float], *, is_now: bool) -> dict[str, float]:
         """Broker -> load of its bundles, now or once the parts of splits have left that are to leave."""
         own: dict[str, list[float]] = {broker: [] for broker in sorted(self._view.brokers)}
         for one in self._view.bundles:
             owner = one.carried_by if is_now and one.part else one.owner
             if owner in own:
-                own[owner].append(planned_load(one, resource, self.message_bytes, latest_part))
+                own[owner].append(bundle_loads[one.name])
         return {broker: math.fsum(loads) for broker, loads in own.items()}
 
     def _remembered(
@@ -292,6 +299,7 @@ class _Seen:
             tuple(models),
             models,
             loads,
+            self._bundle_loads,
             usage,
             max(one.even for one in targets.values()),
             max(stop, level(settings.evenkeelPlannerActAbovePercent)),
@@ -310,16 +318,12 @@ class _Seen:
         kinds = kinds_of(
             (
                 frozenset({one.owner or ""}) if one.held in ALWAYS_HELD and one.owner in curves else one.brokers,
-                self._load(one, resource),
+                self._bundle_loads[resource][one.name],
                 False,
             )
             for one in self._view.bundles
         )
         return target_of(curves, kinds, 1.0)
-
-    def _load(self, one: PlannerBundle, resource: str) -> float:
-        """What is planned with as a bundle's load: what `PlannerFigures.load` gives once there are figures."""
-        return planned_load(one, resource, self.message_bytes, self.latest_part)
 
     def idle(self, figures: PlannerFigures) -> tuple[str, ...]:
         """The brokers that are nearly idle, as new ones are, and may have some of the bundles."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 from evenkeel.filters.anti_affinity import AntiAffinity
@@ -320,7 +321,7 @@ class _Places:
 
     def group(self, bundle: str) -> str | None:
         """Its anti-affinity group."""
-        return self._groups.group_of(namespace_of(bundle))
+        return self._groups.group_of(namespace_of(bundle)) if self._policies.groups else None
 
     def of(self, bundle: str) -> frozenset[str]:
         """The brokers that may get it."""
@@ -365,12 +366,13 @@ def _bundles(
     drain = drained(rows, settings, asked)
     held = _Held(rows, settings, at, acts, asked | drain.leaving, moves)
     window = timedelta(minutes=max(settings.evenkeelPlannerReturnWindowMinutes, settings.evenkeelBounceWindowMinutes))
-    traffic = {row["bundle"]: bundle_figures(row).traffic for row in rows["bundle_load"]}
+    loads = [(row, bundle_figures(row)) for row in rows["bundle_load"]]
+    traffic = {row["bundle"]: latest.traffic for row, latest in loads}
     whole = math.fsum(traffic.values())
     too_heavy = _too_heavy(whole, settings)
     children = {row["subject"]: row for row in rows["split_decisions"] if row["outcome"] == "split" and row["children"]}
     found: list[PlannerBundle] = []
-    for row in sorted(rows["bundle_load"], key=lambda one: str(one["bundle"])):
+    for row, latest in sorted(loads, key=lambda one: str(one[0]["bundle"])):
         bundle, owner = row["bundle"], row["owner"]
         is_lost = owner is None and row["ownership"] == "unowned" and row["last_owner"] is not None
         if owner not in here and owner not in leaving and not is_lost:
@@ -392,12 +394,11 @@ def _bundles(
             elif group is not None and not places.may_leave(bundle, owner):
                 why = "anti_affinity_even"
         past = moves.get(bundle, ())
-        latest = bundle_figures(row)
         one = PlannerBundle(
             bundle,
             owner,
             latest,
-            bundle_figures(row, "short_") if row["short_samples"] > 0 else latest,
+            bundle_figures(row, _AVERAGE) if row["short_samples"] > 0 else latest,
             float((row["consumers"] or 0) + (row["producers"] or 0)),
             row["topics"] or 0,
             may_go,
@@ -480,6 +481,7 @@ class _Held:
         self._unsettled = _by_namespace(unsettled_bundles(acts, at, settings))
         self._frozen = _by_namespace(settings.evenkeelFrozenBundles)
         self._harmed = self._harmed_namespaces(cycle)
+        self._whole_namespaces: dict[str, str | None] = {}
 
     def _harmed_namespaces(self, cycle: Row) -> frozenset[str]:
         hold = timedelta(minutes=self._settings.evenkeelHarmHoldMinutes)
@@ -496,32 +498,38 @@ class _Held:
         namespace = namespace_of(bundle)
         if bundle in self._asked:
             return "wished"
-        if is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True):
-            return OWN_NAMESPACE
-        if self._is_extensible and is_system(namespace):
-            return OWN_NAMESPACE
-        if namespace in self._settings.loadBalancerSheddingExcludedNamespaces:
-            return "excluded_namespace"
+        if namespace not in self._whole_namespaces:
+            self._whole_namespaces[namespace] = self._whole_namespace(namespace)
+        if (rule_of_all := self._whole_namespaces[namespace]) is not None:
+            return rule_of_all
         for rule, others in (("split", self._split), ("unsettled", self._unsettled)):
-            if _overlaps(bundle, namespace, others):
+            if others and _overlaps(bundle, namespace, others):
                 return rule
         if row["ownership"] in reading.UNCLEAR:
             return "owner_unclear"
         return self._guarded(row, namespace) if self._is_guarded else None
+
+    def _whole_namespace(self, namespace: str) -> str | None:
+        """The rule that holds all bundles of a namespace for good."""
+        if is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True):
+            return OWN_NAMESPACE
+        if self._is_extensible and is_system(namespace):
+            return OWN_NAMESPACE
+        return "excluded_namespace" if namespace in self._settings.loadBalancerSheddingExcludedNamespaces else None
 
     def _guarded(self, row: Row, namespace: str) -> str | None:
         """The rule of a guard that would hold it."""
         bundle, owner, settings = row["bundle"], row["owner"], self._settings
         if namespace in settings.evenkeelFrozenNamespaces or owner in settings.evenkeelFrozenBrokers:
             return "frozen"
-        if _overlaps(bundle, namespace, self._frozen):
+        if self._frozen and _overlaps(bundle, namespace, self._frozen):
             return "frozen"
         if row["used_msg_throughput_in"] is None and row["used_msg_throughput_out"] is None:
             return "traffic_unknown"
         if namespace in self._harmed:
             return "harmed_namespace"
-        free = settings.evenkeelFreeMovesPerBundlePerDay
-        today = sum(self._at - moved_at < _DAY for _, moved_at in self._moves.get(bundle, ()))
+        free, past = settings.evenkeelFreeMovesPerBundlePerDay, self._moves.get(bundle, ())
+        today = sum(self._at - moved_at < _DAY for _, moved_at in past) if past else 0
         return "moved_often" if 0 <= free <= today else None
 
 
@@ -552,10 +560,15 @@ def _moves(acts: Iterable[Act], at: datetime, settings: Settings) -> dict[str, l
     return found
 
 
-def bundle_figures(row: Row, prefix: str = "used_") -> BundleFigures:
+_FIGURES = ("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
+_LATEST, _AVERAGE = (itemgetter(*(f"{term}_{name}" for name in _FIGURES)) for term in ("used", "short"))
+
+
+def bundle_figures(row: Row, figures: Callable[[Row], tuple[float | None, ...]] = _LATEST) -> BundleFigures:
     """A bundle's traffic; what is not known, or not a number, counts as nothing."""
-    came_in, out, rate_in, rate_out = (
-        value if (value := row[f"{prefix}{name}"]) is not None and math.isfinite(value) and value > 0 else 0.0
-        for name in ("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
-    )
-    return BundleFigures(came_in, out, rate_in + rate_out)
+    came_in, out, rate_in, rate_out = figures(row)
+    return BundleFigures(_counted(came_in), _counted(out), _counted(rate_in) + _counted(rate_out))
+
+
+def _counted(value: float | None) -> float:
+    return value if value is not None and 0.0 < value < math.inf else 0.0

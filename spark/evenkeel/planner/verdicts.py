@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from evenkeel.model.amounts import counted, plural, ratio
 from evenkeel.model.considered import Alternative, Considered, Rule, Sentence, by_name
 from evenkeel.model.words import destination_of, number, points
-from evenkeel.planner.figures import PlannerFigures, alone_on_best
+from evenkeel.planner.figures import AloneOnBest, PlannerFigures
 from evenkeel.planner.floor import fewest_moves
 from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER
 from evenkeel.planner.plan import PlannedStep, PlannerPlan, loads_after
@@ -359,19 +359,19 @@ def _of_others(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) ->
             split.append((_gain(one, made, figures), one))
         elif one.owner in own:
             own[one.owner].append((_gain(one, made, figures), one))
+    on_best = AloneOnBest(figures)
     for gain, one in split:
-        yield _of_other(one, gain, view.at, made, figures)
+        yield _of_other(one, gain, on_best.usage(one), view.at, made, figures)
     for broker in sorted(own):
         heaviest = sorted(own[broker], key=lambda found: (-found[0], found[1].name))[:OTHERS_SHOWN]
         for gain, one in heaviest:
-            yield _of_other(one, gain, view.at, made, figures)
+            yield _of_other(one, gain, on_best.usage(one), view.at, made, figures)
 
 
 def _of_other(
-    one: PlannerBundle, gain: float, at: datetime, made: PlannerPlan, figures: PlannerFigures
+    one: PlannerBundle, gain: float, alone: float | None, at: datetime, made: PlannerPlan, figures: PlannerFigures
 ) -> PlannerVerdict:
-    """The verdict on a bundle that stays."""
-    alone = alone_on_best(one, figures)
+    """The verdict on a bundle that stays; `alone`: the usage of the best broker with nothing else on it."""
     wanted, known = made.wanted.get(one.name), made.memory.splits.get(one.name)
     numbers = {"gain": gain} | ({} if alone is None else {"alone": alone})
     is_too_hot = alone is not None and alone > figures.spread and one.topics >= FEWEST_TOPICS

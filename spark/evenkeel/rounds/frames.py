@@ -16,12 +16,14 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.past_commands import acts_of, split_children
 from evenkeel.rounds import here
-from evenkeel.rounds.reading import Row, cycle_row
+from evenkeel.rounds.loads import LOOKED_AT
+from evenkeel.rounds.reading import BUNDLE_COLUMNS, Row, cycle_row
 from evenkeel.rounds.window import FAILURES, FAILURES_TYPE, REMEMBERED, STATE, linked, with_settings_once
 from evenkeel.settings import settings_in
 from evenkeel.spark.column_types import schema_of, type_of
 from evenkeel.spark.grouped import grouped_map
 from evenkeel.spark.rows import plain_column
+from evenkeel.spark.sql import united
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,8 +100,12 @@ class RoundInputs:
     `stored` has the writes of what is read from a table, in this process or by Spark. The rest was computed.
     """
 
-    def __init__(self, spark: SparkSession, lake: Lake, handover: Handover, *tables: str) -> None:
-        """Rows of this run that belong to open cycles."""
+    def __init__(
+        self, spark: SparkSession, lake: Lake, handover: Handover, *tables: str, is_whole: bool = True
+    ) -> None:
+        """Rows of this run that belong to open cycles. Unless they are to be `is_whole`, workers get of `bundle_load`
+        and `split_decisions` no more than deciding looks at."""
+        self._is_whole = is_whole
         self.spark, self.lake = spark, lake
         self.stored: dict[str, tuple[Write, ...]] = {table: handover.open_writes(table) for table in tables}
         self._computed: dict[str, DataFrame] = {}
@@ -126,7 +132,19 @@ class RoundInputs:
     def frames(self) -> dict[str, DataFrame]:
         """All rows, as Spark has them."""
         empty = {name: self.spark.createDataFrame([], schema) for name, schema in self._empty.items()}
-        return {**{name: self.frame(name) for name in self.stored}, **empty, **self._computed}
+        stored = {name: self.frame(name) for name in self.stored}
+        if not self._is_whole:
+            stored |= {name: _what_is_looked_at(name, frame) for name, frame in stored.items() if name in _LARGE}
+        return {**stored, **empty, **self._computed}
+
+    def types(self) -> dict[str, StructType]:
+        """The schemas that need not be asked for: a round never sees the stamp of a write."""
+        from pyspark.sql.types import StructType
+
+        found = {name: TABLES[_table_of(name)].body_type() for name in self.stored} | self._empty
+        if not self._is_whole and "bundle_load" in found:
+            found["bundle_load"] = StructType([found["bundle_load"][name] for name in BUNDLE_COLUMNS])
+        return found
 
     def at_hand(self) -> dict[str, Sequence[Row]] | None:
         """The rows, read in this process; None where they are many, were computed, or are not at hand."""
@@ -139,6 +157,15 @@ class RoundInputs:
                 return None
             found[name] = rows
         return found
+
+
+_LARGE = frozenset({"bundle_load", "split_decisions"})
+
+
+def _what_is_looked_at(name: str, frame: DataFrame) -> DataFrame:
+    if name == "bundle_load":
+        return frame.select(*BUNDLE_COLUMNS)
+    return frame.where(F.col("outcome").isin(*LOOKED_AT))
 
 
 def _table_of(name: str) -> str:
@@ -206,6 +233,15 @@ class Made:
         found = self._found[table]
         return not found.num_rows if isinstance(found, pa.Table) else found.isEmpty()
 
+    def filled(self, tables: Iterable[str]) -> list[str]:
+        """The tables that have rows, of these; of rows that are with Spark it is one question for all."""
+        asked = [*tables]
+        if all(isinstance(self._found[table], pa.Table) for table in asked):
+            return [table for table in asked if not self.is_empty(table)]
+        named = (self.frame(table).limit(1).select(F.lit(table).alias("table")) for table in asked)
+        filled = {row["table"] for row in united(named).collect()}
+        return [table for table in asked if table in filled]
+
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The rows of one table, fetched if they are with Spark."""
         found = self._found[table]
@@ -245,7 +281,7 @@ def decide_rounds(
     if is_window:
         types[FAILURES] = schema_of(FAILURES_TYPE)
     frames = {"cycle": cycles_to_decide(inputs.spark, handover), **inputs.frames()}
-    known = {name: schema for name in frames if (schema := _known_type(name)) is not None}
+    known = {"cycle": schema_of(CYCLE_TYPE), **inputs.types()}
     found = grouped_map(
         frames,
         by=["cluster"],
@@ -273,14 +309,6 @@ def without_failed(handover: Handover, errors: Mapping[CycleKey, str], task: str
     }
     failed = {key: f"{task} failed: {error}" for key, error in errors.items()}
     return handover.leave_out(failed, status=FAILED).leave_out(after)
-
-
-def _known_type(name: str) -> StructType | None:
-    """The schema of an input, which need not be asked for: a round never sees the stamp of a write."""
-    if name == "cycle":
-        return schema_of(CYCLE_TYPE)
-    table = TABLES.get(_table_of(name))
-    return None if table is None else table.body_type()
 
 
 # The observed rows of a run without those that validate set aside.

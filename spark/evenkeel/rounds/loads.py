@@ -17,6 +17,16 @@ from evenkeel.split_algorithms.split_option import NO_CUT
 FORGOTTEN_THOUGH_REFUSED = frozenset({"cut_outside_bundle", *NO_CUT})
 
 
+LOOKED_AT = ("split", "refused")
+"""The outcomes in `split_decisions` after which the rounds that follow see a bundle with other eyes; of all other
+bundles considered, which are most, they want to know nothing."""
+
+
+def looked_at(split_decision: Row) -> bool:
+    """Whether shedding, placement and the planner look at a row of `split_decisions`."""
+    return split_decision["outcome"] in LOOKED_AT
+
+
 def forgets_history(split_decision: Row) -> bool:
     """Whether Pulsar 4.x forgets the averages of the bundle: it asked for the split, whether it is split or not.
 

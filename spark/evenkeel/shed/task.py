@@ -34,7 +34,7 @@ def run(spark: SparkSession, handover: Handover, assuming: WindowRound = decide_
     lake = Lake(handover.lake)
     wished = any(wish["kind"] in (UNLOAD, UNLOAD_TOPIC) for cycle in handover.open_cycles() for wish in cycle.wishes)
     more = (*(WISH_INPUTS if wished else ()), *planned_inputs(handover))
-    inputs = RoundInputs(spark, lake, handover, *INPUTS, *more)
+    inputs = RoundInputs(spark, lake, handover, *INPUTS, *more, is_whole=False)
     reads = inputs.with_state(handover)
     decide = assuming if handover.is_window() and _assumes(handover) else decide_window
     made, handover = decide_rounds(handover, inputs, decide, [TABLES[name] for name in OUTPUTS], "shed")

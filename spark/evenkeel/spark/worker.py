@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from evenkeel.errors import EngineError, StaleCode
 from evenkeel.spark.code import package_files, read_files, runtime_digest
 from evenkeel.spark.column_types import columns_of
-from evenkeel.spark.memory import return_freed
+from evenkeel.spark.memory import look_for_circles_seldom, return_freed
 from evenkeel.spark.packing import Packing
 from evenkeel.spark.worker_end import end_with_the_last
 
@@ -74,6 +74,7 @@ def group_function(job: Job) -> Callable[[pa.Table], pa.Table]:
 def decide_group(job: Job, table: pa.Table) -> pa.Table:
     """Called by Spark with all rows of one group, as `KEY` (text) and packed; gives packed rows."""
     key_text = table.column(KEY)[0].as_py()
+    look_for_circles_seldom()
     try:
         demand_code(job.code, job.files)
         decided = _decided(job, table)
