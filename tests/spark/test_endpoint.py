@@ -94,6 +94,7 @@ def test_a_question_releases_a_session_that_nobody_has() -> None:
     assert len({*service.asked}) == 2
 
 
+@pytest.mark.spark
 def test_a_token_travels_without_the_credentials_that_can_stop_a_process(
     monkeypatch: pytest.MonkeyPatch, ports: dict[str, int], spark: SparkSession
 ) -> None:
