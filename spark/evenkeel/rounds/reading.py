@@ -13,6 +13,7 @@ from evenkeel.model.averages import Figures, default_history, figures_of, summed
 from evenkeel.model.bundles import parse_boundaries
 from evenkeel.model.load import (
     LONG_TERM_SAMPLES,
+    RATES,
     SHORT_TERM_SAMPLES,
     BrokerAverages,
     BrokerReport,
@@ -40,11 +41,10 @@ MANY_BUNDLES = 1_000
 MANY_OF_A_BROKER = 20
 """In a cluster of fewer bundles, or with fewer to a broker, `BundleStats` of all are made sooner than columns."""
 _BY_NAME = itemgetter(0)
-_RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 BUNDLE_COLUMNS = (
     *("cluster", "cycle_at", "bundle", "owner", "ownership", "last_owner", "has_non_persistent"),
-    *("topics", "consumers", "producers", *(f"used_{name}" for name in _RATES)),
-    *("short_samples", "long_samples", *(f"{term}_{name}" for term in ("short", "long") for name in _RATES)),
+    *("topics", "consumers", "producers", *(f"used_{name}" for name in RATES)),
+    *("short_samples", "long_samples", *(f"{term}_{name}" for term in ("short", "long") for name in RATES)),
     "samples_since_quota",
 )
 """What deciding on splits, shedding and placement looks at of `bundle_load`: half of its columns. A large cluster has
