@@ -34,6 +34,7 @@ _FILES = {
     **{
         name: (HERE / "static" / name, "text/javascript; charset=utf-8")
         for name in (
+            "airflow_said.js",
             "approval.js",
             "cycle_progress.js",
             "cycle_tasks.js",

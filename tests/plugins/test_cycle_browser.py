@@ -194,10 +194,25 @@ def test_a_plan_with_splits_can_be_approved_without_them_and_asks_once_more(brow
         assert api.patched == [{"chosen_options": ["Approve without splits"], "params_input": {}}]
 
 
-def test_an_answer_that_airflow_fails_to_take_can_be_given_again(browser: Browser, cycle: OpenCycle) -> None:
+@pytest.mark.parametrize(
+    ("status", "detail", "said"),
+    [
+        (500, "database is locked", "(500): database is locked"),
+        (
+            422,
+            [{"loc": ["body", "chosen_options"], "msg": "Field required"}, {"msg": "extra"}],
+            "(422): Field required; extra",
+        ),
+        (400, {"reason": "unknown", "message": "no such option"}, "(400): no such option"),
+    ],
+    ids=["a sentence", "a list", "a reason"],
+)
+def test_an_answer_that_airflow_fails_to_take_can_be_given_again(
+    browser: Browser, cycle: OpenCycle, status: int, detail: object, said: str
+) -> None:
     def failing(route: Route) -> None:
         if route.request.method == "PATCH":
-            route.fulfill(status=500, json={"detail": "database is locked"})
+            route.fulfill(status=status, json={"detail": detail})
         else:
             route.fallback()
 
@@ -206,7 +221,7 @@ def test_an_answer_that_airflow_fails_to_take_can_be_given_again(browser: Browse
         page.route("**/hitlDetails", failing)
         page.get_by_role("button", name="Approve", exact=True).click()
         page.get_by_role("button", name="Really carry it out?").click()
-        page.locator("#approval-state", has_text="was not taken (500): database is locked").wait_for(timeout=10_000)
+        page.locator("#approval-state", has_text=f"was not taken {said}").wait_for(timeout=10_000)
         page.unroute("**/hitlDetails")
         page.get_by_role("button", name="Approve", exact=True).click()
         page.get_by_role("button", name="Really carry it out?").click()

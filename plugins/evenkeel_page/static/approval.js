@@ -17,15 +17,6 @@
     form.hidden = !isOpen;
   };
 
-  const told = async (answer) => {
-    try {
-      const { detail } = await answer.json();
-      return typeof detail === "string" ? detail : "";
-    } catch {
-      return "";
-    }
-  };
-
   const disarm = () => {
     armed = null;
     for (const button of buttons) button.textContent = button.dataset.option;
@@ -53,7 +44,7 @@
       if (answer.status === 404) say("Airflow has no open question about this plan (yet). It is asked by rebalance_approval.");
       else if (answer.status === 401) say("Your session has ended: log in to Airflow again, and load this page.");
       else if (answer.status === 403) say("You may see this plan, and not answer: that needs a right on required actions of rebalance_approval.");
-      else say(`Airflow answered ${answer.status}: ${await told(answer)}`);
+      else say(`Airflow answered ${answer.status}: ${await airflowSaid(answer)}`);
       return answer.status === 403;
     } catch {
       say("Airflow cannot be reached; this page tries again.");
@@ -80,7 +71,7 @@
         await look();
         state.textContent = `It was answered elsewhere before you. ${state.textContent}`;
       } else {
-        say(`The answer was not taken (${answer.status}): ${await told(answer)}`, true);
+        say(`The answer was not taken (${answer.status}): ${await airflowSaid(answer)}`, true);
         if (answer.status >= 500) await look(); // it may have been taken all the same
       }
     } catch {

@@ -6,15 +6,6 @@
   const LOOKS_LATEST_MS = 30_000;
   const headers = { Accept: "application/json" };
 
-  const told = async (answer) => {
-    try {
-      const { detail } = await answer.json();
-      return typeof detail === "string" ? detail : JSON.stringify(detail ?? "").slice(0, 400);
-    } catch {
-      return "";
-    }
-  };
-
   const beginning = () => {
     const box = document.getElementById("ready");
     if (!box) return;
@@ -40,7 +31,7 @@
           body,
         });
         if (answer.ok || answer.status === 409) return void follow(); // 409: another click or tab has started it
-        state.textContent = said[answer.status] ?? `Airflow did not take it (${answer.status}): ${await told(answer)}`;
+        state.textContent = said[answer.status] ?? `Airflow did not take it (${answer.status}): ${await airflowSaid(answer)}`;
       } catch {
         state.textContent = "Airflow could not be reached. Try again: the same run is started once at most.";
       }
