@@ -24,7 +24,7 @@ from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedScenario, judged_
 from benchmarks.judged_variants import NOBODY, PLANNER, settings_with
 from benchmarks.machine import description
 from evenkeel.plan_splits import planner_wishes
-from evenkeel.planner import desired, made_room, plan, relief, usage_model
+from evenkeel.planner import desired, made_room, plan, promises, reconciler, relief, seen, usage_model, view
 from evenkeel.settings import Settings
 
 TOLD_FROM = 0.01
@@ -51,24 +51,24 @@ def _within_the_window(one: Any, *, may_return: bool) -> frozenset[str]:
 
 
 def _busiest_alone(brokers: Any) -> tuple[str, ...]:
-    """`plan._resources` with the busiest resource only."""
+    """`seen._resources` with the busiest resource only."""
     every = [*brokers]
     found = _RESOURCES(every)
     return tuple(sorted(found, key=lambda r: -max(one.usages.get(r, 0.0) for one in every))[:1])
 
 
 def _by_gain(self: Any, unit: Any) -> tuple[float, str]:
-    """`_Reconciler._worth` whatever it costs."""
+    """`Reconciler._worth` whatever it costs."""
     return (self._gain(unit[0]) - math.fsum(self._gain(move) for move in unit[1:]), unit[0].bundle)
 
 
 def _in_order(self: Any, units: Any) -> Any:
-    """`_Reconciler._fullest_first` by worth alone."""
+    """`Reconciler._fullest_first` by worth alone."""
     return sorted(units, key=self._worth, reverse=True)
 
 
 def _averages_alone(memory: Any) -> float:
-    """`plan._latest_part` that expects nothing of the latest figures where load swings."""
+    """`seen._latest_part` that expects nothing of the latest figures where load swings."""
     return 0.0 if _SWINGS(memory) else 1.0
 
 
@@ -78,25 +78,24 @@ def _all_possible(steps: Any, beyond: Any) -> Any:
 
 
 def _places_nobody(self: Any, moves: Any, bound: str) -> Any:
-    """`_Reconciler.run` that leaves bundles without owner to the placement strategy in force."""
+    """`Reconciler.run` that leaves bundles without owner to the placement strategy in force."""
     return [step for step in _RUN(self, moves, bound) if step.source is not None]
 
 
-_PLACES, _RESOURCES, _RUN, _SWINGS = plan._places, plan._resources, plan._Reconciler.run, plan._swings
+_PLACES, _RESOURCES, _RUN, _SWINGS = plan._places, seen._resources, reconciler.Reconciler.run, seen._swings
 _NOTHING: Callable[..., Any] = lambda *_, **__: ()  # noqa: E731
 _NO_SPLITS: Callable[..., Any] = lambda *_: {}  # noqa: E731
 _NO: Callable[..., Any] = lambda *_, **__: False  # noqa: E731
-_YES: Callable[..., Any] = lambda *_, **__: True  # noqa: E731
 
 PARTS: Mapping[str, Part] = {
     "nothing": Part(),
     "fitted usage": Part(((usage_model.UsageSums, "is_proven", False),)),
-    "usage (traffic alone)": Part(((plan, "_resources", _NOTHING),)),
-    "messages in a load": Part(((plan, "_message_bytes", lambda *_: 0.0),)),
+    "usage (traffic alone)": Part(((seen, "_resources", _NOTHING),)),
+    "messages in a load": Part(((seen, "_message_bytes", lambda *_: 0.0),)),
     "proportion of the last cycles alone": Part(((usage_model, "ANOTHER_LOAD", math.inf),)),
-    "all resources but the busiest": Part(((plan, "_resources", _busiest_alone),)),
-    "gain per cost (by gain)": Part(((plan._Reconciler, "_worth", _by_gain),)),
-    "the fullest broker first": Part(((plan._Reconciler, "_fullest_first", _in_order),)),
+    "all resources but the busiest": Part(((seen, "_resources", _busiest_alone),)),
+    "gain per cost (by gain)": Part(((reconciler.Reconciler, "_worth", _by_gain),)),
+    "the fullest broker first": Part(((reconciler.Reconciler, "_fullest_first", _in_order),)),
     "window of no return": Part(((plan, "_places", _wherever),)),
     "day of no return": Part(((plan, "_places", _within_the_window),)),
     "noise margin (act at stop)": Part(
@@ -105,21 +104,21 @@ PARTS: Mapping[str, Part] = {
     "least gain": Part(settings=(("evenkeelPlannerLeastGainPoints", 0.0),)),
     "two settled cycles": Part(((plan, "CYCLES_ABOVE", 1),)),
     "at once from far above": Part(settings=(("evenkeelPlannerActAtOnceAbovePercent", 1_000.0),)),
-    "settled figures": Part(((plan, "_is_settled", _YES),)),
-    "waiting for steady load": Part(((plan, "MOST_UNSTEADY", 0),)),
-    "averages where load swings": Part(((plan, "_swings", _NO),)),
-    "the latest figures beside averages": Part(((plan, "_latest_part", _averages_alone),)),
+    "settled figures": Part(((view.PlannerView, "is_settled", True),)),
+    "waiting for steady load": Part(((seen, "MOST_UNSTEADY", 0),)),
+    "averages where load swings": Part(((seen, "_swings", _NO),)),
+    "the latest figures beside averages": Part(((seen, "_latest_part", _averages_alone),)),
     "saving moves": Part(((relief, "_is_worth_it", _NO),)),
     "making room": Part(((relief, "room_is_made", _NO),)),
     "making room by several": Part(((made_room, "_MOST_THAT_MAKE_ROOM", 1),)),
     "trying every placement": Part(((desired, "all_tried", lambda _: None),)),
-    "filling idle brokers": Part(((plan._Seen, "idle", _NOTHING),)),
-    "placing by target": Part(((plan._Reconciler, "run", _places_nobody),)),
+    "filling idle brokers": Part(((seen.SeenLoads, "idle", _NOTHING),)),
+    "placing by target": Part(((reconciler.Reconciler, "run", _places_nobody),)),
     "asking for splits": Part(((plan, "_too_hot", _NO_SPLITS), (plan, "stuck", _NO_SPLITS))),
     "waiting for a split first asked for": Part(((plan, "_owners_of_first_asked", lambda *_: frozenset()),)),
     "splits for moves above every budget": Part(((plan, "_possible", _all_possible),)),
     "parts of any split stay": Part(((planner_wishes, "places_children", _NO),)),
-    "falling back": Part(((plan, "MOST_MISSES", math.inf),)),
+    "falling back": Part(((promises, "MOST_MISSES", math.inf),)),
 }
 """Part -> what is the planner without it."""
 

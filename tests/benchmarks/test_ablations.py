@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.ablations import PARTS, main, without
-from evenkeel.planner import plan
+from evenkeel.planner import seen
 from evenkeel.planner.usage_model import UsageSums
 from evenkeel.settings import Settings
 
@@ -37,7 +37,7 @@ def test_without_a_part_the_planner_goes_by_what_is_left() -> None:
     with without(PARTS["fitted usage"]):
         assert not sums.is_proven
     with without(PARTS["all resources but the busiest"]):
-        assert len(plan._resources([])) == 0
+        assert len(seen._resources([])) == 0
 
 
 def test_the_table_has_a_line_for_each_part(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,8 @@ from evenkeel.model.words import destination_of, number, points
 from evenkeel.planner.figures import AloneOnBest, PlannerFigures
 from evenkeel.planner.floor import fewest_moves
 from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER
-from evenkeel.planner.plan import PlannedStep, PlannerPlan, loads_after
+from evenkeel.planner.plan import PlannerPlan
+from evenkeel.planner.reconciler import PlannedStep, loads_after
 from evenkeel.planner.usage_model import load_of
 from evenkeel.planner.view import OWN_NAMESPACE, PlannerBundle, PlannerView
 from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER, FEWEST_TOPICS

@@ -10,6 +10,9 @@ NETWORK = {"bandwidth_in": "bytes_in", "bandwidth_out": "bytes_out"}
 """Resources that carry bytes of one direction, with the figure of a bundle that loads them."""
 OWN_NAMESPACE = "brokers_own_namespace"
 """Why a bundle stays that belongs to its broker; a stored name."""
+UNSETTLED_PART = 0.1
+"""While the figures of more than this part of the brokers are blurred, nothing is moved; else what they have no part in
+is."""
 RESOURCES = ("cpu", "memory", "direct_memory", *NETWORK)
 
 
@@ -104,3 +107,10 @@ class PlannerView:
     moved: frozenset[tuple[datetime, str]] = frozenset()
     usage_settles_minutes: float = 2.0
     refused_splits: frozenset[str] = frozenset()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the figures of nearly all brokers can be trusted; those of which nobody knows until when they cannot
+        are not waited for."""
+        waiting = sum(not broker.is_settled and not broker.waits_until_known for broker in self.brokers.values())
+        return waiting <= UNSETTLED_PART * len(self.brokers)

@@ -1,0 +1,223 @@
+"""From where the bundles are towards the placement to come to, as far as one cycle may go.
+
+Keys: the weights of costs, and the guards' budgets. Moves of the fullest broker come first, of those the ones with most
+gain for their cost; what has no room in a budget waits.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from evenkeel.planner.figures import PlannerFigures
+from evenkeel.planner.limits import MOVED_TRAFFIC, CycleBudget
+from evenkeel.planner.placement_search import DesiredMove
+from evenkeel.planner.view import PlannerView
+from evenkeel.settings import Settings
+
+NO_ROOM_YET, SPLIT_NOW, SPLIT_NEXT = "no_room_yet", "split_now", "split_next"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """A bundle that is to move; `source` None: it has no owner and is placed.
+
+    `gain`: usage (fraction) that it takes off its broker. `cost`: see the weights. `loads`: by resource that counts.
+    `bound`: what keeps it from moving now, "" where it is due.
+    """
+
+    bundle: str
+    source: str | None
+    destination: str
+    gain: float
+    cost: float
+    loads: tuple[float, ...]
+    bound: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondBudget:
+    """Moves that go together, and never do: they need `needed` of the budget `key`, more than all of it. `source`: the
+    broker of the first of the `bundles`."""
+
+    bundles: tuple[str, ...]
+    source: str
+    key: str
+    needed: float
+
+
+def loads_after(
+    steps: Iterable[PlannedStep], figures: PlannerFigures, *, only_due: bool = False
+) -> dict[str, dict[str, float]]:
+    """Broker -> resource -> load with the steps taken."""
+    loads = {broker: {r: figures.loads[r][broker] for r in figures.resources} for broker in figures.usage}
+    for step in steps:
+        if only_due and step.bound:
+            continue
+        for n, r in enumerate(figures.resources):
+            if step.source in loads:
+                loads[step.source][r] -= step.loads[n]
+            loads[step.destination][r] += step.loads[n]
+    return loads
+
+
+class Reconciler:
+    """The steps of one cycle. `waiting`: brokers that give nothing away before the next."""
+
+    def __init__(
+        self, view: PlannerView, figures: PlannerFigures, settings: Settings, waiting: Collection[str] = ()
+    ) -> None:
+        self._view, self._figures, self._waiting = view, figures, waiting
+        self._bundles = {one.name: one for one in view.bundles}
+        self._loads = {broker: [figures.loads[r][broker] for r in figures.resources] for broker in view.brokers}
+        every = view.bundles
+        weights = (
+            (settings.evenkeelPlannerSessionsWeight, math.fsum(one.sessions for one in every)),
+            (settings.evenkeelPlannerTopicsWeight, math.fsum(one.topics for one in every)),
+            (settings.evenkeelPlannerTrafficWeight, math.fsum(one.figures.traffic for one in every)),
+        )
+        whole = math.fsum(weight for weight, _ in weights)
+        self._per_unit = [weight / whole / total if whole > 0 and total > 0 else 0.0 for weight, total in weights]
+        self._budget = CycleBudget(view.spent, view.traffic, settings)
+        self._groups: set[str] = set()
+
+    def run(self, moves: Sequence[DesiredMove], bound: str) -> list[PlannedStep]:
+        """The steps of these moves, those due first; `bound`: what holds all of them, "" where nothing does."""
+        placed = [self._step(move, "") for move in moves if move.source is None and not self._bundles[move.bundle].part]
+        for move in moves:
+            if move.source is None:
+                self._carry(move)
+        units = self._units([move for move in moves if move.source is not None])
+        if bound:
+            return placed + [self._step(move, bound) for unit in units for move in unit]
+        due: list[PlannedStep] = []
+        waiting: list[PlannedStep] = []
+        left: Iterable[tuple[DesiredMove, ...]] = self._fullest_first(units)
+        while left:
+            no_room: list[tuple[DesiredMove, ...]] = []
+            before = len(due)
+            for unit in left:
+                why = self._why_not(unit)
+                if why == MOVED_TRAFFIC and len(unit) == 1 and not due and self._budget.may_go_alone():
+                    why = ""
+                if not why and any(move.source in self._waiting for move in unit):
+                    why = SPLIT_NEXT
+                if why == NO_ROOM_YET:
+                    no_room.append(unit)
+                elif why:
+                    waiting += [self._step(move, why) for move in unit]
+                else:
+                    due += [self._step(move, "") for move in unit]
+                    for move in unit:
+                        self._take(move)
+            # What left may have made room.
+            left = no_room if len(due) > before else []
+            waiting += [] if left else [self._step(move, NO_ROOM_YET) for unit in no_room for move in unit]
+        return placed + due + waiting
+
+    def beyond(self, moves: Sequence[DesiredMove]) -> list[BeyondBudget]:
+        """Moves that go together and for which no cycle has the budget; one that goes alone may exceed its traffic."""
+        found = []
+        for unit in self._units([move for move in moves if move.unit and move.source is not None]):
+            key, needed = self._budget.beyond(self._of_budget(unit))
+            if key:
+                bundles = tuple(move.bundle for move in unit)
+                found.append(BeyondBudget(bundles, unit[0].source or "", key, needed))
+        return found
+
+    def _of_budget(self, unit: Sequence[DesiredMove]) -> list[tuple[str, str, float]]:
+        """The moves as budgets count them."""
+        return [(move.source or "", move.destination, self._bundles[move.bundle].figures.traffic) for move in unit]
+
+    def _units(self, moves: Sequence[DesiredMove]) -> list[tuple[DesiredMove, ...]]:
+        """Moves that go together, and those that go alone, in the order of their first."""
+        found: dict[tuple[int, str], list[DesiredMove]] = {}
+        for move in moves:
+            found.setdefault((move.unit, "" if move.unit else move.bundle), []).append(move)
+        return [tuple(unit) for unit in found.values()]
+
+    def _fullest_first(self, units: Sequence[tuple[DesiredMove, ...]]) -> Iterable[tuple[DesiredMove, ...]]:
+        """Of the broker that is fullest by then, the unit with most gain for its cost."""
+        of_giver: dict[str, list[tuple[DesiredMove, ...]]] = {}
+        for unit in units:
+            of_giver.setdefault(unit[0].source or "", []).append(unit)
+        for own in of_giver.values():
+            own.sort(key=self._worth)
+        fullest = [(-self._usage(broker), broker) for broker in of_giver]
+        heapq.heapify(fullest)
+        while fullest:
+            giver = heapq.heappop(fullest)[1]
+            yield of_giver[giver].pop()
+            if of_giver[giver]:
+                heapq.heappush(fullest, (-self._usage(giver), giver))
+
+    def _worth(self, unit: tuple[DesiredMove, ...]) -> tuple[float, float, str]:
+        gain = self._gain(unit[0]) - math.fsum(self._gain(move) for move in unit[1:])
+        cost = math.fsum(self._cost(move) for move in unit)
+        return (gain / cost if cost > 0 else math.inf, gain, unit[0].bundle)
+
+    def _why_not(self, unit: tuple[DesiredMove, ...]) -> str:
+        """What keeps moves from going now, "" where nothing does."""
+        for move in unit:
+            ends = [self._view.brokers.get(broker or "") for broker in (move.source, move.destination)]
+            if any(broker is not None and not broker.is_settled for broker in ends):
+                return "settling"
+            if self._bundles[move.bundle].part:
+                return SPLIT_NOW
+            group = self._bundles[move.bundle].group
+            if group is not None and group in self._groups:
+                return "group_moves_once"
+        if len(unit) == 1 and self._usage(unit[0].destination, unit[0]) > self._figures.act:
+            return NO_ROOM_YET
+        return self._budget.full(self._of_budget(unit))
+
+    def _take(self, move: DesiredMove) -> None:
+        one = self._bundles[move.bundle]
+        if one.group is not None:
+            self._groups.add(one.group)
+        self._budget.take(move.source or "", move.destination, one.figures.traffic)
+        self._carry(move)
+
+    def _carry(self, move: DesiredMove) -> None:
+        for n, load in enumerate(self._load(move)):
+            if move.source in self._loads:
+                self._loads[move.source][n] -= load
+            self._loads[move.destination][n] += load
+
+    def _load(self, move: DesiredMove) -> list[float]:
+        return [self._figures.load(self._bundles[move.bundle], r) for r in self._figures.resources]
+
+    def _usage(self, broker: str, given: DesiredMove | None = None) -> float:
+        """The usage of a broker by then, with one more bundle if one is given; 1 of a broker that is emptied."""
+        if broker not in self._loads:
+            return 1.0
+        more = self._load(given) if given is not None else [0.0] * len(self._figures.resources)
+        return max(
+            self._figures.models[r][broker].line.usage(self._loads[broker][n] + more[n])
+            for n, r in enumerate(self._figures.resources)
+        )
+
+    def _gain(self, move: DesiredMove) -> float:
+        """What the move takes off the usage of the broker that gives, as it stands now."""
+        figures, source = self._figures, move.source
+        if source is None or source not in figures.usage:
+            return 0.0
+        load = self._load(move)
+        left = max(
+            figures.models[r][source].line.usage(figures.loads[r][source] - load[n])
+            for n, r in enumerate(figures.resources)
+        )
+        return max(0.0, figures.usage[source] - left)
+
+    def _cost(self, move: DesiredMove) -> float:
+        one = self._bundles[move.bundle]
+        return math.fsum(
+            part * amount
+            for part, amount in zip(self._per_unit, (one.sessions, one.topics, one.figures.traffic), strict=True)
+        )
+
+    def _step(self, move: DesiredMove, bound: str) -> PlannedStep:
+        gain, cost, loads = self._gain(move), self._cost(move), tuple(self._load(move))
+        return PlannedStep(move.bundle, move.source, move.destination, gain, cost, loads, bound)

@@ -1,0 +1,237 @@
+"""What the planner sees in a cycle: loads by broker and bundle, usage models with their levels, and what it remembers.
+
+Keys: evenkeelPlannerActAbovePercent, evenkeelPlannerActAtOnceAbovePercent, evenkeelPlannerStopAtPercent. Where load
+swings to and fro from cycle to cycle, it is planned with what is to be expected next: the average of the last samples,
+and of what the latest cycle has above or below it the part that is usually still there in the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from evenkeel.planner.figures import ALWAYS_HELD, PlannerFigures, planned_load
+from evenkeel.planner.floor import floor_of
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory
+from evenkeel.planner.target import Target, UsageLine, kinds_of, target_of
+from evenkeel.planner.usage_model import BrokerModel, UsageSums, by_traffic, models_of
+from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, PlannerView
+from evenkeel.settings import Settings
+
+COUNTS_FROM = 0.25
+"""A resource counts where its busiest broker has at least so much of the busiest broker's usage of any resource."""
+NEARLY_IDLE = 0.25
+"""A broker is nearly idle with less than so much of what it carries in the evenly used cluster."""
+UNSTEADY, MOST_UNSTEADY = 0.1, 3
+"""Where load changed by more than this part since the cycle before, the planner waits, so many cycles at most."""
+SWINGING, SWINGS_FROM, STEADIER = 0.12, 0.03, 0.9
+"""Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
+of it; the third is what counts of the cycle before."""
+
+
+class SeenLoads:
+    """The cluster's loads and usages of this cycle, and the memory with them."""
+
+    def __init__(self, view: PlannerView, memory: PlannerMemory, settings: Settings) -> None:
+        self._view, self._settings = view, settings
+        self.message_bytes = _message_bytes(view.bundles, memory.message_bytes)
+        if self.message_bytes != memory.message_bytes:
+            memory = replace(memory, sums={}, brokers={})
+        self._resources = _resources(view.brokers.values())
+        every = self._resources or ("cpu",)
+        loads = {r: self._of_bundles(r, 1.0) for r in every}
+        self.latest = latest = {r: self._of_brokers(own, is_now=True) for r, own in loads.items()}
+        by = next(iter(latest))
+        counts = dict.fromkeys(view.brokers, 0)
+        for one in view.bundles:
+            owner = one.owner if one.part == 0 else one.carried_by
+            if owner in counts and one.part <= 1:
+                counts[owner] += 1
+        self.after = self._remembered(memory, latest, latest[by], counts)
+        self.latest_part = part = _latest_part(self.after)
+        self._bundle_loads = loads = {r: self._of_bundles(r, part) for r in every} if part < 1.0 else loads
+        self._carried = {r: self._of_brokers(loads[r], is_now=True) for r in every} if part < 1.0 else latest
+        self._planned = {r: self._of_brokers(loads[r], is_now=False) for r in every}
+
+    def _of_bundles(self, resource: str, latest_part: float) -> dict[str, float]:
+        """Bundle -> load."""
+        return {one.name: planned_load(one, resource, self.message_bytes, latest_part) for one in self._view.bundles}
+
+    def _of_brokers(self, bundle_loads: Mapping[str, float], *, is_now: bool) -> dict[str, float]:
+        """Broker -> load of its bundles, now or once the parts of splits have left that are to leave."""
+        own: dict[str, list[float]] = {broker: [] for broker in sorted(self._view.brokers)}
+        for one in self._view.bundles:
+            owner = one.carried_by if is_now and one.part else one.owner
+            if owner in own:
+                own[owner].append(bundle_loads[one.name])
+        return {broker: math.fsum(loads) for broker, loads in own.items()}
+
+    def _remembered(
+        self,
+        memory: PlannerMemory,
+        latest: Mapping[str, Mapping[str, float]],
+        load: Mapping[str, float],
+        counts: Mapping[str, int],
+    ) -> PlannerMemory:
+        at = self._view.at
+        minutes = 0.0 if memory.at is None else (at - memory.at) / timedelta(minutes=1)
+        brokers, undone, changed = {}, [], []
+        for name in sorted(self._view.brokers):
+            before = memory.brokers.get(name)
+            if before is None:
+                since = None if not memory.brokers else at
+                brokers[name] = BrokerMemory(counts[name], load[name], 0.0, since)
+                continue
+            if before.bundles != counts[name]:
+                brokers[name] = BrokerMemory(counts[name], load[name], 0.0, at)
+                continue
+            if not self._view.brokers[name].is_settled or before.load <= 0:
+                # What is assumed of parts of a split, say, is no change of load.
+                known = load[name] if self._view.brokers[name].is_settled else 0.0
+                brokers[name] = BrokerMemory(counts[name], known, 0.0, before.since)
+                continue
+            scale = max(before.load, load[name])
+            change = (load[name] - before.load) / scale if scale > 0 else 0.0
+            undone.append(change * before.change)
+            changed.append(change * change)
+            brokers[name] = BrokerMemory(counts[name], load[name], change, before.since)
+        after = replace(
+            memory,
+            at=at,
+            message_bytes=self.message_bytes,
+            reversals=STEADIER * memory.reversals + _mean(undone),
+            changes=STEADIER * memory.changes + _mean(changed),
+            unsteady=memory.unsteady + 1 if _mean(changed) > UNSTEADY * UNSTEADY else 0,
+            brokers=brokers,
+        )
+        return replace(after, sums=self._sums(memory, after, latest, minutes))
+
+    def _sums(
+        self, memory: PlannerMemory, after: PlannerMemory, latest: Mapping[str, Mapping[str, float]], minutes: float
+    ) -> dict[tuple[str, str], UsageSums]:
+        """What fits rest on, with the usages of brokers whose figures have settled."""
+        sums = {}
+        wait = timedelta(minutes=self._view.usage_settles_minutes)
+        for resource in self._resources:
+            for name, broker in sorted(self._view.brokers.items()):
+                kept = memory.sums.get((resource, name), UsageSums()).decayed(minutes)
+                since, usage = after.brokers[name].since, broker.usages.get(resource)
+                if broker.is_settled and usage is not None and (since is None or self._view.at - since >= wait):
+                    kept = kept.with_sample(latest[resource][name], usage, is_swinging=_swings(after))
+                sums[resource, name] = kept
+        return sums
+
+    def figures(self) -> PlannerFigures:
+        """Models, the evenly used cluster and its levels."""
+        models: dict[str, Mapping[str, BrokerModel]] = {}
+        for resource in self._resources:
+            usages = {n: b.usages[resource] for n, b in self._view.brokers.items() if resource in b.usages}
+            sums = {name: self.after.sums[resource, name] for name in self._view.brokers}
+            found = models_of(usages, self._carried[resource], sums)
+            if any(model.line.slope > 0 for model in found.values()):
+                models[resource] = found
+        is_by_traffic = not models
+        if is_by_traffic:
+            own = next(iter(self._planned))
+            models = {own: by_traffic(self._planned[own])}
+        loads = {resource: self._planned[resource] for resource in models}
+        usage = {
+            name: max(models[r][name].line.usage(loads[r][name]) for r in models) for name in sorted(self._view.brokers)
+        }
+        targets = {r: self._target(r, {name: one.line for name, one in models[r].items()}) for r in models}
+
+        def level(percent: float, atoms: float = 1.0) -> float:
+            part = 1.0 + percent / 100.0
+            return max(max(part * one.even, part * one.ruled, atoms * one.atomic) for one in targets.values())
+
+        settings = self._settings
+        stop = level(settings.evenkeelPlannerStopAtPercent)
+        floors = [floor_of({name: one.line for name, one in models[r].items()}, loads[r], stop) for r in models]
+        return PlannerFigures(
+            tuple(models),
+            models,
+            loads,
+            self._bundle_loads,
+            usage,
+            max(one.even for one in targets.values()),
+            max(stop, level(settings.evenkeelPlannerActAbovePercent)),
+            max(stop, level(settings.evenkeelPlannerActAtOnceAbovePercent)),
+            stop,
+            level(settings.evenkeelPlannerStopAtPercent, atoms=0.0),
+            level(settings.evenkeelPlannerActAbovePercent, atoms=0.0),
+            targets,
+            max(floors, key=lambda one: one.share),
+            self.message_bytes,
+            self.latest_part,
+            is_by_traffic,
+        )
+
+    def _target(self, resource: str, curves: Mapping[str, UsageLine]) -> Target:
+        kinds = kinds_of(
+            (
+                frozenset({one.owner or ""}) if one.held in ALWAYS_HELD and one.owner in curves else one.brokers,
+                self._bundle_loads[resource][one.name],
+                False,
+            )
+            for one in self._view.bundles
+        )
+        return target_of(curves, kinds, 1.0)
+
+    def idle(self, figures: PlannerFigures) -> tuple[str, ...]:
+        """The brokers that are nearly idle, as new ones are, and may have some of the bundles."""
+        wanted = frozenset().union(*{one.brokers for one in self._view.bundles if one.held is None})
+        found = []
+        for name in sorted(wanted & self._view.brokers.keys() if figures.even > 0 else ()):
+            share = max(
+                figures.loads[r][name] / room if (room := figures.models[r][name].line.load_within(figures.even)) > 0
+                else 1.0
+                for r in figures.resources
+            )  # fmt: skip
+            if share < NEARLY_IDLE:
+                found.append(name)
+        return tuple(found)
+
+
+def _message_bytes(bundles: Iterable[PlannerBundle], known: float) -> float:
+    """What a message counts as: bytes of a message of the cluster on average, as it was first found unless it has
+    become twice or half as much."""
+    every = [*bundles]
+    messages = math.fsum(one.figures.messages for one in every)
+    found = math.fsum(one.figures.traffic for one in every) / messages if messages > 0 else 0.0
+    return known if known > 0 and 0.5 * known <= found <= 2.0 * known else found
+
+
+def _resources(brokers: Iterable[PlannerBroker]) -> tuple[str, ...]:
+    """The resources that count, in a fixed order."""
+    busiest: dict[str, float] = {}
+    for broker in brokers:
+        for resource, usage in broker.usages.items():
+            busiest[resource] = max(usage, busiest.get(resource, 0.0))
+    most = max(busiest.values(), default=0.0)
+    return tuple(r for r in RESOURCES if busiest.get(r, 0.0) > 0 and busiest[r] >= COUNTS_FROM * most)
+
+
+def _swings(memory: PlannerMemory) -> bool:
+    """Whether load goes to and fro from cycle to cycle, so that an average tells more than the latest figures."""
+    least = SWINGS_FROM * SWINGS_FROM / (1.0 - STEADIER)
+    return memory.reversals < -SWINGING * memory.changes and memory.changes > least
+
+
+def _latest_part(memory: PlannerMemory) -> float:
+    """How much of what the latest figures have above or below their average is to be expected in the next cycle.
+
+    All where load does not swing. Where it goes on and off by chance, half of each change is undone in the next, and
+    nothing of it is to be expected; where it comes back slowly, the less is undone, the more.
+    """
+    return max(0.0, 1.0 + 2.0 * memory.reversals / memory.changes) if _swings(memory) else 1.0
+
+
+def waits_for_steady_load(memory: PlannerMemory) -> bool:
+    """Whether load has just changed so much that the next cycle may be another again."""
+    return 0 < memory.unsteady <= MOST_UNSTEADY and not _swings(memory)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0
