@@ -205,6 +205,24 @@ def test_the_agent_needs_no_package_beyond_its_list(tmp_path: Path) -> None:
     assert (tmp_path / ".evenkeel" / "agent" / "east.db").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--version"], 0, "evenkeel 0."),
+        (["--help"], 0, "carry out"),
+        (["status", "--lake", "lake"], 2, "evenkeel: the package pyarrow is not installed here"),
+    ],
+    ids=["version", "help", "another command"],
+)
+def test_with_the_packages_of_the_agent_other_commands_say_what_they_miss(
+    words: list[str], code: int, said: str, tmp_path: Path
+) -> None:
+    command = f"from evenkeel.cli import main\nsys.exit(main({words!r}))"
+    done = run_with_packages("agent", command, {"EVENKEEL_HOME": str(tmp_path)})
+    assert (done.returncode, said in done.stdout + done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_server_and_its_workers_need_no_package_beyond_their_list(tmp_path: Path) -> None:
     code = """
 import importlib

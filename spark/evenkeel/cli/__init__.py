@@ -45,14 +45,20 @@ COMMANDS = {
 
 def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     """The commands and their options: all of them, or, where `words` name a command, those of its module, since what
-    the other modules import takes a second."""
+    the other modules import takes a second. Of all those are left out whose packages are not installed, as in the image
+    of the agent."""
     top = argparse.ArgumentParser(prog="evenkeel", description="Pulsar's load-balancing decisions, on the record.")
     top.add_argument("--version", action="version", version=f"evenkeel {code_version()}")
     top.add_argument("--verbose", action="store_true", help="log what the tasks do")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     asked = next((word for word in words if not word.startswith("-")), "")
-    for name in [name for name, added in COMMANDS.items() if asked in added] or COMMANDS:
-        import_module(f"{__name__}.{name}").add_to(commands)
+    named = [name for name, added in COMMANDS.items() if asked in added]
+    for name in named or (() if "--version" in words else COMMANDS):
+        try:
+            import_module(f"{__name__}.{name}").add_to(commands)
+        except ModuleNotFoundError as error:
+            if named or not _package_missing(error):
+                raise
     return top
 
 
@@ -63,7 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not _is_text(word):
             print(f"evenkeel: {ascii(word)[:200]} is not UTF-8, and no name on record is like that", file=sys.stderr)
             return BAD_USAGE
-    given = parser(words).parse_args(words)
+    try:
+        given = parser(words).parse_args(words)
+    except ModuleNotFoundError as error:
+        return _ended_by(error, None)
     logging.basicConfig(level=logging.INFO if given.verbose else logging.ERROR, format="%(name)s: %(message)s")
     try:
         if getattr(given, "lake", None):
@@ -75,12 +84,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("evenkeel: interrupted; run the same command again to go on", file=sys.stderr)
         return 130
     except Exception as error:
-        told = _told(error, getattr(given, "lake", None))
-        if told is None:
-            raise
-        print(f"evenkeel: {told}", file=sys.stderr)
-        return BAD_USAGE
+        return _ended_by(error, getattr(given, "lake", None))
     return code
+
+
+def _ended_by(error: Exception, lake: object) -> int:
+    """Says the line of an error that an operator can act on; any other is raised again."""
+    told = _told(error, lake)
+    if told is None:
+        raise error
+    print(f"evenkeel: {told}", file=sys.stderr)
+    return BAD_USAGE
+
+
+def _package_missing(error: ModuleNotFoundError) -> str:
+    """The package of somebody else that is not installed; "" where a module of this project is missing."""
+    package = (error.name or "").partition(".")[0]
+    return "" if package == __name__.partition(".")[0] else package
 
 
 def _told(error: Exception, lake: object) -> str | None:
@@ -89,6 +109,8 @@ def _told(error: Exception, lake: object) -> str | None:
         return _in_one_line(str(error))
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return f"{str(error.filename)[:200]!r}… is too long for the name of a file"
+    if isinstance(error, ModuleNotFoundError) and (package := _package_missing(error)):
+        return f"the package {package} is not installed here: run this where all of Evenkeel's packages are"
     explanation = explained(error, lake)
     return None if explanation is None else _in_one_line(str(explanation))
 
