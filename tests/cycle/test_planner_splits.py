@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evenkeel.cycle import whole
-from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
+from evenkeel.model.bundles import HIGHEST_HASH, BundleRange, bundle_name, initial_boundaries, ranges_of
 from evenkeel.planner.remembered import bundles_wanted_split
 from evenkeel.replay.fold import goes_to
 from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
@@ -47,6 +47,8 @@ class Course:
     usages: list[dict[str, float]] = field(default_factory=list)
     rows: list[Mapping[str, Sequence[Mapping[str, Any]]]] = field(default_factory=list)
     commands: list[list[dict[str, Any]]] = field(default_factory=list)
+    observed: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """What the last cycle saw."""
 
     @property
     def splits(self) -> list[tuple[int, str]]:
@@ -89,6 +91,7 @@ def course(manager: str, hot: Sequence[float], cycles: int = ENOUGH, **overrides
         made = whole.decide(SharedRows(observed), cycle, state)
         state = list(made.rows[whole.STATE])
         found.rows.append(made.rows)
+        found.observed = observed
         found.commands.append([dict(row) for row in made.rows["commands"]])
         commands = [{**row, "command_id": f"{n}-{row['step']}"} for row in made.rows["commands"]]
         cluster.carry_out(zip(commands, [goes_to(one) for one in made.plan.asked], strict=True), ())
@@ -96,7 +99,8 @@ def course(manager: str, hot: Sequence[float], cycles: int = ENOUGH, **overrides
 
 
 SPREAD = [5.0] * 12
-ONE = [57.0, *([0.3] * 10)]
+ONE = [57.0, *([0.005] * 10)]
+NEARLY_ONE = [0.9, 57.0, *([0.3] * 2)]
 
 
 @pytest.mark.parametrize("manager", MANAGERS)
@@ -105,7 +109,10 @@ def test_a_hot_bundle_is_split_and_its_parts_are_spread_to_within_the_target(man
     assert found.ratio(0) > 1.4
     first, bundle = found.splits[0]
     assert (first, bundle) == (1, HOT)
-    assert len(found.splits) < len(SPREAD)
+    assert len(found.splits) == (2 if manager == "modular" else 3)
+    (row,) = [row for row in found.rows[1]["split_decisions"] if row["subject"] == HOT and row["outcome"] == "split"]
+    assert row["algorithm"] == "specified_positions_divide"
+    assert "it is cut where its parts can be placed" in row["sentence"]
     reached = next(n for n in range(ENOUGH) if found.ratio(n) <= 1.10)
     assert reached <= 30
     assert max(found.ratio(n) for n in range(reached + 5, ENOUGH)) <= 1.11
@@ -139,6 +146,44 @@ def test_a_bundle_whose_load_is_one_topic_is_refused_once_an_hour_and_never_spli
     assert "partition that topic" in rows[0]["sentence"]
     waiting = [row for row in found.rows[10]["planner_targets"] if row["subject"] == HOT]
     assert [row["rule"] for row in waiting] in (["split_refused"], [])
+
+
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_a_topic_that_is_nearly_its_bundle_is_cut_off_and_the_others_leave_it(manager: str) -> None:
+    found = course(manager, NEARLY_ONE)
+    assert len(found.splits) == (1 if manager == "modular" else 2)
+    width = EDGES[1] // (len(NEARLY_ONE) + 1)
+    alone = bundle_name(NAMESPACE, BundleRange(width + width // 2 + 1, 2 * width + width // 2 + 1))
+    last = found.rows[-1]["split_decisions"]
+    assert not [row for row in last if row["strategy"] == "Planner"]
+    owners = {row["bundle"]: row["owner"] for row in found.observed["bundle_load"]}
+    assert owners[alone] == BROKERS[0]
+    assert [bundle for bundle, owner in owners.items() if owner == BROKERS[0]] == [alone]
+
+
+def test_a_bundle_that_pulsars_own_rule_splits_is_cut_where_the_planner_can_place_the_parts() -> None:
+    """In the first cycle the planner has wanted nothing yet: of what that split makes it wants all to be looked at."""
+    found = course("modular", NEARLY_ONE, cycles=8, loadBalancerNamespaceBundleMaxBandwidthMbytes=20)
+    rows = [(n, row) for n, own in enumerate(found.rows) for row in own["split_decisions"] if row["outcome"] == "split"]
+    assert [(n, row["strategy"], row["algorithm"]) for n, row in rows] == [
+        (0, "BundleSplitterTask", "range_equally_divide"),
+        (3, "BundleSplitterTask", "specified_positions_divide"),
+    ]
+    parent, row = rows[0][1], rows[1][1]
+    assert "; it is cut where Evenkeel's planner can place the parts, of which the heaviest has 98." in row["sentence"]
+    assert row["numbers"]["children"] == len(row["children"]) == 2
+    for n in (1, 2):
+        waiting = [own for own in found.rows[n]["split_decisions"] if own["strategy"] == "Planner"]
+        assert sorted(own["subject"] for own in waiting) == sorted(parent["children"])
+        assert {own["rule"] for own in waiting} == {"planner_unsettled"}
+    answers = {own["subject"]: own["rule"] for own in found.rows[3]["split_decisions"] if own["strategy"] == "Planner"}
+    assert answers[row["subject"]] == "planner_left_to_trigger"
+    assert {*answers.values()} == {"planner_left_to_trigger", "planner_cooled"}
+    shadow = course(
+        "modular", NEARLY_ONE, 5, loadBalancerNamespaceBundleMaxBandwidthMbytes=20, evenkeelPlanner="shadow"
+    )
+    made = [row for own in shadow.rows for row in own["split_decisions"] if row["outcome"] == "split"]
+    assert {row["algorithm"] for row in made} == {"range_equally_divide"}
 
 
 @pytest.mark.parametrize("overrides", [{"evenkeelPlanner": "shadow"}, {"evenkeelSplitEnabled": False}])

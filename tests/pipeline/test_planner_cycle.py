@@ -303,8 +303,13 @@ def demand_splits(spark: Any, recording: Path, new_lake: Path, moments: list[str
     assert split
     attempt, row = split[-1]
     assert row["numbers"]["topics"] > 1
-    assert row["numbers"]["heaviest_topic"] < 0.9
+    assert row["numbers"]["heaviest_topic"] < 0.999
+    assert row["algorithm"] == "specified_positions_divide"
+    assert "it is cut where its parts can be placed" in row["sentence"]
     assert len(row["children"]) == len(row["cuts"]) + 1
+    parts = [row["numbers"][f"part_{n}"] for n in range(1, len(row["children"]) + 1)]
+    assert sum(parts) == pytest.approx(1.0)
+    assert max(parts) == row["numbers"]["heaviest_part"]
     sent = {one["bundle"]: one for one in read_table(new_lake, "commands") if one["plan_id"] == attempt.plan_id}
     assert sent[row["subject"]]["kind"] == "split"
     assert sent[row["subject"]]["cuts"] == row["cuts"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.model.bundles import namespace_of, range_of
-from evenkeel.plan_splits.rules.planner_splits import PlannerSplitView, decide_planner_splits, heaviest_part
+from evenkeel.model.bundles import BundleRange, namespace_of, range_of
+from evenkeel.plan_splits.rules.planner_splits import PlannerSplitView, decide_planner_splits, parts_of
 from evenkeel.planner.memory import WantedSplit
 from evenkeel.planner.view import BundleFigures
 from evenkeel.settings import Settings
@@ -162,8 +163,73 @@ def test_the_hottest_come_first_where_the_budget_is_for_fewer() -> None:
     ]
 
 
-def test_the_heaviest_part_is_that_of_the_topics_between_two_cuts() -> None:
-    assert heaviest_part([0, 5, 10, 20], [1.0, 2.0, 4.0, 3.0], [5, 20]) == 6.0
+def test_a_part_has_the_load_of_the_topics_between_two_cuts() -> None:
+    assert parts_of([0, 5, 10, 20], [1.0, 2.0, 4.0, 3.0], [5, 20]) == (1.0, 6.0, 3.0)
+    assert parts_of([0, 5], [1.0, 2.0], [5, 20]) == (1.0, 2.0, 0.0)
+
+
+PLACED = {HOT: WANTED[HOT]._replace(stay=50 * MIB, leave=25 * MIB)}
+"""Its broker has room for four of the ten topics, another one for two."""
+
+
+def test_where_rooms_are_known_a_bundle_is_cut_between_its_topics_so_that_each_part_has_room() -> None:
+    ((verdict, split),) = decide_planner_splits(PLACED, VIEW, Settings())
+    assert split is not None
+    hashes = [found for found, _, _ in SPREAD]
+    assert split.algorithm == "specified_positions_divide"
+    assert list(split.cuts) == [hashes[n] + (hashes[n + 1] - hashes[n]) // 2 + 1 for n in (3, 5, 7)]
+    assert [range_of(child) for child in split.children] == [
+        BundleRange(begin, end) for begin, end in pairwise([0, *split.cuts, 1 << 31])
+    ]
+    assert [verdict.numbers[f"part_{n}"] for n in (1, 2, 3, 4)] == pytest.approx([0.4, 0.2, 0.2, 0.2])
+    assert verdict.sentence() == (
+        "shop/a/0x00000000_0x80000000 is split into 4 bundles for Evenkeel's planner: alone it takes 60.0 % of the "
+        "best broker that may have it, above the 48.0 % at which the planner acts; it is cut where its parts can be "
+        "placed: its broker has room for 45.6 % of its load, another one for 22.8 %, and the heaviest part has 40.0 %."
+    )
+
+
+def test_a_topic_that_is_nearly_the_bundle_is_cut_off_alone_and_one_that_is_all_of_it_is_not() -> None:
+    for hot, rest, words in ((97.0, 1.5, "one topic has 97.0 % of its load and is to be alone"), (99.95, 0.025, "")):
+        loads = [(5, 0.0, rest * MIB), (20, 0.0, hot * MIB), (31, 0.0, rest * MIB), (40, 0.0, 0.0)]
+        ((verdict, split),) = decide_planner_splits(PLACED, replace(VIEW, topics={HOT: topics(loads)}), Settings())
+        assert (split.cuts if split else None) == ((13, 26) if words else None)
+        assert verdict.rule == ("planner_target" if words else "planner_one_topic")
+        assert words in verdict.sentence()
+    assert rule_of(replace(VIEW, topics={HOT: topics([(1, 0.0, 99 * MIB), (2, 0.0, 0.0)])}), PLACED) == (
+        "planner_one_topic"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "cut"), [(1, 2, 26), (2, 1, 16), (2, 2, 16), (1, 30, 16), (30, 1, 26), (50, 60, 26)]
+)
+def test_where_one_cut_alone_can_be_made_it_cuts_off_the_heavier_end_that_may_leave(
+    first: int, last: int, cut: int
+) -> None:
+    loads = [(10, 0.0, first * MIB), (20, 0.0, 90 * MIB), (30, 0.0, last * MIB)]
+    view = replace(VIEW, topics={HOT: topics(loads)})
+    ((_, split),) = decide_planner_splits(PLACED, view, Settings())
+    assert split is not None
+    assert split.cuts == (16, 26)
+    ((_, split),) = decide_planner_splits(PLACED, replace(view, is_extensible=True), Settings())
+    assert split is not None
+    assert split.cuts == (cut,)
+    full = Settings().with_values({"loadBalancerNamespaceMaximumBundles": 3})
+    ((_, split),) = decide_planner_splits(PLACED, view, full)
+    assert split is not None
+    assert split.cuts == (cut,)
+
+
+def test_where_brokers_take_no_positions_or_one_part_will_do_pulsars_algorithm_cuts() -> None:
+    without = Settings().with_values({"supportedNamespaceBundleSplitAlgorithms": ("range_equally_divide",)})
+    roomy = {HOT: PLACED[HOT]._replace(stay=200 * MIB)}
+    for wanted, settings in ((PLACED, without), (roomy, Settings())):
+        ((verdict, split),) = decide_planner_splits(wanted, VIEW, settings)
+        assert split is not None
+        assert split.algorithm == "range_equally_divide"
+        assert "part_1" not in verdict.numbers
+        assert "a broker has room for 36.4 % of its load" in verdict.sentence()
 
 
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(2, 40))
@@ -186,6 +252,9 @@ def test_no_split_of_one_topic_none_above_the_maximum_or_the_budget_and_order_ch
         heavy=set(names),
     )
     wanted = {name: WantedSplit(AT, "cpu", 0.0, chance.uniform(0.5, 1.0), 0.4) for name in names}
+    for name in chance.sample(names, 3):
+        whole = sum(load for _, _, load in own[name])
+        wanted[name] = wanted[name]._replace(stay=chance.uniform(0.2, 1.0) * whole, leave=0.2 * whole)
     asked = Settings().with_values(
         {"loadBalancerNamespaceMaximumBundles": most_bundles, "evenkeelMaxSplitsPerCycle": chance.choice([0, 1, 3, -1])}
     )
@@ -196,7 +265,8 @@ def test_no_split_of_one_topic_none_above_the_maximum_or_the_budget_and_order_ch
         if split is not None:
             loads = [load for _, _, load in own[verdict.subject]]
             assert len(loads) > 1
-            assert max(loads) < 0.9 * sum(loads) * (1 + 1e-9)
+            most = 0.999 if split.algorithm == "specified_positions_divide" else 0.9
+            assert max(loads) < most * sum(loads) * (1 + 1e-9)
             assert len(set(split.children)) == len(split.cuts) + 1
             bundles[namespace_of(verdict.subject)[-1]] += len(split.cuts)
     assert max(bundles.values()) <= max(2, most_bundles)

@@ -302,6 +302,20 @@ def test_parts_that_stay_are_planned_with_and_wait() -> None:
     assert "once the parts of a bundle that is split now have settled" in waiting[0]["sentence"]
 
 
+def test_parts_have_what_their_topics_have_where_the_planner_said_where_to_cut() -> None:
+    for shares in ((0.1, 0.9), (0.7, 0.3)):
+        found = hot_bundle_split(unload=False, topics=2)
+        split = found["split_decisions"][0]
+        split["numbers"] = {"part_1": shares[0], "part_2": shares[1]}
+        view, _ = planner_round.view_of(found, reading.settings_of(found))
+        hot = planner_round.bundle_figures(
+            next(row for row in found["bundle_load"] if row["bundle"] == split["subject"])
+        )
+        parts = [one for one in view.bundles if one.part]
+        assert [one.name for one in parts] == split["children"]
+        assert [one.figures for one in parts] == [hot.share(share) for share in shares]
+
+
 def test_of_a_bundle_with_few_topics_nothing_is_foretold() -> None:
     made = planner_round.decide(KEY, hot_bundle_split(unload=False, topics=7))
     assert "waits_for_split" not in {row["rule"] for row in made["planner_targets"]}

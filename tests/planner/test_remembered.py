@@ -24,6 +24,12 @@ TIMES = st.one_of(st.none(), MOMENTS)
 RESOURCES = st.sampled_from(["cpu", "direct_memory", "bandwidth_out"])
 
 
+WISHES = st.builds(
+    WantedSplit, MOMENTS, RESOURCES, NUMBERS, NUMBERS, NUMBERS, st.booleans(), TIMES, st.none(), st.none()
+)
+ROOMS = st.tuples(WISHES, NUMBERS, NUMBERS).map(lambda found: found[0]._replace(stay=found[1], leave=found[2]))
+
+
 def records(kind: type[Any], **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{one.name: known.get(one.name, NUMBERS) for one in fields(kind)})
 
@@ -37,7 +43,7 @@ MEMORIES = records(
     promises=st.dictionaries(NAMES, records(Promise, at=MOMENTS, resource=RESOURCES), max_size=4),
     splits=st.dictionaries(
         NAMES,
-        st.builds(WantedSplit, MOMENTS, RESOURCES, NUMBERS, NUMBERS, NUMBERS, st.booleans(), TIMES),
+        st.one_of(WISHES, ROOMS),
         max_size=4,
     ),
 )  # fmt: skip
@@ -85,5 +91,22 @@ def test_what_cannot_be_read_is_left_out() -> None:
     for text in ("", "{", "[]", '{"load":[1.0]}', '{"load":[1.0,NaN,2.0]}', '{"promise":["cpu","?",1.0,1.0,1.0]}',
                  '{"sums":{"cpu":[true]}}', '{"sums":[]}', '{"promise":[1]}', '{"load":[1.0,"2",3.0]}'):  # fmt: skip
         assert memory_of(as_read([state_row(STRATEGY, "b1", PACKED + text)])) == PlannerMemory()
-    for text in ("", "[]", "{}", '["cpu",1.0,2.0]', '["cpu",1.0,2.0,"3",true,null]', '["cpu",1.0,2.0,3.0,true,"?"]'):
+    for text in (
+        "",
+        "[]",
+        "{}",
+        '["cpu",1.0,2.0]',
+        '["cpu",1.0,2.0,"3",true,null]',
+        '["cpu",1.0,2.0,3.0,true,"?"]',
+        '["cpu",1.0,2.0,3.0,true,null,1.0]',
+        '["cpu",1.0,2.0,3.0,true,null,1.0,"2"]',
+    ):
         assert memory_of(as_read([state_row(STRATEGY, "a", WANTED + text, at=AT)])) == PlannerMemory()
+
+
+def test_a_wish_of_an_older_record_says_nothing_of_rooms() -> None:
+    text = '["cpu",1.0,2.0,3.0,true,null]'
+    old = WantedSplit(AT, "cpu", 1.0, 2.0, 3.0, True)
+    assert memory_of(as_read([state_row(STRATEGY, "a", WANTED + text, at=AT)])).splits == {"a": old}
+    (row,) = [row for row in rows_of(PlannerMemory(splits={"a": old})) if row["subject"] == "a"]
+    assert row["name"] == WANTED + text

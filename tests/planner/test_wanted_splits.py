@@ -56,6 +56,39 @@ def test_a_bundle_that_fits_on_no_broker_is_wanted_and_has_a_row_that_says_so() 
     assert (rows[HOT]["rule"], rows[HOT]["needs_split"]) == ("split_first", True)
 
 
+def test_a_wish_says_what_the_part_that_stays_and_those_that_leave_may_have() -> None:
+    """With all moves made, the first broker has the hot bundle alone, and the others have the rest."""
+    one = wanted(hot())[HOT]
+    assert one.stay is not None
+    assert one.leave is not None
+    whole = 60 * MIB * (1 + 1 / 1024 * 1024 / MIB) + 60 * MIB
+    assert 0 < one.leave < one.stay < whole
+    even = (60 + 12 * 4) / 4 / 60
+    assert one.stay / (one.stay + 3 * one.leave) == pytest.approx(
+        1.07 * even / (4 * 1.07 * even - 12 * 4 / 60), abs=0.2
+    )
+
+
+def test_of_a_bundle_that_is_split_in_this_cycle_the_children_are_wanted_until_their_figures_have_settled() -> None:
+    found = hot(topics=4)
+    children = ["acme/ns0/0x00000000_0x08000000", "acme/ns0/0x08000000_0x10000000"]
+    split = {"subject": HOT, "outcome": "split", "children": children, "unload_children": False, "rule": "x"}
+    first = planner_round.decide(KEY, {**found, "split_decisions": [split]})
+    wishes = memory_of(as_read(first["strategy_state"])).splits
+    assert list(wishes) == children
+    halves = [
+        {**found["bundle_load"][0], "bundle": child, "used_msg_throughput_in": flow * MIB, "topics": 2}
+        for child, flow in zip(children, (0.0, 60.0), strict=True)
+    ]
+    later = {**found, "bundle_load": [*halves, *found["bundle_load"][1:]]}
+    moment = json.loads(found["cycle"][0]["steering"])
+    past = act(1, HOT, BROKERS[0], BROKERS[0], 0.5, "done")
+    past |= {"kind": "split", "destination": None, "cuts": [1 << 27], "unload_children": False}
+    for acts, names in (([past], children), ([], children[1:])):
+        cycle = {**found["cycle"][0], "steering": json.dumps({**moment, "acts": acts})}
+        assert list(wanted({**later, "cycle": [cycle]}, as_read(first["strategy_state"]))) == names
+
+
 @pytest.mark.parametrize(
     "found",
     [

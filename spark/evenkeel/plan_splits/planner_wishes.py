@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,7 +25,8 @@ from evenkeel.rounds import reading
 from evenkeel.rounds.memo import once
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms.split_option import BundleTopics, PlannedSplit
+from evenkeel.split_algorithms import SPECIFIED
+from evenkeel.split_algorithms.split_option import BundleTopics, Cut, PlannedSplit, cut_numbers
 
 _NOTHING_DONE = frozenset({"withheld", "dry_run", "stale"})
 """Outcomes of commands that never reached a broker: they may be asked again at once."""
@@ -51,6 +53,30 @@ def answers(
         return []
     view = _view(rows, topics, message_bytes, wanted, [*triggered], [*requested])
     return decide_planner_splits(wanted, view, reading.settings_of(rows))
+
+
+def cut_for_planner(
+    rows: Rows,
+    topics: Mapping[str, BundleTopics],
+    triggered: Mapping[str, PlannedSplit],
+    requested: Iterable[PlannedSplit],
+) -> dict[str, PlannedSplit]:
+    """The splits of Pulsar's own rule of bundles that the planner wants split, cut where it can place the parts; those
+    for which it cannot say where are left out."""
+    every, message_bytes = _wanted(rows)
+    wanted = {bundle: wish for bundle, wish in every.items() if bundle in triggered}
+    if not wanted:
+        return {}
+    others = [split for bundle, split in triggered.items() if bundle not in wanted]
+    view = _view(rows, topics, message_bytes, wanted, others, [*requested])
+    found = {}
+    for verdict, split in decide_planner_splits(wanted, view, reading.settings_of(rows)):
+        if split is not None and split.algorithm == SPECIFIED:
+            own = triggered[split.bundle]
+            numbers = {**verdict.numbers, **own.reason.numbers, **cut_numbers(Cut(split.cuts, ""))}
+            reason = own.reason._replace(numbers=numbers)
+            found[split.bundle] = replace(split, unload=own.unload, reason=reason)
+    return found
 
 
 def bundles_to_look_into(rows: Rows) -> dict[str, str | None]:

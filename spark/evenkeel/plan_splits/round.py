@@ -138,12 +138,17 @@ def decision_rows(
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     wished = granted_splits(rows, topics)
     taken = {one.verdict.subject for _, one in wished if one.accepted}
+    requested = [one.split for _, one in wished if one.split is not None]
+    triggered = {bundle: split for bundle, split in splits.items() if bundle not in taken}
+    placed = planner_wishes.cut_for_planner(rows, topics, triggered, requested)
+    verdicts = [
+        placed[row.subject].reason if row.outcome == "split" and row.subject in placed else row for row in verdicts
+    ]
+    splits = {**splits, **placed}
     kept = [named(row, cycle["cluster"]) for row in telling(left_to_wishes([*verdicts], taken), rows)]
     found = [_row(row, strategy, splits.get(row.subject) if row.outcome == "split" else None, stamp) for row in kept]
     found += [_row(one.verdict, BY_REQUEST, one.split, stamp, wish["wish_id"]) for wish, one in wished]
-    triggered = [split for bundle, split in splits.items() if bundle not in taken]
-    requested = [one.split for _, one in wished if one.split is not None]
-    answers = planner_wishes.answers(rows, topics, triggered, requested)
+    answers = planner_wishes.answers(rows, topics, {**triggered, **placed}.values(), requested)
     found += [_row(verdict, PLANNER, split, stamp) for verdict, split in answers if telling([verdict], rows)]
     return found
 

@@ -33,12 +33,19 @@ class Promise:
     load: float
 
 
+def part_name(number: int) -> str:
+    """The name, among the numbers of a split, of the fraction of the load that a part has; a stored name."""
+    return f"part_{number}"
+
+
 class WantedSplit(NamedTuple):
     """A bundle that is to be split, since when it is, and what a part of it may have: `room` of a resource (byte/s,
     messages counted as bytes).
 
     `alone`: the usage of the best broker with nothing but the bundle, above the `level`; where it `is_stuck` the usage
     of its own broker with all steps taken. `refused_at`: when the wish was refused last, None while it is open.
+    `stay` and `leave`: what one part may have that stays with its owner, and each that leaves it (byte/s of the
+    resource); None where that is not known, as in wishes of older records.
     """
 
     since: datetime
@@ -48,6 +55,8 @@ class WantedSplit(NamedTuple):
     level: float
     is_stuck: bool = False
     refused_at: datetime | None = None
+    stay: float | None = None
+    leave: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

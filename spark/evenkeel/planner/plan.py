@@ -22,7 +22,7 @@ from evenkeel.planner.promises import promises_checked, promises_of
 from evenkeel.planner.reconciler import NO_ROOM_YET, BeyondBudget, PlannedStep, Reconciler, loads_after
 from evenkeel.planner.seen import SeenLoads, waits_for_steady_load
 from evenkeel.planner.view import PlannerBundle, PlannerView, Spent
-from evenkeel.planner.wanted_splits import open_wishes, remembered, stuck, too_hot
+from evenkeel.planner.wanted_splits import open_wishes, remembered, stuck, too_hot, with_rooms
 from evenkeel.settings import Settings
 
 CYCLES_ABOVE = 2
@@ -66,10 +66,12 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     reconciler = Reconciler(view, figures, settings)
     steps = reconciler.run(desired.moves, "" if acts else rule)
     beyond = reconciler.beyond(desired.moves)
+    possible = _possible(steps, beyond) if acts else []
+    loads = loads_after(possible, figures)
     if acts:
-        possible = _possible(steps, beyond)
         moving = {step.bundle for step in possible}
-        wanted |= stuck(view, figures, loads_after(possible, figures), moving, settings)
+        wanted |= stuck(view, figures, loads, moving, settings)
+    wanted = with_rooms(wanted, view, figures, loads)
     splits = remembered(wanted, memory.splits, view)
     waiting = _owners_of_first_asked(view, splits, memory.splits) if acts else frozenset()
     if waiting:
@@ -89,7 +91,7 @@ def _too_hot(
         return {}
     if not view.is_settled or waits_for_steady_load(memory):
         return {**memory.splits}
-    return too_hot(view, figures, settings)
+    return too_hot(view, figures, memory.splits, settings)
 
 
 def _owners_of_first_asked(

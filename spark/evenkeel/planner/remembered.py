@@ -129,17 +129,19 @@ def _split_rows(memory: PlannerMemory) -> Iterator[Row]:
     for bundle, one in memory.splits.items():
         refused_at = None if one.refused_at is None else one.refused_at.isoformat()
         found = [one.resource, float(one.room), float(one.alone), float(one.level), one.is_stuck, refused_at]
+        found += [] if one.stay is None or one.leave is None else [float(one.stay), float(one.leave)]
         yield state_row(STRATEGY, bundle, WANTED + json.dumps(found, separators=(",", ":")), at=one.since)
 
 
 def _wanted_split(text: str, since: datetime) -> WantedSplit | None:
     try:
-        resource, *figures, is_stuck, refused_at = json.loads(text)
-        known = _numbers(figures, 3)
-        if known is None:
+        resource, room, alone, level, is_stuck, refused_at, *parts = json.loads(text)
+        known, of_parts = _numbers([room, alone, level], 3), _numbers(parts, len(parts) and 2)
+        if known is None or of_parts is None:
             return None
         refused = None if refused_at is None else datetime.fromisoformat(refused_at)
-        return WantedSplit(since, str(resource), known[0], known[1], known[2], bool(is_stuck), refused)
+        wish = WantedSplit(since, str(resource), known[0], known[1], known[2], bool(is_stuck), refused)
+        return wish._replace(stay=of_parts[0], leave=of_parts[1]) if of_parts else wish
     except (TypeError, ValueError):
         return None
 

@@ -34,6 +34,7 @@ from evenkeel.model.past_commands import (
 )
 from evenkeel.planner.figures import PlannerFigures
 from evenkeel.planner.findings import findings
+from evenkeel.planner.memory import part_name
 from evenkeel.planner.plan import PlannerPlan, plan
 from evenkeel.planner.remembered import STRATEGY, memory_of, rows_of
 from evenkeel.planner.usage_model import FEWEST_SAMPLES, MOST_ERROR, BrokerModel
@@ -379,10 +380,10 @@ def _bundles(
             continue
         group = places.group(bundle)
         why = held.why(row)
-        parts = children.get(bundle) if why == "split" and group is None and owner in here else None
-        if parts and (row["topics"] or 0) < _TOPICS_OF_A_PART * len(parts["children"]):
-            parts = None
-        why = (None if parts else why) or ("bundle_too_heavy" if traffic[bundle] > too_heavy else None)
+        split = children.get(bundle) if why == "split" and group is None and owner in here else None
+        shares = _shares(split) if split else []
+        is_foretold = split and (shares or (row["topics"] or 0) >= _TOPICS_OF_A_PART * len(split["children"]))
+        why = (None if is_foretold else why) or ("bundle_too_heavy" if traffic[bundle] > too_heavy else None)
         if is_lost and (why == OWN_NAMESPACE or group is not None):
             continue
         may_go = places.of(bundle)
@@ -406,8 +407,9 @@ def _bundles(
             frozenset(broker for broker, moved_at in past if at - moved_at < _DAY),
             why,
             group,
+            children=tuple(split["children"]) if split else (),
         )
-        found += _parts_of(one, parts) if parts else [one]
+        found += _parts_of(one, split, shares) if split and is_foretold else [one]
     granted = [
         (
             one.verdict.subject,
@@ -421,21 +423,34 @@ def _bundles(
     return found, _spent(granted, traffic), whole
 
 
-def _parts_of(one: PlannerBundle, split: Row) -> list[PlannerBundle]:
-    """What a bundle that is split in this cycle comes to, each part with as much of it as the others. Parts that are
-    unloaded go where their clients find them."""
+def _shares(split: Row) -> list[float]:
+    """The part of a bundle's load that each of its children has, where the planner said where to cut it; else nothing
+    is known of them."""
+    numbers = split.get("numbers") or {}
+    names = [part_name(number) for number in range(1, len(split["children"]) + 1)]
+    return [numbers[name] for name in names] if all(name in numbers for name in names) else []
+
+
+def _parts_of(one: PlannerBundle, split: Row, shares: Sequence[float]) -> list[PlannerBundle]:
+    """What a bundle that is split in this cycle comes to, each part with its share, or as much of it as the others.
+    Parts that are unloaded go where their clients find them."""
     children = split["children"]
+
+    def part_of(figures: BundleFigures, number: int) -> BundleFigures:
+        return figures.share(shares[number - 1]) if shares else figures.part(len(children))
+
     return [
         replace(
             one,
             name=child,
             owner=None if split["unload_children"] else one.owner,
-            figures=one.figures.part(len(children)),
-            average=one.average.part(len(children)),
+            figures=part_of(one.figures, number),
+            average=part_of(one.average, number),
             sessions=one.sessions / len(children),
             topics=math.ceil(one.topics / len(children)),
             part=number,
             carried_by=one.owner,
+            children=(),
         )
         for number, child in enumerate(children, start=1)
     ]

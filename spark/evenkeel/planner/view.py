@@ -47,6 +47,10 @@ class BundleFigures:
         """One of so many equal parts."""
         return BundleFigures(self.bytes_in / of, self.bytes_out / of, self.messages / of)
 
+    def share(self, fraction: float) -> BundleFigures:
+        """A fraction of it."""
+        return BundleFigures(self.bytes_in * fraction, self.bytes_out * fraction, self.messages * fraction)
+
 
 @dataclass(frozen=True, slots=True)
 class PlannerBundle:
@@ -56,7 +60,7 @@ class PlannerBundle:
     those that it left within the return window, `left_today`: within the day. `held`: the rule by which it stays where
     it is, None where it may leave. `group`: its anti-affinity group, of which one bundle moves at a time. `part`: 0, or
     the number of a part that a split of this cycle makes; it cannot move before the next, and its load is still on
-    `carried_by`.
+    `carried_by`. `children`: of a bundle that is split in this cycle, where nothing is foretold of its parts.
     """
 
     name: str
@@ -72,6 +76,7 @@ class PlannerBundle:
     group: str | None = None
     part: int = 0
     carried_by: str | None = None
+    children: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

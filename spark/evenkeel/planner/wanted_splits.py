@@ -38,17 +38,23 @@ def is_splittable(namespace: str) -> bool:
     return not own and not is_system(namespace)
 
 
-def too_hot(view: PlannerView, figures: PlannerFigures, settings: Settings) -> dict[str, WantedSplit]:
-    """The bundles that fit on no broker that may have them, with what the best one has room for."""
+def too_hot(
+    view: PlannerView, figures: PlannerFigures, before: Mapping[str, WantedSplit], settings: Settings
+) -> dict[str, WantedSplit]:
+    """The bundles that fit on no broker that may have them, with what the best one has room for.
+
+    Of a bundle that is split in this cycle, with nothing foretold of its parts, all children are wanted: which of them
+    is hot is not known yet. `before`: what was wanted, and stays so until figures of the bundle have settled.
+    """
     if not settings.evenkeelSplitEnabled or figures.band <= 0:
         return {}
     rooms = _BandRooms(figures)
-    found = {}
+    found = {one.name: before[one.name] for one in view.bundles if one.held == "unsettled" and one.name in before}
     for one in view.bundles:
         if rooms.may_be_short(one) and _may_be_split(one, figures):
             wanted = _on_best(one, view.at, figures)
             if wanted is not None:
-                found[one.name] = wanted
+                found |= dict.fromkeys(one.children or (one.name,), wanted)
     return found
 
 
@@ -117,6 +123,38 @@ def _stuck_on(
     return found
 
 
+def with_rooms(
+    wanted: Mapping[str, WantedSplit], view: PlannerView, figures: PlannerFigures, loads: Loads
+) -> dict[str, WantedSplit]:
+    """The wishes with what their parts may have, so that brokers come to the level `spread` and no more. `loads`: with
+    the steps taken that can be."""
+    bundles = {one.name: one for one in view.bundles if one.name in wanted}
+    return {
+        bundle: _with_rooms(wish, bundles[bundle], figures, loads) if bundle in bundles else wish
+        for bundle, wish in wanted.items()
+    }
+
+
+def _with_rooms(wish: WantedSplit, one: PlannerBundle, figures: PlannerFigures, loads: Loads) -> WantedSplit:
+    """The wish with what the part that stays and each that leaves may have, as far as the bundle's traffic is known."""
+    own = {r: load for r in figures.resources if (load := figures.load(one, r)) > 0}
+    owner = one.owner or ""
+    others = sorted((one.brokers - {owner}) & figures.usage.keys())
+    if wish.resource not in own or owner not in figures.usage or not others:
+        return wish
+
+    def room(broker: str, resource: str) -> float:
+        """For which part of the bundle, with as much of the broker's load as is not the bundle's."""
+        most = figures.models[resource][broker].line.load_within(figures.spread)
+        carried = loads[broker][resource] - (own[resource] if broker == owner else 0.0)
+        return (most - carried) / own[resource]
+
+    best = max(min(room(broker, r) for r in own) for broker in others)
+    leave = min(1.0, max(SMALLEST_PART, best))
+    stay = min(1.0, max(leave, min(room(owner, r) for r in own)))
+    return wish._replace(stay=stay * own[wish.resource], leave=leave * own[wish.resource])
+
+
 def remembered(
     wanted: Mapping[str, WantedSplit], before: Mapping[str, WantedSplit], view: PlannerView
 ) -> dict[str, WantedSplit]:
@@ -124,7 +162,7 @@ def remembered(
 
     A refused wish is kept until it may be made again, also of a bundle that is cool by now.
     """
-    names = {one.name for one in view.bundles}
+    names = {name for one in view.bundles for name in (one.name, *one.children)}
     found = {}
     for bundle in sorted({*wanted, *before} & names):
         known = before.get(bundle)

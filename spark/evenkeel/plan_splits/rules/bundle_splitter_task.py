@@ -20,7 +20,8 @@ from evenkeel.model.bundles import namespace_of
 from evenkeel.model.common_rules import SWITCHED_OFF, TOO_FEW_BROKERS
 from evenkeel.model.considered import Considered, Rule, Unit
 from evenkeel.model.load import BrokerReport, BundleHistory, BundleStats
-from evenkeel.model.words import measured, threshold
+from evenkeel.model.words import measured, number, threshold
+from evenkeel.planner.memory import part_name
 from evenkeel.settings import Settings
 
 TOPICS_KEY = "loadBalancerNamespaceBundleMaxTopics"
@@ -45,8 +46,16 @@ def figure_words(row: Considered) -> str:
     return _FIGURES.get(row.setting or "", "its {} are").format(measured(row))
 
 
+def where_cut(row: Considered) -> str:
+    """What the sentence of a split says of its cuts, where Evenkeel's planner said where to cut; "" elsewhere."""
+    if part_name(1) not in row.numbers:
+        return ""
+    heaviest = number(row, "heaviest_part", "fraction")
+    return f"; it is cut where Evenkeel's planner can place the parts, of which the heaviest has {heaviest} of the load"
+
+
 def _over_limit(row: Considered) -> str:
-    return f"{row.subject} is split: {figure_words(row)} over the limit of {threshold(row)}."
+    return f"{row.subject} is split: {figure_words(row)} over the limit of {threshold(row)}{where_cut(row)}."
 
 
 OVER_LIMIT = {

@@ -38,6 +38,7 @@ from evenkeel.plan_splits.rules.bundle_splitter_task import (
     limit_row,
     maximum_bundles_row,
     switched_off,
+    where_cut,
 )
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms import cut_by_broker, name_in_force, option_of
@@ -82,7 +83,7 @@ NO_CONDITION = Rule(
     "no_condition",
     lambda row: (
         f"{row.subject} is split although it is over no limit: {HIT_COUNT_KEY} is below 0, so that no round over a "
-        "limit is needed."
+        f"limit is needed{where_cut(row)}."
     ),
 )
 SPLITTING_ALREADY = Rule(

@@ -3,11 +3,13 @@
 Keys: evenkeelSplitEnabled, defaultNamespaceBundleSplitAlgorithm, supportedNamespaceBundleSplitAlgorithms,
 loadBalancerNamespaceMaximumBundles, evenkeelGuardsEnabled, evenkeelMaxSplitsPerCycle,
 evenkeelPlannerReturnWindowMinutes. Manual requests and Pulsar's own triggers come first, and what they split counts in
-the budgets. A bundle is looked at anew: it is split if it still has more load than there is room for, and if no topic
-is nearly all of that load. Pulsar's default algorithm cuts, unless another one that brokers support leaves a heaviest
-part that is lighter by more than `CLEARLY` of the load. The children stay with their owner: the planner moves those
-that have to go, once their figures have settled. A refused wish is not repeated for a while, a skipped one is decided
-on again in the next cycle.
+the budgets. A bundle is looked at anew: it is split if it still has more load than there is room for, and if more than
+one topic has of that load. It is cut between its topics where the parts can be placed (`planner_positions`), a topic
+that is too heavy for any broker alone. Where brokers take no positions, or a wish does not say what they have room for,
+Pulsar's default algorithm cuts, unless another one that brokers support leaves a heaviest part that is lighter by more
+than `CLEARLY` of the load; then no topic may be nearly all of it. The children stay with their owner: the planner moves
+those that have to go, once their figures have settled. A refused wish is not repeated for a while, a skipped one is
+decided on again in the next cycle.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import NamedTuple
 
 from evenkeel.errors import BadRange
 from evenkeel.model.amounts import counted
@@ -26,7 +30,8 @@ from evenkeel.model.considered import Considered, Rule, Sentence
 from evenkeel.model.words import measured, number, threshold
 from evenkeel.plan_splits.rules.apply_splits import FULL_BOUNDARIES, refusal
 from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS, MOST_BUNDLES_KEY, switched_off
-from evenkeel.planner.memory import WantedSplit
+from evenkeel.plan_splits.rules.planner_positions import positions_between
+from evenkeel.planner.memory import WantedSplit, part_name
 from evenkeel.planner.usage_model import load_of
 from evenkeel.planner.view import BundleFigures
 from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER
@@ -38,6 +43,8 @@ MOST_SPLITS_KEY = "evenkeelMaxSplitsPerCycle"
 NEARLY_ALL = 0.9
 """A topic with at least so much of a bundle's load is the bundle: no cut makes it lighter."""
 CLEARLY = 0.05
+LIGHTEST_REST = 0.001
+"""With so much of the load or less beside one topic, a cut that leaves the topic alone is worth nothing."""
 HEAVY = 0.1
 """A bundle is split only with at least so much of its broker's traffic or messages: as long as others have more, they
 are moved."""
@@ -71,6 +78,20 @@ class PlannerSplitView:
     is_extensible: bool = False
 
 
+class PlacedCut(NamedTuple):
+    """A cut with what it makes of a bundle. `algorithm`: Pulsar's name; `parts`: the load of each child (byte/s)."""
+
+    algorithm: str
+    cut: Cut
+    split: Split
+    parts: tuple[float, ...]
+
+    @property
+    def heaviest(self) -> float:
+        """The load of the heaviest child (byte/s)."""
+        return max(self.parts)
+
+
 def _asked(row: Considered) -> str:
     if row.numbers.get("is_stuck"):
         why = (
@@ -83,9 +104,21 @@ def _asked(row: Considered) -> str:
             "the planner acts"
         )
     return (
-        f"{row.subject} is split into {number(row, 'children')} bundles for Evenkeel's planner: {why}; a broker has "
-        f"room for {number(row, 'room_part', 'fraction')} of its load, and the heaviest part has "
-        f"{number(row, 'heaviest_part', 'fraction')}."
+        f"{row.subject} is split into {number(row, 'children')} bundles for Evenkeel's planner: {why}; "
+        f"{_where(row)}, and the heaviest part has {number(row, 'heaviest_part', 'fraction')}."
+    )
+
+
+def _where(row: Considered) -> str:
+    """Why it is cut where it is."""
+    if "leave_part" not in row.numbers:
+        return f"a broker has room for {number(row, 'room_part', 'fraction')} of its load"
+    alone = ""
+    if row.numbers["heaviest_topic"] > row.numbers["stay_part"]:
+        alone = f"one topic has {number(row, 'heaviest_topic', 'fraction')} of its load and is to be alone; "
+    return (
+        f"{alone}it is cut where its parts can be placed: its broker has room for "
+        f"{number(row, 'stay_part', 'fraction')} of its load, another one for {number(row, 'leave_part', 'fraction')}"
     )
 
 
@@ -205,7 +238,7 @@ class _PlannerRound:
         if bundle not in self._view.heavy:
             return OTHERS_FIRST.about_bundle(bundle, owner), None
         numbers = {**row.numbers, "load": load, "room": wanted.room, "room_part": wanted.room / load}
-        return self._by_topics(row._replace(numbers=numbers), wanted.resource)
+        return self._by_topics(row._replace(numbers=numbers), wanted)
 
     def _why_not(self, bundle: str, owner: str | None) -> Rule | None:
         """What speaks against looking into the bundle."""
@@ -224,28 +257,35 @@ class _PlannerRound:
         )
         return next((rule for holds, rule in rules if holds), None)
 
-    def _by_topics(self, row: Considered, resource: str) -> Answer:
+    def _by_topics(self, row: Considered, wanted: WantedSplit) -> Answer:
         topics = self._view.topics.get(row.subject, NO_TOPICS)
-        loads = topic_loads(topics.loads, resource, self._view.message_bytes)
+        loads = topic_loads(topics.loads, wanted.resource, self._view.message_bytes)
         whole = math.fsum(loads)
         if not whole > 0:
             return TOPICS_UNKNOWN.instead_of(row), None
         row = row._replace(
             numbers={**row.numbers, "topics": float(len(topics.hashes)), "heaviest_topic": max(loads) / whole}
         )
-        if len(topics.hashes) < FEWEST_TOPICS or max(loads) >= NEARLY_ALL * whole:
+        found = self._where_parts_fit(row, wanted, topics, loads)
+        most = NEARLY_ALL if found is None else 1.0 - LIGHTEST_REST
+        if len(topics.hashes) < FEWEST_TOPICS or max(loads) >= most * whole:
             return ONE_TOPIC.instead_of(row), None
-        found = self._best_cut(row.subject, topics, loads)
+        if found is not None:
+            row = row._replace(numbers={**row.numbers, **_numbers_of_parts(row, wanted, found)})
+        else:
+            found = self._best_cut(row.subject, topics, loads)
         if found is None:
             return NOTHING_TO_CUT.instead_of(row), None
-        algorithm, cut, split, heaviest = found
-        row = row._replace(numbers={**row.numbers, **cut_numbers(cut), "heaviest_part": heaviest / whole})
-        return self._within_budgets(row, algorithm, cut, split)
+        row = row._replace(numbers={**row.numbers, **cut_numbers(found.cut), "heaviest_part": found.heaviest / whole})
+        return self._within_budgets(row, found)
 
-    def _within_budgets(self, row: Considered, algorithm: str, cut: Cut, split: Split) -> Answer:
-        namespace, settings = namespace_of(row.subject), self._settings
-        limits = self._view.boundaries.get(namespace, FULL_BOUNDARIES)
-        after = len(limits) - 1 + self._added[namespace] + len(cut.positions)
+    def _bundles_of(self, namespace: str) -> int:
+        """How many bundles a namespace has with the splits of this cycle."""
+        return len(self._view.boundaries.get(namespace, FULL_BOUNDARIES)) - 1 + self._added[namespace]
+
+    def _within_budgets(self, row: Considered, found: PlacedCut) -> Answer:
+        namespace, settings, cuts = namespace_of(row.subject), self._settings, found.cut.positions
+        after = self._bundles_of(namespace) + len(cuts)
         if after > settings.loadBalancerNamespaceMaximumBundles:
             most = settings.loadBalancerNamespaceMaximumBundles
             return _counted_against(MAXIMUM_BUNDLES, row, MOST_BUNDLES_KEY, after, most), None
@@ -253,37 +293,69 @@ class _PlannerRound:
         if settings.evenkeelGuardsEnabled and 0 <= budget <= self._splits:
             return _counted_against(ENOUGH_SPLITS, row, MOST_SPLITS_KEY, self._splits + 1, budget), None
         self._splits += 1
-        self._added[namespace] += len(cut.positions)
-        children = tuple(bundle_name(namespace, child) for child in split.children)
+        self._added[namespace] += len(cuts)
+        children = tuple(bundle_name(namespace, child) for child in found.split.children)
         row = row._replace(numbers={**row.numbers, "unload_children": 0.0})
-        return row, PlannedSplit(row.subject, row.broker or "", algorithm, cut.positions, children, False, row)
+        return row, PlannedSplit(row.subject, row.broker or "", found.algorithm, cuts, children, False, row)
 
-    def _best_cut(
-        self, bundle: str, topics: BundleTopics, loads: Sequence[float]
-    ) -> tuple[str, Cut, Split, float] | None:
-        """Algorithm, cut, children and the load of the heaviest child."""
+    def _where_parts_fit(
+        self, row: Considered, wanted: WantedSplit, topics: BundleTopics, loads: Sequence[float]
+    ) -> PlacedCut | None:
+        """The cut whose parts can be placed; None where it is not known what brokers have room for, where they take no
+        positions, and where one part will do. Where one cut alone can be made, it cuts off a part at one of the ends:
+        one that may leave, the heavier one of two."""
+        if wanted.stay is None or wanted.leave is None:
+            return None
+        if SPECIFIED not in self._settings.supportedNamespaceBundleSplitAlgorithms:
+            return None
+        bundle, hashes, of_topics = row.subject, topics.loads.hashes, math.fsum(loads) / row.numbers["load"]
+        positions = positions_between(hashes, loads, of_topics * wanted.stay, of_topics * wanted.leave)
+        free = self._settings.loadBalancerNamespaceMaximumBundles - self._bundles_of(namespace_of(bundle))
+        if len(positions) > (1 if self._view.is_extensible else max(1, free)):
+            first, *_, last = parts_of(hashes, loads, positions)
+            most = of_topics * wanted.leave
+            ends = ((first <= most, first, positions[0]), (last <= most, last, positions[-1]))
+            positions = (max(ends, key=itemgetter(0, 1))[-1],)
+        return self._placed_cut(bundle, SPECIFIED, Cut(positions, "specified_positions"), topics, loads)
+
+    def _placed_cut(
+        self, bundle: str, algorithm: str, cut: Cut, topics: BundleTopics, loads: Sequence[float]
+    ) -> PlacedCut | None:
+        """The cut with its parts; None without cuts, and where a side would be left without range."""
+        split = _split_at(self._view.boundaries, bundle, range_of(bundle), cut.positions) if cut.positions else None
+        if split is None:
+            return None
+        return PlacedCut(algorithm, cut, split, parts_of(topics.loads.hashes, loads, cut.positions))
+
+    def _best_cut(self, bundle: str, topics: BundleTopics, loads: Sequence[float]) -> PlacedCut | None:
+        """That of Pulsar's algorithms that is taken."""
         found = [*self._cuts(bundle, topics, loads)]
         if not found:
             return None
-        lightest = min(heaviest for _, _, _, heaviest in found)
-        return next(one for one in found if one[3] <= lightest + CLEARLY * math.fsum(loads))
+        lightest = min(one.heaviest for one in found)
+        return next(one for one in found if one.heaviest <= lightest + CLEARLY * math.fsum(loads))
 
-    def _cuts(
-        self, bundle: str, topics: BundleTopics, loads: Sequence[float]
-    ) -> Iterator[tuple[str, Cut, Split, float]]:
+    def _cuts(self, bundle: str, topics: BundleTopics, loads: Sequence[float]) -> Iterator[PlacedCut]:
         """What Pulsar's algorithms come to, the default first, then by name; of those alone that brokers support. Asked
         for are the cuts themselves, as for all splits."""
-        settings, edges = self._settings, range_of(bundle)
+        settings = self._settings
         default = name_in_force("", settings)
         others = sorted({*settings.supportedNamespaceBundleSplitAlgorithms} - {default, SPECIFIED})
-        option = option_of(edges, settings, topics)
+        option = option_of(range_of(bundle), settings, topics)
         for name in [default, *others]:
             cut = algorithm_named(name)(option)
-            if not cut.positions or (self._view.is_extensible and len(cut.positions) != 1):
+            if self._view.is_extensible and len(cut.positions) != 1:
                 continue
-            split = _split_at(self._view.boundaries, bundle, edges, cut.positions)
-            if split is not None:
-                yield name, cut, split, heaviest_part(topics.loads.hashes, loads, cut.positions)
+            found = self._placed_cut(bundle, name, cut, topics, loads)
+            if found is not None:
+                yield found
+
+
+def _numbers_of_parts(row: Considered, wanted: WantedSplit, found: PlacedCut) -> dict[str, float]:
+    """What there is room for, and what each part has, as fractions of the bundle's load."""
+    load, whole = row.numbers["load"], math.fsum(found.parts)
+    rooms = {"stay_part": (wanted.stay or 0.0) / load, "leave_part": (wanted.leave or 0.0) / load}
+    return rooms | {part_name(number): part / whole for number, part in enumerate(found.parts, start=1)}
 
 
 def topic_loads(topics: TopicLoads, resource: str, message_bytes: float) -> list[float]:
@@ -298,12 +370,12 @@ def topic_loads(topics: TopicLoads, resource: str, message_bytes: float) -> list
     ]
 
 
-def heaviest_part(hashes: Sequence[int], loads: Sequence[float], positions: Sequence[int]) -> float:
-    """The load of the heaviest of the parts that ascending cuts make."""
-    parts = [0.0] * (len(positions) + 1)
+def parts_of(hashes: Sequence[int], loads: Sequence[float], positions: Sequence[int]) -> tuple[float, ...]:
+    """The load of each part that ascending cuts make."""
+    parts: list[list[float]] = [[] for _ in range(len(positions) + 1)]
     for hash_, load in zip(hashes, loads, strict=True):
-        parts[bisect_right(positions, hash_)] += load
-    return max(parts)
+        parts[bisect_right(positions, hash_)].append(load)
+    return tuple(math.fsum(part) for part in parts)
 
 
 def _split_at(

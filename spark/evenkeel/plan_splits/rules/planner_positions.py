@@ -1,0 +1,61 @@
+"""Where a hot bundle is cut, so that its parts can be placed apart: positions between its topics, for Pulsar's
+specified_positions_divide."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+EVENED = 20
+"""So often the most that a part which leaves may have is halved in, to even out the parts."""
+
+
+def positions_between(hashes: Sequence[int], loads: Sequence[float], stay: float, leave: float) -> tuple[int, ...]:
+    """The fewest cuts, ascending, that leave one part with at most `stay` and all others with at most `leave`.
+
+    `hashes`, `loads`: of each topic, in any order; loads, `stay` and `leave` are in one unit. Topics without load
+    count for nothing, and a topic with more than a part may have is a part by itself. Of as few cuts those with the
+    lightest parts beside the one that may stay are taken, of these the first by position. () where one part will do.
+    """
+    own: dict[int, list[float]] = {}
+    for hash_, load in zip(hashes, loads, strict=True):
+        if load > 0:
+            own.setdefault(hash_, []).append(load)
+    busy = sorted(own)
+    sums = [0.0, *accumulate(math.fsum(sorted(own[hash_])) for hash_ in busy)]
+    ends = _ends(sums, stay, leave)
+    low, high = 0.0, leave
+    for _ in range(EVENED if len(ends) > 1 else 0):
+        middle = 0.5 * (low + high)
+        found = _ends(sums, stay, middle)
+        low, high, ends = (middle, high, ends) if len(found) > len(ends) else (low, middle, found)
+    return tuple(left + (right - left) // 2 + 1 for left, right in ((busy[end - 1], busy[end]) for end in ends[:-1]))
+
+
+def _ends(sums: Sequence[float], stay: float, leave: float) -> list[int]:
+    """Where each of the fewest parts ends: the number of topics up to there. `sums`: load of the first n topics."""
+    before = [0, *_steps(sums, leave)]
+    after = [0, *_steps([sums[-1] - own for own in reversed(sums)], leave)]
+    count = len(sums) - 1
+    found: list[int] | None = None
+    for number, begin in enumerate(before):
+        end = _reach(sums, begin, stay)
+        right = bisect_left(after, count - end)
+        if found is None or number + 1 + right < len(found):
+            found = sorted({*before[1 : number + 1], end, *(count - own for own in after[:right])})
+    return found or []
+
+
+def _steps(sums: Sequence[float], most: float) -> Iterator[int]:
+    """Where parts end that are as long as may be, the first topic first."""
+    at = 0
+    while at < len(sums) - 1:
+        at = _reach(sums, at, most)
+        yield at
+
+
+def _reach(sums: Sequence[float], begin: int, most: float) -> int:
+    """Up to where a part may go that begins here: one topic at least, if there is one."""
+    return min(len(sums) - 1, max(begin + 1, bisect_right(sums, sums[begin] + most, begin) - 1))
