@@ -36,6 +36,7 @@ from benchmarks.judged_variants import (
     settings_with,
 )
 from evenkeel.settings import Settings
+from evenkeel.settings.keys.splitting import SPLIT_ALGORITHMS
 
 GENERATED = [name for name in MEANINGS if name != "series"]
 SHORT = JudgedSize(6, 48, 60)
@@ -342,10 +343,13 @@ def test_who_knows_all_traffic_keeps_what_swings_even_by_one_placement() -> None
     assert found.moved_over_floor[1:] == untouched.moved_over_floor[1:]
 
 
-def test_a_bundle_is_cut_so_that_its_parts_can_go_one_by_one() -> None:
+@pytest.mark.parametrize(("takes_positions", "splits"), [(True, {1}), (False, {3, 4, 5})])
+def test_a_bundle_is_split_until_its_parts_can_go_one_by_one(takes_positions: bool, splits: set[int]) -> None:
     """On this seed half of the bundle could go only together with others, and that is more than a cycle's budget."""
     scenario = judged_scenario("hot-bundle", SIZES["small"], 2)
-    found = play(scenario, settings_with(PLANNER), measure(scenario, settings_with(NOBODY)))
-    assert found.splits == 1
+    known = [name for name in SPLIT_ALGORITHMS if takes_positions or name != "specified_positions_divide"]
+    effective = settings_with(PLANNER, {"supportedNamespaceBundleSplitAlgorithms": known})
+    found = play(scenario, effective, measure(scenario, settings_with(NOBODY)))
+    assert found.splits in splits
     assert found.ratio < 1.10
     assert found.over_budget == found.bounces == 0
