@@ -137,7 +137,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_a_connection_is_shown_without_its_token() -> None:
-    assert without_token(connect_url(15002, "hush")) == "sc://localhost:15002"
+    for shown in (
+        connect_url(15002, "hush"),
+        "sc://:hush@localhost:15002",
+        "sc://me:hu@sh@localhost:15002/;use_ssl=true",
+    ):
+        assert without_token(shown) == "sc://localhost:15002"
     with pytest.raises(EngineError, match="'mesos://x' is not a Spark connection"):
         connect("mesos://x/;token=hush")
 
@@ -146,6 +151,8 @@ def test_a_connection_is_shown_without_its_token() -> None:
     ("url", "made"),
     [
         ("sc://127.0.0.1:5/;token=own", "sc://localhost:5/;token=own"),
+        ("sc://:o%2Fwn@127.0.0.1:5", "sc://localhost:5/;token=o/wn"),
+        ("sc://me:own@spark.example:5/;use_ssl=true", "sc://spark.example:5/;use_ssl=true;token=own"),
         ("sc://127.0.0.1:5", "sc://localhost:5/;token=a-token-of-the-variable"),
         ("sc://127.0.0.12:5", "sc://127.0.0.12:5/;token=a-token-of-the-variable"),
         ("sc://spark:5/;use_ssl=true", "sc://spark:5/;use_ssl=true;token=a-token-of-the-variable"),

@@ -232,8 +232,8 @@ def connect_url(port: int, token: str) -> str:
 
 
 def without_token(url: str) -> str:
-    """A connection string as it may be shown."""
-    return url.partition("/;")[0]
+    """A connection string as it may be shown: without parameters, and without a user and password."""
+    return re.sub("//[^/]*@", "//", url).partition("/;")[0]
 
 
 def token_given(environment: Mapping[str, str] = os.environ) -> str | None:

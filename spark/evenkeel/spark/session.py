@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
 
 from evenkeel.errors import EngineError
 from evenkeel.spark.code import Files, package_files, runtime_digest, source_root, workers_files
@@ -80,17 +81,21 @@ def _connect_endpoint(url: str, app_name: str) -> SparkSession:
 
 
 def with_token(url: str) -> str:
-    """The URL with the token of the environment where it brings none.
+    """The URL with its token as a parameter: its own, also where that stands as a password before the host, as in
+    Airflow's connections, else that of the environment.
 
     pyspark encrypts what carries a token unless the host's name is `localhost`, and a server on this machine speaks no
     TLS, so its address is written as that name.
     """
     endpoint, _, parameters = url.partition("/;")
-    token = None if "token=" in parameters else token_given()
+    scheme, _, place = endpoint.partition("://")
+    user, _, host = place.rpartition("@")
+    endpoint = f"{scheme}://{host}"
+    token = None if "token=" in parameters else unquote(user.rpartition(":")[2]) or token_given()
     parameters = ";".join(part for part in (parameters, f"token={token}" if token else "") if part)
     if "token=" in parameters and endpoint.startswith(LOCAL_ENDPOINTS):
         endpoint = re.sub(r"//127\.0\.0\.1(?=:|$)", f"//{CLIENT_HOST}", endpoint)
-    return f"{endpoint.rstrip('/')}/;{parameters}" if parameters else url
+    return f"{endpoint.rstrip('/')}/;{parameters}" if parameters else endpoint
 
 
 def is_elsewhere(url: str) -> bool:
