@@ -136,7 +136,7 @@ def _split_rows(memory: PlannerMemory) -> Iterator[Row]:
 def _wanted_split(text: str, since: datetime) -> WantedSplit | None:
     try:
         resource, room, alone, level, is_stuck, refused_at, *parts = json.loads(text)
-        known, of_parts = _numbers([room, alone, level], 3), _numbers(parts, len(parts) and 2)
+        known, of_parts = _numbers([room, alone, level], 3), _numbers(parts, 2 if parts else 0)
         if known is None or of_parts is None:
             return None
         refused = None if refused_at is None else datetime.fromisoformat(refused_at)

@@ -128,6 +128,8 @@ def with_rooms(
 ) -> dict[str, WantedSplit]:
     """The wishes with what their parts may have, so that brokers come to the level `spread` and no more. `loads`: with
     the steps taken that can be."""
+    if not wanted:
+        return {}
     bundles = {one.name: one for one in view.bundles if one.name in wanted}
     return {
         bundle: _with_rooms(wish, bundles[bundle], figures, loads) if bundle in bundles else wish
@@ -143,15 +145,10 @@ def _with_rooms(wish: WantedSplit, one: PlannerBundle, figures: PlannerFigures, 
     if wish.resource not in own or owner not in figures.usage or not others:
         return wish
 
-    def room(broker: str, resource: str) -> float:
-        """For which part of the bundle, with as much of the broker's load as is not the bundle's."""
-        most = figures.models[resource][broker].line.load_within(figures.spread)
-        carried = loads[broker][resource] - (own[resource] if broker == owner else 0.0)
-        return (most - carried) / own[resource]
-
-    best = max(min(room(broker, r) for r in own) for broker in others)
+    without = {r: loads[owner][r] - own[r] for r in own}
+    best = max(_least_room(broker, own, loads[broker], figures, figures.spread)[0] for broker in others)
     leave = min(1.0, max(SMALLEST_PART, best))
-    stay = min(1.0, max(leave, min(room(owner, r) for r in own)))
+    stay = min(1.0, max(leave, _least_room(owner, own, without, figures, figures.spread)[0]))
     return wish._replace(stay=stay * own[wish.resource], leave=leave * own[wish.resource])
 
 
@@ -162,6 +159,8 @@ def remembered(
 
     A refused wish is kept until it may be made again, also of a bundle that is cool by now.
     """
+    if not wanted and not before:
+        return {}
     names = {name for one in view.bundles for name in (one.name, *one.children)}
     found = {}
     for bundle in sorted({*wanted, *before} & names):
@@ -224,8 +223,17 @@ def _rooms(one: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iterato
     """For each other broker that may have it: for which part of it there is room, up to the level `stop`, and for how
     much (byte/s) of the resource that has least."""
     own = {r: load for r in figures.resources if (load := figures.load(one, r)) > 0}
+    if not own:
+        return
     for broker in sorted((one.brokers - {one.owner or ""} - one.left_today) & figures.usage.keys()):
-        left = {r: figures.models[r][broker].line.load_within(figures.stop) - loads[broker][r] for r in own}
-        if left:
-            resource = min(sorted(left), key=lambda r: left[r] / own[r])
-            yield left[resource] / own[resource], resource, left[resource]
+        yield _least_room(broker, own, loads[broker], figures, figures.stop)
+
+
+def _least_room(
+    broker: str, own: Mapping[str, float], carried: Mapping[str, float], figures: PlannerFigures, level: float
+) -> tuple[float, str, float]:
+    """For which part of a bundle with the loads `own` a broker has room that carries so much, up to a level of usage:
+    the part, the resource that has least, and how much of it (byte/s)."""
+    left = {r: figures.models[r][broker].line.load_within(level) - carried[r] for r in own}
+    resource = min(sorted(left), key=lambda r: left[r] / own[r])
+    return left[resource] / own[resource], resource, left[resource]
