@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from evenkeel.cycle import whole
 from evenkeel.planner import round as planner_round
 from evenkeel.planner.verdicts import TARGET
+from evenkeel.planner.viewed import bundle_figures, view_of
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from tests.cycle.rows import MIB, as_read, report
@@ -307,10 +308,8 @@ def test_parts_have_what_their_topics_have_where_the_planner_said_where_to_cut()
         found = hot_bundle_split(unload=False, topics=2)
         split = found["split_decisions"][0]
         split["numbers"] = {"part_1": shares[0], "part_2": shares[1]}
-        view, _ = planner_round.view_of(found, reading.settings_of(found))
-        hot = planner_round.bundle_figures(
-            next(row for row in found["bundle_load"] if row["bundle"] == split["subject"])
-        )
+        view, _ = view_of(found, reading.settings_of(found))
+        hot = bundle_figures(next(row for row in found["bundle_load"] if row["bundle"] == split["subject"]))
         parts = [one for one in view.bundles if one.part]
         assert [one.name for one in parts] == split["children"]
         assert [one.figures for one in parts] == [hot.share(share) for share in shares]

@@ -18,8 +18,9 @@ from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS
 from evenkeel.plan_splits.rules.planner_splits import HEAVY, Answer, PlannerSplitView, decide_planner_splits
 from evenkeel.planner.memory import WantedSplit
 from evenkeel.planner.remembered import has_fallen_back, wanted_splits_of
-from evenkeel.planner.round import ON, bundle_figures
+from evenkeel.planner.round import ON
 from evenkeel.planner.view import BundleFigures
+from evenkeel.planner.viewed import bundle_figures
 from evenkeel.planner.wanted_splits import is_splittable, open_wishes
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import once

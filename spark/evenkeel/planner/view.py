@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
+DAY = timedelta(days=1)
 NETWORK = {"bandwidth_in": "bytes_in", "bandwidth_out": "bytes_out"}
 """Resources that carry bytes of one direction, with the figure of a bundle that loads them."""
 OWN_NAMESPACE = "brokers_own_namespace"
