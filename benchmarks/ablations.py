@@ -84,6 +84,7 @@ def _places_nobody(self: Any, moves: Any, bound: str) -> Any:
 
 _PLACES, _RESOURCES, _RUN, _SWINGS = plan._places, seen._resources, reconciler.Reconciler.run, seen._swings
 _NOTHING: Callable[..., Any] = lambda *_, **__: ()  # noqa: E731
+_AS_WANTED: Callable[..., Any] = lambda wanted, *_: {**wanted}  # noqa: E731
 _NO_SPLITS: Callable[..., Any] = lambda *_: {}  # noqa: E731
 _NO: Callable[..., Any] = lambda *_, **__: False  # noqa: E731
 
@@ -116,6 +117,7 @@ PARTS: Mapping[str, Part] = {
     "placing by target": Part(((reconciler.Reconciler, "run", _places_nobody),)),
     "asking for splits": Part(((plan, "_too_hot", _NO_SPLITS), (plan, "stuck", _NO_SPLITS))),
     "waiting for a split first asked for": Part(((plan, "_owners_of_first_asked", lambda *_: frozenset()),)),
+    "cuts where parts have room (Pulsar's algorithms)": Part(((plan, "with_rooms", _AS_WANTED),)),
     "splits for moves above every budget": Part(((plan, "_possible", _all_possible),)),
     "parts of any split stay": Part(((planner_wishes, "places_children", _NO),)),
     "falling back": Part(((promises, "MOST_MISSES", math.inf),)),
