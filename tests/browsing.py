@@ -54,19 +54,19 @@ CLIPPED = """() => [...document.querySelectorAll('svg')].filter(s => s.getClient
 })"""
 
 
-def in_sizes(names: Collection[str], *, fullest: str) -> list[Any]:
+def in_sizes(names: Collection[str], *, fullest: str, few: Collection[str] = ()) -> list[Any]:
     """Width, scheme and name of each page in every size.
 
     Pages share their style, so `make test` looks at the fullest of them in two sizes and at the others on a phone in
-    the dark, where least fits and least is read.
+    the dark, where least fits and least is read. `few`: where given, it looks at no others than these.
     """
-    assert fullest in names
-    narrow = SIZES[1]
+    assert {fullest, *few} <= {*names}
+    narrow, quick = SIZES[1], {fullest, *(few or names)}
     found: list[Any] = []
     for size in SIZES:
         width, scheme = getattr(size, "values", size)
         for name in names:
-            is_quick = size == narrow or (size == SIZES[0] and name == fullest)
+            is_quick = (size == narrow and name in quick) or (size == SIZES[0] and name == fullest)
             found.append(pytest.param(width, scheme, name, marks=() if is_quick else pytest.mark.exhaustive))
     return found
 

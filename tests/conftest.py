@@ -40,15 +40,14 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).resolve().parent.parent
 # A run of the tests makes a hundred small lakes and soon leaves each of them. Queries over a few rows cost more to
 # compile than to run, so sessions begin as those of small cycles are; what Delta knows of a lake is forgotten early;
-# Java collects all of its heap once in a while, not whenever a tenth more is in use; and it leaves its second compiler
-# tier alone, which took 41 of the 132 CPU seconds of a server's start and its first fifteen cycles.
+# and Java collects all of its heap once in a while, not whenever a tenth more is in use.
 SMALL_LAKES = (
     ("spark.sql.codegen.wholeStage", "false"),
     ("spark.sql.codegen.factoryMode", "NO_CODEGEN"),
     ("spark.sql.adaptive.enabled", "false"),
     ("spark.databricks.delta.delta.log.cacheRetentionMinutes", "1"),
 )
-ROOM = ("-Xmn384m", "-XX:MinHeapFreeRatio=40", "-XX:MaxHeapFreeRatio=70", "-XX:TieredStopAtLevel=1")
+ROOM = ("-Xmn384m", "-XX:MinHeapFreeRatio=40", "-XX:MaxHeapFreeRatio=70")
 FROZEN_VARIABLE = "EVENKEEL_TESTS_FROZEN"
 STARTED = {"engine": "spark", "browser": "browser"}
 """Fixtures that start something large, and the marker of tests that use them."""

@@ -142,6 +142,7 @@ def test_a_window_that_is_asked_to_send_is_refused(spark, lake) -> None:
         decided(spark, over(lake, mode="auto"))
 
 
+@pytest.mark.exhaustive
 def test_the_command_tells_a_line_per_cycle_and_goes_on(lake, tmp_path, engine, monkeypatch, capsys) -> None:
     monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
     words = ["rebalance", "--recording", str(RECORDING), "--lake", str(lake)]

@@ -147,6 +147,7 @@ def test_wishes_of_a_run_are_carried_out_by_it_and_wait_where_it_fails(
         run(spark, new_lake, 0, wishes=asked, kind="backfill")
 
 
+@pytest.mark.exhaustive
 def test_a_topics_unload_is_a_command_that_is_explained_shown_verified_and_replayed(
     spark: Any, engine: Any, new_lake: Path, some_bundle: dict[str, Any], monkeypatch: Any, capsys: Any, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ def test_sound_cycles_are_reproduced_from_their_topics_on_without_spark(
     assert asked == []
 
 
+@pytest.mark.exhaustive
 def test_cycles_of_a_window_are_summed_up_from_the_files_that_they_share(
     spark: Any,
     recorded: Path,
@@ -176,6 +177,7 @@ def chain_anew(lake: Path, changed: Callable[[Mapping[str, Any]], dict[str, Any]
     write_deltalake(str(lake / "cycles"), whole, partition_by=["cluster"])
 
 
+@pytest.mark.exhaustive
 def test_what_a_killed_process_had_is_summed_up_by_spark(
     recorded: Path, verified: Callable[..., VerifyReport], asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
