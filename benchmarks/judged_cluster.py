@@ -183,6 +183,15 @@ class JudgedCluster(Cluster):
         """Resource -> living broker -> the load of its bundles."""
         return self._carried(self._loads)
 
+    def bundles_of(self, resource: str) -> dict[str, list[float]]:
+        """Living broker -> the loads of its bundles."""
+        found: dict[str, list[float]] = {broker: [] for broker in sorted(self.alive)}
+        for bundle, load in self._loads[resource].items():
+            owner = self.owner.get(bundle)
+            if owner in found:
+                found[owner].append(load)
+        return found
+
     def carried_with(self, factors: Array) -> dict[str, dict[str, float]]:
         """Resource -> living broker -> the load of its bundles with these factors on the topics' traffic."""
         return self._carried(self.loads_under(factors))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchmarks.judged_run import Measure, Outcome, cycles_to_absorb
+from benchmarks.judged_run import Measure, Outcome
 from benchmarks.judged_scenarios import BOOKS
 from benchmarks.judged_variants import SHEDDERS
 from evenkeel.planner.target import MARGIN
@@ -51,12 +51,12 @@ def _aim(asked: Measure) -> float:
 def _absorbed(asked: Sequence[Measure], planner: Sequence[Outcome]) -> Iterator[str]:
     """Shocks that took too many acting cycles, but for those that the next one follows too soon for a perfect plan."""
     shocks = [
-        (floor, absorbed)
+        (cycles, absorbed)
         for one, outcome in zip(asked, planner, strict=True)
-        for has_time, floor, absorbed in zip(one.has_time, outcome.floors, outcome.absorbed, strict=True)
+        for has_time, cycles, absorbed in zip(one.has_time, outcome.time, outcome.absorbed, strict=True)
         if has_time
     ]
-    late = sum(absorbed is None or absorbed[1] > cycles_to_absorb(floor) for floor, absorbed in shocks)
+    late = sum(absorbed is None or absorbed[1] > cycles for cycles, absorbed in shocks)
     if late:
         yield f"{late} of {len(shocks)} shocks not absorbed in time"
 

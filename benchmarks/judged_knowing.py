@@ -27,7 +27,7 @@ def play_knowing(scenario: JudgedScenario, nobody: EffectiveSettings, asked: Mea
     search = _Owners(scenario, asked)
     search.improve()
     before, found = play(scenario, nobody, asked), play(search.placed(), nobody, asked)
-    found.floor, found.floors, found.kept_floor = before.floor, before.floors, before.kept_floor
+    found.floor, found.time, found.kept_floor = before.floor, before.time, before.kept_floor
     found.moves, found.moved = search.moved()
     return found
 

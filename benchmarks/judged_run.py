@@ -2,7 +2,8 @@
 changes.
 
 Scores leave out the cycles after a shock that even a perfect plan would need: ceil(floor / tightest budget) + 2 acting
-cycles, with settling between them. The floor is that of the cluster that nobody steers, the same for all.
+cycles, with settling between them. The floor, in load and in moves, is that of the cluster that nobody steers, the same
+for all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from benchmarks.judged_cluster import ONE_MINUTE, JudgedCluster
 from benchmarks.judged_scenarios import BEGIN, STEPS_SETTLE, JudgedScenario
 from evenkeel.cycle import whole
 from evenkeel.model.bounces import FormerOwners
-from evenkeel.planner.floor import floor_of
+from evenkeel.planner.floor import fewest_moves, floor_of
 from evenkeel.planner.remembered import bundles_wanted_split
 from evenkeel.planner.target import MARGIN, Target
 from evenkeel.publish.plan import max_over_mean
@@ -57,7 +58,8 @@ class Outcome:
     placed: int = 0
     moved: dict[str, float] = field(default_factory=dict)
     floor: dict[str, float] = field(default_factory=dict)
-    floors: list[float] = field(default_factory=list)
+    time: list[int] = field(default_factory=list)
+    """By shock: acting cycles that even a perfect plan would need, and two more."""
     kept_floor: dict[str, float] = field(default_factory=dict)
     """By resource, summed over the shocks: the most that the owners then would have had above `STOP` in any cycle that
     is scored. Who wants to be there in all of them has to move as much."""
@@ -94,9 +96,18 @@ class Outcome:
         return self.moved.get(resource, 0.0), self.floor[resource], self.kept_floor[resource]
 
 
-def cycles_to_absorb(floor: float) -> int:
-    """Acting cycles in which a floor (share of the load) is to be moved by guards' default budgets, and two more."""
-    return math.ceil(100.0 * floor / Settings().evenkeelMaxMovedTrafficPercent) + 2
+def cycles_to_absorb(share: float, moves: Mapping[str, int]) -> int:
+    """Acting cycles in which a floor is to be moved by the tightest of guards' default budgets, and two more.
+
+    `share`: of the cluster's load; `moves`: by broker the fewest bundles that have to leave it.
+    """
+    limits = Settings()
+    needed = (
+        100.0 * share / limits.evenkeelMaxMovedTrafficPercent,
+        sum(moves.values()) / limits.evenkeelMaxUnloadsPerCycle,
+        max(moves.values(), default=0) / limits.evenkeelMaxUnloadsFromBroker,
+    )
+    return math.ceil(max(needed)) + 2
 
 
 def level(target: Target, margin: float) -> float:
@@ -110,9 +121,9 @@ def measure(scenario: JudgedScenario, settings: EffectiveSettings) -> Measure:
     even = [max(target.even for target in found.values()) for found in targets]
     aim = [max(target.usage for target in found.values()) for found in targets]
     asked = Measure(targets, [False] * scenario.cycles, even, aim)
-    floors = play(scenario, settings, asked).floors
+    time = play(scenario, settings, asked).time
     steps = STEPS_SETTLE if scenario.every <= ONE_MINUTE else 1
-    begins = {n: n + steps * cycles_to_absorb(share) for n, share in zip(scenario.shocks, floors, strict=True)}
+    begins = {n: n + steps * cycles for n, cycles in zip(scenario.shocks, time, strict=True)}
     scored = [n >= begins[max(shock for shock in scenario.shocks if shock <= n)] for n in range(scenario.cycles)]
     ends = [*scenario.shocks[1:], scenario.cycles]
     has_time = [any(scored[n:end]) for n, end in zip(scenario.shocks, ends, strict=True)]
@@ -172,7 +183,7 @@ class _Shock:
 
     def end(self, found: Outcome) -> None:
         """Notes it, but for the shock before the first."""
-        if found.floors:
+        if found.time:
             found.absorbed.append(self.absorbed)
             found.last_round.append(self.last_round)
 
@@ -203,12 +214,15 @@ def _busiest(window: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, f
 
 def _add_floor(found: Outcome, cluster: JudgedCluster, targets: Mapping[str, Target]) -> None:
     """The least that has to move now, by resource."""
-    shares = {}
+    cycles = []
     for resource, carried in cluster.carried().items():
         curves = {broker: cluster.machines[broker].curves()[resource] for broker in carried}
-        shares[resource] = floor_of(curves, carried, targets[resource].usage).share
-        found.floor[resource] = found.floor.get(resource, 0.0) + shares[resource]
-    found.floors.append(max(shares.values()))
+        floor = floor_of(curves, carried, targets[resource].usage)
+        own = cluster.bundles_of(resource)
+        moves = {broker: fewest_moves({broker: above}, own) for broker, above in floor.excess.items()}
+        cycles.append(cycles_to_absorb(floor.share, moves))
+        found.floor[resource] = found.floor.get(resource, 0.0) + floor.share
+    found.time.append(max(cycles))
 
 
 def _add_kept_floor(

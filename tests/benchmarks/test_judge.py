@@ -99,7 +99,7 @@ def test_a_run_repeats_itself_and_is_never_below_the_bound(name: str, shedder: s
     assert min(one.ratios) >= 1.0 - 1e-9
     assert min(one.uneven) >= 1.0
     assert one.unserved == 0.0
-    assert len(one.absorbed) == len(one.floors) == len(scenario.shocks)
+    assert len(one.absorbed) == len(one.time) == len(scenario.shocks)
 
 
 def test_bundles_of_a_lost_broker_are_placed_under_both_load_managers() -> None:

@@ -69,6 +69,26 @@ def test_a_wish_says_what_the_part_that_stays_and_those_that_leave_may_have() ->
     )
 
 
+def hot_among(count: int) -> Tables:
+    """Six brokers with so many bundles each, of 60 MiB/s in all; the first has a bundle with 1.4 times the mean too."""
+    flows = [110.0, *[60.0 / count] * 6 * count]
+    bundles = [used(n, BROKERS[(n - 1) % 6 if n else 0], flow * MIB, topics=40) for n, flow in enumerate(flows)]
+    return tables([report(name, 60.0 if n else 99.0) for n, name in enumerate(BROKERS)], bundles)
+
+
+def test_a_bundle_is_cut_into_more_parts_where_that_saves_most_of_the_moves() -> None:
+    """Of sixty bundles nearly all would have to leave for one large part to stay; of six no more than parts would."""
+    many, few = (wanted(hot_among(count))[HOT] for count in (60, 6))
+    for one in (many, few):
+        assert one.stay is not None
+        assert one.leave is not None
+    room = 1.07 * (6 * 60 + 110) / 6 - 60
+    # Messages of a KiB count as much as the bytes do.
+    assert many.stay == pytest.approx(2 * room * MIB, rel=0.05)
+    assert many.leave == pytest.approx(2 * room * MIB, rel=0.05)
+    assert few.stay > 2 * many.stay
+
+
 def test_of_a_bundle_that_is_split_in_this_cycle_the_children_are_wanted_until_their_figures_have_settled() -> None:
     found = hot(topics=4)
     children = ["acme/ns0/0x00000000_0x08000000", "acme/ns0/0x08000000_0x10000000"]

@@ -10,12 +10,14 @@ Bundles of one topic, those that their parts could not leave, and those that mov
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of
 from evenkeel.planner.figures import ALWAYS_HELD, PlannerFigures
 from evenkeel.planner.memory import WantedSplit
+from evenkeel.planner.reconciler import PlannedStep, loads_after
 from evenkeel.planner.view import PlannerBundle, PlannerView
 from evenkeel.settings import Settings
 
@@ -26,6 +28,12 @@ _STAYS_ANYWAY = ALWAYS_HELD | {"no_other_broker", "bundle_too_heavy", None}
 FEWEST_TOPICS = 2
 FAIR_PART = 0.25
 """A bundle is heavy enough to be split with so much of what its broker has above the level to come to."""
+MOST_PARTS = 16
+"""So many parts of a bundle leave at most."""
+FAR_FEWER = 1 / 3
+"""With so few of a broker's moves, or fewer, more parts are worth it."""
+WITH_UNEVEN_PARTS = 1.1
+"""The room that parts of several topics take, which are never quite even."""
 SMALLEST_PART = 0.125
 """For so much of a bundle there has to be room elsewhere: three splits make such parts of it."""
 Loads = Mapping[str, Mapping[str, float]]
@@ -124,32 +132,85 @@ def _stuck_on(
 
 
 def with_rooms(
-    wanted: Mapping[str, WantedSplit], view: PlannerView, figures: PlannerFigures, loads: Loads
+    wanted: Mapping[str, WantedSplit], view: PlannerView, figures: PlannerFigures, steps: Sequence[PlannedStep]
 ) -> dict[str, WantedSplit]:
-    """The wishes with what their parts may have, so that brokers come to the level `spread` and no more. `loads`: with
-    the steps taken that can be."""
+    """The wishes with what their parts may have, so that brokers come to the level `spread` and no more. `steps`: those
+    that can be taken."""
     if not wanted:
         return {}
     bundles = {one.name: one for one in view.bundles if one.name in wanted}
     return {
-        bundle: _with_rooms(wish, bundles[bundle], figures, loads) if bundle in bundles else wish
+        bundle: _with_rooms(wish, bundles[bundle], view, figures, steps) if bundle in bundles else wish
         for bundle, wish in wanted.items()
     }
 
 
-def _with_rooms(wish: WantedSplit, one: PlannerBundle, figures: PlannerFigures, loads: Loads) -> WantedSplit:
+def _with_rooms(
+    wish: WantedSplit, one: PlannerBundle, view: PlannerView, figures: PlannerFigures, steps: Sequence[PlannedStep]
+) -> WantedSplit:
     """The wish with what the part that stays and each that leaves may have, as far as the bundle's traffic is known."""
     own = {r: load for r in figures.resources if (load := figures.load(one, r)) > 0}
     owner = one.owner or ""
     others = sorted((one.brokers - {owner}) & figures.usage.keys())
     if wish.resource not in own or owner not in figures.usage or not others:
         return wish
+    stay, leave = _far_fewer_moves(one, own, others, view, figures, steps) or _most(one, own, others, figures, steps)
+    return wish._replace(stay=stay * own[wish.resource], leave=leave * own[wish.resource])
 
+
+def _far_fewer_moves(
+    one: PlannerBundle,
+    own: Mapping[str, float],
+    others: Sequence[str],
+    view: PlannerView,
+    figures: PlannerFigures,
+    steps: Sequence[PlannedStep],
+) -> tuple[float, float] | None:
+    """Which fraction of a bundle is to stay, and which each part that leaves may have, so that fewest bundles leave its
+    broker: parts, each to a broker of its own, and bundles that make room for the part that stays, the heaviest first.
+
+    `own`: its loads by resource; `others`: the brokers that may have it beside its owner. None where that is more than
+    `FAR_FEWER` of the broker's `steps`: few parts are better than few moves, since no two bundles ever become one. None
+    also where the others have no room for the bundle cut into `MOST_PARTS`.
+    """
+    owner = one.owner or ""
+    # What the owner itself gives away is chosen here.
+    loads = loads_after((step for step in steps if step.source != owner), figures)
+    rooms = sorted((_least_room(b, own, loads[b], figures, figures.spread)[0] for b in others), reverse=True)
+    beside = [
+        {r: figures.load(other, r) for r in own}
+        for other in view.bundles
+        if other.owner == owner and other.held is None and other.name != one.name
+    ]
+    beside.sort(key=lambda loads: -max(loads[r] / own[r] for r in own))
+    carried = {r: loads[owner][r] - own[r] for r in own}
+    found: list[tuple[float, int, float, float]] = []
+    for moved in range(len(beside) + 1):
+        if moved:
+            carried = {r: carried[r] - beside[moved - 1][r] for r in own}
+        stay, _, _ = _least_room(owner, own, carried, figures, figures.spread)
+        left = WITH_UNEVEN_PARTS * (1.0 - stay)
+        parts = next((n for n, room in enumerate(rooms[:MOST_PARTS], start=1) if n * room >= left), None)
+        if parts is not None and 0.0 <= stay < 1.0:
+            found.append((moved + parts, parts, stay, rooms[parts - 1]))
+    moves, _, stay, leave = min(found, default=(math.inf, 0, 0.0, 0.0))
+    asked = sum(step.source == owner for step in steps)
+    return (stay, min(1.0, leave)) if moves <= FAR_FEWER * asked else None
+
+
+def _most(
+    one: PlannerBundle,
+    own: Mapping[str, float],
+    others: Sequence[str],
+    figures: PlannerFigures,
+    steps: Sequence[PlannedStep],
+) -> tuple[float, float]:
+    """The largest fractions of a bundle that its owner and another broker have room for once all steps are taken."""
+    owner, loads = one.owner or "", loads_after(steps, figures)
     without = {r: loads[owner][r] - own[r] for r in own}
     best = max(_least_room(broker, own, loads[broker], figures, figures.spread)[0] for broker in others)
     leave = min(1.0, max(SMALLEST_PART, best))
-    stay = min(1.0, max(leave, _least_room(owner, own, without, figures, figures.spread)[0]))
-    return wish._replace(stay=stay * own[wish.resource], leave=leave * own[wish.resource])
+    return min(1.0, max(leave, _least_room(owner, own, without, figures, figures.spread)[0])), leave
 
 
 def remembered(
