@@ -11,7 +11,8 @@ Bundles of one topic, those that their parts could not leave, and those that mov
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of
@@ -139,78 +140,82 @@ def with_rooms(
     if not wanted:
         return {}
     bundles = {one.name: one for one in view.bundles if one.name in wanted}
-    return {
-        bundle: _with_rooms(wish, bundles[bundle], view, figures, steps) if bundle in bundles else wish
-        for bundle, wish in wanted.items()
-    }
+    parts = _PartRooms(bundles.values(), view, figures, steps)
+    return {bundle: parts.told(wish, bundles[bundle]) if bundle in bundles else wish for bundle, wish in wanted.items()}
 
 
-def _with_rooms(
-    wish: WantedSplit, one: PlannerBundle, view: PlannerView, figures: PlannerFigures, steps: Sequence[PlannedStep]
-) -> WantedSplit:
-    """The wish with what the part that stays and each that leaves may have, as far as the bundle's traffic is known."""
-    own = {r: load for r in figures.resources if (load := figures.load(one, r)) > 0}
-    owner = one.owner or ""
-    others = sorted((one.brokers - {owner}) & figures.usage.keys())
-    if wish.resource not in own or owner not in figures.usage or not others:
-        return wish
-    stay, leave = _far_fewer_moves(one, own, others, view, figures, steps) or _most(one, own, others, figures, steps)
-    return wish._replace(stay=stay * own[wish.resource], leave=leave * own[wish.resource])
+class _PartRooms:
+    """What parts of bundles may have: the one that stays with its owner, and those that leave it."""
 
+    def __init__(
+        self,
+        wanted: Iterable[PlannerBundle],
+        view: PlannerView,
+        figures: PlannerFigures,
+        steps: Sequence[PlannedStep],
+    ) -> None:
+        self._figures, self._steps = figures, steps
+        self._loads = loads_after(steps, figures)
+        self._given = Counter(step.source for step in steps)
+        owned: dict[str | None, list[PlannerBundle]] = {one.owner: [] for one in wanted}
+        for one in view.bundles:
+            if one.owner in owned and one.held is None:
+                owned[one.owner].append(one)
+        self._owned = owned
 
-def _far_fewer_moves(
-    one: PlannerBundle,
-    own: Mapping[str, float],
-    others: Sequence[str],
-    view: PlannerView,
-    figures: PlannerFigures,
-    steps: Sequence[PlannedStep],
-) -> tuple[float, float] | None:
-    """Which fraction of a bundle is to stay, and which each part that leaves may have, so that fewest bundles leave its
-    broker: parts, each to a broker of its own, and bundles that make room for the part that stays, the heaviest first.
+    def told(self, wish: WantedSplit, one: PlannerBundle) -> WantedSplit:
+        """The wish with what parts of the bundle may have, as far as its traffic is known."""
+        figures, owner = self._figures, one.owner or ""
+        own = {r: load for r in figures.resources if (load := figures.load(one, r)) > 0}
+        others = sorted((one.brokers - {owner}) & figures.usage.keys())
+        if wish.resource not in own or owner not in figures.usage or not others:
+            return wish
+        stay, leave = self._far_fewer_moves(one, own, others) or self._largest(owner, own, others)
+        return wish._replace(stay=stay * own[wish.resource], leave=leave * own[wish.resource])
 
-    `own`: its loads by resource; `others`: the brokers that may have it beside its owner. None where that is more than
-    `FAR_FEWER` of the broker's `steps`: few parts are better than few moves, since no two bundles ever become one. None
-    also where the others have no room for the bundle cut into `MOST_PARTS`.
-    """
-    owner = one.owner or ""
-    # What the owner itself gives away is chosen here.
-    loads = loads_after((step for step in steps if step.source != owner), figures)
-    rooms = sorted((_least_room(b, own, loads[b], figures, figures.spread)[0] for b in others), reverse=True)
-    beside = [
-        {r: figures.load(other, r) for r in own}
-        for other in view.bundles
-        if other.owner == owner and other.held is None and other.name != one.name
-    ]
-    beside.sort(key=lambda loads: -max(loads[r] / own[r] for r in own))
-    carried = {r: loads[owner][r] - own[r] for r in own}
-    found: list[tuple[float, int, float, float]] = []
-    for moved in range(len(beside) + 1):
-        if moved:
-            carried = {r: carried[r] - beside[moved - 1][r] for r in own}
-        stay, _, _ = _least_room(owner, own, carried, figures, figures.spread)
-        left = WITH_UNEVEN_PARTS * (1.0 - stay)
-        parts = next((n for n, room in enumerate(rooms[:MOST_PARTS], start=1) if n * room >= left), None)
-        if parts is not None and 0.0 <= stay < 1.0:
-            found.append((moved + parts, parts, stay, rooms[parts - 1]))
-    moves, _, stay, leave = min(found, default=(math.inf, 0, 0.0, 0.0))
-    asked = sum(step.source == owner for step in steps)
-    return (stay, min(1.0, leave)) if moves <= FAR_FEWER * asked else None
+    def _largest(self, owner: str, own: Mapping[str, float], others: Sequence[str]) -> tuple[float, float]:
+        """The largest fractions of a bundle that its owner and another broker have room for with all steps taken.
 
+        `own`: its loads by resource; `others`: the brokers that may have it beside its owner.
+        """
+        loads = self._loads
+        best = max(self._room(broker, own, loads[broker]) for broker in others)
+        leave = min(1.0, max(SMALLEST_PART, best))
+        without = {r: loads[owner][r] - own[r] for r in own}
+        return min(1.0, max(leave, self._room(owner, own, without))), leave
 
-def _most(
-    one: PlannerBundle,
-    own: Mapping[str, float],
-    others: Sequence[str],
-    figures: PlannerFigures,
-    steps: Sequence[PlannedStep],
-) -> tuple[float, float]:
-    """The largest fractions of a bundle that its owner and another broker have room for once all steps are taken."""
-    owner, loads = one.owner or "", loads_after(steps, figures)
-    without = {r: loads[owner][r] - own[r] for r in own}
-    best = max(_least_room(broker, own, loads[broker], figures, figures.spread)[0] for broker in others)
-    leave = min(1.0, max(SMALLEST_PART, best))
-    return min(1.0, max(leave, _least_room(owner, own, without, figures, figures.spread)[0])), leave
+    def _far_fewer_moves(
+        self, one: PlannerBundle, own: Mapping[str, float], others: Sequence[str]
+    ) -> tuple[float, float] | None:
+        """Which fraction of a bundle is to stay, and which each part that leaves may have, so that fewest bundles leave
+        its owner: parts, each to a broker of its own, and the heaviest others, to make room for the part that stays.
+
+        None where those are more than `FAR_FEWER` of the owner's steps: few parts are better than few moves, since no
+        two bundles ever become one. None also where there is no room for the bundle cut into `MOST_PARTS`.
+        """
+        owner, figures = one.owner or "", self._figures
+        most = math.floor(FAR_FEWER * self._given[owner])
+        if most < 1:
+            return None
+        # What the owner itself gives away is chosen here.
+        loads = loads_after((step for step in self._steps if step.source != owner), figures)
+        rooms = sorted((self._room(broker, own, loads[broker]) for broker in others), reverse=True)
+        beside = [{r: figures.load(other, r) for r in own} for other in self._owned[owner] if other.name != one.name]
+        beside.sort(key=lambda loads: -max(loads[r] / own[r] for r in own))
+        carried = {r: loads[owner][r] - own[r] for r in own}
+        found: list[tuple[int, int, float, float]] = []
+        for moved, leaving in enumerate([dict.fromkeys(own, 0.0), *beside[: most - 1]]):
+            carried = {r: carried[r] - leaving[r] for r in own}
+            stay = self._room(owner, own, carried)
+            left = WITH_UNEVEN_PARTS * (1.0 - stay)
+            parts = next((n for n, room in enumerate(rooms[:MOST_PARTS], start=1) if n * room >= left), MOST_PARTS + 1)
+            if parts <= min(MOST_PARTS, most - moved) and 0.0 <= stay < 1.0:
+                found.append((moved + parts, parts, stay, min(1.0, rooms[parts - 1])))
+        return min(found)[2:] if found else None
+
+    def _room(self, broker: str, own: Mapping[str, float], carried: Mapping[str, float]) -> float:
+        """For which fraction of a bundle a broker has room that carries so much, up to the level `spread`."""
+        return _least_room(broker, own, carried, self._figures, self._figures.spread)[0]
 
 
 def remembered(
