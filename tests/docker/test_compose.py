@@ -147,6 +147,11 @@ def test_what_is_ours_may_write_to_its_volumes_and_tmp_alone() -> None:
         assert not {"user", "privileged", "cap_add"} & set(service), "the image says who runs it, and it is not root"
 
 
+def test_the_key_that_seals_what_tasks_hand_on_lies_on_the_volume_that_airflows_parts_share() -> None:
+    home = stages()["airflow"].settings("ENV")["EVENKEEL_HOME"]
+    assert all(f"airflow:{home}" in services()[part]["volumes"] for part in PARTS)
+
+
 def test_the_exporter_is_in_the_network_alone_with_its_token_as_a_file_that_it_takes(tmp_path: Path) -> None:
     found, whole = services()["metrics"], in_yaml(COMPOSE)
     assert not {"ports", "network_mode", "networks"} & set(found)
