@@ -23,7 +23,18 @@ from benchmarks.judge import fault_of, main
 from benchmarks.judged_cluster import CPU, BentCurve, Machine
 from benchmarks.judged_goals import missed
 from benchmarks.judged_knowing import play_knowing
-from benchmarks.judged_run import STOP, Measure, Outcome, _Day, _over_budget, _over_unloaded, level, measure, play
+from benchmarks.judged_run import (
+    STOP,
+    Measure,
+    Outcome,
+    _Day,
+    _over_budget,
+    _over_unloaded,
+    cycles_to_absorb,
+    level,
+    measure,
+    play,
+)
 from benchmarks.judged_scenarios import BOOK, BOOK_LEFT, MEANINGS, SIZES, JudgedSize, judged_scenario
 from benchmarks.judged_variants import (
     AXES,
@@ -110,6 +121,13 @@ def test_bundles_of_a_lost_broker_are_placed_under_both_load_managers() -> None:
     lost = sum(owner in gone for owner in scenario.owners.values())
     for shedder in ("OverloadShedder", "TransferShedder"):
         assert play(scenario, settings_with(SHEDDERS[shedder]), asked).placed >= lost
+
+
+def test_the_tightest_budget_says_how_many_cycles_a_shock_takes() -> None:
+    assert cycles_to_absorb(0.0, {}) == 2
+    assert cycles_to_absorb(0.1, {"b1": 5, "b2": 5}) == 2 + 2, "9 % of the load"
+    assert cycles_to_absorb(0.1, {"b1": 11, "b2": 1}) == 3 + 2, "5 bundles from a broker"
+    assert cycles_to_absorb(0.1, dict.fromkeys("abcdefghijklmnop", 4)) == 4 + 2, "20 bundles"
 
 
 def test_nobody_moves_nothing_and_cycles_of_absorbing_are_not_scored() -> None:
