@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.judged_run import Measure, Outcome, measure, play
+from benchmarks.judged_run import Measure, Outcome, absorbed_with_time, measure, play
 from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedScenario, judged_scenario
 from benchmarks.judged_variants import NOBODY, PLANNER, settings_with
 from benchmarks.machine import description
@@ -194,13 +194,7 @@ COLUMNS = (
 def _cells(found: Played, whole: Played, asked: Mapping[str, Sequence[Measure]]) -> list[str]:
     every = [outcome for own in found.values() for outcome in own]
     moved, _, kept = (math.fsum(one.moved_over_floor[n] for one in every) / len(every) for n in range(3))
-    shocks = [
-        (cycles, absorbed)
-        for name, own in found.items()
-        for m, o in zip(asked[name], own, strict=True)
-        for has_time, cycles, absorbed in zip(m.has_time, o.time, o.absorbed, strict=True)
-        if has_time
-    ]
+    shocks = [one for name, own in found.items() for one in absorbed_with_time(asked[name], own)]
     absorbed = [(cycles, one) for cycles, one in shocks if one is not None]
     in_time = sum(one[1] <= cycles for cycles, one in absorbed)
     return [

@@ -9,7 +9,7 @@ what, what a split does and which figures are trusted is the same bookkeeping. N
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -186,10 +186,8 @@ class JudgedCluster(Cluster):
     def bundles_of(self, resource: str) -> dict[str, list[float]]:
         """Living broker -> the loads of its bundles."""
         found: dict[str, list[float]] = {broker: [] for broker in sorted(self.alive)}
-        for bundle, load in self._loads[resource].items():
-            owner = self.owner.get(bundle)
-            if owner in found:
-                found[owner].append(load)
+        for owner, load in self._served(self._loads[resource]):
+            found[owner].append(load)
         return found
 
     def carried_with(self, factors: Array) -> dict[str, dict[str, float]]:
@@ -199,12 +197,16 @@ class JudgedCluster(Cluster):
     def _carried(self, every: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
         found = {resource: dict.fromkeys(sorted(self.alive), 0.0) for resource in every}
         for resource, loads in every.items():
-            own = found[resource]
-            for bundle, load in loads.items():
-                owner = self.owner.get(bundle)
-                if owner in own:
-                    own[owner] += load
+            for owner, load in self._served(loads):
+                found[resource][owner] += load
         return found
+
+    def _served(self, loads: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+        """The living owner of each bundle that has one, and the bundle's load."""
+        for bundle, load in loads.items():
+            owner = self.owner.get(bundle)
+            if owner is not None and owner in self.alive:
+                yield owner, load
 
     def demand_now(self) -> dict[str, dict[str, float]]:
         """Resource -> living broker -> the usage that its bundles need."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchmarks.judged_run import Measure, Outcome
+from benchmarks.judged_run import Measure, Outcome, absorbed_with_time
 from benchmarks.judged_scenarios import BOOKS
 from benchmarks.judged_variants import SHEDDERS
 from evenkeel.planner.target import MARGIN
@@ -50,12 +50,7 @@ def _aim(asked: Measure) -> float:
 
 def _absorbed(asked: Sequence[Measure], planner: Sequence[Outcome]) -> Iterator[str]:
     """Shocks that took too many acting cycles, but for those that the next one follows too soon for a perfect plan."""
-    shocks = [
-        (cycles, absorbed)
-        for one, outcome in zip(asked, planner, strict=True)
-        for has_time, cycles, absorbed in zip(one.has_time, outcome.time, outcome.absorbed, strict=True)
-        if has_time
-    ]
+    shocks = absorbed_with_time(asked, planner)
     late = sum(absorbed is None or absorbed[1] > cycles for cycles, absorbed in shocks)
     if late:
         yield f"{late} of {len(shocks)} shocks not absorbed in time"

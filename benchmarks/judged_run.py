@@ -110,6 +110,19 @@ def cycles_to_absorb(share: float, moves: Mapping[str, int]) -> int:
     return math.ceil(max(needed)) + 2
 
 
+def absorbed_with_time(
+    asked: Sequence[Measure], outcomes: Sequence[Outcome]
+) -> list[tuple[int, tuple[float, int] | None]]:
+    """Of each shock that the next one follows late enough: the acting cycles that it may take, and how it was absorbed
+    (see `Outcome.absorbed`)."""
+    return [
+        (cycles, absorbed)
+        for measured, outcome in zip(asked, outcomes, strict=True)
+        for has_time, cycles, absorbed in zip(measured.has_time, outcome.time, outcome.absorbed, strict=True)
+        if has_time
+    ]
+
+
 def level(target: Target, margin: float) -> float:
     """The usage that a target would be with another margin."""
     return max(margin * target.even, margin * target.ruled, target.atomic)

@@ -208,8 +208,9 @@ class _PartRooms:
             carried = {r: carried[r] - leaving[r] for r in own}
             stay = self._room(owner, own, carried)
             left = WITH_UNEVEN_PARTS * (1.0 - stay)
-            parts = next((n for n, room in enumerate(rooms[:MOST_PARTS], start=1) if n * room >= left), MOST_PARTS + 1)
-            if parts <= min(MOST_PARTS, most - moved) and 0.0 <= stay < 1.0:
+            roomiest = rooms[: min(MOST_PARTS, most - moved)]
+            parts = next((n for n, room in enumerate(roomiest, start=1) if n * room >= left), 0)
+            if parts and 0.0 <= stay < 1.0:
                 found.append((moved + parts, parts, stay, min(1.0, rooms[parts - 1])))
         return min(found)[2:] if found else None
 
