@@ -12,6 +12,8 @@ from tests.bad_input.command_lines import command_lines
 from tests.bad_input.values import by_place
 from tests.record.plausible import plausible_lake
 
+pytestmark = pytest.mark.slow
+
 RECORDING = Path(__file__).resolve().parents[2] / "demo" / "recordings" / "own-threshold"
 CASES = {name: words for name, words, _ in command_lines()}
 

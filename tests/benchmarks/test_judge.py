@@ -49,6 +49,8 @@ from benchmarks.judged_variants import (
 from evenkeel.settings import Settings
 from evenkeel.settings.keys.splitting import SPLIT_ALGORITHMS
 
+pytestmark = pytest.mark.slow
+
 GENERATED = [name for name in MEANINGS if name != "series"]
 SHORT = JudgedSize(6, 48, 60)
 EAGER = {"evenkeelGuardsEnabled": False, "loadBalancerMsgRateDifferenceShedderThreshold": 20.0, "minUnloadMessage": 0}

@@ -22,6 +22,8 @@ from hypothesis import strategies as st
 from evenkeel.replay.closed_loop import TOTAL_BYTES_PER_S, ModelSteering, Scenario, Size, scenario, simulate
 from evenkeel.settings import resolve
 
+pytestmark = pytest.mark.slow
+
 TO_THE_IDLEST = ("UniformLoadShedder", "AvgShedder")
 BY_A_MARK = ("OverloadShedder", "ThresholdShedder")
 # Marks so low, and counts so short, that each strategy acts.

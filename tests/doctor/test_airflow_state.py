@@ -94,6 +94,7 @@ def test_dags_go_by_the_configuration_file_and_name_what_is_wrong_in_it(
     assert "`airflow.mode` cannot be 'atuo': write one of dry_run, approve, auto" in found.words
 
 
+@pytest.mark.exhaustive
 @pytest.mark.airflow
 def test_a_connection_that_is_missing_is_named_and_a_token_comes_from_one(airflow: Callable[[Path], Site]) -> None:
     here = airflow(DAGS)

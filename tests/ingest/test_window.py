@@ -31,7 +31,7 @@ from evenkeel.validate import task as validate
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.exhaustive]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 QUARANTINED, PADDED = "0009.json.gz", "0011.json.gz"

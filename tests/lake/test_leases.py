@@ -78,6 +78,7 @@ def test_a_lease_that_stood_still_is_taken_and_one_that_was_renewed_is_not(pair:
     assert one.take(renewed).holder == "two"
 
 
+@pytest.mark.exhaustive
 def test_a_lease_that_was_given_back_is_free_at_once(pair: tuple[Publisher, Publisher]) -> None:
     one, two = pair
     one.take()

@@ -186,6 +186,7 @@ def test_the_digest_covers_every_value_but_the_recording_clock() -> None:
     assert body_digest({**row, "schema_version": 1}) != body_digest(row)
 
 
+@pytest.mark.exhaustive
 def test_both_rows_of_an_attempt_in_one_append_are_chained_like_two_appends(spark, lake) -> None:
     append_manifests(spark, lake, [manifest("lab", 1, "a")])
     closed = {"row_kind": "closed", "status": "closed"}

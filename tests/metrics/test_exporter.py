@@ -26,6 +26,8 @@ from evenkeel.secret import Secret
 from tests.metrics.exporting import exporter, exporting, scrape, scraped, value_of
 from tests.record.status.urgent_lake import XSS, UrgentLake, urgent_lake
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "0123456789abcdef" * 2
 
 

@@ -236,6 +236,7 @@ def acting(spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: pyt
     return lake
 
 
+@pytest.mark.exhaustive
 def test_on_workers_come_to_the_plan_that_this_process_comes_to(
     spark: Any, acting: Path, new_lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,6 +196,7 @@ def test_marks_are_drawn_and_their_switches_take_them_away(browser: Browser, des
         assert page.locator("[data-mark=move]").is_checked() is False
 
 
+@pytest.mark.exhaustive
 def test_owners_have_colours_and_one_can_be_highlighted(browser: Browser, desk: str) -> None:
     with seen(browser, f"{desk}heat") as page:
         page.click("[data-colour=owner]")
@@ -238,6 +239,7 @@ def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> No
     page.mouse.up()
 
 
+@pytest.mark.exhaustive
 def test_the_wheel_scrolls_the_page_until_the_map_has_the_focus(browser: Browser, desk: str) -> None:
     with seen(browser, f"{desk}heat") as page:
         box = page.locator("#field").bounding_box()
@@ -341,6 +343,7 @@ def test_a_click_on_a_mark_asks_about_its_moment(browser: Browser, desk: str) ->
         assert f"cluster {CLUSTER}" in page.locator("main").inner_text().lower() or CLUSTER in page.title()
 
 
+@pytest.mark.exhaustive
 def test_two_fingers_zoom_and_a_tap_asks_why(browser: Browser, desk: str) -> None:
     with seen(browser, f"{desk}heat", 390, "dark", has_touch=True, is_mobile=True) as page:
         page.locator("#field").scroll_into_view_if_needed()
@@ -425,6 +428,7 @@ def test_an_answer_that_is_none_leaves_words_and_a_button(
         assert page.locator("#notes .callout").count() == 0
 
 
+@pytest.mark.exhaustive
 def test_a_lake_that_is_gone_in_the_middle_leaves_the_map_and_says_so(
     browser: Browser, warm: Path, tmp_path: Path
 ) -> None:
@@ -492,6 +496,7 @@ def test_the_same_words_for_the_same_cells_with_and_without_a_script(browser: Br
     assert texts[0] == texts[1]
 
 
+@pytest.mark.exhaustive
 def test_zoomed_in_a_coarse_map_is_made_sharper_and_whole_again(
     browser: Browser, warm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

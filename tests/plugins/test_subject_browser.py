@@ -84,6 +84,7 @@ def test_from_the_heat_map_s_why_to_the_bundle_its_owner_and_back(browser: Brows
         assert page.locator("h1").inner_text() == "Heat map"
 
 
+@pytest.mark.exhaustive
 def test_a_bounce_leads_to_its_moment_and_to_the_cycle_before_by_keyboard(browser: Browser, desk: str) -> None:
     with seen(browser, address_of(desk, "split-bundle")) as page:
         bounce = page.get_by_role("region", name="What happened").locator("tr", has_text="bounce").get_by_role("link")

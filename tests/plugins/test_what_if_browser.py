@@ -70,6 +70,7 @@ def test_two_replays_are_chosen_from_the_list_by_keyboard_and_told_apart(page: P
     assert page.locator("main script, main img").count() == 0
 
 
+@pytest.mark.exhaustive
 def test_a_checked_form_is_started_once_and_followed_to_its_comparison(page: Page, desk: str) -> None:
     """Airflow's answers are stand-ins here: a real one is started from this page in `tests/dags`."""
     posted: list[dict[str, Any]] = []

@@ -222,6 +222,7 @@ def test_a_rejection_while_paced_commands_go_out_stops_them(case: Case) -> None:
     assert "jo rejected the plan" in (case.attempt().reason or "")
 
 
+@pytest.mark.exhaustive
 def test_a_plan_waits_for_its_approval(case: Case) -> None:
     lake = Lake(str(case.lake))
     append_row(lake, "approvals", answer_row(case.cluster, "another", "approved", "jo"), _no_session)
@@ -234,6 +235,7 @@ def test_a_plan_waits_for_its_approval(case: Case) -> None:
     assert case.outcomes() == Counter(done=len(case.commands()))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "killed",
     [

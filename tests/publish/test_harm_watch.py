@@ -180,6 +180,7 @@ def test_harm_that_was_seen_later_is_not_known_to_a_cycle() -> None:
     assert [one["outcome"] for one in as_known_at(acts, DONE - timedelta(seconds=1))] == [None]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.spark
 @pytest.mark.slow
 def test_harm_goes_through_the_tables_and_what_it_holds_is_decided_again(

@@ -1,4 +1,4 @@
-"""The queries of docs/how-to/query.md about decisions run as they stand there; tests/keeping runs the others."""
+"""The queries of docs/how-to/query.md about decisions run as they stand there; tests/maintenance runs the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from evenkeel.record.read import read_cycles, read_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.exhaustive]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "query.md"
 

@@ -188,6 +188,7 @@ def test_after_upkeep_every_cycle_verifies_as_deep_as_its_periods_reach(
         assert len(found.verified.expired) == (0 if depth else 4)
 
 
+@pytest.mark.exhaustive
 def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it_was(
     spark: Any, lake: Path, verified: Callable[..., VerifyReport]
 ) -> None:

@@ -37,7 +37,7 @@ from tests.record.long_record import lengthen
 from tests.record.small_lake import arrow_schema
 from tests.record.window_lake import as_one_window
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.exhaustive]
 
 CYCLES = 3
 
@@ -82,7 +82,6 @@ def test_sound_cycles_are_reproduced_from_their_topics_on_without_spark(
     assert asked == []
 
 
-@pytest.mark.exhaustive
 def test_cycles_of_a_window_are_summed_up_from_the_files_that_they_share(
     spark: Any,
     recorded: Path,
@@ -104,10 +103,10 @@ def test_cycles_of_a_window_are_summed_up_from_the_files_that_they_share(
     ("table", "column", "told", "with_digest"),
     [
         ("topic_stats", "msg_rate_in", {"bundle_load", "broker_load"}, True),
-        pytest.param("topic_stats", "producers", {"bundle_load"}, True, marks=pytest.mark.exhaustive),
-        pytest.param("bundle_load", "measured_msg_rate_out", {"bundle_load"}, True, marks=pytest.mark.exhaustive),
-        pytest.param("bundle_load", "measured_msg_rate_out", {"bundle_load"}, False, marks=pytest.mark.exhaustive),
-        pytest.param("broker_load", "topics", {"broker_load"}, True, marks=pytest.mark.exhaustive),
+        ("topic_stats", "producers", {"bundle_load"}, True),
+        ("bundle_load", "measured_msg_rate_out", {"bundle_load"}, True),
+        ("bundle_load", "measured_msg_rate_out", {"bundle_load"}, False),
+        ("broker_load", "topics", {"broker_load"}, True),
     ],
 )
 def test_a_figure_forged_with_file_and_chain_to_match_is_told_as_spark_tells_it(
@@ -177,7 +176,6 @@ def chain_anew(lake: Path, changed: Callable[[Mapping[str, Any]], dict[str, Any]
     write_deltalake(str(lake / "cycles"), whole, partition_by=["cluster"])
 
 
-@pytest.mark.exhaustive
 def test_what_a_killed_process_had_is_summed_up_by_spark(
     recorded: Path, verified: Callable[..., VerifyReport], asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,8 @@ from tests.lake_log.telling import Told, teller
 from tests.lake_log.witnesses_here import line_of, witness
 from tests.record.small_lake import arrow_schema, completed
 
+pytestmark = pytest.mark.slow
+
 VKEY = LOG_KEY.verifier.text
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 Row = dict[str, Any]

@@ -87,7 +87,13 @@ def files_of(size: int) -> dict[str, bytes]:
     return storage.files
 
 
-@pytest.mark.parametrize(("before", "more"), [(0, 1), (5, 1), (254, 1), (255, 1), (256, 1), (250, 600), (65_535, 1)])
+@pytest.mark.parametrize(
+    ("before", "more"),
+    [
+        *((0, 1), (5, 1), (254, 1), (255, 1), (256, 1), (250, 600)),
+        pytest.param(65_535, 1, marks=pytest.mark.exhaustive),
+    ],
+)
 @pytest.mark.parametrize("again", ["the same", "another", "more"])
 def test_killed_before_any_change_the_log_is_as_it_was_and_the_next_append_repairs(
     before: int, more: int, again: str

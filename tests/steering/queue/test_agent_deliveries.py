@@ -182,6 +182,7 @@ def test_what_arrives_together_in_the_wrong_order_is_put_right(
     assert {one.outcome for one in outcomes.values()} == {"done"}
 
 
+@pytest.mark.exhaustive
 def test_two_agents_at_once_have_one_effect_per_command(queues: Pair, cluster: ActingCluster, tmp_path: Path) -> None:
     rows = [command(step, namespace=f"acme/ns{step % 6}", place=step // 6) for step in range(24)]
     carrier = Watched(acting_on(cluster, rows))

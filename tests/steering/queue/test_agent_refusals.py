@@ -171,6 +171,7 @@ def test_what_is_no_command_for_this_agent_is_kept_reported_and_in_nobodys_way(
     assert all("the agent cannot take the message" in one.detail for one in refused)
 
 
+@pytest.mark.exhaustive
 def test_an_agent_that_ends_when_idle_first_takes_what_waits_behind_messages_that_it_deletes_slowly(
     queues: Pair, cluster: ActingCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def test_an_agent_waits_for_queues_that_come_late_and_for_those_that_went_away(
     assert sorted(cluster.effects) == sorted([first["command_id"], second["command_id"]])
 
 
+@pytest.mark.exhaustive
 def test_reports_wait_in_the_ledger_while_their_queue_is_away(
     queues: Pair, cluster: ActingCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

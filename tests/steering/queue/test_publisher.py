@@ -95,6 +95,7 @@ def test_what_the_agent_did_is_told_and_confirmed_once_it_is_on_record(
     assert sink.take([], time.monotonic()).reports == ()
 
 
+@pytest.mark.exhaustive
 def test_a_report_of_another_cycle_is_told_too(queues: Pair, cluster: ActingCluster, tmp_path: Path) -> None:
     earlier, now = command(1), command(2, place=1)
     sent(queues, [earlier], Records(), wait_s=0.0)
