@@ -19,6 +19,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -45,6 +46,8 @@ NEARLY_ALL = 0.9
 CLEARLY = 0.05
 LIGHTEST_REST = 0.001
 """With so much of the load or less beside one topic, a cut that leaves the topic alone is worth nothing."""
+FEWEST_HALVED = 4
+"""So many parts or more are made by halving, where brokers make one cut at a time."""
 HEAVY = 0.1
 """A bundle is split only with at least so much of its broker's traffic or messages: as long as others have more, they
 are moved."""
@@ -302,8 +305,8 @@ class _PlannerRound:
         self, row: Considered, wanted: WantedSplit, topics: BundleTopics, loads: Sequence[float]
     ) -> PlacedCut | None:
         """The cut whose parts can be placed; None where it is not known what brokers have room for, where they take no
-        positions, and where one part will do. Where one cut alone can be made, it cuts off a part at one of the ends:
-        one that may leave, the heavier one of two."""
+        positions, and where one part will do. Where one cut alone can be made, it cuts off a part at one of the ends;
+        or in the middle, where all parts can be made later, since both halves can be cut at the same time."""
         if wanted.stay is None or wanted.leave is None:
             return None
         if SPECIFIED not in self._settings.supportedNamespaceBundleSplitAlgorithms:
@@ -312,10 +315,11 @@ class _PlannerRound:
         positions = positions_between(hashes, loads, of_topics * wanted.stay, of_topics * wanted.leave)
         free = self._settings.loadBalancerNamespaceMaximumBundles - self._bundles_of(namespace_of(bundle))
         if len(positions) > (1 if self._view.is_extensible else max(1, free)):
-            first, *_, last = parts_of(hashes, loads, positions)
-            most = of_topics * wanted.leave
-            ends = ((first <= most, first, positions[0]), (last <= most, last, positions[-1]))
-            positions = (max(ends, key=itemgetter(0, 1))[-1],)
+            parts = parts_of(hashes, loads, positions)
+            if FEWEST_HALVED <= len(parts) <= free + 1:
+                positions = (_in_the_middle(positions, parts),)
+            else:
+                positions = (_at_an_end(positions, parts, of_topics * wanted.leave),)
         return self._placed_cut(bundle, SPECIFIED, Cut(positions, "specified_positions"), topics, loads)
 
     def _placed_cut(
@@ -376,6 +380,19 @@ def parts_of(hashes: Sequence[int], loads: Sequence[float], positions: Sequence[
     for hash_, load in zip(hashes, loads, strict=True):
         parts[bisect_right(positions, hash_)].append(load)
     return tuple(math.fsum(part) for part in parts)
+
+
+def _at_an_end(positions: Sequence[int], parts: Sequence[float], most: float) -> int:
+    """The cut that takes off the first part or the last: one with `most` or less, the heavier one of two."""
+    ends = ((parts[0] <= most, parts[0], positions[0]), (parts[-1] <= most, parts[-1], positions[-1]))
+    return max(ends, key=itemgetter(0, 1))[-1]
+
+
+def _in_the_middle(positions: Sequence[int], parts: Sequence[float]) -> int:
+    """The cut whose two sides have loads that differ least, the first of equal ones."""
+    before = accumulate(parts[:-1])
+    half = math.fsum(parts) / 2.0
+    return min(zip(positions, before, strict=True), key=lambda one: abs(one[1] - half))[0]
 
 
 def _split_at(
