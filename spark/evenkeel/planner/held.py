@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of, range_of
-from evenkeel.model.past_commands import Act, act_of, past_moves, unsettled_bundles
+from evenkeel.model.past_commands import Act, act_of, past_moves
 from evenkeel.planner.view import DAY, OWN_NAMESPACE
 from evenkeel.rounds import reading
 from evenkeel.rounds.reading import Row, Rows
@@ -14,14 +14,15 @@ from evenkeel.settings import Settings
 
 
 class Held:
-    """Why bundles stay where they are, whatever the plan would gain."""
+    """Why bundles stay where they are, whatever the plan would gain. `unsettled`: bundles whose figures have not
+    settled; `asked`: those that wishes or drains move; `moves`: as `moves_of` gives them."""
 
     def __init__(
         self,
         rows: Rows,
         settings: Settings,
         at: datetime,
-        acts: Sequence[Act],
+        unsettled: Iterable[str],
         asked: frozenset[str],
         moves: Mapping[str, Sequence[tuple[str, datetime]]],
     ) -> None:
@@ -30,7 +31,7 @@ class Held:
         self._is_extensible = cycle["manager"] == reading.EXTENSIBLE
         self._is_guarded = settings.evenkeelGuardsEnabled
         self._split = _by_namespace(row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split")
-        self._unsettled = _by_namespace(unsettled_bundles(acts, at, settings))
+        self._unsettled = _by_namespace(unsettled)
         self._frozen = _by_namespace(settings.evenkeelFrozenBundles)
         self._harmed = self._harmed_namespaces(cycle)
         self._whole_namespaces: dict[str, str | None] = {}

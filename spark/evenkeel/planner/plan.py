@@ -71,7 +71,7 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     if acts:
         moving = {step.bundle for step in possible}
         wanted |= stuck(view, figures, loads, moving, settings)
-    wanted = with_rooms(wanted, view, figures, possible)
+    wanted = with_rooms(wanted, view, figures, possible, loads)
     splits = remembered(wanted, memory.splits, view)
     waiting = _owners_of_first_asked(view, splits, memory.splits) if acts else frozenset()
     if waiting:

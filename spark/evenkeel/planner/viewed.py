@@ -63,7 +63,7 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
             brokers[name] = PlannerBroker(name, _usages(row, settings), is_settled, waits)
     silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in reports)
     apart += [SILENT.about_broker(name) for name in silent]
-    bundles, spent, traffic = _bundles(rows, settings, brokers.keys(), leaving, reports, at, acts)
+    bundles, spent, traffic = _bundles(rows, settings, brokers.keys(), leaving, reports, at, acts, unsettled)
     view = PlannerView(
         at=at,
         brokers=brokers,
@@ -152,6 +152,7 @@ def _bundles(
     reports: Mapping[str, BrokerReport],
     at: datetime,
     acts: Sequence[Act],
+    unsettled: Iterable[str],
 ) -> tuple[list[PlannerBundle], Spent, float]:
     """The bundles of the view, what wishes and drains take of the budgets, and the traffic of all bundles."""
     here = frozenset(taking)
@@ -160,7 +161,7 @@ def _bundles(
     wished = granted_unloads(rows)
     asked = unloaded_by(wished)
     drain = drained(rows, settings, asked)
-    held = Held(rows, settings, at, acts, asked | drain.leaving, moves)
+    held = Held(rows, settings, at, unsettled, asked | drain.leaving, moves)
     window = timedelta(minutes=max(settings.evenkeelPlannerReturnWindowMinutes, settings.evenkeelBounceWindowMinutes))
     loads = [(row, bundle_figures(row)) for row in rows["bundle_load"]]
     traffic = {row["bundle"]: latest.traffic for row, latest in loads}

@@ -133,14 +133,18 @@ def _stuck_on(
 
 
 def with_rooms(
-    wanted: Mapping[str, WantedSplit], view: PlannerView, figures: PlannerFigures, steps: Sequence[PlannedStep]
+    wanted: Mapping[str, WantedSplit],
+    view: PlannerView,
+    figures: PlannerFigures,
+    steps: Sequence[PlannedStep],
+    loads: Loads,
 ) -> dict[str, WantedSplit]:
     """The wishes with what their parts may have, so that brokers come to the level `spread` and no more. `steps`: those
-    that can be taken."""
+    that can be taken; `loads`: with all of them taken."""
     if not wanted:
         return {}
     bundles = {one.name: one for one in view.bundles if one.name in wanted}
-    parts = _PartRooms(bundles.values(), view, figures, steps)
+    parts = _PartRooms(bundles.values(), view, figures, steps, loads)
     return {bundle: parts.told(wish, bundles[bundle]) if bundle in bundles else wish for bundle, wish in wanted.items()}
 
 
@@ -153,9 +157,9 @@ class _PartRooms:
         view: PlannerView,
         figures: PlannerFigures,
         steps: Sequence[PlannedStep],
+        loads: Loads,
     ) -> None:
-        self._figures, self._steps = figures, steps
-        self._loads = loads_after(steps, figures)
+        self._figures, self._steps, self._loads = figures, steps, loads
         self._given = Counter(step.source for step in steps)
         owned: dict[str | None, list[PlannerBundle]] = {one.owner: [] for one in wanted}
         for one in view.bundles:
