@@ -1,8 +1,9 @@
 """The scenes of `make e2e` on a modelled cluster instead of real brokers: what the loop comes to, within seconds.
 
 Every broker's usage is a base and a slope of its traffic; `part` is how much of an evenly loaded broker's usage is due
-to traffic. A cycle's commands are carried out before the next, two minutes later. Clients of a bundle reconnect once
-for each of its topics and both ends where it is unloaded, also as a part of a split.
+to traffic. The base of each broker is off by chance in every cycle, with a deviation of `noise` (fraction of a
+machine). A cycle's commands are carried out before the next, two minutes later. Clients of a bundle reconnect once for
+each of its topics and both ends where it is unloaded, also as a part of a split.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 from devtools.lab.conf import STATS_SECONDS
@@ -34,7 +36,9 @@ CYCLES = 4
 ENDS = 2
 
 
-def sketched(variant: str, manager: str, part: float, more: Mapping[str, Any]) -> Played:
+def sketched(
+    variant: str, manager: str, part: float, more: Mapping[str, Any], *, noise: float = 0.0, seed: int = 0
+) -> Played:
     """What a variant comes to: a dry run, then cycles that may act."""
     layout = skewed(TENANT, BROKERS, **LOADS[manager])
     flows = [2.0 * topic.rate * layout.message_bytes for bundle in layout.bundles for topic in bundle.topics]
@@ -44,7 +48,9 @@ def sketched(variant: str, manager: str, part: float, more: Mapping[str, Any]) -
     played: list[PlayedCycle] = []
     state: list[Any] = []
     reconnects = 0
+    fits, chance = cluster.fits, Random(seed)
     for number in range(CYCLES + 1):
+        cluster.fits = {name: UsageFit(fit.base + chance.gauss(0.0, noise), fit.per_byte) for name, fit in fits.items()}
         cluster.observe(BEGIN + number * EVERY, flows, (), settings.settings)
         even = _max_over_mean(cluster)
         made = _decided(cluster, settings, state, "auto" if number else "dry_run")

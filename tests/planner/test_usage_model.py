@@ -71,6 +71,17 @@ def test_what_all_brokers_have_without_load_is_seen_where_one_line_explains_them
         assert model.line.base == pytest.approx(0.3)
 
 
+def test_of_brokers_on_one_line_only_what_is_far_from_it_is_their_own() -> None:
+    loads = {f"b{n}": 100.0 * n for n in range(1, 41)}
+    usages = {name: 0.3 + 0.0001 * load for name, load in loads.items()}
+    exact = models_of(usages, loads, {})
+    found = models_of({**usages, "b20": usages["b20"] + 0.03, "b21": usages["b21"] - 0.03}, loads, {})
+    assert {model.line for model in found.values()} == {found["b1"].line}
+    found = models_of({**usages, "b20": usages["b20"] + 0.2, "b21": usages["b21"] - 0.2}, loads, {})
+    for name, away in (("b1", 0.0), ("b20", 0.15), ("b21", -0.15)):
+        assert found[name].line.base - exact[name].line.base == pytest.approx(away, abs=0.005)
+
+
 @pytest.mark.parametrize(
     "usages",
     [

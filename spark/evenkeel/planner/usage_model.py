@@ -33,6 +33,9 @@ SATURATED = 0.95
 ALIKE_FROM, ALIKE_BASE, ALIKE_RISE, ALIKE_ERROR = 3, 0.25, 0.2, 0.05
 """From so many brokers on one line may explain them all. Of their mean usage it has at least the second part without
 load, rises by the third from the least to the most loaded, and misses them by the last at most."""
+ALIKE_OFF = 0.1
+"""What a broker has above or below that line, up to this part of their mean usage, counts as noise. What is beyond is
+its own: usage without load."""
 NEARLY_IDLE = 0.3
 """Below so much of the median load a broker's base hides what its load costs: it counts as others do."""
 
@@ -172,15 +175,15 @@ def models_of(
     together = _together([seen[broker] for broker in sorted(shares or seen)])
     usual = sorted(shares.values())[len(shares) // 2] if shares else together
     alike = _alike([seen[broker] for broker in sorted(shares)]) if len(shares) == len(seen) else None
+    off = ALIKE_OFF * math.fsum(usage for _, usage in seen.values()) / max(1, len(seen))
     found = {}
     for broker, load in loads.items():
         kept = sums.get(broker, UsageSums())
         if kept.is_proven:
             found[broker] = BrokerModel(kept.line, True, kept)
         elif alike is not None:
-            near_load, near_usage = seen.get(broker, (0.0, alike.base))
-            base = max(0.0, near_usage - alike.slope * near_load)
-            found[broker] = BrokerModel(UsageLine(base, alike.slope), False, kept, is_alike=True)
+            line = _along(alike, seen[broker], off) if broker in seen else alike
+            found[broker] = BrokerModel(line, False, kept, is_alike=True)
         elif broker in shares:
             near_load, near_usage = seen[broker]
             has_grown = load > (1.0 + ANOTHER_LOAD) * near_load
@@ -230,6 +233,15 @@ def _alike(points: Sequence[tuple[float, float]]) -> UsageLine | None:
     has_base = line.base >= ALIKE_BASE * mean_usage
     rises = slope * (max(loads) - min(loads)) >= ALIKE_RISE * mean_usage
     return line if has_base and rises and error <= ALIKE_ERROR * mean_usage else None
+
+
+def _along(alike: UsageLine, point: tuple[float, float], off: float) -> UsageLine:
+    """The line of a broker whose load and usage are at `point`: that of all, with what the broker has above or below it
+    by more than `off`."""
+    load, usage = point
+    apart = usage - alike.usage(load)
+    beyond = math.copysign(max(0.0, abs(apart) - off), apart)
+    return UsageLine(max(0.0, alike.base + beyond), alike.slope)
 
 
 def by_traffic(loads: Mapping[str, float]) -> dict[str, BrokerModel]:
