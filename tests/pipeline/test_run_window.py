@@ -49,6 +49,7 @@ def statuses(lake: Path) -> list[str]:
     return [attempt.status for attempt in read_attempts(lake)]
 
 
+@pytest.mark.exhaustive
 def test_a_window_killed_after_a_chunk_goes_on_where_the_record_ends(spark, lake, capsys) -> None:
     killed = cast("Generator[Handover]", run_window(spark, over(lake), lambda course: None))
     first = next(killed)

@@ -221,14 +221,14 @@ def test_where_one_cut_alone_can_be_made_it_cuts_off_the_heavier_end_that_may_le
     assert split.cuts == (cut,)
 
 
-@pytest.mark.parametrize(("most_bundles", "after"), [(128, 5), (8, 5), (7, 9)])
-def test_where_one_cut_can_be_made_at_a_time_many_parts_are_halved_if_there_is_room_for_all(
-    most_bundles: int, after: int
+@pytest.mark.parametrize(("most_bundles", "brokers", "after"), [(128, 20, 5), (8, 7, 5), (7, 20, 9), (128, 6, 9)])
+def test_where_one_cut_can_be_made_at_a_time_many_parts_are_halved_if_there_are_bundles_and_brokers_for_all(
+    most_bundles: int, brokers: int, after: int
 ) -> None:
-    """Four topics may stay, the others leave one by one: cut after five of the ten, or the last is cut off."""
+    """Four topics may stay, six leave one by one: cut after five of the ten, or the last is cut off."""
     wanted = {HOT: PLACED[HOT]._replace(leave=12 * MIB)}
     settings = Settings().with_values({"loadBalancerNamespaceMaximumBundles": most_bundles})
-    ((_, split),) = decide_planner_splits(wanted, replace(VIEW, is_extensible=True), settings)
+    ((_, split),) = decide_planner_splits(wanted, replace(VIEW, is_extensible=True, brokers=brokers), settings)
     assert split is not None
     (cut,) = split.cuts
     assert sum(found < cut for found, _, _ in SPREAD) == after

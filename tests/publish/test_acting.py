@@ -167,6 +167,7 @@ def test_brokers_that_shed_by_themselves_are_sent_nothing(case: Case) -> None:
     assert case.sent() == []
 
 
+@pytest.mark.exhaustive
 def test_a_pause_holds_everything_back(case: Case) -> None:
     append_row(Lake(str(case.lake)), "controls", control_row(case.cluster, PAUSE, "jo", "release night"), _no_session)
     case.publish()

@@ -149,12 +149,13 @@ ASTRAY = Fault(status=307, works=False, headers={"Location": "http://127.0.0.9:1
 CUT = Fault(status=0, works=False)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("new_lake")
 @pytest.mark.parametrize(
     "faults",
     [
-        pytest.param((FAILING, REFUSING), id="500-401", marks=pytest.mark.exhaustive),
-        pytest.param((PROXY, ASTRAY), id="page-307", marks=pytest.mark.exhaustive),
+        pytest.param((FAILING, REFUSING), id="500-401"),
+        pytest.param((PROXY, ASTRAY), id="page-307"),
         pytest.param((PROXY, CUT), id="page-cut"),
     ],
 )

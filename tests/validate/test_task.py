@@ -203,6 +203,7 @@ def test_checking_again_gives_the_same_rows(checked: Checked) -> None:
     ]
 
 
+@pytest.mark.exhaustive
 def test_rows_that_spark_has_to_fetch_are_judged_alike(
     spark: SparkSession, checked: Checked, new_lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

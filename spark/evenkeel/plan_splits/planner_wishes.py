@@ -147,6 +147,7 @@ def _view(
         splits=len(triggered) + len(requested),
         added=_added([*triggered, *requested]),
         is_extensible=cycle["manager"] == reading.EXTENSIBLE,
+        brokers=len(rows["broker_load"]),
     )
 
 

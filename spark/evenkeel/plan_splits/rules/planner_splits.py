@@ -62,7 +62,8 @@ class PlannerSplitView:
     `heavy`: bundles with a fair part of their broker's load. `requested`: bundles that manual requests or drains
     decide on, `triggered`: those that Pulsar's own rule splits, in this cycle; `unsettled`: those whose figures are not
     to be trusted; `moved` and `split`: those that moved, or were asked to split, within the return window.
-    `splits`: how many this cycle splits already, `added`: bundles that they add to namespaces.
+    `splits`: how many this cycle splits already, `added`: bundles that they add to namespaces. `brokers`: how many the
+    cluster has.
     """
 
     boundaries: Mapping[str, Sequence[int]]
@@ -79,6 +80,7 @@ class PlannerSplitView:
     splits: int = 0
     added: Mapping[str, int] = field(default_factory=dict)
     is_extensible: bool = False
+    brokers: int = 0
 
 
 class PlacedCut(NamedTuple):
@@ -305,8 +307,9 @@ class _PlannerRound:
         self, row: Considered, wanted: WantedSplit, topics: BundleTopics, loads: Sequence[float]
     ) -> PlacedCut | None:
         """The cut whose parts can be placed; None where it is not known what brokers have room for, where they take no
-        positions, and where one part will do. Where one cut alone can be made, it cuts off a part at one of the ends;
-        or in the middle, where all parts can be made later, since both halves can be cut at the same time."""
+        positions, and where one part will do. Where one cut alone can be made, it cuts off a part at one of the ends.
+        Many parts are halved, so that both halves are cut at the same time: if each can be made later, and go to a
+        broker of its own."""
         if wanted.stay is None or wanted.leave is None:
             return None
         if SPECIFIED not in self._settings.supportedNamespaceBundleSplitAlgorithms:
@@ -316,7 +319,7 @@ class _PlannerRound:
         free = self._settings.loadBalancerNamespaceMaximumBundles - self._bundles_of(namespace_of(bundle))
         if len(positions) > (1 if self._view.is_extensible else max(1, free)):
             parts = parts_of(hashes, loads, positions)
-            if FEWEST_HALVED <= len(parts) <= free + 1:
+            if FEWEST_HALVED <= len(parts) <= min(self._view.brokers, free + 1):
                 positions = (_in_the_middle(positions, parts),)
             else:
                 positions = (_at_an_end(positions, parts, of_topics * wanted.leave),)
