@@ -37,7 +37,7 @@ ui: setup ## Airflow and the desk over a week of three generated clusters, until
 report: setup ## write the report of LAKE's latest cycles to REPORT
 	@.venv/bin/evenkeel report --lake $(LAKE) --out $(REPORT) $(ARGS)
 
-test: setup-dev ## run the tests, three processes for two cores (ARGS goes to pytest; -n 0 for a single process)
+test: setup-dev ## run the tests, one process per core (ARGS goes to pytest; -n 0 for a single process)
 	@$(RUN) -m pytest $(PROCESSES) -m "not exhaustive" $(ARGS)
 
 test-all: setup-dev ## run every test, the exhaustive ones too, and keep the results in build/test-all.xml

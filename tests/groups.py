@@ -1,4 +1,4 @@
-"""Which tests run in one process: `make test` starts three processes for two cores and deals whole groups out to them.
+"""Which tests run in one process: `make test` starts a process per core and deals whole groups out to them.
 
 Airflow's service, the real Pulsar clusters, the lakes of upkeep and of replays and the cycle that is carried out are
 started or written once in a process, so their tests are a group; all others go by file. What a group has started ends

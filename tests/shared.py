@@ -1,6 +1,6 @@
 """What the processes of one test run share: a folder, with the home of the Spark Connect server and an empty lake.
 
-`make test` starts several processes. The first of them that needs something makes it, under a lock, for all of them.
+`make test` starts a process per core. The first of them that needs something makes it, under a lock, for all of them.
 """
 
 from __future__ import annotations
