@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 from evenkeel.planner.target import UsageLine
 from evenkeel.planner.view import NETWORK, BundleFigures
@@ -175,14 +176,13 @@ def models_of(
     together = _together([seen[broker] for broker in sorted(shares or seen)])
     usual = sorted(shares.values())[len(shares) // 2] if shares else together
     alike = _alike([seen[broker] for broker in sorted(shares)]) if len(shares) == len(seen) else None
-    off = ALIKE_OFF * math.fsum(usage for _, usage in seen.values()) / max(1, len(seen))
     found = {}
     for broker, load in loads.items():
         kept = sums.get(broker, UsageSums())
         if kept.is_proven:
             found[broker] = BrokerModel(kept.line, True, kept)
         elif alike is not None:
-            line = _along(alike, seen[broker], off) if broker in seen else alike
+            line = alike.of_broker(seen[broker]) if broker in seen else alike.line
             found[broker] = BrokerModel(line, False, kept, is_alike=True)
         elif broker in shares:
             near_load, near_usage = seen[broker]
@@ -218,7 +218,21 @@ def _together(points: Sequence[tuple[float, float]]) -> float:
     return math.fsum(usage for _, usage in points) / load if load > 0 else 0.0
 
 
-def _alike(points: Sequence[tuple[float, float]]) -> UsageLine | None:
+class _Alike(NamedTuple):
+    """The line that explains the usage of all brokers. `off`: what one is off it by up to this much is noise."""
+
+    line: UsageLine
+    off: float
+
+    def of_broker(self, point: tuple[float, float]) -> UsageLine:
+        """The line of a broker whose load and usage are at `point`: that of all, with what it has beyond noise."""
+        load, usage = point
+        apart = usage - self.line.usage(load)
+        beyond = math.copysign(max(0.0, abs(apart) - self.off), apart)
+        return UsageLine(max(0.0, self.line.base + beyond), self.line.slope)
+
+
+def _alike(points: Sequence[tuple[float, float]]) -> _Alike | None:
     """The line through (load, usage) of all brokers, if it explains them and has a base that proportions would miss."""
     if len(points) < ALIKE_FROM:
         return None
@@ -232,16 +246,8 @@ def _alike(points: Sequence[tuple[float, float]]) -> UsageLine | None:
     error = math.fsum(abs(line.usage(load) - usage) for load, usage in points) / len(points)
     has_base = line.base >= ALIKE_BASE * mean_usage
     rises = slope * (max(loads) - min(loads)) >= ALIKE_RISE * mean_usage
-    return line if has_base and rises and error <= ALIKE_ERROR * mean_usage else None
-
-
-def _along(alike: UsageLine, point: tuple[float, float], off: float) -> UsageLine:
-    """The line of a broker whose load and usage are at `point`: that of all, with what the broker has above or below it
-    by more than `off`."""
-    load, usage = point
-    apart = usage - alike.usage(load)
-    beyond = math.copysign(max(0.0, abs(apart) - off), apart)
-    return UsageLine(max(0.0, alike.base + beyond), alike.slope)
+    explains = has_base and rises and error <= ALIKE_ERROR * mean_usage
+    return _Alike(line, ALIKE_OFF * mean_usage) if explains else None
 
 
 def by_traffic(loads: Mapping[str, float]) -> dict[str, BrokerModel]:
