@@ -89,9 +89,10 @@ def any_rows(draw: st.DrawFn, *, guarded: bool = False) -> Tables:
     ]  # fmt: skip
     owners = [*names, *names, None, "gone.eu:8080"]
     bundles = [
-        used(n, draw(st.sampled_from(owners)), draw(st.sampled_from(FLOWS)), topics=draw(st.sampled_from([1, 5])))
+        used(n, draw(st.sampled_from(owners)), draw(st.sampled_from(FLOWS)), topics=draw(st.sampled_from([1, 5])),
+             short_samples=draw(st.sampled_from([10, 10, 10, 1])))
         for n in range(draw(st.integers(0, 15)))
-    ]
+    ]  # fmt: skip
     for one in bundles:
         one["last_owner"] = one["owner"] or draw(st.sampled_from([names[0], None]))
     acts = [

@@ -46,6 +46,11 @@ def moves(made: whole.DecidedCycle) -> list[tuple[str, str, str]]:
     ]
 
 
+def rule_of_cluster(made: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    (rule,) = [row["rule"] for row in made["planner_targets"] if row["subject_kind"] == "cluster"]
+    return str(rule)
+
+
 @given(any_rows())
 @at_most(300)
 def test_any_cluster_gets_a_plan_or_a_reason_and_a_second_cycle_goes_on_from_it(found: Tables) -> None:
@@ -193,20 +198,52 @@ def test_where_nothing_is_to_do_nothing_is_done() -> None:
     found = tables([report(name, 40.0) for name in BROKERS[:3]], bundles)
     made = decided(found)
     assert moves(made) == []
-    assert [row["rule"] for row in made.rows["planner_targets"] if row["subject_kind"] == "cluster"] == ["within_band"]
+    assert rule_of_cluster(made.rows) == "within_band"
 
 
 def test_noise_below_the_band_has_to_be_seen_twice() -> None:
     bundles = [used(n, BROKERS[n % 3], (6 if n % 3 == 0 else 5) * MIB) for n in range(12)]
     found = tables([report(name, usage) for name, usage in zip(BROKERS, (48.0, 40.0, 40.0), strict=False)], bundles)
     first = planner_round.decide(KEY, found)
-    rule = [row["rule"] for row in first["planner_targets"] if row["subject_kind"] == "cluster"]
-    assert rule == ["seen_once"]
+    assert rule_of_cluster(first) == "seen_once"
     assert {row["rule"] for row in first["planner_targets"] if row["outcome"] == "planned"} == {
         "waits_for_second_cycle"
     }
     second = planner_round.decide(KEY, {**found, "state": as_read(first["strategy_state"])})
-    assert [row["rule"] for row in second["planner_targets"] if row["subject_kind"] == "cluster"] == ["acts"]
+    assert rule_of_cluster(second) == "acts"
+
+
+def with_averages(found: Tables, samples: int, times: float = 1.0) -> Tables:
+    """Averages of so many samples, so many times what the latest figures are."""
+    bundles = [
+        row | {"short_samples": samples, "short_msg_throughput_in": times * row["used_msg_throughput_in"]}
+        for row in found["bundle_load"]
+    ]
+    return {**found, "bundle_load": bundles}
+
+
+@pytest.mark.parametrize(("samples", "times"), [(0, 1.0), (2, 1.0), (10, 0.5), (10, 2.0)])
+def test_the_first_look_at_load_that_may_be_unsteady_moves_nothing(samples: int, times: float) -> None:
+    found = with_averages(uneven(), samples, times)
+    first = decided(found)
+    assert moves(first) == []
+    assert rule_of_cluster(first.rows) == "first_look"
+    waiting = [row for row in first.rows["planner_targets"] if row["outcome"] == "planned"]
+    assert waiting and {row["rule"] for row in waiting} == {"waits_for_second_look"}
+    assert "it is not known how steady the load is" in first.rows["planner_targets"][0]["sentence"]
+    second = decided(found, first.rows[whole.STATE])
+    assert rule_of_cluster(second.rows) == "acts"
+    assert moves(second)
+
+
+@pytest.mark.parametrize("times", [0.95, 1.05])
+def test_the_first_look_is_enough_where_averages_say_that_load_is_steady(times: float) -> None:
+    assert rule_of_cluster(decided(with_averages(uneven(), 3, times)).rows) == "acts"
+
+
+def test_a_cycle_that_splits_a_bundle_moves_others_on_the_first_look() -> None:
+    found = with_averages(hot_bundle_split(unload=False), 1)
+    assert rule_of_cluster(planner_round.decide(KEY, found)) == "acts"
 
 
 def test_no_bundle_goes_back_within_the_window() -> None:
@@ -252,7 +289,7 @@ def test_a_broker_that_has_measured_nothing_yet_is_not_idle() -> None:
     """Right after its start a broker reports a hundred-thousandth of a percent, whatever it carries."""
     bundles = [used(n, BROKERS[n % 3], 5 * MIB) for n in range(12)]
     made = decided(tables([report(BROKERS[0], 45.0), *(report(name, 0.0001) for name in BROKERS[1:3])], bundles))
-    assert [row["rule"] for row in made.rows["planner_targets"] if row["subject_kind"] == "cluster"] == ["within_band"]
+    assert rule_of_cluster(made.rows) == "within_band"
     assert moves(made) == []
 
 

@@ -4,7 +4,9 @@ Keys: evenkeelPlannerActAbovePercent, evenkeelPlannerActAtOnceAbovePercent, even
 evenkeelPlannerLeastGainPoints. Three levels of usage count, each so much
 above the evenly used cluster that the placement rules allow: above the first the planner acts, once it was seen in two
 settled cycles; above the second at once, as for a broker that is new or nearly idle; the third is what it brings
-brokers down to. The plan is made anew in every cycle from where the bundles are: what is seen (`seen`), where bundles
+brokers down to. Where nothing is known of how steady the load is, the first look alone moves nothing: what goes on and
+off by the minute is placed the better for it. After a split figures have to settle first, so that a cycle that splits a
+bundle waits for nothing. The plan is made anew in every cycle from where the bundles are: what is seen (`seen`), where bundles
 are to come to (`desired`), and how far this cycle goes (`reconciler`). Ties break by name.
 """
 
@@ -58,7 +60,8 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     figures = seen.figures()
     after = _counted(view, figures, promises_checked(view, figures, seen.after, seen.latest))
     idle = seen.idle(figures)
-    rule = _verdict(view, figures, after, idle)
+    is_known = memory.at is not None or seen.is_steady
+    rule = _verdict(view, figures, after, idle, is_known=is_known)
     acts = rule == "acts"
     wanted = _too_hot(view, figures, after, settings, rule)
     first = open_wishes(remembered(wanted, memory.splits, view))
@@ -66,9 +69,10 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     reconciler = Reconciler(view, figures, settings)
     steps = reconciler.run(desired.moves, "" if acts else rule)
     beyond = reconciler.beyond(desired.moves)
-    possible = _possible(steps, beyond) if acts else []
+    foresees = acts or rule == "first_look"
+    possible = _possible(steps, beyond) if foresees else []
     loads = loads_after(possible, figures)
-    if acts:
+    if foresees:
         moving = {step.bundle for step in possible}
         wanted |= stuck(view, figures, loads, moving, settings)
     wanted = with_rooms(wanted, view, figures, possible, loads)
@@ -123,8 +127,11 @@ def _counted(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory) 
     return replace(memory, above=min(above, CYCLES_ABOVE))
 
 
-def _verdict(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, idle: Collection[str]) -> str:
-    """Why the cluster is at rest or not: steps are due with `acts` alone."""
+def _verdict(
+    view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, idle: Collection[str], *, is_known: bool
+) -> str:
+    """Why the cluster is at rest or not: steps are due with `acts` alone. `is_known`: whether anything is known of how
+    steady the load is."""
     if memory.fell_back is not None:
         return "fell_back"
     if view.stopped is not None:
@@ -139,6 +146,8 @@ def _verdict(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, 
         return "settling"
     if waits_for_steady_load(memory):
         return "unsteady"
+    if not is_known and not any(one.part or one.held == "split" for one in view.bundles):
+        return "first_look"
     return "acts" if acts_at_once or memory.above >= CYCLES_ABOVE else "seen_once"
 
 

@@ -16,7 +16,7 @@ from evenkeel.planner.figures import ALWAYS_HELD, PlannerFigures, planned_load
 from evenkeel.planner.floor import floor_of
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory
 from evenkeel.planner.target import Target, UsageLine, kinds_of, target_of
-from evenkeel.planner.usage_model import BrokerModel, UsageSums, by_traffic, models_of
+from evenkeel.planner.usage_model import BrokerModel, UsageSums, by_traffic, load_of, models_of
 from evenkeel.planner.view import RESOURCES, PlannerBroker, PlannerBundle, PlannerView
 from evenkeel.settings import Settings
 
@@ -54,6 +54,16 @@ class SeenLoads:
         self._bundle_loads = loads = {r: self._of_bundles(r, part) for r in every} if part < 1.0 else loads
         self._carried = {r: self._of_brokers(loads[r], is_now=True) for r in every} if part < 1.0 else latest
         self._planned = {r: self._of_brokers(loads[r], is_now=False) for r in every}
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether averages say that load did not change much of late."""
+        resource = next(iter(self.latest))
+        own = {one.name: load_of(one.average, resource, self.message_bytes) for one in self._view.bundles}
+        average, latest = self._of_brokers(own, is_now=True), self.latest[resource]
+        scales = {broker: max(average[broker], latest[broker]) for broker in average}
+        changes = [(latest[broker] - average[broker]) / scale for broker, scale in scales.items() if scale > 0]
+        return self._view.has_averages and _mean([change * change for change in changes]) <= UNSTEADY * UNSTEADY
 
     def _of_bundles(self, resource: str, latest_part: float) -> dict[str, float]:
         """Bundle -> load."""

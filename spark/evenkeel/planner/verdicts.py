@@ -77,6 +77,9 @@ ACTS = Rule(
 )
 WITHIN_BAND = Rule("kept", "within_band", _cluster("nothing is to be moved"))
 SEEN_ONCE = Rule("kept", "seen_once", _cluster("{steps} would be due, and wait for a second settled cycle"))
+FIRST_LOOK = Rule(
+    "kept", "first_look", _cluster("{steps} wait for a second look, since it is not known how steady the load is")
+)
 SETTLING = Rule("kept", "settling", _cluster("{steps} wait until the figures of all brokers have settled"))
 UNSTEADY = Rule("kept", "unsteady", _cluster("{steps} wait, since the load has just changed much"))
 FELL_BACK = Rule(
@@ -100,6 +103,7 @@ OF_CLUSTER = by_name(
         ACTS,
         WITHIN_BAND,
         SEEN_ONCE,
+        FIRST_LOOK,
         SETTLING,
         UNSTEADY,
         FELL_BACK,
@@ -163,6 +167,7 @@ _BINDS = {
     "split_now": ("waits_for_split", "once the parts of a bundle that is split now have settled"),
     "split_next": ("waits_for_next_split", "once it is decided on the split of a bundle of the same broker"),
     "seen_once": ("waits_for_second_cycle", "once a second settled cycle shows the same"),
+    "first_look": ("waits_for_second_look", "once the load was seen a second time"),
     "settling": ("waits_for_settled_figures", "once the figures of all brokers have settled"),
     "unsteady": ("waits_for_steady_load", "once the load is steadier"),
     "fell_back": ("planner_fell_back", "not now, since the planner's targets are on record only"),

@@ -101,7 +101,7 @@ class PlannerView:
     `bundles`: of brokers in `brokers`, of those that are emptied, and without owner. `stopped`: why nothing at all may
     be moved now (a rule's name), None where it may. `traffic`: of all bundles, byte/s in and out. `moved`: (cycle,
     broker) of unloads that were carried out lately. `refused_splits`: bundles whose split the planner wanted, and this
-    cycle refused.
+    cycle refused. `has_averages`: whether averages rest on enough samples to say how steady the load is.
     """
 
     at: datetime
@@ -113,6 +113,7 @@ class PlannerView:
     moved: frozenset[tuple[datetime, str]] = frozenset()
     usage_settles_minutes: float = 2.0
     refused_splits: frozenset[str] = frozenset()
+    has_averages: bool = True
 
     @property
     def is_settled(self) -> bool:

@@ -35,6 +35,8 @@ _LEAST_USAGE = 0.001
 measured it."""
 _TOPICS_OF_A_PART = 4
 """With fewer topics in each part of a split one of them may be nearly all of the bundle: then nothing is foretold."""
+_FEWEST_SAMPLES = 3
+"""Averages of fewer samples do not say how steady the load is."""
 
 
 def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considered]]:
@@ -82,8 +84,14 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
             for row in rows["split_decisions"]
             if row.get("strategy") == STRATEGY and row["outcome"] == "refused"
         ),
+        has_averages=_has_averages(rows["bundle_load"]),
     )
     return view, sorted(apart, key=lambda one: one.subject)
+
+
+def _has_averages(bundles: Sequence[Row]) -> bool:
+    """Whether averages of at least half of the bundles rest on enough samples."""
+    return 2 * sum(row["short_samples"] >= _FEWEST_SAMPLES for row in bundles) >= len(bundles)
 
 
 def _is_too_old(report: Row, at: datetime, settings: Settings) -> bool:
