@@ -103,6 +103,7 @@ PARTS: Mapping[str, Part] = {
         settings=(("evenkeelPlannerActAbovePercent", STOP_PERCENT), ("evenkeelPlannerLeastGainPoints", 0.0))
     ),
     "least gain": Part(settings=(("evenkeelPlannerLeastGainPoints", 0.0),)),
+    "a first look": Part(((seen.SeenLoads, "is_steady", True),)),
     "two settled cycles": Part(((plan, "CYCLES_ABOVE", 1),)),
     "at once from far above": Part(settings=(("evenkeelPlannerActAtOnceAbovePercent", 1_000.0),)),
     "settled figures": Part(((view.PlannerView, "is_settled", True),)),

@@ -23,7 +23,7 @@ from itertools import repeat
 from pathlib import Path
 
 from benchmarks.judged_goals import missed
-from benchmarks.judged_knowing import CHANGING, play_knowing
+from benchmarks.judged_knowing import CHANGING, heaviest_first, play_at_will, play_knowing
 from benchmarks.judged_run import Measure, Outcome, measure, play
 from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedScenario, judged_scenario
 from benchmarks.judged_variants import (
@@ -68,7 +68,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         judged[name] = made, asked, _played(made, asked, variants)
         if name in CHANGING:
             nobody = settings_with(NOBODY)
-            judged[name][2]["who knows", ""] = [play_knowing(*one) for one in zip(made, repeat(nobody), asked)]
+            for who, played in (("who knows", play_knowing), ("who moves at will", play_at_will)):
+                judged[name][2][who, ""] = [played(*one) for one in zip(made, repeat(nobody), asked)]
         faults += missed(name, asked, judged[name][2])
         print(f"{name} {time.process_time() - began:.0f} CPU s", file=sys.stderr, flush=True)
     print(
@@ -128,34 +129,17 @@ def _played(
 def fault_of(scenario: JudgedScenario) -> str | None:
     """What is wrong with a scenario at its start: it cannot be balanced, or it can though nobody should."""
     targets = scenario.targets(0)
-    reached = all(usage <= targets[resource].usage for resource, usage in heaviest_first(scenario).items())
+    carried = heaviest_first(scenario, 0).carried
+    usages = (
+        (r, scenario.machines[b].curves()[r].usage(load)) for b, own in carried.items() for r, load in own.items()
+    )
+    reached = all(usage <= targets[resource].usage for resource, usage in usages)
     if scenario.name == "hot-bundle":
         return "it can be balanced without a split" if reached else None
     if scenario.name != "unmendable":
         return None if reached else "heaviest first, its bundles come to more than the target"
     within = all(found.usage <= MARGIN * found.even * 1.000_001 for found in targets.values())
     return "it can be balanced" if within else None
-
-
-def heaviest_first(scenario: JudgedScenario) -> dict[str, float]:
-    """Resource -> the busiest broker's usage, with each bundle placed where it leaves usage lowest, heaviest first."""
-    cluster = scenario.cluster("placed", "modular")
-    loads = cluster.loads_under(scenario.factors[0])
-    curves = {b: machine.curves() for b, machine in scenario.machines.items() if b not in scenario.down(0)}
-    even = {resource: target.even for resource, target in scenario.targets(0).items()}
-    carried = {broker: dict.fromkeys(loads, 0.0) for broker in sorted(curves)}
-
-    def height(broker: str, bundle: str) -> float:
-        own = carried[broker]
-        return max(curves[broker][r].usage(own[r] + of[bundle]) / even[r] for r, of in loads.items())
-
-    weights = {bundle: max(loads[r][bundle] / math.fsum(loads[r].values()) for r in loads) for bundle in loads["cpu"]}
-    for bundle in sorted(weights, key=lambda one: (-weights[one], one)):
-        may_own = scenario.may_own.get(bundle.rpartition("/")[0], frozenset(curves))
-        best = min((broker for broker in carried if broker in may_own), key=lambda broker: height(broker, bundle))
-        for resource, of in loads.items():
-            carried[best][resource] += of[bundle]
-    return {resource: max(curves[b][resource].usage(own[resource]) for b, own in carried.items()) for resource in loads}
 
 
 def _overview(judged: Mapping[str, Found]) -> str:

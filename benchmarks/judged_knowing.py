@@ -1,20 +1,24 @@
-"""One who knows all traffic in advance and places every bundle once, at the start: how even that keeps a cluster.
+"""Two whom no operator can have, for traffic that changes all the time: how even a cluster could be.
 
-Best single moves one after the other, by the busiest broker's usage over that of the evenly used cluster, mean of the
-scored cycles. It is no proof that nobody places better; but what it comes to can be had without any further move.
-Asked of scenarios without shocks and rules that are judged by means over many cycles (`CHANGING`).
+One knows all traffic in advance and places every bundle once, at the start: best single moves one after the other, by
+the busiest broker's usage over that of the evenly used cluster, mean of the scored cycles. It is no proof that nobody
+places better; but what it comes to can be had without any further move. The other knows no more than the past, but
+moves at no cost: in every window all bundles are placed anew, heaviest first, by what they carried in the last one.
+Both are asked of scenarios without shocks that are judged by means over many cycles (`CHANGING`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.judged_cluster import Array
-from benchmarks.judged_run import Measure, Outcome, play
+from benchmarks.judged_cluster import ONE_MINUTE, Array
+from benchmarks.judged_run import Measure, Outcome, busiest_of, play
 from benchmarks.judged_scenarios import JudgedScenario
+from evenkeel.publish.plan import max_over_mean
 from evenkeel.settings import EffectiveSettings
 
 CHANGING = ("on-off", "series")
@@ -30,6 +34,76 @@ def play_knowing(scenario: JudgedScenario, nobody: EffectiveSettings, asked: Mea
     found.floor, found.time, found.kept_floor = before.floor, before.time, before.kept_floor
     found.moves, found.moved = search.moved()
     return found
+
+
+def play_at_will(scenario: JudgedScenario, nobody: EffectiveSettings, asked: Measure) -> Outcome:
+    """What the cluster comes to where all bundles are placed anew after every window, by the means of that window; the
+    scenario has no shock after the first cycle."""
+    before, found = play(scenario, nobody, asked), Outcome()
+    found.floor, found.time, found.kept_floor = before.floor, before.time, before.kept_floor
+    cluster, owners = scenario.cluster("at will", "modular"), {**scenario.owners}
+    past: list[Mapping[str, Mapping[str, float]]] = []
+    for n in range(scenario.cycles):
+        loads = cluster.loads_under(scenario.factors[n])
+        past.append(_usages(scenario, owners, loads))
+        usages = busiest_of([past[k] for k in scenario.windows(n)])
+        minutes = n * scenario.every / ONE_MINUTE
+        if not found.absorbed and max(usages.values()) <= asked.aim[n]:
+            found.absorbed = [(minutes, found.rounds)]
+        if asked.scored[n]:
+            found.ratios.append(max(usages.values()) / asked.even[n])
+            found.uneven.append(max_over_mean(usages.values()) or 1.0)
+        if (n + 1) % scenario.window == 0:
+            new = heaviest_first(scenario, n).owners
+            away = [bundle for bundle, owner in new.items() if owner != owners[bundle]]
+            found.moves, found.rounds, owners = found.moves + len(away), found.rounds + 1, {**new}
+            found.last_round = [minutes]
+            for resource, own in loads.items():
+                share = math.fsum(own[bundle] for bundle in away) / math.fsum(own.values())
+                found.moved[resource] = found.moved.get(resource, 0.0) + share
+    return found
+
+
+def _usages(
+    scenario: JudgedScenario, owners: Mapping[str, str | None], loads: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, float]]:
+    """Resource -> broker -> the usage that its bundles need."""
+    found = {}
+    for resource, own in loads.items():
+        carried = dict.fromkeys(sorted(scenario.machines), 0.0)
+        for bundle, load in own.items():
+            carried[owners[bundle] or ""] += load
+        found[resource] = {b: scenario.machines[b].curves()[resource].usage(load) for b, load in carried.items()}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where each bundle is, and what each broker carries by resource."""
+
+    owners: Mapping[str, str]
+    carried: Mapping[str, Mapping[str, float]]
+
+
+def heaviest_first(scenario: JudgedScenario, n: int) -> Placed:
+    """Each bundle where it leaves usage lowest, heaviest first, by the loads that cycle n is judged by."""
+    loads = scenario.cluster("placed", "modular").loads_under(scenario.mean_factors(n))
+    curves = {b: machine.curves() for b, machine in scenario.machines.items() if b not in scenario.down(n)}
+    even = {resource: target.even for resource, target in scenario.targets(n).items()}
+    carried = {broker: dict.fromkeys(loads, 0.0) for broker in sorted(curves)}
+    owners = {}
+
+    def height(broker: str, bundle: str) -> float:
+        own = carried[broker]
+        return max(curves[broker][r].usage(own[r] + of[bundle]) / even[r] for r, of in loads.items())
+
+    weights = {bundle: max(loads[r][bundle] / math.fsum(loads[r].values()) for r in loads) for bundle in loads["cpu"]}
+    for bundle in sorted(weights, key=lambda one: (-weights[one], one)):
+        may_own = scenario.may_own.get(bundle.rpartition("/")[0], frozenset(curves))
+        owners[bundle] = best = min((b for b in carried if b in may_own), key=lambda broker: height(broker, bundle))
+        for resource, of in loads.items():
+            carried[best][resource] += of[bundle]
+    return Placed(owners, carried)
 
 
 class _Owners:

@@ -162,7 +162,7 @@ def play(scenario: JudgedScenario, effective: EffectiveSettings, asked: Measure)
             _add_kept_floor(found, cluster, scenario, asked, n)
             day.forget()
         unserved = cluster.unserved()
-        busiest = _busiest([past[k] for k in scenario.windows(n)])
+        busiest = busiest_of([past[k] for k in scenario.windows(n)])
         if asked.scored[n]:
             found.unserved += unserved
             found.ratios.append(max(busiest.values()) / asked.even[n])
@@ -218,8 +218,8 @@ class _Day:
         self._left.clear()
 
 
-def _busiest(window: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, float]:
-    """Broker -> the usage of its busiest resource, each a mean over the window."""
+def busiest_of(window: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, float]:
+    """Broker -> the usage of its busiest resource, each a mean over the window (resource -> broker -> usage)."""
     last = window[-1]
     brokers = next(iter(last.values()))
     return {b: max(math.fsum(one[r][b] for one in window) / len(window) for r in last) for b in brokers}

@@ -22,7 +22,7 @@ from benchmarks import judged_series
 from benchmarks.judge import fault_of, main
 from benchmarks.judged_cluster import CPU, BentCurve, Machine
 from benchmarks.judged_goals import missed
-from benchmarks.judged_knowing import play_knowing
+from benchmarks.judged_knowing import heaviest_first, play_at_will, play_knowing
 from benchmarks.judged_run import (
     STOP,
     Measure,
@@ -361,6 +361,25 @@ def test_who_knows_all_traffic_keeps_what_swings_even_by_one_placement() -> None
     assert 0 < found.moves < len(scenario.owners)
     assert 0.0 < found.moved_over_floor[0] < 1.0
     assert found.moved_over_floor[1:] == untouched.moved_over_floor[1:]
+
+
+def test_who_moves_at_will_is_as_even_as_the_last_window_tells() -> None:
+    steady, changing = (judged_scenario(name, SHORT, 2) for name in ("uneven", "on-off"))
+    nobody = settings_with(NOBODY)
+    found = play_at_will(steady, nobody, measure(steady, nobody))
+    assert 1.0 <= found.ratio < 1.03
+    assert found.moves > len(steady.owners) // 2
+    asked = measure(changing, nobody)
+    assert found.ratio < play_at_will(changing, nobody, asked).ratio < play(changing, nobody, asked).ratio
+
+
+def test_heaviest_first_goes_where_bundles_may_be_and_to_no_broker_that_is_away() -> None:
+    reserved, removed = (judged_scenario(name, SHORT, 2) for name in ("reserved", "two-removed"))
+    owners = heaviest_first(reserved, 0).owners
+    assert owners.keys() == reserved.owners.keys()
+    assert all(owner in reserved.may_own[bundle.rpartition("/")[0]] for bundle, owner in owners.items())
+    last = removed.cycles - 1
+    assert set(heaviest_first(removed, last).owners.values()) == set(removed.machines) - removed.down(last)
 
 
 @pytest.mark.parametrize(("takes_positions", "splits"), [(True, {1}), (False, {3, 4, 5})])

@@ -229,7 +229,8 @@ def test_the_first_look_at_load_that_may_be_unsteady_moves_nothing(samples: int,
     assert moves(first) == []
     assert rule_of_cluster(first.rows) == "first_look"
     waiting = [row for row in first.rows["planner_targets"] if row["outcome"] == "planned"]
-    assert waiting and {row["rule"] for row in waiting} == {"waits_for_second_look"}
+    assert waiting
+    assert {row["rule"] for row in waiting} == {"waits_for_second_look"}
     assert "it is not known how steady the load is" in first.rows["planner_targets"][0]["sentence"]
     second = decided(found, first.rows[whole.STATE])
     assert rule_of_cluster(second.rows) == "acts"

@@ -1,13 +1,12 @@
 """The planner: from what is known of a cluster to the placement that it is to come to, and the steps of this cycle.
 
 Keys: evenkeelPlannerActAbovePercent, evenkeelPlannerActAtOnceAbovePercent, evenkeelPlannerStopAtPercent,
-evenkeelPlannerLeastGainPoints. Three levels of usage count, each so much
-above the evenly used cluster that the placement rules allow: above the first the planner acts, once it was seen in two
-settled cycles; above the second at once, as for a broker that is new or nearly idle; the third is what it brings
-brokers down to. Where nothing is known of how steady the load is, the first look alone moves nothing: what goes on and
-off by the minute is placed the better for it. After a split figures have to settle first, so that a cycle that splits a
-bundle waits for nothing. The plan is made anew in every cycle from where the bundles are: what is seen (`seen`), where bundles
-are to come to (`desired`), and how far this cycle goes (`reconciler`). Ties break by name.
+evenkeelPlannerLeastGainPoints. Three levels of usage count, each so much above the evenly used cluster that the
+placement rules allow: above the first the planner acts, once it was seen in two settled cycles; above the second at
+once, as for a broker that is new or nearly idle; the third is what it brings brokers down to. A first look moves
+nothing where it is not known how steady the load is, but in a cycle that splits a bundle: figures have to settle after
+it anyway. The plan is made anew in every cycle from where the bundles are: what is seen (`seen`), where bundles are to
+come to (`desired`), and how far this cycle goes (`reconciler`). Ties break by name.
 """
 
 from __future__ import annotations
@@ -130,8 +129,8 @@ def _counted(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory) 
 def _verdict(
     view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, idle: Collection[str], *, is_known: bool
 ) -> str:
-    """Why the cluster is at rest or not: steps are due with `acts` alone. `is_known`: whether anything is known of how
-    steady the load is."""
+    """Why the cluster is at rest or not: steps are due with `acts` alone. `is_known`: whether it is known how steady
+    the load is."""
     if memory.fell_back is not None:
         return "fell_back"
     if view.stopped is not None:

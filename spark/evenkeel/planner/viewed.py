@@ -91,7 +91,8 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
 
 def _has_averages(bundles: Sequence[Row]) -> bool:
     """Whether averages of at least half of the bundles rest on enough samples."""
-    return 2 * sum(row["short_samples"] >= _FEWEST_SAMPLES for row in bundles) >= len(bundles)
+    known = [row for row in bundles if row["short_samples"] >= _FEWEST_SAMPLES]
+    return 2 * len(known) >= len(bundles)
 
 
 def _is_too_old(report: Row, at: datetime, settings: Settings) -> bool:
