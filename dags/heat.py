@@ -35,6 +35,8 @@ what the record still holds rows of.
 **A backfill** makes no sense here. One of *rebalance* leads to the columns of the cycles that it decides being built
 again.
 
+**Skipped** as long as no cycle has made the lake.
+
 **When it is red**: the log ends with what is wrong. Cycles do not wait for it, and pictures show what was built until
 then.
 """
@@ -85,7 +87,7 @@ def declare(lake: str) -> None:
             def built() -> str:
                 return json.dumps([*as_json(build_heat(steps.lake_root(ti.dag_id), params["cluster"] or None))])
 
-            return steps.told(built, ti)
+            return steps.told(built, ti, needs_lake=False)
 
         build()
 

@@ -41,6 +41,8 @@ the head of a cluster's chain, a pause that holds, and whatever was written in t
 **A backfill** makes no sense here: upkeep looks at the tables as they are now. One of *rebalance* makes the dates that
 it decides fresh: their rows are kept for a whole period from then on.
 
+**Skipped** as long as no cycle has made the lake.
+
 **When it is red**: periods that contradict each other, or are shorter than promised, are refused by name before
 anything is touched. The log says per table what was dropped, compacted and freed; so do the rows of `upkeeps`. Where
 rows of a date are not what the manifests list, it goes on, and its last lines name the date and the `evenkeel verify`

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from evenkeel.airflow import steps
 from evenkeel.airflow.steps import halted, request_from, sending
@@ -115,6 +115,15 @@ def test_an_upkeep_that_was_triggered_takes_the_defaults_for_promised_and_shorte
     with pytest.raises(AirflowFailException, match="the param `shorten` is set, and no run may keep anything"):
         steps.keep(None, {"audit_days": 40, "shorten": True}, DagRun(), ti)  # type: ignore[arg-type]
     assert len(asked) == 1
+
+
+def test_an_upkeep_is_skipped_as_long_as_no_cycle_has_made_the_lake(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EVENKEEL_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setattr(steps, "_spark_watched", lambda ti: nullcontext())
+    with pytest.raises(AirflowSkipException, match="upkeep has nothing to do: there is no lake at"):
+        steps.keep(None, {}, DagRun(), XCom().of("upkeep", "scheduled__1", "upkeep"))  # type: ignore[arg-type]
 
 
 def test_a_run_whose_mode_is_above_the_limit_sends_nothing_whatever_it_was_handed(

@@ -11,12 +11,14 @@ import pytest
 
 from evenkeel.cycle import whole
 from evenkeel.model.bundles import HIGHEST_HASH, BundleRange, bundle_name, initial_boundaries, ranges_of
-from evenkeel.planner.remembered import bundles_wanted_split
+from evenkeel.planner.memory import PlannerMemory
+from evenkeel.planner.remembered import bundles_wanted_split, rows_of
 from evenkeel.replay.fold import goes_to
 from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import resolve
+from tests.cycle.rows import as_read
 
 BEGIN = datetime(2026, 3, 2, tzinfo=UTC)
 MIB = 1_048_576.0
@@ -61,8 +63,11 @@ class Course:
         return [row for own in self.rows for row in own["split_decisions"] if row["strategy"] == "Planner"]
 
 
-def course(manager: str, hot: Sequence[float], cycles: int = ENOUGH, **overrides: Any) -> Course:
-    """Cycles of a cluster whose first bundle has topics with this traffic (MiB/s); each of the others has 3 MiB/s."""
+def course(
+    manager: str, hot: Sequence[float], cycles: int = ENOUGH, *, is_known: bool = False, **overrides: Any
+) -> Course:
+    """Cycles of a cluster whose first bundle has topics with this traffic (MiB/s); each of the others has 3 MiB/s.
+    `is_known`: the planner has looked at the cluster before."""
     effective = resolve(observed=None, overrides={"evenkeelPlanner": "on", **MANAGERS[manager], **overrides})
     width = EDGES[1] // (len(hot) + 1)
     topics = [Topic(NAMESPACE, (n + 1) * width, LARGE) for n in range(len(hot))]
@@ -79,7 +84,8 @@ def course(manager: str, hot: Sequence[float], cycles: int = ENOUGH, **overrides
         owner={bundle: BROKERS[n % len(BROKERS)] for n, bundle in enumerate(BUNDLES)},
         manager=manager,
     )
-    settings, found, state = effective.settings, Course(), list[Any]()
+    settings, found = effective.settings, Course()
+    state: list[Any] = as_read(rows_of(PlannerMemory(at=BEGIN - timedelta(minutes=1)))) if is_known else []
     for n in range(cycles):
         at = BEGIN + n * timedelta(minutes=1)
         cluster.observe(at, flows, (), settings)
@@ -222,7 +228,7 @@ def test_parts_of_a_bundle_that_pulsars_own_rule_splits_stay_where_the_planner_d
 
 
 def test_the_broker_of_a_bundle_whose_split_is_first_asked_for_gives_nothing_else_away_before_the_next_cycle() -> None:
-    found = course("modular", SPREAD)
+    found = course("modular", SPREAD, is_known=True)
     waiting, after = (
         [row for row in found.rows[n]["planner_targets"] if row["rule"] == "waits_for_next_split"] for n in (0, 1)
     )

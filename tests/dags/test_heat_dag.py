@@ -55,3 +55,14 @@ def test_the_task_builds_what_is_missing(heat: Any, tmp_path: Any, monkeypatch: 
 
     with pytest.raises(AirflowException, match="no cycle of cluster 'eu-9' is on record"):
         build(params={"cluster": "eu-9"}, ti=ti)
+
+
+def test_the_task_is_skipped_as_long_as_no_cycle_has_made_the_lake(
+    heat: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    monkeypatch.setenv("EVENKEEL_LAKE", str(tmp_path / "lake"))
+    with pytest.raises(AirflowSkipException, match="heat has nothing to do: there is no lake at"):
+        heat.tasks[0].python_callable(params={"cluster": ""}, ti=XCom().of("heat", "manual__1", "heat"))
+    assert not (tmp_path / "lake").exists()

@@ -50,6 +50,8 @@ EAGER: dict[str, Any] = {
     "evenkeelMaxBundleTrafficPercent": 100.0,
 }
 """With these the planner has something to do in a small cluster that is quite even."""
+NO_SPLITS = {"evenkeelSplitEnabled": False}
+"""A bundle that is to be split first would hold up the others."""
 AS_DECIDED = ("split_decisions", "unload_decisions", "placement_decisions", "commands", "bundle_load")
 
 
@@ -71,7 +73,7 @@ class Beside:
 
 
 def asked(recording: Path, lake: Path, planner: str = "shadow", **more: Any) -> CycleRequest:
-    overrides = EAGER | {"evenkeelPlanner": planner}
+    overrides = EAGER | {"evenkeelPlanner": planner} | more.pop("overrides", {})
     return CycleRequest(str(lake), f"recording:{recording}", overrides=overrides, run_id="test", **more)
 
 
@@ -229,10 +231,10 @@ def test_a_task_killed_while_it_writes_a_target_leaves_one_set_of_rows(
 
 @pytest.fixture(scope="module")
 def acting(spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake with two cycles that the planner has decided."""
+    """A lake with two cycles that the planner has decided: a first look, and one that acts."""
     lake = empty_lake(tmp_path_factory.mktemp("acting") / "lake")
     for snapshot in Recording(MODULAR).snapshots[1:3]:  # in the first there is no traffic yet
-        run(spark, asked(MODULAR, lake, "on", at=snapshot.cycle_at))
+        run(spark, asked(MODULAR, lake, "on", at=snapshot.cycle_at, overrides=NO_SPLITS))
     return lake
 
 
@@ -243,7 +245,7 @@ def test_on_workers_come_to_the_plan_that_this_process_comes_to(
     """As they do where a cycle has many rows."""
     here = read_attempts(acting)[0]
     monkeypatch.setattr(frames, "MOST_HERE", 0)
-    there = run(spark, asked(MODULAR, new_lake, "on", at=Recording(MODULAR).snapshots[1].cycle_at))
+    there = run(spark, asked(MODULAR, new_lake, "on", at=here.cycle_at.isoformat(), overrides=NO_SPLITS))
     assert there.plan_id == here.plan_id is not None
     assert content(there) == content(here)
     assert here.writes_of("planner_targets")[0].rows > 0

@@ -31,7 +31,7 @@ from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.one_code import OtherCode, read_handover, refuse_other_code, stamped, with_version
 from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.airflow.seal import NotSealed, Origin, opened, sealed
-from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoSuchCycle, SettingsError, StaleCode
+from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoLake, NoSuchCycle, SettingsError, StaleCode
 from evenkeel.handover import FAILED, Handover
 from evenkeel.lake.handover_files import handed_on
 from evenkeel.lake.one_writer import refusal_in
@@ -244,7 +244,7 @@ def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskI
             log.info("%s", line)
         return json.dumps(list(upkeep_as_json(done)))
 
-    return watched(kept, ti)
+    return watched(kept, ti, needs_lake=False)
 
 
 def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -429,15 +429,17 @@ def _origin(ti: TaskInstance, task_id: str) -> Origin:
     return Origin(ti.dag_id, ti.run_id, task_id)
 
 
-def watched(work: Callable[[], _Made], ti: TaskInstance) -> _Made:
-    """What `work` gives; its errors are shown to operators, and it does not wait for a server that dies under it."""
-    with _explained_errors(ti), _spark_watched(ti):
+def watched(work: Callable[[], _Made], ti: TaskInstance, *, needs_lake: bool = True) -> _Made:
+    """What `work` gives; its errors are shown to operators, and it does not wait for a server that dies under it.
+    `needs_lake`: see `told`."""
+    with _explained_errors(ti, needs_lake=needs_lake), _spark_watched(ti):
         return work()
 
 
-def told(work: Callable[[], _Made], ti: TaskInstance) -> _Made:
-    """What `work`, which needs no Spark, gives; its errors are shown to operators."""
-    with _explained_errors(ti):
+def told(work: Callable[[], _Made], ti: TaskInstance, *, needs_lake: bool = True) -> _Made:
+    """What `work`, which needs no Spark, gives; its errors are shown to operators. `needs_lake`: without it the task is
+    skipped as long as no cycle has made the lake."""
+    with _explained_errors(ti, needs_lake=needs_lake):
         return work()
 
 
@@ -480,17 +482,20 @@ def _as_ours(error: Exception, dag_id: str) -> EvenkeelError | None:
 
 
 @contextmanager
-def _explained_errors(ti: TaskInstance) -> Iterator[None]:
-    """Errors of ours end in one clear line instead of a stack trace; every error's reason is handed on."""
+def _explained_errors(ti: TaskInstance, *, needs_lake: bool = True) -> Iterator[None]:
+    """Errors of ours end in one clear line instead of a stack trace; every error's reason is handed on. `needs_lake`:
+    see `told`."""
     try:
         _reach()
         yield
     except Exception as error:
         own = _as_ours(error, ti.dag_id)
         if own is not None:
-            from airflow.sdk.exceptions import AirflowException, AirflowFailException
+            from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
             ti.xcom_push(REASON, str(own))
+            if isinstance(own, NoLake) and not needs_lake:
+                raise AirflowSkipException(f"{ti.task_id} has nothing to do: {own}") from None
             log.error("%s failed: %s", ti.task_id, own)
             raise (AirflowFailException if isinstance(own, HOPELESS) else AirflowException)(str(own)) from None
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
