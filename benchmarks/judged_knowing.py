@@ -18,7 +18,6 @@ import numpy as np
 from benchmarks.judged_cluster import ONE_MINUTE, Array
 from benchmarks.judged_run import Measure, Outcome, busiest_of, play
 from benchmarks.judged_scenarios import JudgedScenario
-from evenkeel.publish.plan import max_over_mean
 from evenkeel.settings import EffectiveSettings
 
 CHANGING = ("on-off", "series")
@@ -51,8 +50,7 @@ def play_at_will(scenario: JudgedScenario, nobody: EffectiveSettings, asked: Mea
         if not found.absorbed and max(usages.values()) <= asked.aim[n]:
             found.absorbed = [(minutes, found.rounds)]
         if asked.scored[n]:
-            found.ratios.append(max(usages.values()) / asked.even[n])
-            found.uneven.append(max_over_mean(usages.values()) or 1.0)
+            found.score(usages, asked.even[n])
         if (n + 1) % scenario.window == 0:
             new = heaviest_first(scenario, n).owners
             away = [bundle for bundle, owner in new.items() if owner != owners[bundle]]

@@ -78,6 +78,12 @@ class Outcome:
     absorbed: list[tuple[float, int] | None] = field(default_factory=list)
     """By shock: minutes and acting cycles until the busiest broker was within the target, None where it never was."""
 
+    def score(self, usages: Mapping[str, float], even: float) -> None:
+        """Takes a cycle into the means; `usages`: of each broker's busiest resource, `even`: of the evenly used
+        cluster."""
+        self.ratios.append(max(usages.values()) / even)
+        self.uneven.append(max_over_mean(usages.values()) or 1.0)
+
     @property
     def ratio(self) -> float:
         """The busiest broker's usage over that of the evenly used cluster, mean of the scored cycles."""
@@ -165,8 +171,7 @@ def play(scenario: JudgedScenario, effective: EffectiveSettings, asked: Measure)
         busiest = busiest_of([past[k] for k in scenario.windows(n)])
         if asked.scored[n]:
             found.unserved += unserved
-            found.ratios.append(max(busiest.values()) / asked.even[n])
-            found.uneven.append(max_over_mean(busiest.values()) or 1.0)
+            found.score(busiest, asked.even[n])
         if shock.absorbed is None and not unserved and max(busiest.values()) <= asked.aim[n]:
             shock.absorbed = ((n - shock.begin) * scenario.every / timedelta(minutes=1), shock.acted)
         cycle = reading.cycle_row(

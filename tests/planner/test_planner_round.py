@@ -242,6 +242,12 @@ def test_the_first_look_is_enough_where_averages_say_that_load_is_steady(times: 
     assert rule_of_cluster(decided(with_averages(uneven(), 3, times)).rows) == "acts"
 
 
+def test_bundles_that_never_carried_anything_say_nothing_of_how_steady_the_load_is() -> None:
+    found = uneven()
+    idle = [used(n, BROKERS[1], 0.0, short_samples=0) for n in range(20, 50)]
+    assert rule_of_cluster(decided({**found, "bundle_load": found["bundle_load"] + idle}).rows) == "acts"
+
+
 def test_a_cycle_that_splits_a_bundle_moves_others_on_the_first_look() -> None:
     found = with_averages(hot_bundle_split(unload=False), 1)
     assert rule_of_cluster(planner_round.decide(KEY, found)) == "acts"

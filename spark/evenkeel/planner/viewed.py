@@ -90,9 +90,10 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
 
 
 def _has_averages(bundles: Sequence[Row]) -> bool:
-    """Whether averages of at least half of the bundles rest on enough samples."""
-    known = [row for row in bundles if row["short_samples"] >= _FEWEST_SAMPLES]
-    return 2 * len(known) >= len(bundles)
+    """Whether averages rest on enough samples, of at least half of the bundles that have any."""
+    samples = [int(row["short_samples"]) for row in bundles if row["short_samples"] > 0]
+    known = sum(one >= _FEWEST_SAMPLES for one in samples)
+    return known > 0 and 2 * known >= len(samples)
 
 
 def _is_too_old(report: Row, at: datetime, settings: Settings) -> bool:
