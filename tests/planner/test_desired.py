@@ -231,6 +231,19 @@ TWO_RESOURCES = {name: (UsageLine(0.0, 0.01), UsageLine(0.0, 0.01)) for name in 
 BOTH = ("b1", "b2")
 
 
+def test_room_is_made_where_only_a_broker_that_may_not_have_the_bundle_has_room() -> None:
+    """Else ten light bundles would go in its place."""
+    here, everywhere = ["b1", "b2", "b3"], ["b1", "b2", "b3", "b4"]
+    bundles = [
+        bundle("heavy", "b1", 20.0, brokers=here), *(bundle(f"n{n:02}", "b1", 2.0, brokers=here) for n in range(25)),
+        bundle("m", "b2", 3.0, brokers=everywhere), bundle("m1", "b2", 30.0, brokers=here),
+        bundle("l", "b3", 40.0, brokers=here),
+    ]  # fmt: skip
+    found = desired_placement({**ALIKE, "b4": ALIKE["b1"]}, bundles, 0.50)
+    assert {(move.bundle, move.destination) for move in found.moves} == {("heavy", "b2"), ("m", "b3")}
+    assert found.over == ()
+
+
 def test_a_broker_takes_more_of_a_resource_that_it_has_for_less_of_the_one_it_lacks() -> None:
     bundles = [
         bundle("cpu", "b1", 30.0, 5.0, brokers=BOTH), bundle("cpu too", "b1", 28.0, 5.0, brokers=BOTH, is_held=True),

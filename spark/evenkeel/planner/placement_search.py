@@ -103,9 +103,12 @@ class PlacementSearch:
         self.held = np.array([one.is_held for one in bundles], dtype=bool)
         self.receives = np.array([broker in curves for broker in self.brokers], dtype=bool)
         self.places: dict[frozenset[str], npt.NDArray[np.int64]] = {}
-        for brokers in {one.brokers for one in bundles}:
-            found = sorted(place[b] for b in brokers if b in curves)
-            self.places[brokers] = np.array(found, dtype=np.int64)
+        for one in bundles:
+            if one.brokers not in self.places:
+                found = sorted(place[b] for b in one.brokers if b in curves)
+                self.places[one.brokers] = np.array(found, dtype=np.int64)
+        kinds_of_places = {brokers: n for n, brokers in enumerate(self.places)}
+        self.kind = np.array([kinds_of_places[one.brokers] for one in bundles], dtype=np.int64)
         # How heavy a bundle is: the largest of its shares of what the cluster carries.
         self.weight = self.loads.max(axis=1, initial=0) if kinds else np.zeros(len(bundles), dtype=np.int64)
         self.by_resource = [self.loads[:, r].tolist() for r in range(kinds)]
@@ -191,11 +194,14 @@ class PlacementSearch:
             self.ladders[broker, resource] = known
         return [*known]
 
-    def widest(self, broker: int) -> int:
-        """The most room that any other broker has."""
-        room = np.where(self.receives, (self.limit - self.carried).min(axis=1, initial=2 * UNITS), 0)
+    def fit_alone(self, broker: int, found: Sequence[int], resource: int) -> npt.NDArray[np.bool_]:
+        """Which of these bundles have no more of the resource than the most room that any other broker has of those
+        that may own them."""
+        room = (self.limit - self.carried).min(axis=1, initial=2 * UNITS)
         room[broker] = 0
-        return int(room.max(initial=0))
+        widest = np.array([room[places].max(initial=0) for places in self.places.values()], dtype=np.int64)
+        fits: npt.NDArray[np.bool_] = self.loads[found, resource] <= widest[self.kind[found]]
+        return fits
 
     def tightest(self, n: int, given: Whole | None = None, but: int = -1) -> int | None:
         """Of the brokers with room for the bundle the one that has least; None where none has. `given`: what they are

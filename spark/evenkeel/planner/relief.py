@@ -47,11 +47,10 @@ def _is_worth_it(
     """Sends away a bundle that saves moves, for its receiver has room or makes it, if the moves that it saves are
     worth what it moves too much."""
     loads = search.loads[ladder, resource]
-    cut, room = int(loads.searchsorted(excess)), search.widest(broker)
-    lighter = loads[: min(cut, int(loads.searchsorted(room, side="right")))][::-1].cumsum()
-    saved = _Saved(lighter, excess, price)
+    cut, fits = int(loads.searchsorted(excess)), search.fit_alone(broker, ladder, resource)
+    saved = _Saved(loads[:cut][fits[:cut]][::-1].cumsum(), excess, price)
     found: list[tuple[float, int, int, int, list[tuple[int, int]]]] = []
-    if len(ladder) > cut and loads[cut] <= room and saved.by(int(loads[cut]), int(loads[cut]), 1) >= 0:
+    if fits[cut : cut + MADE_ROOM_FOR].any() and saved.by(int(loads[cut]), int(loads[cut]), 1) >= 0:
         for n in ladder[cut : cut + MADE_ROOM_FOR]:
             if (place := search.tightest(n)) is not None:
                 moving = int(search.weight[n])
@@ -59,9 +58,10 @@ def _is_worth_it(
                 break
     if saved.moves(excess) > 2 and search.savings_left:
         search.savings_left -= 1
-        for n in (*ladder[cut : cut + MADE_ROOM_FOR], *ladder[max(0, cut - MADE_ROOM_FOR) : cut][::-1]):
-            relief = int(search.loads[n, resource])
-            if relief <= room or saved.by(relief, relief, 2) <= 0:
+        above = range(cut, min(len(ladder), cut + MADE_ROOM_FOR))
+        for at in (*above, *reversed(range(max(0, cut - MADE_ROOM_FOR), cut))):
+            n, relief = ladder[at], int(loads[at])
+            if fits[at] or saved.by(relief, relief, 2) <= 0:
                 continue
             for other, leaving in who_make_room(search, n, broker):
                 moving = int(search.weight[n] + sum(search.weight[one] for one, _ in leaving))
