@@ -24,6 +24,8 @@ from tests.record.status.urgent_lake import urgent_lake
 if TYPE_CHECKING:
     from evenkeel.spark.server import Engine
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).resolve().parents[1]
 KEPT = TESTS / "kept_lakes" / "schema_5.tar.gz"
 RECORDING = TESTS.parent / "demo" / "recordings" / "own-threshold"

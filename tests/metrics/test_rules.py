@@ -14,6 +14,8 @@ import yaml
 
 from evenkeel.metrics.declared import BY_NAME
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROMETHEUS = CHECKOUT / "docker" / "prometheus"
 RULES = PROMETHEUS / "evenkeel.rules.yml"

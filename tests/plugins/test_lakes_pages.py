@@ -13,6 +13,8 @@ from fastapi.testclient import TestClient
 from tests.plugins.here_reader import HereReader
 from tests.several_lakes import MOVED, Installation, lakes_in_force
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:

@@ -19,6 +19,8 @@ from tests.record.exported import damaged_files
 from tests.record.plausible import LAB, SPREAD
 from tests.record.small_lake import moment
 
+pytestmark = pytest.mark.slow
+
 SINCE, UNTIL = moment("2026-11-21T08:26:00"), moment("2026-11-21T08:29:00")
 
 

@@ -32,6 +32,8 @@ from tests.record.plausible import (
 from tests.record.small_lake import SmallLake, moment
 from tests.vega_lite import checked_charts
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def page(lake: Path) -> str:

@@ -17,6 +17,8 @@ from tests.lake_log.lakes import LOG_KEY, add_upkeep, copied, kept_lake, publish
 from tests.lake_log.telling import Told, teller
 from tests.record.small_lake import arrow_schema
 
+pytestmark = pytest.mark.slow
+
 Row = dict[str, Any]
 
 

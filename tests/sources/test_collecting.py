@@ -26,6 +26,8 @@ from evenkeel.sources.writing import FolderStore
 from tests.pulsar.admin.books import Size, brokers_in, renamed, replayed, requests_in, silent_brokers, sized
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster
 
+pytestmark = pytest.mark.slow
+
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 # A snapshot, and the one that holds the configuration and the topic lists where it does not.
 RECORDED = [

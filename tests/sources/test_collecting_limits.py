@@ -25,6 +25,8 @@ from evenkeel.sources.recordings import requests_of
 from evenkeel.sources.writing import FolderStore
 from tests.pulsar.admin.rubbish import RubbishServer, body, chunked, listing, of_json, repeated
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 TOPICS = "/admin/v2/broker-stats/topics"
 

@@ -35,6 +35,8 @@ from evenkeel.spark.code import (
 from evenkeel.spark.session import package_zip
 from tests.cycle.whole_cycles import EAGER, VARIANTS, cycles
 
+pytestmark = pytest.mark.slow
+
 ROUND = "evenkeel.shed.round"
 DIGESTS = f"""
 import json

@@ -22,6 +22,8 @@ from evenkeel.steering.recent_commands import as_text
 from tests.steering.commands import NOW, split, unload
 from tests.steering.simulated import Fault, Faults, SimulatedPulsar, simulated
 
+pytestmark = pytest.mark.slow
+
 SWITCH = (False, True)
 ALL = [Observation(*given) for given in product(AnswerKind, (None, *Sight), SWITCH, SWITCH, SWITCH, SWITCH, SWITCH)]
 SILENT = (AnswerKind.TAKEN, AnswerKind.NONE)

@@ -17,6 +17,8 @@ from evenkeel.steering.outcome import Outcome
 from tests.steering.commands import NOW, split, unload, unload_topic
 from tests.steering.simulated import Fault, SimulatedPulsar, simulated
 
+pytestmark = pytest.mark.slow
+
 QUICK = Patience(answered_s=0.4, unanswered_s=0.6, unowned_s=0.1)
 NS = "acme/orders"
 

@@ -31,6 +31,8 @@ from tests.transparency.logs import (
     opened,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_log_begins_empty_and_only_once() -> None:
     storage = MemoryStorage()

@@ -21,6 +21,8 @@ from evenkeel.secret import Secret
 from evenkeel.settings.registry import registry
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster, listing, redirecting
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.c3VwZXI.t0k3n-0f-the-t3st"
 BROKERS = "/admin/v2/brokers"
 UNLOAD = "/admin/v2/namespaces/acme/ns0/0x00000000_0x40000000/unload"

@@ -31,6 +31,8 @@ from tests.record.explain.acting_lake import (
 from tests.record.plausible import HOT, LAB, LAB_FIRST, LARGE, A, B, broker_load, bundle_load
 from tests.record.small_lake import SmallLake
 
+pytestmark = pytest.mark.slow
+
 
 def at(text: str | None, tz: str | None = None):
     return times(text, None, None, tz)

@@ -13,6 +13,8 @@ from evenkeel.record.status.lakes import LakesStatus, read_lakes_status
 from evenkeel.record.status.side_by_side import SideBySideReader
 from tests.several_lakes import Installation, several_lakes
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def made(tmp_path: Path) -> Installation:

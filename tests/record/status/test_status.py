@@ -27,6 +27,8 @@ from tests.record.plausible import broker_load, plausible_lake
 from tests.record.small_lake import SmallLake, moment
 from tests.record.status.urgent_lake import EVERY, HOT, XSS, UrgentLake, brokers, urgent_lake
 
+pytestmark = pytest.mark.slow
+
 NOW = moment("2026-11-21T12:00:00")
 KEPT = Path(__file__).resolve().parents[2] / "kept_lakes"
 LATER = NOW + timedelta(seconds=50)

@@ -18,6 +18,8 @@ from tests.record.explain.acting_lake import B1, B2, B3, FIRST, UNLOAD_ID, WHOLE
 from tests.record.plausible import HOT, LAB_FIRST, NEXT, SKIPPED, B, broker_load, bundle_load, decision
 from tests.record.small_lake import Row, SmallLake, moment
 
+pytestmark = pytest.mark.slow
+
 START = moment("2026-05-04T10:00:00")
 BAD = "b2.example:8080"
 

@@ -25,6 +25,8 @@ from tests.sources.landing_zone.conftest import Bucket
 from tests.sources.landing_zone.faults import Hold, cut_answer, refuse
 from tests.sources.landing_zone.snapshots import document, moment, parts
 
+pytestmark = pytest.mark.slow
+
 MANIFEST = r"manifest\.json$"
 
 
