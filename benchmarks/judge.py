@@ -17,6 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import repeat
@@ -129,11 +130,10 @@ def _played(
 def fault_of(scenario: JudgedScenario) -> str | None:
     """What is wrong with a scenario at its start: it cannot be balanced, or it can though nobody should."""
     targets = scenario.targets(0)
-    carried = heaviest_first(scenario, 0).carried
-    usages = (
-        (r, scenario.machines[b].curves()[r].usage(load)) for b, own in carried.items() for r, load in own.items()
-    )
-    reached = all(usage <= targets[resource].usage for resource, usage in usages)
+    placed = replace(scenario, owners=heaviest_first(scenario, 0)).cluster("placed", "modular")
+    placed.alive = frozenset(scenario.machines) - scenario.down(0)
+    demand = placed.demand_with(scenario.mean_factors(0))
+    reached = all(max(own.values()) <= targets[resource].usage for resource, own in demand.items())
     if scenario.name == "hot-bundle":
         return "it can be balanced without a split" if reached else None
     if scenario.name != "unmendable":

@@ -210,9 +210,16 @@ class JudgedCluster(Cluster):
 
     def demand_now(self) -> dict[str, dict[str, float]]:
         """Resource -> living broker -> the usage that its bundles need."""
+        return self._demand(self.carried())
+
+    def demand_with(self, factors: Array) -> dict[str, dict[str, float]]:
+        """Resource -> living broker -> the usage that its bundles would need with these factors."""
+        return self._demand(self.carried_with(factors))
+
+    def _demand(self, carried: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
         return {
             resource: {broker: self.machines[broker].curves()[resource].usage(load) for broker, load in loads.items()}
-            for resource, loads in self.carried().items()
+            for resource, loads in carried.items()
         }
 
     def _reports(self) -> dict[str, dict[str, float]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,11 +40,11 @@ def play_at_will(scenario: JudgedScenario, nobody: EffectiveSettings, asked: Mea
     scenario has no shock after the first cycle."""
     before, found = play(scenario, nobody, asked), Outcome()
     found.floor, found.time, found.kept_floor = before.floor, before.time, before.kept_floor
-    cluster, owners = scenario.cluster("at will", "modular"), {**scenario.owners}
+    cluster = scenario.cluster("at will", "modular")
+    cluster.alive = frozenset(scenario.machines)
     past: list[Mapping[str, Mapping[str, float]]] = []
     for n in range(scenario.cycles):
-        loads = cluster.loads_under(scenario.factors[n])
-        past.append(_usages(scenario, owners, loads))
+        past.append(cluster.demand_with(scenario.factors[n]))
         usages = busiest_of([past[k] for k in scenario.windows(n)])
         minutes = n * scenario.every / ONE_MINUTE
         if not found.absorbed and max(usages.values()) <= asked.aim[n]:
@@ -52,44 +52,23 @@ def play_at_will(scenario: JudgedScenario, nobody: EffectiveSettings, asked: Mea
         if asked.scored[n]:
             found.score(usages, asked.even[n])
         if (n + 1) % scenario.window == 0:
-            new = heaviest_first(scenario, n).owners
-            away = [bundle for bundle, owner in new.items() if owner != owners[bundle]]
-            found.moves, found.rounds, owners = found.moves + len(away), found.rounds + 1, {**new}
-            found.last_round = [minutes]
-            for resource, own in loads.items():
+            owners = heaviest_first(scenario, n)
+            away = [bundle for bundle, owner in owners.items() if owner != cluster.owner[bundle]]
+            cluster.owner.update(owners)
+            found.moves, found.rounds, found.last_round = found.moves + len(away), found.rounds + 1, [minutes]
+            for resource, own in cluster.loads_under(scenario.factors[n]).items():
                 share = math.fsum(own[bundle] for bundle in away) / math.fsum(own.values())
                 found.moved[resource] = found.moved.get(resource, 0.0) + share
     return found
 
 
-def _usages(
-    scenario: JudgedScenario, owners: Mapping[str, str | None], loads: Mapping[str, Mapping[str, float]]
-) -> dict[str, dict[str, float]]:
-    """Resource -> broker -> the usage that its bundles need."""
-    found = {}
-    for resource, own in loads.items():
-        carried = dict.fromkeys(sorted(scenario.machines), 0.0)
-        for bundle, load in own.items():
-            carried[owners[bundle] or ""] += load
-        found[resource] = {b: scenario.machines[b].curves()[resource].usage(load) for b, load in carried.items()}
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Where each bundle is, and what each broker carries by resource."""
-
-    owners: Mapping[str, str]
-    carried: Mapping[str, Mapping[str, float]]
-
-
-def heaviest_first(scenario: JudgedScenario, n: int) -> Placed:
-    """Each bundle where it leaves usage lowest, heaviest first, by the loads that cycle n is judged by."""
+def heaviest_first(scenario: JudgedScenario, n: int) -> dict[str, str]:
+    """Bundle -> broker, each where it leaves usage lowest, heaviest first, by the loads that cycle n is judged by."""
     loads = scenario.cluster("placed", "modular").loads_under(scenario.mean_factors(n))
     curves = {b: machine.curves() for b, machine in scenario.machines.items() if b not in scenario.down(n)}
     even = {resource: target.even for resource, target in scenario.targets(n).items()}
     carried = {broker: dict.fromkeys(loads, 0.0) for broker in sorted(curves)}
-    owners = {}
+    owners: dict[str, str] = {}
 
     def height(broker: str, bundle: str) -> float:
         own = carried[broker]
@@ -101,7 +80,7 @@ def heaviest_first(scenario: JudgedScenario, n: int) -> Placed:
         owners[bundle] = best = min((b for b in carried if b in may_own), key=lambda broker: height(broker, bundle))
         for resource, of in loads.items():
             carried[best][resource] += of[bundle]
-    return Placed(owners, carried)
+    return owners
 
 
 class _Owners:

@@ -375,11 +375,11 @@ def test_who_moves_at_will_is_as_even_as_the_last_window_tells() -> None:
 
 def test_heaviest_first_goes_where_bundles_may_be_and_to_no_broker_that_is_away() -> None:
     reserved, removed = (judged_scenario(name, SHORT, 2) for name in ("reserved", "two-removed"))
-    owners = heaviest_first(reserved, 0).owners
+    owners = heaviest_first(reserved, 0)
     assert owners.keys() == reserved.owners.keys()
     assert all(owner in reserved.may_own[bundle.rpartition("/")[0]] for bundle, owner in owners.items())
     last = removed.cycles - 1
-    assert set(heaviest_first(removed, last).owners.values()) == set(removed.machines) - removed.down(last)
+    assert set(heaviest_first(removed, last).values()) == set(removed.machines) - removed.down(last)
 
 
 @pytest.mark.parametrize(("takes_positions", "splits"), [(True, {1}), (False, {3, 4, 5})])

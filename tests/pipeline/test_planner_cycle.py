@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,9 +72,11 @@ class Beside:
         return asked(self.recording, lake, **more)
 
 
-def asked(recording: Path, lake: Path, planner: str = "shadow", **more: Any) -> CycleRequest:
-    overrides = EAGER | {"evenkeelPlanner": planner} | more.pop("overrides", {})
-    return CycleRequest(str(lake), f"recording:{recording}", overrides=overrides, run_id="test", **more)
+def asked(
+    recording: Path, lake: Path, planner: str = "shadow", overrides: Mapping[str, Any] | None = None, **more: Any
+) -> CycleRequest:
+    every = {**EAGER, "evenkeelPlanner": planner, **(overrides or {})}
+    return CycleRequest(str(lake), f"recording:{recording}", overrides=every, run_id="test", **more)
 
 
 def run(spark: Any, request: CycleRequest) -> Attempt:
@@ -234,7 +236,7 @@ def acting(spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: pyt
     """A lake with two cycles that the planner has decided: a first look, and one that acts."""
     lake = empty_lake(tmp_path_factory.mktemp("acting") / "lake")
     for snapshot in Recording(MODULAR).snapshots[1:3]:  # in the first there is no traffic yet
-        run(spark, asked(MODULAR, lake, "on", at=snapshot.cycle_at, overrides=NO_SPLITS))
+        run(spark, asked(MODULAR, lake, "on", NO_SPLITS, at=snapshot.cycle_at))
     return lake
 
 
@@ -243,12 +245,12 @@ def test_on_workers_come_to_the_plan_that_this_process_comes_to(
     spark: Any, acting: Path, new_lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As they do where a cycle has many rows."""
-    here = read_attempts(acting)[0]
     monkeypatch.setattr(frames, "MOST_HERE", 0)
-    there = run(spark, asked(MODULAR, new_lake, "on", at=here.cycle_at.isoformat(), overrides=NO_SPLITS))
-    assert there.plan_id == here.plan_id is not None
-    assert content(there) == content(here)
-    assert here.writes_of("planner_targets")[0].rows > 0
+    for here in read_attempts(acting):
+        there = run(spark, asked(MODULAR, new_lake, "on", NO_SPLITS, at=here.cycle_at.isoformat()))
+        assert there.plan_id == here.plan_id is not None
+        assert content(there) == content(here)
+        assert here.writes_of("planner_targets")[0].rows > 0
 
 
 def test_on_the_planner_unloads_by_its_targets(spark: Any, acting: Path) -> None:
@@ -287,8 +289,7 @@ TOO_HEAVY = {"evenkeelMaxBundleTrafficPercent": 3.0}
 
 
 def splitting(recording: Path, lake: Path, **more: Any) -> CycleRequest:
-    found = asked(recording, lake, "on", **more)
-    return replace(found, overrides={**found.overrides, **TOO_HEAVY})
+    return asked(recording, lake, "on", TOO_HEAVY, **more)
 
 
 def demand_splits(spark: Any, recording: Path, new_lake: Path, moments: list[str]) -> None:

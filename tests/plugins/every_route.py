@@ -21,7 +21,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import PlainTextResponse, Response
 
-BUSY_TRIES = 10
+BUSY_TRIES = 11
 ADDRESSES = {
     "/": "/",
     "/cycles": "/cycles",
@@ -105,12 +105,11 @@ def _call(
 ) -> list[Any]:
     client.cookies.clear()
     sent = {**headers, **({"Cookie": "; ".join(f"{k}={v}" for k, v in cookies.items())} if cookies else {})}
-    answer = client.request(method, path, headers=sent, follow_redirects=False)
     for _ in range(BUSY_TRIES):
+        answer = client.request(method, path, headers=sent, follow_redirects=False)
         if method != "GET" or answer.status_code != 503 or "Retry-After" not in answer.headers:
             break
         time.sleep(float(answer.headers["Retry-After"]))  # a busy machine: the desk says when to come again
-        answer = client.request(method, path, headers=sent, follow_redirects=False)
     return [name, method, who, answer.status_code, answer.headers.get("content-security-policy", "")]
 
 

@@ -58,12 +58,14 @@ class SeenLoads:
     @property
     def is_steady(self) -> bool:
         """Whether averages say that load did not change much of late."""
+        if not self._view.has_averages:
+            return False
         resource = next(iter(self.latest))
         own = {one.name: load_of(one.average, resource, self.message_bytes) for one in self._view.bundles}
         average, latest = self._of_brokers(own, is_now=True), self.latest[resource]
-        scales = {broker: max(average[broker], latest[broker]) for broker in average}
-        changes = [(latest[broker] - average[broker]) / scale for broker, scale in scales.items() if scale > 0]
-        return self._view.has_averages and _mean([change * change for change in changes]) <= UNSTEADY * UNSTEADY
+        pairs = [(average[broker], latest[broker]) for broker in average if max(average[broker], latest[broker]) > 0]
+        changes = [_change(before, now) for before, now in pairs]
+        return not _is_much([change * change for change in changes])
 
     def _of_bundles(self, resource: str, latest_part: float) -> dict[str, float]:
         """Bundle -> load."""
@@ -102,8 +104,7 @@ class SeenLoads:
                 known = load[name] if self._view.brokers[name].is_settled else 0.0
                 brokers[name] = BrokerMemory(counts[name], known, 0.0, before.since)
                 continue
-            scale = max(before.load, load[name])
-            change = (load[name] - before.load) / scale if scale > 0 else 0.0
+            change = _change(before.load, load[name])
             undone.append(change * before.change)
             changed.append(change * change)
             brokers[name] = BrokerMemory(counts[name], load[name], change, before.since)
@@ -113,7 +114,7 @@ class SeenLoads:
             message_bytes=self.message_bytes,
             reversals=STEADIER * memory.reversals + _mean(undone),
             changes=STEADIER * memory.changes + _mean(changed),
-            unsteady=memory.unsteady + 1 if _mean(changed) > UNSTEADY * UNSTEADY else 0,
+            unsteady=memory.unsteady + 1 if _is_much(changed) else 0,
             brokers=brokers,
         )
         return replace(after, sums=self._sums(memory, after, latest, minutes))
@@ -221,6 +222,16 @@ def _resources(brokers: Iterable[PlannerBroker]) -> tuple[str, ...]:
             busiest[resource] = max(usage, busiest.get(resource, 0.0))
     most = max(busiest.values(), default=0.0)
     return tuple(r for r in RESOURCES if busiest.get(r, 0.0) > 0 and busiest[r] >= COUNTS_FROM * most)
+
+
+def _change(before: float, now: float) -> float:
+    """By what part a load has changed; one of both is not nothing."""
+    return (now - before) / max(before, now)
+
+
+def _is_much(squares: Sequence[float]) -> bool:
+    """Whether load has changed much, given the squares of brokers' changes."""
+    return _mean(squares) > UNSTEADY * UNSTEADY
 
 
 def _swings(memory: PlannerMemory) -> bool:
