@@ -116,6 +116,8 @@ class AirflowHome:
             "AIRFLOW__API__PORT": str(port),
             "AIRFLOW__API__BASE_URL": f"http://{HOST}:{port}",
             "AIRFLOW__API__WORKERS": "1",
+            # It answers on this machine only. A caller has to know an error of the database from one of its own.
+            "AIRFLOW__API__EXPOSE_STACKTRACE": "True",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             SPARK_CONNECTION: wiring.connection,
             "EVENKEEL_LAKE": wiring.lake,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,6 +14,14 @@ from typing import Any
 from evenkeel.airflow.order import AirflowError
 
 TIMEOUT_SECONDS = 30.0
+LOCKED = "database is locked"
+"""SQLite's words for a write that waited five seconds for another one. Nothing of the request is kept then.
+
+Airflow's API server writes its audit log where it also ends other requests' transactions: on SQLite the two may wait
+for each other until one of them is given up.
+"""
+LOCKED_TRIES = 5
+LOCKED_PAUSE_SECONDS = 0.5
 
 
 class RequestRefused(AirflowError):
@@ -87,6 +96,16 @@ class Rest:
         return str(answer["access_token"])
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+        for _ in range(LOCKED_TRIES - 1):
+            try:
+                return self._ask_once(method, path, body)
+            except RequestRefused as refused:
+                if refused.status != 500 or LOCKED not in str(refused):
+                    raise
+            time.sleep(LOCKED_PAUSE_SECONDS)
+        return self._ask_once(method, path, body)
+
+    def _ask_once(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
         if self._token is None:
             self._token = self.token()
         try:
@@ -124,6 +143,8 @@ def _reason(error: urllib.error.HTTPError) -> str:
         detail = json.loads(text)["detail"]
     except (ValueError, KeyError, TypeError):
         detail = text[:300]
+    if isinstance(detail, dict) and "orig_error" in detail:  # its further words are the statement and a stack trace
+        detail = f"{detail.get('reason')}: {detail['orig_error']}"
     return f"Airflow answers {error.code}: {detail if isinstance(detail, str) else json.dumps(detail)}"
 
 
