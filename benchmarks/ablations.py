@@ -1,9 +1,9 @@
 """The planner with one part off after the other, in the judge's scenarios: what each part is good for.
 
-`python -m benchmarks ablations [--size small] [--seeds 3 4] [--scenario NAME ...] [--part NAME ...] [--series FILE]`
-prints a table with a line for each part. Parts have no settings, since nobody should run without them, and no
-parameters, which their callers would have to hand on: here alone they are replaced by name (`PARTS`), for as long as a
-cluster is played. No goal.
+`python -m benchmarks ablations [--size small] [--seeds 3 4] [--scenario NAME ...] [--part NAME ...] [--series FILE]
+[--cloudwatch FOLDER]` prints a table with a line for each part. Parts have no settings, since nobody should run without
+them, and no parameters, which their callers would have to hand on: here alone they are replaced by name (`PARTS`), for
+as long as a cluster is played. No goal.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from benchmarks.judged_run import Measure, Outcome, absorbed_with_time, measure, play
 from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedScenario, judged_scenario
+from benchmarks.judged_series import PublicFiles
 from benchmarks.judged_variants import NOBODY, PLANNER, settings_with
 from benchmarks.machine import description
 from evenkeel.plan_splits import planner_wishes
@@ -67,9 +67,14 @@ def _in_order(self: Any, units: Any) -> Any:
     return sorted(units, key=self._worth, reverse=True)
 
 
-def _averages_alone(memory: Any) -> float:
+def _averages_alone(memory: Any, _cycles: int) -> float:
     """`seen._latest_part` that expects nothing of the latest figures where load swings."""
     return 0.0 if _SWINGS(memory) else 1.0
+
+
+def _next_cycle_alone(memory: Any, _cycles: int) -> float:
+    """`seen._latest_part` that asks what is still there in the next cycle, and not for how long."""
+    return _LATEST_PART(memory, 1)
 
 
 def _all_possible(steps: Any, beyond: Any) -> Any:
@@ -83,6 +88,7 @@ def _places_nobody(self: Any, moves: Any, bound: str) -> Any:
 
 
 _PLACES, _RESOURCES, _RUN, _SWINGS = plan._places, seen._resources, reconciler.Reconciler.run, seen._swings
+_LATEST_PART = seen._latest_part
 _NOTHING: Callable[..., Any] = lambda *_, **__: ()  # noqa: E731
 _AS_WANTED: Callable[..., Any] = lambda wanted, *_: {**wanted}  # noqa: E731
 _NO_SPLITS: Callable[..., Any] = lambda *_: {}  # noqa: E731
@@ -110,6 +116,7 @@ PARTS: Mapping[str, Part] = {
     "waiting for steady load": Part(((seen, "MOST_UNSTEADY", 0),)),
     "averages where load swings": Part(((seen, "_swings", _NO),)),
     "the latest figures beside averages": Part(((seen, "_latest_part", _averages_alone),)),
+    "how long a difference lasts": Part(((seen, "_latest_part", _next_cycle_alone),)),
     "saving moves": Part(((relief, "_is_worth_it", _NO),)),
     "making room": Part(((relief, "room_is_made", _NO),)),
     "making room by several": Part(((made_room, "_MOST_THAT_MAKE_ROOM", 1),)),
@@ -148,10 +155,9 @@ def main(arguments: Sequence[str] = ()) -> int:
     given = _given(arguments)
     began = time.process_time()
     print(f"{datetime.now(UTC):%Y-%m-%d}, {description()}", flush=True)
-    names = given.scenario or [name for name in MEANINGS if name != "series" or given.series]
-    made = {
-        name: [judged_scenario(name, SIZES[given.size], seed, given.series) for seed in given.seeds] for name in names
-    }
+    public = PublicFiles.given(given)
+    names = given.scenario or [name for name in MEANINGS if public.suffice_for(name)]
+    made = {name: [judged_scenario(name, SIZES[given.size], seed, public) for seed in given.seeds] for name in names}
     asked = {name: [measure(one, settings_with(NOBODY)) for one in own] for name, own in made.items()}
     print(f"size {given.size}, seeds {', '.join(map(str, given.seeds))}; {len(names)} scenarios\n")
     print(f"| off | {' | '.join(COLUMNS)} |\n|---{'|---' * len(COLUMNS)}|", flush=True)
@@ -170,7 +176,7 @@ def _given(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="+", default=[3, 4])
     parser.add_argument("--scenario", nargs="+", choices=MEANINGS, default=[])
     parser.add_argument("--part", nargs="+", choices=PARTS, default=[])
-    parser.add_argument("--series", type=Path, help="the public series, for the scenario `series`")
+    PublicFiles.add_to(parser)
     return parser.parse_args(list(arguments))
 
 

@@ -1,11 +1,11 @@
 """Pulsar's five shedders and Evenkeel's planner on the judge's clusters: how even they get them, and at what price.
 
-`python -m benchmarks judge [--size small] [--seeds 1 2] [--scenario NAME ...] [--series FILE] [--planner-alone]` prints
-Markdown: a table of all scenarios for each way to set the shedders, then one of each scenario with tuned settings. With
-`--tune` they are tuned on other seeds instead, and their settings kept in `judged_tuned.json`; with `--planner-alone`
-no shedder plays, and the planner is held against none. Goals: every scenario but
-`unmendable` has a placement within its target (found by placing the heaviest bundle first), and that one has none;
-`hot-bundle` has one only after splits; and the planner keeps what is listed in `judged_goals`.
+`python -m benchmarks judge [--size small] [--seeds 1 2] [--scenario NAME ...] [--series FILE] [--cloudwatch FOLDER]
+[--planner-alone]` prints Markdown: a table of all scenarios for each way to set the shedders, then one of each scenario
+with tuned settings. With `--tune` they are tuned on other seeds instead, and their settings kept in
+`judged_tuned.json`; with `--planner-alone` no shedder plays, and the planner is held against none. Goals: every
+scenario but `unmendable` has a placement within its target (found by placing the heaviest bundle first), and that one
+has none; `hot-bundle` has one only after splits; and the planner keeps what is listed in `judged_goals`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import repeat
-from pathlib import Path
 
 from benchmarks.judged_goals import missed
 from benchmarks.judged_knowing import CHANGING, heaviest_first, play_at_will, play_knowing
 from benchmarks.judged_run import Measure, Outcome, measure, play
 from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedScenario, judged_scenario
+from benchmarks.judged_series import PublicFiles
 from benchmarks.judged_variants import (
     NOBODY,
     SHEDDERS,
@@ -53,12 +53,13 @@ def main(arguments: Sequence[str] = ()) -> int:
     given = _given(arguments)
     began = time.process_time()
     print(f"{datetime.now(UTC):%Y-%m-%d}, {description()}", flush=True)
-    names = given.scenario or [name for name in MEANINGS if name != "series" or given.series]
+    public = PublicFiles.given(given)
+    names = given.scenario or [name for name in MEANINGS if public.suffice_for(name)]
     if given.tune:
         return _tune(names, given, began)
     judged, faults = {}, []
     for name in names:
-        made = [judged_scenario(name, SIZES[given.size], seed, given.series) for seed in given.seeds]
+        made = [judged_scenario(name, SIZES[given.size], seed, public) for seed in given.seeds]
         faults += [
             f"{name}, seed {seed}: {fault}"
             for seed, one in zip(given.seeds, made, strict=True)
@@ -91,12 +92,10 @@ def _given(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--scenario", nargs="+", choices=MEANINGS, default=[])
-    parser.add_argument("--series", type=Path, help="a table of counts by the minute, for the scenario `series`")
+    PublicFiles.add_to(parser)
     parser.add_argument("--tune", action="store_true", help="tune the shedders on other seeds, and keep what is best")
     parser.add_argument("--planner-alone", action="store_true", help="leave the shedders out")
     given = parser.parse_args(list(arguments))
-    if "series" in given.scenario and given.series is None:
-        parser.error("the scenario series needs --series FILE")
     if set(given.seeds) & set(TUNING_SEEDS):
         parser.error(f"seeds {TUNING_SEEDS} are those of tuning: judge on others")
     return given
@@ -105,7 +104,7 @@ def _given(arguments: Sequence[str]) -> argparse.Namespace:
 def _tune(names: Iterable[str], given: argparse.Namespace, began: float) -> int:
     """Tunes the shedders for these scenarios, and keeps their settings beside those of the others."""
     for name in names:
-        best = tune(partial(_drawn, name, given.series))
+        best = tune(partial(_drawn, name, PublicFiles.given(given)))
         known = json.loads(TUNED_FILE.read_text(encoding="utf-8")) if TUNED_FILE.exists() else {}
         known[name] = best
         TUNED_FILE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -114,8 +113,8 @@ def _tune(names: Iterable[str], given: argparse.Namespace, began: float) -> int:
     return 0
 
 
-def _drawn(name: str, series: Path | None, seed: int) -> JudgedScenario:
-    return judged_scenario(name, SIZES["small"], seed, series)
+def _drawn(name: str, public: PublicFiles, seed: int) -> JudgedScenario:
+    return judged_scenario(name, SIZES["small"], seed, public)
 
 
 def _played(

@@ -20,7 +20,7 @@ from benchmarks.judged_run import Measure, Outcome, busiest_of, play
 from benchmarks.judged_scenarios import JudgedScenario
 from evenkeel.settings import EffectiveSettings
 
-CHANGING = ("on-off", "series")
+CHANGING = ("on-off", "series", "cloudwatch")
 LEAST_GAIN = 1e-4
 """A move that gains less of the mean ratio is not made."""
 

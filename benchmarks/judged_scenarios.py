@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -32,13 +31,14 @@ from benchmarks.judged_cluster import (
     Machine,
     TopicTraffic,
 )
-from benchmarks.judged_series import public_series, series_traffic
+from benchmarks.judged_series import PublicFiles, measured_factors, public_measures, public_series, series_traffic
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
 from evenkeel.planner.target import BundleKind, Target, target_of
 from evenkeel.replay.modelled_cluster import Topic
 from evenkeel.rounds.reading import Row
 
 BEGIN = datetime(2026, 3, 2, tzinfo=UTC)
+NO_FILES = PublicFiles()
 PARETO, LARGEST, LARGEST_THAT_GROWS = 1.5, 0.3, 0.1
 """The tail of the topics' traffic, and the most that one of them has of a broker's mean (at first, where it grows)."""
 UNMENDABLE = 1.5
@@ -46,7 +46,7 @@ UNMENDABLE = 1.5
 HOT, HOT_TOPICS, HOT_MESSAGE_BYTES, HOT_CONNECTIONS = 1.4, 32, 3_400.0, 20.0
 """What the one hot bundle has of a broker's mean, its topics, and of each of these bytes of a message and connections,
 so that byte/s, msg/s and sessions stay below Pulsar's limits for a bundle."""
-GROWING = frozenset({"flash-crowd", "growing-days", "series"})
+GROWING = frozenset({"flash-crowd", "growing-days", "series", "cloudwatch"})
 BUSY = 0.5
 """Work for each standard broker at the start, in standard brokers: CPU is some 44 % of an even cluster."""
 TOPICS_PER_BUNDLE, BUNDLES_PER_NAMESPACE = 4, 12
@@ -57,6 +57,10 @@ HALF_AN_HOUR = timedelta(minutes=30)
 STEPS_SETTLE = 3
 """Cycles of a minute from one acting cycle to the next whose figures are settled."""
 QUARTER_OF_AN_HOUR = timedelta(minutes=15)
+CYCLES_OF = {"growing-days": HALF_AN_HOUR, "series": QUARTER_OF_AN_HOUR, "cloudwatch": QUARTER_OF_AN_HOUR}
+"""How long a cycle is, where it is not a minute."""
+WINDOWS = {"on-off": 10, "series": 4, "cloudwatch": 4}
+"""Over how many cycles usage is judged, where it is not one."""
 BOOK = (0.620, 0.614, 0.345, 0.685, 0.419)
 """Usage of the five brokers where the book's chapter 4.2 begins."""
 BOOK_LEFT, BOOK_REMOVED = 0.658, (2, 4)
@@ -84,6 +88,7 @@ MEANINGS: Mapping[str, str] = {
     "hot-bundle": "one bundle of many topics has 1.4 of a broker's mean, below all limits of Pulsar's own "
     "splits: no placement is even before it is split",
     "series": "a day of a public trace of invocations (--series FILE); judged by means over an hour",
+    "cloudwatch": "a day of public measures of machines in a cloud (--cloudwatch FOLDER); judged by means over an hour",
 }
 
 
@@ -175,17 +180,17 @@ class JudgedScenario:
         return found
 
 
-def judged_scenario(name: str, size: JudgedSize, seed: int, series: Path | None = None) -> JudgedScenario:
-    """A scenario by its name; the same seed draws the same one."""
+def judged_scenario(name: str, size: JudgedSize, seed: int, public: PublicFiles = NO_FILES) -> JudgedScenario:
+    """A scenario by its name; the same seed draws the same one. `public`: for those that draw from public series."""
     drawn = Random(f"{seed} {name}")
     count = len(BOOK) if name in BOOKS else size.brokers
     machines = _machines(name, count)
     boundaries = _boundaries(size.bundles * count // size.brokers)
-    every = {"growing-days": HALF_AN_HOUR, "series": QUARTER_OF_AN_HOUR}.get(name, ONE_MINUTE)
+    every = CYCLES_OF.get(name, ONE_MINUTE)
     cycles = 96 if every > ONE_MINUTE else size.minutes
     if name == "series":
         count = TOPICS_PER_BUNDLE * sum(len(bounds) - 1 for bounds in boundaries.values())
-        own = series_traffic(public_series(series), list(boundaries), count, cycles, drawn)
+        own = series_traffic(public_series(public.series), list(boundaries), count, cycles, drawn)
         topics, traffic = own.topics, _traffic(name, own.topics, own.weights, machines, list(boundaries), drawn)
         shape = own.factors
     else:
@@ -194,7 +199,10 @@ def judged_scenario(name: str, size: JudgedSize, seed: int, series: Path | None 
         topics += hot
         weights = [drawn.paretovariate(PARETO) for _ in topics]
         traffic = _traffic(name, topics, weights, machines, list(boundaries), drawn, len(hot))
-        shape = _shape(name, topics, cycles, drawn)
+        if name == "cloudwatch":
+            shape = measured_factors(public_measures(public.cloudwatch), len(topics), cycles, drawn)
+        else:
+            shape = _shape(name, topics, cycles, drawn)
     may_own, policies = _reserved(list(boundaries), sorted(machines), topics) if name == "reserved" else ({}, ())
     down, shocks = _down(name, sorted(machines), cycles)
     chance = np.random.default_rng(drawn.getrandbits(64))
@@ -214,7 +222,7 @@ def judged_scenario(name: str, size: JudgedSize, seed: int, series: Path | None 
         shocks=shocks,
         may_own=may_own,
         policies=policies,
-        window={"on-off": 10, "series": 4}.get(name, 1),
+        window=WINDOWS.get(name, 1),
     )
     return _with_owners(made, drawn)
 

@@ -1,11 +1,14 @@
-"""Traffic from a public series: invocations of 500 functions by the minute, for one day.
+"""Traffic from public series, none of which is part of this repository.
 
-The file is not part of this repository. An owner's functions are topics of one namespace, and carry what the function
-was invoked; one that goes beyond what a topic of a growing scenario may have is cut down to that.
+`series`: invocations of 500 functions by the minute, for one day. An owner's functions are topics of one namespace, and
+carry what the function was invoked. `cloudwatch`: seventeen measures of a cloud's machines, every five minutes for some
+days. A topic follows a day of one of them. In both a topic that goes beyond what one of a growing scenario may have is
+cut down to that.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import hashlib
 from collections.abc import Sequence
@@ -25,8 +28,36 @@ WHERE = (
     "data/traces/10-1000-10/500_inv.csv of github.com/vhive-serverless/invitro at cb0077f "
     "(git show cb0077f:data/traces/10-1000-10/500_inv.csv)"
 )
+CLOUDWATCH_SHA256 = "65e770d19f3972ad4d2e4864af48974be93c9a91991e57776ec8682527820f27"
+CLOUDWATCH_WHERE = (
+    "data/realAWSCloudwatch of github.com/numenta/NAB at ea702d7 (git archive ea702d7 data/realAWSCloudwatch | tar x)"
+)
+STEPS_OF_A_DAY = 24 * 12
 MOST_AT_ONCE = 3.0
 """A topic has so many times its mean traffic at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFiles:
+    """Where the public series are, by the name of the scenario; None where they are not at hand."""
+
+    series: Path | None = None
+    cloudwatch: Path | None = None
+
+    @staticmethod
+    def add_to(parser: argparse.ArgumentParser) -> None:
+        """Adds the options that say where they are."""
+        parser.add_argument("--series", type=Path, help="a table of counts by the minute, for the scenario `series`")
+        parser.add_argument("--cloudwatch", type=Path, help="a folder of measures, for the scenario `cloudwatch`")
+
+    @classmethod
+    def given(cls, arguments: argparse.Namespace) -> PublicFiles:
+        """What the options say."""
+        return cls(arguments.series, arguments.cloudwatch)
+
+    def suffice_for(self, name: str) -> bool:
+        """Whether what the scenario draws its traffic from is at hand."""
+        return {"series": self.series, "cloudwatch": self.cloudwatch}.get(name, name) is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +91,22 @@ def public_series(path: Path | None) -> PublicSeries:
     return PublicSeries([row[owner] for row in rows], np.array([[float(row[n]) for n in minutes] for row in rows]))
 
 
+def public_measures(folder: Path | None) -> list[Array]:
+    """The measures in the folder, by the names of their files; they have to be those that figures in the docs come
+    from."""
+    if folder is None:
+        raise SystemExit(f"the scenario cloudwatch needs --cloudwatch FOLDER: {CLOUDWATCH_WHERE}")
+    contents = [file.read_bytes() for file in sorted(folder.glob("*.csv"))]
+    found = hashlib.sha256(b"".join(contents)).hexdigest()
+    if found != CLOUDWATCH_SHA256:
+        raise SystemExit(
+            f"{folder}: SHA-256 of its {len(contents)} .csv files, one after the other by name, is {found[:12]}…; "
+            f"expected is {CLOUDWATCH_SHA256[:12]}…, {CLOUDWATCH_WHERE}"
+        )
+    tables = [[*csv.reader(content.decode().splitlines())] for content in contents]
+    return [np.array([float(value) for _, value in rows]) for _, *rows in tables]
+
+
 def series_traffic(
     series: PublicSeries, namespaces: Sequence[str], topics: int, cycles: int, drawn: Random
 ) -> SeriesTraffic:
@@ -77,3 +124,16 @@ def series_traffic(
         means.tolist(),
         np.minimum(MOST_AT_ONCE, counts[chosen] / means[:, None]).T,
     )
+
+
+def measured_factors(measures: Sequence[Array], topics: int, cycles: int, drawn: Random) -> Array:
+    """Factors on the topics' traffic, a row for each cycle: each topic follows a day of one measure, both by chance.
+    Gaps in a measure are closed up, and a day without anything is drawn again."""
+    factors: list[Array] = []
+    while len(factors) < topics:
+        measure = drawn.choice(measures)
+        first = drawn.randrange(len(measure) - STEPS_OF_A_DAY)
+        day = measure[first : first + STEPS_OF_A_DAY].reshape(cycles, -1).mean(axis=1)
+        if day.any():
+            factors.append(np.minimum(MOST_AT_ONCE, day / day.mean()))
+    return np.array(factors).T

@@ -36,6 +36,7 @@ from benchmarks.judged_run import (
     play,
 )
 from benchmarks.judged_scenarios import BOOK, BOOK_LEFT, MEANINGS, SIZES, JudgedSize, judged_scenario
+from benchmarks.judged_series import PublicFiles
 from benchmarks.judged_variants import (
     AXES,
     NOBODY,
@@ -51,7 +52,7 @@ from evenkeel.settings.keys.splitting import SPLIT_ALGORITHMS
 
 pytestmark = pytest.mark.slow
 
-GENERATED = [name for name in MEANINGS if name != "series"]
+GENERATED = [name for name in MEANINGS if PublicFiles().suffice_for(name)]
 SHORT = JudgedSize(6, 48, 60)
 EAGER = {"evenkeelGuardsEnabled": False, "loadBalancerMsgRateDifferenceShedderThreshold": 20.0, "minUnloadMessage": 0}
 AT = datetime(2026, 3, 2, tzinfo=UTC)
@@ -216,13 +217,13 @@ def series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_topics_follow_a_public_series(series: Path) -> None:
-    scenario = judged_scenario("series", SHORT, 7, series)
+    scenario = judged_scenario("series", SHORT, 7, PublicFiles(series=series))
     topics = scenario.traffic.topics
     assert scenario.factors.shape == (96, len(topics))
     # The second half of the day has twice the traffic of the first, but for the noise of topics.
     halves = scenario.factors[:48].mean(), scenario.factors[48:].mean()
     assert halves == (pytest.approx(2 / 3, rel=0.05), pytest.approx(4 / 3, rel=0.05))
-    assert np.array_equal(scenario.factors, judged_scenario("series", SHORT, 7, series).factors)
+    assert np.array_equal(scenario.factors, judged_scenario("series", SHORT, 7, PublicFiles(series=series)).factors)
     drawn = judged_series.series_traffic(judged_series.public_series(series), ["a", "b", "c"], 11, 96, Random(1))
     assert sorted(drawn.weights) == pytest.approx([1.5 * n for n in range(1, 12)])
     # An owner's functions are topics of one namespace: those with a weight of 1.5, 6.0, 10.5 and 15.0 have one owner.
@@ -235,7 +236,38 @@ def test_a_series_has_to_be_the_one_that_figures_come_from(series: Path) -> None
         judged_scenario("series", SHORT, 7)
     series.write_text(series.read_text() + "\n")
     with pytest.raises(SystemExit, match=r"SHA-256 is .*; expected is .*vhive-serverless/invitro at cb0077f"):
-        judged_scenario("series", SHORT, 7, series)
+        judged_scenario("series", SHORT, 7, PublicFiles(series=series))
+
+
+@pytest.fixture
+def cloudwatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two measures of two days every five minutes, one of them mostly nothing, which are taken for the public ones."""
+    for name, values in (("a", [5.0 + n // 144 % 2 * 10.0 for n in range(576)]), ("b", [0.0] * 575 + [9.0])):
+        lines = [f"2014-02-14 14:30:00,{value}" for value in values]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["timestamp,value", *lines]))
+    content = b"".join((tmp_path / f"{name}.csv").read_bytes() for name in "ab")
+    monkeypatch.setattr(judged_series, "CLOUDWATCH_SHA256", hashlib.sha256(content).hexdigest())
+    return tmp_path
+
+
+def test_topics_follow_a_day_of_public_measures(cloudwatch: Path) -> None:
+    public = PublicFiles(cloudwatch=cloudwatch)
+    scenario = judged_scenario("cloudwatch", SHORT, 7, public)
+    assert scenario.factors.shape == (96, len(scenario.traffic.topics))
+    assert scenario.factors.mean() == pytest.approx(1.0, rel=0.05)
+    assert np.array_equal(scenario.factors, judged_scenario("cloudwatch", SHORT, 7, public).factors)
+    # Half of a day has three times the traffic of the other half, wherever the day begins.
+    factors = judged_series.measured_factors(judged_series.public_measures(cloudwatch), 20, 96, Random(1))
+    assert {round(low, 6) for low in factors.min(axis=0)} == {0.5}
+    assert {round(high, 6) for high in factors.max(axis=0)} == {1.5}
+
+
+def test_measures_have_to_be_those_that_figures_come_from(cloudwatch: Path) -> None:
+    with pytest.raises(SystemExit, match=r"--cloudwatch FOLDER: data/realAWSCloudwatch of github\.com/numenta/NAB"):
+        judged_scenario("cloudwatch", SHORT, 7)
+    (cloudwatch / "b.csv").unlink()
+    with pytest.raises(SystemExit, match=r"SHA-256 of its 1 \.csv files.*; expected is .*numenta/NAB at ea702d7"):
+        judged_scenario("cloudwatch", SHORT, 7, PublicFiles(cloudwatch=cloudwatch))
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -1,4 +1,5 @@
-"""What is planned with where load goes to and fro: between its average and its latest figures, as it comes back."""
+"""What is planned with where load goes to and fro: between its average and its latest figures, as it comes back in the
+time in which a bundle that has moved stays where it is."""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
 BROKERS = ("b1", "b2")
 
 
-def figures(reversals: float, changes: float = 5.0) -> PlannerFigures:
-    """What is planned with for two brokers. Each has one bundle, of 40 byte/s on average; the bundle of `b1` has 100
-    byte/s in the latest cycle, that of `b2` has 40."""
+def figures(reversals: float, changes: float = 5.0, minutes: float = 60.0, window: int = 60) -> PlannerFigures:
+    """What is planned with for two brokers, so many minutes after the cycle before. Each has one bundle, of 40 byte/s
+    on average; the bundle of `b1` has 100 byte/s in the latest cycle, that of `b2` has 40."""
     view = PlannerView(
         at=AT,
         brokers={name: PlannerBroker(name, {"cpu": 0.5}) for name in BROKERS},
@@ -33,8 +34,8 @@ def figures(reversals: float, changes: float = 5.0) -> PlannerFigures:
             for name, load in zip(BROKERS, (100.0, 40.0), strict=True)
         ],
     )
-    memory = PlannerMemory(at=AT - timedelta(minutes=1), reversals=reversals, changes=changes)
-    found = plan(view, memory, Settings()).figures
+    memory = PlannerMemory(at=AT - timedelta(minutes=minutes), reversals=reversals, changes=changes)
+    found = plan(view, memory, Settings(evenkeelPlannerReturnWindowMinutes=window)).figures
     assert found is not None
     one = view.bundles[0]
     assert found.load(one, "cpu") == planned_load(one, "cpu", 0.0, found.latest_part) == found.loads["cpu"]["b1"]
@@ -42,7 +43,7 @@ def figures(reversals: float, changes: float = 5.0) -> PlannerFigures:
 
 
 @pytest.mark.parametrize(
-    ("undone", "load"), [(0.8, 40.0), (0.5, 40.0), (0.4, 52.0), (0.25, 70.0), (0.1, 100.0), (0.0, 100.0)]
+    ("undone", "load"), [(0.8, 40.0), (0.5, 40.0), (0.4, 52.0), (0.25, 70.0), (0.1, 88.0), (0.04, 100.0), (0.0, 100.0)]
 )
 def test_the_less_of_a_change_is_undone_the_more_the_latest_figures_count(undone: float, load: float) -> None:
     found = figures(-undone * 5.0)
@@ -53,3 +54,18 @@ def test_the_less_of_a_change_is_undone_the_more_the_latest_figures_count(undone
 
 def test_small_changes_are_no_swing_whatever_is_undone() -> None:
     assert figures(-0.002, 0.004).latest_part == 1.0
+
+
+@pytest.mark.parametrize(
+    ("minutes", "part"),
+    [(60.0, 0.5), (30.0, (0.5 + 0.25) / 2), (15.0, (0.5 + 0.25 + 0.125 + 0.0625) / 4), (240.0, 0.5)],
+)
+def test_what_lasts_for_a_cycle_counts_less_the_more_cycles_a_bundle_stays_where_it_is(
+    minutes: float, part: float
+) -> None:
+    assert figures(-1.25, minutes=minutes).latest_part == pytest.approx(part)
+
+
+def test_cycles_at_once_and_no_window_at_all_are_borne() -> None:
+    assert figures(-1.25, minutes=0.0).latest_part == pytest.approx(1.0 / 60.0)
+    assert figures(-1.25, minutes=15.0, window=0).latest_part == pytest.approx(0.5)

@@ -1,8 +1,9 @@
 """What the planner sees in a cycle: loads by broker and bundle, usage models with their levels, and what it remembers.
 
-Keys: evenkeelPlannerActAbovePercent, evenkeelPlannerActAtOnceAbovePercent, evenkeelPlannerStopAtPercent. Where load
-swings to and fro from cycle to cycle, it is planned with what is to be expected next: the average of the last samples,
-and of what the latest cycle has above or below it the part that is usually still there in the next.
+Keys: evenkeelPlannerActAbovePercent, evenkeelPlannerActAtOnceAbovePercent, evenkeelPlannerStopAtPercent,
+evenkeelPlannerReturnWindowMinutes. Where load swings to and fro from cycle to cycle, it is planned with what is to be
+expected for as long as a bundle that has moved cannot come back: the average of the last samples, and of what the
+latest cycle has above or below it the part that is still there in that time, on average.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ NEARLY_IDLE = 0.25
 """A broker is nearly idle with less than so much of what it carries in the evenly used cluster."""
 UNSTEADY, MOST_UNSTEADY = 0.1, 3
 """Where load changed by more than this part since the cycle before, the planner waits, so many cycles at most."""
-SWINGING, SWINGS_FROM, STEADIER = 0.12, 0.03, 0.9
+SWINGING, SWINGS_FROM, STEADIER = 0.05, 0.03, 0.95
 """Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
 of it; the third is what counts of the cycle before."""
+SHORTEST_CYCLE = timedelta(minutes=1)
+"""Cycles that follow each other faster are taken for so far apart."""
 
 
 class SeenLoads:
@@ -50,7 +53,9 @@ class SeenLoads:
             if owner in counts and one.part <= 1:
                 counts[owner] += 1
         self.after = self._remembered(memory, latest, latest[by], counts)
-        self.latest_part = part = _latest_part(self.after)
+        window = timedelta(minutes=settings.evenkeelPlannerReturnWindowMinutes)
+        since = SHORTEST_CYCLE if memory.at is None else max(SHORTEST_CYCLE, view.at - memory.at)
+        self.latest_part = part = _latest_part(self.after, max(1, round(window / since)))
         self._bundle_loads = loads = {r: self._of_bundles(r, part) for r in every} if part < 1.0 else loads
         self._carried = {r: self._of_brokers(loads[r], is_now=True) for r in every} if part < 1.0 else latest
         self._planned = {r: self._of_brokers(loads[r], is_now=False) for r in every}
@@ -240,13 +245,22 @@ def _swings(memory: PlannerMemory) -> bool:
     return memory.reversals < -SWINGING * memory.changes and memory.changes > least
 
 
-def _latest_part(memory: PlannerMemory) -> float:
-    """How much of what the latest figures have above or below their average is to be expected in the next cycle.
+def _latest_part(memory: PlannerMemory, cycles: int) -> float:
+    """How much of what the latest figures have above or below their average is to be expected in so many cycles from
+    now on, on average.
 
-    All where load does not swing. Where it goes on and off by chance, half of each change is undone in the next, and
-    nothing of it is to be expected; where it comes back slowly, the less is undone, the more.
+    All where load does not swing. Where it goes on and off by chance, half of each change is undone in the next cycle,
+    and nothing of it is to be expected; where it comes back slowly, the less is undone, the more. What is left of it in
+    a cycle becomes less by the same part in each further one.
     """
-    return max(0.0, 1.0 + 2.0 * memory.reversals / memory.changes) if _swings(memory) else 1.0
+    if not _swings(memory):
+        return 1.0
+    stays = max(0.0, 1.0 + 2.0 * memory.reversals / memory.changes)
+    left, whole = 1.0, 0.0
+    for _ in range(cycles):
+        left *= stays
+        whole += left
+    return whole / cycles
 
 
 def waits_for_steady_load(memory: PlannerMemory) -> bool:
