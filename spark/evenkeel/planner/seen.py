@@ -27,9 +27,12 @@ NEARLY_IDLE = 0.25
 """A broker is nearly idle with less than so much of what it carries in the evenly used cluster."""
 UNSTEADY, MOST_UNSTEADY = 0.1, 3
 """Where load changed by more than this part since the cycle before, the planner waits, so many cycles at most."""
-SWINGING, SWINGS_FROM, STEADIER = 0.05, 0.03, 0.95
-"""Load swings where its change is undone in the next cycle by at least the first part, and is at least the second part
-of it; the third is what counts of the cycle before."""
+SWINGS_FROM, MOST_OF_A_CYCLE, STEADIER = 0.03, 0.12, 0.95
+"""Load swings where it changes by the first part from cycle to cycle. A cycle in which it changed by more than the
+second counts as one with that, since one jump is no swing. The third is what counts of the cycle before."""
+GOES_ON, MOST_THAT_STAYS = 0.1, 0.75
+"""Load that grows or falls does not swing: where at least the first part of a change comes again in the next cycle.
+A difference from the average is not taken to last longer than so that the second part is there in the next cycle."""
 SHORTEST_CYCLE = timedelta(minutes=1)
 """Cycles that follow each other faster are taken for so far apart."""
 
@@ -113,12 +116,14 @@ class SeenLoads:
             undone.append(change * before.change)
             changed.append(change * change)
             brokers[name] = BrokerMemory(counts[name], load[name], change, before.since)
+        most = MOST_OF_A_CYCLE * MOST_OF_A_CYCLE
+        counted = most / max(most, _mean(changed))
         after = replace(
             memory,
             at=at,
             message_bytes=self.message_bytes,
-            reversals=STEADIER * memory.reversals + _mean(undone),
-            changes=STEADIER * memory.changes + _mean(changed),
+            reversals=STEADIER * memory.reversals + counted * _mean(undone),
+            changes=STEADIER * memory.changes + counted * _mean(changed),
             unsteady=memory.unsteady + 1 if _is_much(changed) else 0,
             brokers=brokers,
         )
@@ -242,7 +247,7 @@ def _is_much(squares: Sequence[float]) -> bool:
 def _swings(memory: PlannerMemory) -> bool:
     """Whether load goes to and fro from cycle to cycle, so that an average tells more than the latest figures."""
     least = SWINGS_FROM * SWINGS_FROM / (1.0 - STEADIER)
-    return memory.reversals < -SWINGING * memory.changes and memory.changes > least
+    return memory.reversals < GOES_ON * memory.changes and memory.changes > least
 
 
 def _latest_part(memory: PlannerMemory, cycles: int) -> float:
@@ -255,7 +260,7 @@ def _latest_part(memory: PlannerMemory, cycles: int) -> float:
     """
     if not _swings(memory):
         return 1.0
-    stays = max(0.0, 1.0 + 2.0 * memory.reversals / memory.changes)
+    stays = min(MOST_THAT_STAYS, max(0.0, 1.0 + 2.0 * memory.reversals / memory.changes))
     left, whole = 1.0, 0.0
     for _ in range(cycles):
         left *= stays
