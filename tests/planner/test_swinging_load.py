@@ -3,12 +3,13 @@ time in which a bundle that has moved stays where it is."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from evenkeel.planner.figures import PlannerFigures, planned_load
-from evenkeel.planner.memory import PlannerMemory
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory
 from evenkeel.planner.plan import plan
 from evenkeel.planner.view import BundleFigures, PlannerBroker, PlannerBundle, PlannerView
 from evenkeel.settings import Settings
@@ -17,7 +18,13 @@ AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
 BROKERS = ("b1", "b2")
 
 
-def figures(reversals: float, changes: float = 5.0, minutes: float = 60.0, window: int = 60) -> PlannerFigures:
+def figures(
+    reversals: float,
+    changes: float = 5.0,
+    minutes: float = 60.0,
+    window: int = 60,
+    known: Mapping[str, BrokerMemory] | None = None,
+) -> PlannerFigures:
     """What is planned with for two brokers, so many minutes after the cycle before. Each has one bundle, of 40 byte/s
     on average; the bundle of `b1` has 100 byte/s in the latest cycle, that of `b2` has 40."""
     view = PlannerView(
@@ -34,7 +41,9 @@ def figures(reversals: float, changes: float = 5.0, minutes: float = 60.0, windo
             for name, load in zip(BROKERS, (100.0, 40.0), strict=True)
         ],
     )
-    memory = PlannerMemory(at=AT - timedelta(minutes=minutes), reversals=reversals, changes=changes)
+    memory = PlannerMemory(
+        at=AT - timedelta(minutes=minutes), reversals=reversals, changes=changes, brokers=known or {}
+    )
     found = plan(view, memory, Settings(evenkeelPlannerReturnWindowMinutes=window)).figures
     assert found is not None
     one = view.bundles[0]
@@ -43,13 +52,20 @@ def figures(reversals: float, changes: float = 5.0, minutes: float = 60.0, windo
 
 
 @pytest.mark.parametrize(
-    ("undone", "load"), [(0.8, 40.0), (0.5, 40.0), (0.4, 52.0), (0.25, 70.0), (0.1, 88.0), (0.04, 100.0), (0.0, 100.0)]
+    ("undone", "load"), [(0.8, 40.0), (0.5, 40.0), (0.4, 52.0), (0.25, 70.0), (0.125, 85.0), (0.0, 85.0), (-0.2, 100.0)]
 )
 def test_the_less_of_a_change_is_undone_the_more_the_latest_figures_count(undone: float, load: float) -> None:
     found = figures(-undone * 5.0)
     assert found.loads["cpu"]["b1"] == pytest.approx(load)
     assert found.loads["cpu"]["b2"] == pytest.approx(40.0)
     assert found.is_swinging == (load < 100.0)
+
+
+@pytest.mark.parametrize(("before", "latest_part"), [(0.0, 1.0), (0.0144, 0.75)])
+def test_one_jump_is_no_swing_and_another_is(before: float, latest_part: float) -> None:
+    """Each broker has one bundle, as before, and `b1` has 100 byte/s where it had 40; `before`: one such change."""
+    known = {name: BrokerMemory(1.0, 40.0) for name in BROKERS}
+    assert figures(0.0, before, known=known).latest_part == latest_part
 
 
 def test_small_changes_are_no_swing_whatever_is_undone() -> None:

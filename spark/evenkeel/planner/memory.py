@@ -64,7 +64,7 @@ class PlannerMemory:
     """What one cycle leaves for the next.
 
     `message_bytes`: what a message counts as, 0 where not known yet. `above`: settled cycles in a row above the band.
-    `is_acting`: a plan is under way. `reversals`, `changes`: whether load swings to and fro (see `plan`). `unsteady`:
+    `is_acting`: a plan is under way. `reversals`, `changes`: whether load swings (see `seen`). `unsteady`:
     cycles in a row in which it changed much. `misses`: cycles in a row that brought less than half of what was
     promised; `fell_back`: since when the planner is not trusted for it.
     """

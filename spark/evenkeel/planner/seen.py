@@ -1,9 +1,9 @@
 """What the planner sees in a cycle: loads by broker and bundle, usage models with their levels, and what it remembers.
 
 Keys: evenkeelPlannerActAbovePercent, evenkeelPlannerActAtOnceAbovePercent, evenkeelPlannerStopAtPercent,
-evenkeelPlannerReturnWindowMinutes. Where load swings to and fro from cycle to cycle, it is planned with what is to be
-expected for as long as a bundle that has moved cannot come back: the average of the last samples, and of what the
-latest cycle has above or below it the part that is still there in that time, on average.
+evenkeelPlannerReturnWindowMinutes. Where load swings, it is planned with what is to be expected for as long as a bundle
+that has moved cannot come back: the average of the last samples, and of what the latest cycle has above or below it the
+part that is still there in that time, on average.
 """
 
 from __future__ import annotations
@@ -245,7 +245,8 @@ def _is_much(squares: Sequence[float]) -> bool:
 
 
 def _swings(memory: PlannerMemory) -> bool:
-    """Whether load goes to and fro from cycle to cycle, so that an average tells more than the latest figures."""
+    """Whether load changes much from cycle to cycle, and not on in one direction, so that an average tells more than
+    the latest figures."""
     least = SWINGS_FROM * SWINGS_FROM / (1.0 - STEADIER)
     return memory.reversals < GOES_ON * memory.changes and memory.changes > least
 
@@ -256,7 +257,7 @@ def _latest_part(memory: PlannerMemory, cycles: int) -> float:
 
     All where load does not swing. Where it goes on and off by chance, half of each change is undone in the next cycle,
     and nothing of it is to be expected; where it comes back slowly, the less is undone, the more. What is left of it in
-    a cycle becomes less by the same part in each further one.
+    the next cycle becomes less by the same part in each further one.
     """
     if not _swings(memory):
         return 1.0
