@@ -116,6 +116,7 @@ PARTS: Mapping[str, Part] = {
     "waiting for steady load": Part(((seen, "MOST_UNSTEADY", 0),)),
     "averages where load swings": Part(((seen, "_swings", _NO),)),
     "the latest figures beside averages": Part(((seen, "_latest_part", _averages_alone),)),
+    "a narrower band for averages": Part(((seen, "NARROWER", 1.0),)),
     "how long a difference lasts": Part(((seen, "_latest_part", _next_cycle_alone),)),
     "saving moves": Part(((relief, "_is_worth_it", _NO),)),
     "making room": Part(((relief, "room_is_made", _NO),)),

@@ -33,6 +33,8 @@ second counts as one with that, since one jump is no swing. The third is what co
 GOES_ON, MOST_THAT_STAYS = 0.1, 0.75
 """Load that grows or falls does not swing: where at least the first part of a change comes again in the next cycle.
 A difference from the average is not taken to last longer than so that the second part is there in the next cycle."""
+NARROWER = 0.8
+"""Of the percents of the settings where load swings: an average above the band says more than one cycle's figures."""
 SHORTEST_CYCLE = timedelta(minutes=1)
 """Cycles that follow each other faster are taken for so far apart."""
 
@@ -163,8 +165,10 @@ class SeenLoads:
         }
         targets = {r: self._target(r, {name: one.line for name, one in models[r].items()}) for r in models}
 
+        narrower = NARROWER if _swings(self.after) else 1.0
+
         def level(percent: float, atoms: float = 1.0) -> float:
-            part = 1.0 + percent / 100.0
+            part = 1.0 + narrower * percent / 100.0
             return max(max(part * one.even, part * one.ruled, atoms * one.atomic) for one in targets.values())
 
         settings = self._settings
