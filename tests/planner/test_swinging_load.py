@@ -85,3 +85,15 @@ def test_what_lasts_for_a_cycle_counts_less_the_more_cycles_a_bundle_stays_where
 def test_cycles_at_once_and_no_window_at_all_are_borne() -> None:
     assert figures(-1.25, minutes=0.0).latest_part == pytest.approx(1.0 / 60.0)
     assert figures(-1.25, minutes=15.0, window=0).latest_part == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("reversals", "part"), [(-2.5, 0.8), (2.5, 1.0)])
+def test_the_band_is_narrower_where_averages_are_gone_by(reversals: float, part: float) -> None:
+    found, settings = figures(reversals), Settings()
+    levels = (found.stop, found.act, found.at_once)
+    percents = (
+        settings.evenkeelPlannerStopAtPercent,
+        settings.evenkeelPlannerActAbovePercent,
+        settings.evenkeelPlannerActAtOnceAbovePercent,
+    )
+    assert [level / found.even for level in levels] == pytest.approx([1.0 + part * one / 100.0 for one in percents])
