@@ -57,7 +57,7 @@ HALF_AN_HOUR = timedelta(minutes=30)
 STEPS_SETTLE = 3
 """Cycles of a minute from one acting cycle to the next whose figures are settled."""
 QUARTER_OF_AN_HOUR = timedelta(minutes=15)
-CYCLES_OF = {"growing-days": HALF_AN_HOUR, "series": QUARTER_OF_AN_HOUR, "cloudwatch": QUARTER_OF_AN_HOUR}
+CYCLE_LENGTHS = {"growing-days": HALF_AN_HOUR, "series": QUARTER_OF_AN_HOUR, "cloudwatch": QUARTER_OF_AN_HOUR}
 """How long a cycle is, where it is not a minute."""
 WINDOWS = {"on-off": 10, "series": 4, "cloudwatch": 4}
 """Over how many cycles usage is judged, where it is not one."""
@@ -186,7 +186,7 @@ def judged_scenario(name: str, size: JudgedSize, seed: int, public: PublicFiles 
     count = len(BOOK) if name in BOOKS else size.brokers
     machines = _machines(name, count)
     boundaries = _boundaries(size.bundles * count // size.brokers)
-    every = CYCLES_OF.get(name, ONE_MINUTE)
+    every = CYCLE_LENGTHS.get(name, ONE_MINUTE)
     cycles = 96 if every > ONE_MINUTE else size.minutes
     if name == "series":
         count = TOPICS_PER_BUNDLE * sum(len(bounds) - 1 for bounds in boundaries.values())

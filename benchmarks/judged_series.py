@@ -57,7 +57,8 @@ class PublicFiles:
 
     def suffice_for(self, name: str) -> bool:
         """Whether what the scenario draws its traffic from is at hand."""
-        return {"series": self.series, "cloudwatch": self.cloudwatch}.get(name, name) is not None
+        files = {"series": self.series, "cloudwatch": self.cloudwatch}
+        return name not in files or files[name] is not None
 
 
 @dataclass(frozen=True, eq=False)
