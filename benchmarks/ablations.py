@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     began = time.process_time()
     print(f"{datetime.now(UTC):%Y-%m-%d}, {description()}", flush=True)
     public = PublicFiles.given(given)
-    names = given.scenario or [name for name in MEANINGS if public.suffice_for(name)]
+    names = public.scenarios(given.scenario, MEANINGS)
     made = {name: [judged_scenario(name, SIZES[given.size], seed, public) for seed in given.seeds] for name in names}
     asked = {name: [measure(one, settings_with(NOBODY)) for one in own] for name, own in made.items()}
     print(f"size {given.size}, seeds {', '.join(map(str, given.seeds))}; {len(names)} scenarios\n")

@@ -54,9 +54,9 @@ def main(arguments: Sequence[str] = ()) -> int:
     began = time.process_time()
     print(f"{datetime.now(UTC):%Y-%m-%d}, {description()}", flush=True)
     public = PublicFiles.given(given)
-    names = given.scenario or [name for name in MEANINGS if public.suffice_for(name)]
+    names = public.scenarios(given.scenario, MEANINGS)
     if given.tune:
-        return _tune(names, given, began)
+        return _tune(names, public, began)
     judged, faults = {}, []
     for name in names:
         made = [judged_scenario(name, SIZES[given.size], seed, public) for seed in given.seeds]
@@ -101,10 +101,10 @@ def _given(arguments: Sequence[str]) -> argparse.Namespace:
     return given
 
 
-def _tune(names: Iterable[str], given: argparse.Namespace, began: float) -> int:
+def _tune(names: Iterable[str], public: PublicFiles, began: float) -> int:
     """Tunes the shedders for these scenarios, and keeps their settings beside those of the others."""
     for name in names:
-        best = tune(partial(_drawn, name, PublicFiles.given(given)))
+        best = tune(partial(_drawn, name, public))
         known = json.loads(TUNED_FILE.read_text(encoding="utf-8")) if TUNED_FILE.exists() else {}
         known[name] = best
         TUNED_FILE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")

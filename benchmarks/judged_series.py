@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -32,6 +32,8 @@ CLOUDWATCH_SHA256 = "65e770d19f3972ad4d2e4864af48974be93c9a91991e57776ec86825278
 CLOUDWATCH_WHERE = (
     "data/realAWSCloudwatch of github.com/numenta/NAB at ea702d7 (git archive ea702d7 data/realAWSCloudwatch | tar x)"
 )
+NEEDS = {"series": f"--series FILE: {WHERE}", "cloudwatch": f"--cloudwatch FOLDER: {CLOUDWATCH_WHERE}"}
+"""What scenarios that draw from public series need."""
 STEPS_OF_A_DAY = 24 * 12
 MOST_AT_ONCE = 3.0
 """A topic has so many times its mean traffic at most."""
@@ -57,8 +59,14 @@ class PublicFiles:
 
     def suffice_for(self, name: str) -> bool:
         """Whether what the scenario draws its traffic from is at hand."""
-        files = {"series": self.series, "cloudwatch": self.cloudwatch}
-        return name not in files or files[name] is not None
+        return name not in NEEDS or getattr(self, name) is not None
+
+    def scenarios(self, asked: Sequence[str], every: Iterable[str]) -> list[str]:
+        """The scenarios asked for, of which none may lack its files; all that have them where none is asked for."""
+        for name in asked:
+            if not self.suffice_for(name):
+                raise SystemExit(_lacking(name))
+        return [*asked] or [name for name in every if self.suffice_for(name)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +89,9 @@ class SeriesTraffic:
 def public_series(path: Path | None) -> PublicSeries:
     """The series in the file, which has to be the one that figures in the docs come from."""
     if path is None:
-        raise SystemExit(f"the scenario series needs --series FILE: {WHERE}")
+        raise SystemExit(_lacking("series"))
     content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256:
-        raise SystemExit(f"{path}: SHA-256 is {found[:12]}…; expected is {SHA256[:12]}…, {WHERE}")
+    _refuse_others(f"{path}: SHA-256", content, SHA256, WHERE)
     head, *rows = csv.reader(content.decode().splitlines())
     owner = head.index("HashOwner")
     minutes = [n for n, title in enumerate(head) if title.startswith("minute_")]
@@ -96,16 +102,23 @@ def public_measures(folder: Path | None) -> list[Array]:
     """The measures in the folder, by the names of their files; they have to be those that figures in the docs come
     from."""
     if folder is None:
-        raise SystemExit(f"the scenario cloudwatch needs --cloudwatch FOLDER: {CLOUDWATCH_WHERE}")
+        raise SystemExit(_lacking("cloudwatch"))
     contents = [file.read_bytes() for file in sorted(folder.glob("*.csv"))]
-    found = hashlib.sha256(b"".join(contents)).hexdigest()
-    if found != CLOUDWATCH_SHA256:
-        raise SystemExit(
-            f"{folder}: SHA-256 of its {len(contents)} .csv files, one after the other by name, is {found[:12]}…; "
-            f"expected is {CLOUDWATCH_SHA256[:12]}…, {CLOUDWATCH_WHERE}"
-        )
+    said = f"{folder}: SHA-256 of its {len(contents)} .csv files, one after the other by name,"
+    _refuse_others(said, b"".join(contents), CLOUDWATCH_SHA256, CLOUDWATCH_WHERE)
     tables = [[*csv.reader(content.decode().splitlines())] for content in contents]
     return [np.array([float(value) for _, value in rows]) for _, *rows in tables]
+
+
+def _lacking(name: str) -> str:
+    return f"the scenario {name} needs {NEEDS[name]}"
+
+
+def _refuse_others(said: str, content: bytes, expected: str, where: str) -> None:
+    """Ends the program where the content is not what figures in the docs come from."""
+    found = hashlib.sha256(content).hexdigest()
+    if found != expected:
+        raise SystemExit(f"{said} is {found[:12]}…; expected is {expected[:12]}…, {where}")
 
 
 def series_traffic(

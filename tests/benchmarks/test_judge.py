@@ -262,6 +262,13 @@ def test_topics_follow_a_day_of_public_measures(cloudwatch: Path) -> None:
     assert {round(high, 6) for high in factors.max(axis=0)} == {1.5}
 
 
+def test_a_scenario_without_its_files_is_refused_before_any_is_played(cloudwatch: Path) -> None:
+    with pytest.raises(SystemExit, match=r"the scenario series needs --series FILE"):
+        main(["--scenario", "uneven", "series"])
+    found = PublicFiles(cloudwatch=cloudwatch).scenarios([], MEANINGS)
+    assert found == [name for name in MEANINGS if name != "series"]
+
+
 def test_measures_have_to_be_those_that_figures_come_from(cloudwatch: Path) -> None:
     with pytest.raises(SystemExit, match=r"--cloudwatch FOLDER: data/realAWSCloudwatch of github\.com/numenta/NAB"):
         judged_scenario("cloudwatch", SHORT, 7)

@@ -165,7 +165,7 @@ class SeenLoads:
         }
         targets = {r: self._target(r, {name: one.line for name, one in models[r].items()}) for r in models}
 
-        narrower = NARROWER if _swings(self.after) else 1.0
+        narrower = NARROWER if self.latest_part < 1.0 else 1.0
 
         def level(percent: float, atoms: float = 1.0) -> float:
             part = 1.0 + narrower * percent / 100.0
