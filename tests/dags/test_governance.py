@@ -70,6 +70,7 @@ def test_the_seven_tasks_stand_in_the_pipelines_order(rebalance: Any) -> None:
     assert [task.task_id for task in rebalance.topological_sort()] == [*STEPS, *ON_APPROVAL]
     for before, after in pairwise([*STEPS, *ON_APPROVAL]):
         assert after in rebalance.get_task(before).downstream_task_ids
+    assert rebalance.get_task("publish").upstream_task_ids == set(STEPS[:-1])
 
 
 def test_the_history_has_the_same_seven_tasks_and_none_that_asks(dag_bag: Any, rebalance: Any) -> None:

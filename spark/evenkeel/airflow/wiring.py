@@ -28,7 +28,7 @@ def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> A
     """Declares ingest to publish, one after the other, and returns what publish hands on.
 
     `begin` opens the run's cycles and ingests them, `close` publishes; those `between` run on the hand-over of the one
-    before.
+    before. Publish waits for each of them: where one is marked as failed by hand, those before it may still run.
     """
 
     @task.pyspark(**step("ingest", _doc_of(pipeline.ingest)))
@@ -44,9 +44,10 @@ def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> A
         return close(spark, params, dag_run, ti, outlet_events)
 
     handed_on, published = ingest(), publish()
+    handed_on >> published
     for run_task in between:
         handed_on = carried(run_task)(handed_on)
-    handed_on >> published
+        handed_on >> published
     return published
 
 

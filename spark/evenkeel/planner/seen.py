@@ -57,10 +57,10 @@ class SeenLoads:
             owner = one.owner if one.part == 0 else one.carried_by
             if owner in counts and one.part <= 1:
                 counts[owner] += 1
-        self.after = self._remembered(memory, latest, latest[by], counts)
+        since = timedelta() if memory.at is None else view.at - memory.at
+        self.after = self._remembered(memory, since, latest, latest[by], counts)
         window = timedelta(minutes=settings.evenkeelPlannerReturnWindowMinutes)
-        since = SHORTEST_CYCLE if memory.at is None else max(SHORTEST_CYCLE, view.at - memory.at)
-        self.latest_part = part = _latest_part(self.after, max(1, round(window / since)))
+        self.latest_part = part = _latest_part(self.after, max(1, round(window / max(SHORTEST_CYCLE, since))))
         self._bundle_loads = loads = {r: self._of_bundles(r, part) for r in every} if part < 1.0 else loads
         self._carried = {r: self._of_brokers(loads[r], is_now=True) for r in every} if part < 1.0 else latest
         self._planned = {r: self._of_brokers(loads[r], is_now=False) for r in every}
@@ -93,18 +93,17 @@ class SeenLoads:
     def _remembered(
         self,
         memory: PlannerMemory,
+        since: timedelta,
         latest: Mapping[str, Mapping[str, float]],
         load: Mapping[str, float],
         counts: Mapping[str, int],
     ) -> PlannerMemory:
         at = self._view.at
-        minutes = 0.0 if memory.at is None else (at - memory.at) / timedelta(minutes=1)
         brokers, undone, changed = {}, [], []
         for name in sorted(self._view.brokers):
             before = memory.brokers.get(name)
             if before is None:
-                since = None if not memory.brokers else at
-                brokers[name] = BrokerMemory(counts[name], load[name], 0.0, since)
+                brokers[name] = BrokerMemory(counts[name], load[name], 0.0, at if memory.brokers else None)
                 continue
             if before.bundles != counts[name]:
                 brokers[name] = BrokerMemory(counts[name], load[name], 0.0, at)
@@ -129,7 +128,7 @@ class SeenLoads:
             unsteady=memory.unsteady + 1 if _is_much(changed) else 0,
             brokers=brokers,
         )
-        return replace(after, sums=self._sums(memory, after, latest, minutes))
+        return replace(after, sums=self._sums(memory, after, latest, since / timedelta(minutes=1)))
 
     def _sums(
         self, memory: PlannerMemory, after: PlannerMemory, latest: Mapping[str, Mapping[str, float]], minutes: float
@@ -175,22 +174,22 @@ class SeenLoads:
         stop = level(settings.evenkeelPlannerStopAtPercent)
         floors = [floor_of({name: one.line for name, one in models[r].items()}, loads[r], stop) for r in models]
         return PlannerFigures(
-            tuple(models),
-            models,
-            loads,
-            self._bundle_loads,
-            usage,
-            max(one.even for one in targets.values()),
-            max(stop, level(settings.evenkeelPlannerActAbovePercent)),
-            max(stop, level(settings.evenkeelPlannerActAtOnceAbovePercent)),
-            stop,
-            level(settings.evenkeelPlannerStopAtPercent, atoms=0.0),
-            level(settings.evenkeelPlannerActAbovePercent, atoms=0.0),
-            targets,
-            max(floors, key=lambda one: one.share),
-            self.message_bytes,
-            self.latest_part,
-            is_by_traffic,
+            resources=tuple(models),
+            models=models,
+            loads=loads,
+            bundle_loads=self._bundle_loads,
+            usage=usage,
+            even=max(one.even for one in targets.values()),
+            act=max(stop, level(settings.evenkeelPlannerActAbovePercent)),
+            at_once=max(stop, level(settings.evenkeelPlannerActAtOnceAbovePercent)),
+            stop=stop,
+            spread=level(settings.evenkeelPlannerStopAtPercent, atoms=0.0),
+            band=level(settings.evenkeelPlannerActAbovePercent, atoms=0.0),
+            targets=targets,
+            floor=max(floors, key=lambda one: one.share),
+            message_bytes=self.message_bytes,
+            latest_part=self.latest_part,
+            is_by_traffic=is_by_traffic,
         )
 
     def _target(self, resource: str, curves: Mapping[str, UsageLine]) -> Target:

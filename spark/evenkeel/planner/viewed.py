@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 
 from evenkeel.filters.isolation import draining
-from evenkeel.manual_requests.drain import drained
+from evenkeel.manual_requests.drain import Drained, drained
+from evenkeel.manual_requests.request import Granted
 from evenkeel.manual_requests.round import granted_unloads, unloaded_by
 from evenkeel.model.considered import Considered
 from evenkeel.model.load import BrokerReport
@@ -39,21 +40,40 @@ _FEWEST_SAMPLES = 3
 """Averages of fewer samples do not say how steady the load is."""
 
 
+@dataclass(frozen=True)
+class _Cycle:
+    """What the view is made of: the rows that the rounds of shedding read, and what several parts of it want of them.
+
+    leaving: brokers that are emptied; unsettled: bundle -> what its owner waits for.
+    """
+
+    rows: Rows
+    settings: Settings
+    row: Row
+    at: datetime
+    acts: Sequence[Act]
+    reports: Mapping[str, BrokerReport]
+    leaving: frozenset[str]
+    unsettled: Mapping[str, Settling]
+
+    @classmethod
+    def of(cls, rows: Rows, settings: Settings) -> _Cycle:
+        row = reading.the_cycle(rows)
+        at, acts = datetime.fromisoformat(row["cycle_at"]), reading.acts_before(row)
+        reports, unsettled = reading.broker_reports(rows), unsettled_bundles(acts, at, settings)
+        return cls(rows, settings, row, at, acts, reports, draining(reports, settings), unsettled)
+
+
 def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considered]]:
     """What the planner sees, and verdicts on brokers that are not part of it."""
-    cycle = reading.the_cycle(rows)
-    at = datetime.fromisoformat(cycle["cycle_at"])
-    acts = reading.acts_before(cycle)
-    reports = reading.broker_reports(rows)
-    leaving = draining(reports, settings)
-    blurred = unsettled_brokers(acts, at, settings)
-    moment = reading.moment_of_ages(cycle)
-    unsettled = unsettled_bundles(acts, at, settings)
-    has_unsettled = {row["owner"] for row in rows["bundle_load"] if row["bundle"] in unsettled}
+    cycle = _Cycle.of(rows, settings)
+    blurred = unsettled_brokers(cycle.acts, cycle.at, settings)
+    moment = reading.moment_of_ages(cycle.row)
+    has_unsettled = {row["owner"] for row in rows["bundle_load"] if row["bundle"] in cycle.unsettled}
     brokers, apart = {}, []
     for row in reading.usable_reports(rows):
         name = row["broker"]
-        if name in leaving:
+        if name in cycle.leaving:
             apart.append(EMPTIED.about_broker(name, setting="evenkeelDrainingBrokers"))
         elif row.get("is_listed") is False:
             continue
@@ -63,19 +83,19 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
             waits = name in blurred and blurred[name].until is None
             is_settled = name not in blurred and name not in has_unsettled
             brokers[name] = PlannerBroker(name, _usages(row, settings), is_settled, waits)
-    silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in reports)
+    silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in cycle.reports)
     apart += [SILENT.about_broker(name) for name in silent]
-    bundles, spent, traffic = _bundles(rows, settings, brokers.keys(), leaving, reports, at, acts, unsettled)
+    bundles, spent, traffic = _bundles(cycle, brokers.keys())
     view = PlannerView(
-        at=at,
+        at=cycle.at,
         brokers=brokers,
         bundles=bundles,
         spent=spent,
-        stopped=_stopped(rows, cycle, settings, at, len(brokers), len(silent), unsettled),
+        stopped=_stopped(cycle, len(brokers), len(silent)),
         traffic=traffic,
         moved=frozenset(
             (act.cycle_at, act.from_broker)
-            for act in acts
+            for act in cycle.acts
             if act.kind == "unload" and act.outcome == "done" and act.from_broker is not None
         ),
         usage_settles_minutes=2.0 * settings.loadBalancerHostUsageCheckIntervalMinutes,
@@ -121,25 +141,18 @@ def _usages(report: Row, settings: Settings) -> dict[str, float]:
     return found
 
 
-def _stopped(
-    rows: Rows,
-    cycle: Row,
-    settings: Settings,
-    at: datetime,
-    brokers: int,
-    silent: int,
-    unsettled: Mapping[str, Settling],
-) -> str | None:
+def _stopped(cycle: _Cycle, brokers: int, silent: int) -> str | None:
     """Why nothing at all may be moved now, as the guards would say as well."""
+    rows, settings = cycle.rows, cycle.settings
     if not settings.evenkeelSheddingEnabled:
         return "switched_off"
     if brokers < 2:
         return "too_few_brokers"
     if not settings.evenkeelGuardsEnabled:
         return None
-    if reading.pauses(cycle):
+    if reading.pauses(cycle.row):
         return "paused"
-    windows, utc = settings.evenkeelMaintenanceWindows, at.astimezone(UTC)
+    windows, utc = settings.evenkeelMaintenanceWindows, cycle.at.astimezone(UTC)
     if windows and not is_within(utc.hour * 60 + utc.minute, windows):
         return "outside_maintenance_windows"
     listed = brokers + silent
@@ -148,30 +161,24 @@ def _stopped(
     if 0 <= settings.evenkeelMaxSilentBrokers < silent:
         return "too_many_silent_brokers"
     every = len(rows["bundle_load"])
-    unclear = sum(row["ownership"] in reading.UNCLEAR and row["bundle"] not in unsettled for row in rows["bundle_load"])
+    unclear = sum(
+        row["ownership"] in reading.UNCLEAR and row["bundle"] not in cycle.unsettled for row in rows["bundle_load"]
+    )
     if every and 100.0 * unclear > settings.evenkeelMaxUnclearOwnershipPercent * every:
         return "ownership_unclear"
     return None
 
 
-def _bundles(
-    rows: Rows,
-    settings: Settings,
-    taking: Iterable[str],
-    leaving: frozenset[str],
-    reports: Mapping[str, BrokerReport],
-    at: datetime,
-    acts: Sequence[Act],
-    unsettled: Iterable[str],
-) -> tuple[list[PlannerBundle], Spent, float]:
+def _bundles(cycle: _Cycle, taking: Iterable[str]) -> tuple[list[PlannerBundle], Spent, float]:
     """The bundles of the view, what wishes and drains take of the budgets, and the traffic of all bundles."""
+    rows, settings, at, leaving = cycle.rows, cycle.settings, cycle.at, cycle.leaving
     here = frozenset(taking)
-    places = Places(rows, settings, here, reports)
-    moves = moves_of(acts, at, settings)
+    places = Places(rows, settings, here, cycle.reports)
+    moves = moves_of(cycle.acts, at, settings)
     wished = granted_unloads(rows)
     asked = unloaded_by(wished)
     drain = drained(rows, settings, asked)
-    held = Held(rows, settings, at, unsettled, asked | drain.leaving, moves)
+    held = Held(rows, settings, at, cycle.unsettled, asked | drain.leaving, moves)
     window = timedelta(minutes=max(settings.evenkeelPlannerReturnWindowMinutes, settings.evenkeelBounceWindowMinutes))
     loads = [(row, bundle_figures(row)) for row in rows["bundle_load"]]
     traffic = {row["bundle"]: latest.traffic for row, latest in loads}
@@ -216,17 +223,18 @@ def _bundles(
             children=tuple(split["children"]) if split else (),
         )
         found += _parts_of(one, split, shares) if split and is_foretold else [one]
-    granted = [
-        (
-            one.verdict.subject,
-            one.verdict.broker,
-            next((a.name for a in one.verdict.alternatives if a.verdict == "best"), None),
-        )
-        for _, one in wished
-        if one.accepted and one.verdict.subject_kind == "bundle"
-    ]
-    granted += [(one.subject, one.broker, None) for one in drain.verdicts if one.subject in drain.leaving]
-    return found, _spent(granted, traffic), whole
+    return found, _spent(_granted(wished, drain), traffic), whole
+
+
+def _granted(wished: Iterable[tuple[Row, Granted]], drain: Drained) -> Iterator[tuple[str, str | None, str | None]]:
+    """Unloads that come before the plan: bundle, broker, destination."""
+    for _, one in wished:
+        if one.accepted and one.verdict.subject_kind == "bundle":
+            to = next((other.name for other in one.verdict.alternatives if other.verdict == "best"), None)
+            yield one.verdict.subject, one.verdict.broker, to
+    for verdict in drain.verdicts:
+        if verdict.subject in drain.leaving:
+            yield verdict.subject, verdict.broker, None
 
 
 def _shares(split: Row) -> list[float]:
