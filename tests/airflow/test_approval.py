@@ -11,10 +11,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 
 from evenkeel.airflow import approval
-from evenkeel.airflow.approval import PlanApproval, approvers, question, waiting_plan, wants_four_eyes
+from evenkeel.airflow.approval import PlanApproval, answer_to, approvers, question, waiting_plan, wants_four_eyes
 from evenkeel.airflow.dag_names import approval_run_id, deciding_run_id
 from evenkeel.airflow.seal import Origin, opened, sealed
-from evenkeel.airflow.steps import answer_to, questions
+from evenkeel.airflow.steps import questions
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
 from tests.airflow.xcom import XCom

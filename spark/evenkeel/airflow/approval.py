@@ -83,6 +83,38 @@ def answer_in(value: object, ti: Any, plan_id: str) -> Mapping[str, Any]:
     return answer
 
 
+def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of `approvals` for the plan of the hand-over's one cluster; an answer without a name is the time limit's.
+
+    Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no, and that of
+    whoever made a wish that the cycle took; and so does the yes of anybody whom EVENKEEL_APPROVERS does not name:
+    Airflow holds the answer against the list as it was when the question was put, and where it takes every user for an
+    administrator against none.
+    """
+    from evenkeel.lake.controls import APPROVED, REJECTED, WITHOUT_SPLITS, answer_row, names_in
+
+    (cycle,) = handover.cycles
+
+    meant = {(APPROVE,): APPROVED, (APPROVE_WITHOUT_SPLITS,): WITHOUT_SPLITS}
+    said = meant.get(tuple(answer["chosen_options"]), REJECTED)
+    user = answer.get("responded_by_user") or {}
+    names = {str(user[name]) for name in ("id", "name") if user.get(name)}
+    reason = str(answer.get(REASON) or "") or None
+    by, note = (str(user.get("name") or user.get("id")), reason) if names else ("nobody", "nobody answered in time")
+    allowed = {user["id"] for user in approvers()}
+    if said != REJECTED and allowed and allowed.isdisjoint(names):
+        said, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"
+    if said != REJECTED and wants_four_eyes():
+        part = "triggered the run" if handover.run.triggered_by in names else None
+        if any(names & names_in(wish["made_by"]) for wish in cycle.wishes):
+            part = part or "made a wish that the plan takes up"
+        if part is not None:
+            said, note = REJECTED, f"{by} {part}, and somebody else has to approve it ({FOUR_EYES_VARIABLE})"
+    at = answer.get("responded_at")
+    moment = datetime.fromisoformat(at) if isinstance(at, str) else at
+    return answer_row(cycle.cluster, plan_id, said, by, note, moment)
+
+
 def answer_params() -> dict[str, Param]:
     """What may be said beside the answer; Airflow shows a field for it."""
     return {REASON: Param("", type="string", maxLength=MOST_REASON, description="Why, for the record (optional).")}

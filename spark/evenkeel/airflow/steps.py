@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -197,7 +196,7 @@ def carry_out(
     spark: SparkSession, params: Mapping[str, Any], answered: object, ti: TaskInstance, events: Events = None
 ) -> str:
     """Puts an operator's answer on record, and carries the plan out if it was yes."""
-    from evenkeel.airflow.approval import answer_in, waiting_plan
+    from evenkeel.airflow.approval import answer_in, answer_to, waiting_plan
 
     with _explained_errors(ti):
         handover, plan = waiting_plan(ti, params)
@@ -245,47 +244,6 @@ def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskI
         return json.dumps(list(upkeep_as_json(done)))
 
     return watched(kept, ti, needs_lake=False)
-
-
-def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of `approvals` for the plan of the hand-over's one cluster; an answer without a name is the time limit's.
-
-    Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no, and that of
-    whoever made a wish that the cycle took; and so does the yes of anybody whom EVENKEEL_APPROVERS does not name:
-    Airflow holds the answer against the list as it was when the question was put, and where it takes every user for an
-    administrator against none.
-    """
-    from evenkeel.airflow.approval import (
-        APPROVE,
-        APPROVE_WITHOUT_SPLITS,
-        APPROVERS_VARIABLE,
-        FOUR_EYES_VARIABLE,
-        REASON,
-        approvers,
-        wants_four_eyes,
-    )
-    from evenkeel.lake.controls import APPROVED, REJECTED, WITHOUT_SPLITS, answer_row, names_in
-
-    (cycle,) = handover.cycles
-
-    meant = {(APPROVE,): APPROVED, (APPROVE_WITHOUT_SPLITS,): WITHOUT_SPLITS}
-    said = meant.get(tuple(answer["chosen_options"]), REJECTED)
-    user = answer.get("responded_by_user") or {}
-    names = {str(user[name]) for name in ("id", "name") if user.get(name)}
-    reason = str(answer.get(REASON) or "") or None
-    by, note = (str(user.get("name") or user.get("id")), reason) if names else ("nobody", "nobody answered in time")
-    allowed = {user["id"] for user in approvers()}
-    if said != REJECTED and allowed and allowed.isdisjoint(names):
-        said, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"
-    if said != REJECTED and wants_four_eyes():
-        part = "triggered the run" if handover.run.triggered_by in names else None
-        if any(names & names_in(wish["made_by"]) for wish in cycle.wishes):
-            part = part or "made a wish that the plan takes up"
-        if part is not None:
-            said, note = REJECTED, f"{by} {part}, and somebody else has to approve it ({FOUR_EYES_VARIABLE})"
-    at = answer.get("responded_at")
-    moment = datetime.fromisoformat(at) if isinstance(at, str) else at
-    return answer_row(cycle.cluster, plan_id, said, by, note, moment)
 
 
 def sending(mode: str, lake: str) -> Sending:
