@@ -24,7 +24,7 @@ from evenkeel.heat import build
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
 from evenkeel.spark.server import Engine
 from tests.browsing import OPEN_ALL, Watched, expect_words, past_busy, violations
-from tests.dags.waiting import APPROVAL_DAG_ID, at_approval, awaited, ended
+from tests.dags.waiting import APPROVAL_DAG_ID, ended, question_put
 from tests.publish.acting import LivingPulsar
 from tests.record.status.urgent_lake import XSS
 
@@ -82,7 +82,7 @@ def bounced(
         moving, *_, waiting = sorted(read_attempts(lake, cluster=CLUSTER), key=lambda one: one.cycle_at)
         assert (waiting.status, waiting.reason) == ("planned", None), read_rows(lake, waiting, "guard_decisions")
         question = approval_run_id(run_id, str(waiting.plan_id))
-        awaited("the question", lambda: at_approval(airflow, question).get("approve") in ("deferred", "awaiting_input"))
+        question_put(airflow, question)
         yield Bounced(bundle, home, away, moving, waiting, question, pulsar)
     finally:
         clusters.write_text(before)

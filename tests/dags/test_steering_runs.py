@@ -25,7 +25,7 @@ from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.report import build_report
 from tests.browsing import expect_words, past_busy
-from tests.dags.waiting import APPROVAL_DAG_ID, PATIENCE_SECONDS, at_approval, awaited, ended, tries
+from tests.dags.waiting import APPROVAL_DAG_ID, PATIENCE_SECONDS, at_approval, awaited, ended, question_put, tries
 from tests.publish.acting import LivingPulsar
 from tests.steering.simulated import Fault
 
@@ -89,7 +89,7 @@ def test_an_approved_plan_is_carried_out_once_though_its_task_is_killed_and_no_t
     assert (waiting.status, waiting.reason) == ("planned", None)
     asking = approval_run_id(run_id, str(waiting.plan_id))
     path = f"/api/v2/dags/{APPROVAL_DAG_ID}/dagRuns/{quote(asking)}/taskInstances/approve/-1/hitlDetails"
-    awaited("the question", lambda: at_approval(airflow, asking).get("approve") in ("deferred", "awaiting_input"))
+    question_put(airflow, asking)
     asked = awaited("the question's text", lambda: airflow.rest.get(path))
     assert str(waiting.plan_id) in asked["body"]
     assert f"triggered by {ADMIN}" in asked["body"]
@@ -154,7 +154,7 @@ def test_a_plan_is_rejected_on_the_desk_with_a_reason_and_a_second_answer_is_tol
     assert ended(airflow, run_id)["state"] == "success"
     (waiting,) = of(lake, run_id)
     asking = approval_run_id(run_id, str(waiting.plan_id))
-    awaited("the question", lambda: at_approval(airflow, asking).get("approve") in ("deferred", "awaiting_input"))
+    question_put(airflow, asking)
     page = f"{airflow.url}/evenkeel/cycle?{urlencode({'cluster': 'steered', 'at': waiting.cycle_at.isoformat()})}"
     token = {"name": "_token", "value": airflow.rest.token(), "url": airflow.url}
     first, second = (browser.new_context() for _ in range(2))
@@ -201,7 +201,7 @@ def test_a_plan_is_approved_without_its_splits_on_the_desk_and_its_outcomes_arri
     assert ended(airflow, run_id)["state"] == "success"
     (waiting,) = of(lake, run_id)
     asking = approval_run_id(run_id, str(waiting.plan_id))
-    awaited("the question", lambda: at_approval(airflow, asking).get("approve") in ("deferred", "awaiting_input"))
+    question_put(airflow, asking)
     link = f"{airflow.url}/evenkeel/run?{urlencode({'dag_id': DAG_ID, 'run_id': run_id})}"
     token = {"name": "_token", "value": airflow.rest.token(), "url": airflow.url}
     context = browser.new_context()

@@ -40,6 +40,23 @@ def at_approval(airflow: Airflow, run_id: str) -> dict[str, str]:
     return states(airflow, run_id, APPROVAL_DAG_ID)
 
 
+def question_put(airflow: Airflow, run_id: str) -> None:
+    """Waits until *approve* waits for an answer, and Airflow's scheduler has heard that the try that asked has ended.
+
+    It hears so up to five seconds later. An answer in between has it take the task for one that was changed from
+    outside: it fails the try, and the next one asks again.
+    """
+    awaited("the question", lambda: at_approval(airflow, run_id).get("approve") in ("deferred", "awaiting_input"))
+    heard = f"event with state success for task instance TaskInstanceKey(dag_id='{APPROVAL_DAG_ID}', task_id='approve'"
+    log = airflow.home.logs / "scheduler.log"
+
+    def is_heard() -> bool:
+        lines = log.read_text(encoding="utf-8").splitlines()
+        return any(heard in line and f"run_id='{run_id}'" in line for line in lines)
+
+    awaited("the end of the try that asked", is_heard)
+
+
 def awaited(what: str, found: Callable[[], Any]) -> Any:
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:

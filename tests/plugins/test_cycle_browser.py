@@ -229,6 +229,31 @@ def test_an_answer_that_airflow_fails_to_take_can_be_given_again(
         assert [one["chosen_options"] for one in api.patched] == [["Approve"]]
 
 
+def test_an_answer_that_airflow_loses_can_be_given_again_and_one_that_it_keeps_is_not_looked_at_for_ever(
+    browser: Browser, cycle: OpenCycle
+) -> None:
+    """Airflow takes an answer within seconds of the question for a task that somebody changed, and puts it again."""
+    api = Api()
+    with shown(browser, cycle, api) as page:
+        looks: list[str] = []
+        page.on("request", lambda request: looks.append(request.url) if "hitlDetails" in request.url else None)
+        for _ in range(2):
+            page.get_by_role("button", name="Approve", exact=True).click()
+            page.get_by_role("button", name="Really carry it out?").click()
+            page.get_by_text("Answered: Approve, by jo").wait_for(timeout=10_000)
+            kept = [*api.patched]
+            api.patched.clear()
+            page.clock.run_for(11_000)
+            page.locator("#approval-state", has_text="Airflow lost the answer, and asks again").wait_for(timeout=10_000)
+        api.patched += kept
+        for _ in range(8):
+            page.clock.run_for(11_000)
+            page.get_by_text("Answered: Approve, by jo").wait_for(timeout=10_000)
+        number = len(looks)
+        page.clock.run_for(60_000)
+        assert len(looks) == number
+
+
 def test_where_the_question_does_not_offer_it_the_third_button_is_not_there(browser: Browser, cycle: OpenCycle) -> None:
     with shown(browser, cycle, Api(options=["Approve", "Reject"])) as page:
         page.get_by_role("button", name="Reject").wait_for(timeout=10_000)

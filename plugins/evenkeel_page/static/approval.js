@@ -10,7 +10,10 @@
   const buttons = [...form.querySelectorAll("button")];
   const address = box.dataset.question;
   const LOOKS_EVERY_MS = 10_000;
+  // Airflow may lose an answer that comes right after the question, and ask again: so often an answer is looked at.
+  const LOOKS_AT_ANSWER = 6;
   let armed = null;
+  let looksLeft = LOOKS_AT_ANSWER;
 
   const say = (text, isOpen = false) => {
     state.textContent = text;
@@ -22,21 +25,24 @@
     for (const button of buttons) button.textContent = button.dataset.option;
   };
 
+  // Whether there is nothing more to wait for.
   const show = (found) => {
     if (found.response_received) {
       const who = found.responded_by_user?.name ?? found.responded_by_user?.id ?? "nobody";
       const why = found.params_input?.reason ? `: ${found.params_input.reason}` : ".";
       const at = found.responded_at ? ` at ${found.responded_at.slice(0, 19).replace("T", " ")} UTC` : "";
       say(`Answered: ${(found.chosen_options ?? []).join(", ")}, by ${who}${at}${why}`);
-      return true;
+      looksLeft -= 1;
+      return looksLeft <= 0;
     }
     // What the question offers: without splits only where the plan has some.
     for (const button of buttons) button.hidden = !(found.options ?? []).includes(button.dataset.option);
-    if (form.hidden) say("The question is open. Your answer is put on record under your login.", true);
+    const again = looksLeft < LOOKS_AT_ANSWER ? "Airflow lost the answer, and asks again. " : "";
+    if (form.hidden) say(`${again}The question is open. Your answer is put on record under your login.`, true);
+    looksLeft = LOOKS_AT_ANSWER;
     return false;
   };
 
-  // Whether there is nothing more to wait for.
   const look = async () => {
     try {
       const answer = await fetch(address, { credentials: "same-origin", headers: { Accept: "application/json" } });
