@@ -94,7 +94,6 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     from evenkeel.lake.controls import APPROVED, REJECTED, WITHOUT_SPLITS, answer_row, names_in
 
     (cycle,) = handover.cycles
-
     meant = {(APPROVE,): APPROVED, (APPROVE_WITHOUT_SPLITS,): WITHOUT_SPLITS}
     said = meant.get(tuple(answer["chosen_options"]), REJECTED)
     user = answer.get("responded_by_user") or {}
