@@ -25,7 +25,7 @@ from evenkeel.heat import picture
 from evenkeel.lake.schemas import TABLES
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
 from tests.dags.conftest import RECORDED_AT
-from tests.dags.waiting import LOOK_SECONDS, PATIENCE_SECONDS, backfilled, ended, states, tries
+from tests.dags.waiting import LOOK_SECONDS, PATIENCE_SECONDS, awaited, backfilled, ended, states, tries
 from tests.left_out import FULL_JDK, lacking
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -148,15 +148,10 @@ def test_a_task_killed_between_its_writes_and_retried_leaves_one_set_of_rows(
 
 def _running(airflow: Airflow, run_id: str, task: str) -> dict[str, Any]:
     """The task instance, as soon as it runs."""
-    return _in_state(airflow, run_id, task, "running")
-
-
-def _in_state(airflow: Airflow, run_id: str, task: str, state: str) -> dict[str, Any]:
-    """The task instance, as soon as it is in a state; where it runs, as soon as it has a process, too."""
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
         found = next((one for one in airflow.rest.tasks(DAG_ID, run_id) if one["task_id"] == task), None)
-        if found is not None and found["state"] == state and (state != "running" or found["pid"]):
+        if found is not None and found["state"] == "running" and found["pid"]:
             return found
         airflow.check()
         time.sleep(0.05)
@@ -176,28 +171,21 @@ def _held(pid: int) -> Iterator[None]:
             psutil.Process(pid).resume()
 
 
+@pytest.mark.parametrize(
+    ("task", "before"), [("aggregate", ["validate"]), ("shed", ["aggregate", "plan_splits"])], ids=["running", "ahead"]
+)
 def test_a_task_that_failed_puts_the_cycle_on_record_as_failed_and_the_run_is_red(
-    airflow: Airflow, lake: Path, clusters: Path, both: dict[str, Any]
+    airflow: Airflow, lake: Path, clusters: Path, both: dict[str, Any], task: str, before: list[str]
 ) -> None:
-    cluster, run_id = _marked_as_failed(airflow, clusters, "given-up", "aggregate")
+    """Also one that is marked as failed before its turn: those before it end first."""
+    cluster, run_id = _marked_as_failed(airflow, clusters, f"given-up-at-{task}", task)
     assert ended(airflow, run_id)["state"] == "failed"
     found = states(airflow, run_id)
-    assert (found["validate"], found["aggregate"], found["publish"]) == ("success", "failed", "failed")
+    assert {found[one] for one in before} == {"success"}
+    assert (found[task], found["publish"]) == ("failed", "failed")
     (attempt,) = attempts(lake, cluster, RECORDED_AT)
     assert attempt.status == "failed"
-    assert str(attempt.reason).startswith("aggregate failed: it was ended from outside")
-
-
-def test_a_task_that_is_marked_as_failed_before_its_turn_is_the_one_on_record(
-    airflow: Airflow, lake: Path, clusters: Path, both: dict[str, Any]
-) -> None:
-    cluster, run_id = _marked_as_failed(airflow, clusters, "stopped-ahead", "shed")
-    assert ended(airflow, run_id)["state"] == "failed"
-    found = states(airflow, run_id)
-    assert (found["aggregate"], found["plan_splits"], found["shed"]) == ("success", "success", "failed")
-    (attempt,) = attempts(lake, cluster, RECORDED_AT)
-    assert (attempt.status, found["publish"]) == ("failed", "failed")
-    assert str(attempt.reason).startswith("shed failed: it was ended from outside")
+    assert str(attempt.reason).startswith(f"{task} failed: it was ended from outside")
 
 
 def _marked_as_failed(airflow: Airflow, clusters: Path, name: str, task: str) -> tuple[str, str]:
@@ -210,11 +198,15 @@ def _marked_as_failed(airflow: Airflow, clusters: Path, name: str, task: str) ->
                 path = f"/api/v2/dags/{DAG_ID}/dagRuns/{quote(run_id)}/taskInstances/{task}"
                 airflow.rest.patch(path, {"new_state": "failed"})
                 if task != "aggregate":
-                    _in_state(airflow, run_id, "place", "upstream_failed")
-                    time.sleep(2.0)  # the scheduler starts a task in less where nothing is left to wait for
-                    assert states(airflow, run_id)["publish"] is None, "aggregate still runs"
+                    _demand_that_publish_waits(airflow, run_id)
                 return cluster, run_id
     raise AssertionError("aggregate was over each time before it could be held")
+
+
+def _demand_that_publish_waits(airflow: Airflow, run_id: str) -> None:
+    awaited("what follows", lambda: states(airflow, run_id)["place"] == "upstream_failed")
+    time.sleep(2.0)  # the scheduler starts a task in less where nothing is left to wait for
+    assert states(airflow, run_id)["publish"] is None, "aggregate still runs"
 
 
 @pytest.mark.parametrize(

@@ -49,21 +49,23 @@ def test_nothing_of_short_sessions_is_left_once_the_server_has_rested(cluster: S
     """Threads of Spark's own keep the sessions that started them until they have idled for a minute, so the heap is
     asked after a rest. `EVENKEEL_SESSIONS` says how many; `benchmarks short_sessions` runs 10,000."""
     server, before = cluster.server.process.pid, cluster.live(SESSION)
-    # Clients that were killed have closed nothing: their sessions, and rows, stay for a while.
-    kept = {one.pid: heap_contents(one.pid).objects.get(KEPT_ROWS, 0) for one in cluster.executors()}
-    assert kept
+    executors = [executor.pid for executor in cluster.executors()]
+    assert executors
 
-    def rows_left() -> dict[int, int]:
-        """Executor -> blocks of rows, once the server was made to collect what nobody refers to and to tell them."""
-        cluster.live(SESSION)
-        found = {pid: heap_contents(pid).objects.get(KEPT_ROWS, 0) for pid in kept}
-        return {pid: blocks for pid, blocks in found.items() if blocks > kept[pid]}
+    def sessions_left() -> int:
+        return max(0, cluster.live(SESSION) - before)
+
+    def anything_left() -> dict[str, int]:
+        """Sessions, and blocks of rows on executors, once Spark has collected and so learnt what nobody refers to."""
+        found = {"sessions": sessions_left()}
+        found |= {f"blocks of {pid}": heap_contents(pid).objects.get(KEPT_ROWS, 0) for pid in executors}
+        return {what: number for what, number in found.items() if number}
 
     def heap_at_rest() -> int:
         for number in range(1, SESSIONS + 1):
             short_session(cluster.url, number)
-        demand_soon(lambda: max(0, cluster.live(SESSION) - before), "sessions that are closed are forgotten")
-        demand_soon(rows_left, "rows that sessions kept are freed on the workers")
+        demand_soon(sessions_left, "sessions that are closed are forgotten")
+        demand_soon(anything_left, "rows that sessions kept are freed on the workers")
         return heap_contents(server).bytes
 
     first, second = heap_at_rest(), heap_at_rest()

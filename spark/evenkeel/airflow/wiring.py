@@ -43,11 +43,10 @@ def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> A
     ) -> str:
         return close(spark, params, dag_run, ti, outlet_events)
 
-    handed_on, published = ingest(), publish()
-    handed_on >> published
+    deciding, published = [ingest()], publish()
     for run_task in between:
-        handed_on = carried(run_task)(handed_on)
-        handed_on >> published
+        deciding.append(carried(run_task)(deciding[-1]))
+    deciding >> published
     return published
 
 
