@@ -132,6 +132,14 @@ def _nothing_to_forget(_client: object) -> None:
     """Takes the place of what pyspark would do as the process ends."""
 
 
+def _send_what_is_due() -> None:
+    """Waits until the server has heard which results were read: pyspark tells it behind the caller's back, and the
+    server logs an error with its trace for each that arrives once the session is closed."""
+    from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
+
+    ExecutePlanResponseReattachableIterator.shutdown()
+
+
 def _is_closed() -> None:
     """Takes the place of a closed client's `close`: there is nothing left to do."""
 
@@ -166,6 +174,8 @@ def classic_settings(master: str) -> dict[str, str]:
 
 def close(spark: SparkSession) -> None:
     """Ends the session; at a Connect endpoint the server forgets it, a classic master ends with it."""
+    if spark in _OPEN:
+        _send_what_is_due()
     spark.stop()
     _WITH_CODE.discard(spark)
     if _OPEN.pop(spark, None) is not None:
