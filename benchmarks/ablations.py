@@ -57,9 +57,9 @@ def _busiest_alone(brokers: Any) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda r: -max(one.usages.get(r, 0.0) for one in every))[:1])
 
 
-def _by_gain(self: Any, unit: Any) -> tuple[float, str]:
+def _by_gain(self: Any, unit: Any) -> tuple[float, float, str]:
     """`Reconciler._worth` whatever it costs."""
-    return (self._gain(unit[0]) - math.fsum(self._gain(move) for move in unit[1:]), unit[0].bundle)
+    return self._gain(unit[0]), 0.0, unit[0].bundle
 
 
 def _in_order(self: Any, units: Any) -> Any:

@@ -193,6 +193,25 @@ def test_a_move_is_unloaded_and_placed_where_the_plan_has_it() -> None:
     assert made.plan.figures["held"] == 0
 
 
+@pytest.mark.parametrize(
+    ("budget", "heavy_ones_go"), [("evenkeelMaxUnloadsFromBroker", True), ("evenkeelMaxUnloadsPerCycle", False)]
+)
+def test_a_broker_that_may_not_give_all_gives_first_what_takes_most_off_it_whatever_it_costs(
+    budget: str, heavy_ones_go: bool
+) -> None:
+    heavy = [used(n, BROKERS[0], 9 * MIB, topics=400) for n in range(2)]
+    light = [used(n, BROKERS[0], 3 * MIB, topics=1) for n in range(2, 12)]
+    reports = [report(name, usage) for name, usage in zip(BROKERS, (80.0, 1.0, 1.0), strict=False)]
+    found = tables(reports, heavy + light, **{**WITHOUT_BUDGETS, budget: 2})
+    rows = planner_round.decide(KEY, found)["planner_targets"]
+    gone = {row["subject"] for row in rows if row["outcome"] == "unload"}
+    waiting = {row["subject"] for row in rows if row["outcome"] == "planned"}
+    first, later = (heavy, light) if heavy_ones_go else (light, heavy)
+    assert gone <= {one["bundle"] for one in first}
+    assert waiting & {one["bundle"] for one in later}
+    assert len(gone) == 2
+
+
 def test_where_nothing_is_to_do_nothing_is_done() -> None:
     bundles = [used(n, BROKERS[n % 3], 5 * MIB) for n in range(12)]
     found = tables([report(name, 40.0) for name in BROKERS[:3]], bundles)

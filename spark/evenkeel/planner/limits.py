@@ -6,6 +6,7 @@ evenkeelMaxMovedTrafficPercent. The guards still look at every command; of the p
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -48,6 +49,11 @@ class CycleBudget:
         moved = self._moved + sum(traffic for _, _, traffic in moves)
         return MOVED_TRAFFIC if self._share(moved) > self._most_traffic else ""
 
+    def left_from(self, broker: str) -> float:
+        """How many more bundles may leave the broker; infinite where nothing says so."""
+        most = self._settings.evenkeelMaxUnloadsFromBroker
+        return most - self._from[broker] if self._is_bound and most >= 0 else math.inf
+
     def beyond(self, moves: Sequence[tuple[str, str, float]]) -> tuple[str, float]:
         """The budget that moves which go together exceed also where nothing else has gone, with what they need of it
         (a count, or percent of the traffic); ("", 0) where there is none, or it is 0 and nothing may go at all."""
@@ -76,7 +82,7 @@ class CycleBudget:
     @property
     def _most_traffic(self) -> float:
         most = self._settings.evenkeelMaxMovedTrafficPercent
-        return most * (1.0 - _ROUNDING) if most < _ALL else float("inf")
+        return most * (1.0 - _ROUNDING) if most < _ALL else math.inf
 
     def _share(self, traffic: float) -> float:
         return 100.0 * traffic / self._cluster if self._cluster > 0 else 0.0

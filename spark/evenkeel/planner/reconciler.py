@@ -1,7 +1,8 @@
 """From where the bundles are towards the placement to come to, as far as one cycle may go.
 
 Keys: the weights of costs, and the guards' budgets. Moves of the fullest broker come first, of those the ones with most
-gain for their cost; what has no room in a budget waits.
+gain for their cost, or with most gain where the broker has to give away more bundles than a cycle lets it; what has no
+room in a budget waits.
 """
 
 from __future__ import annotations
@@ -139,12 +140,13 @@ class Reconciler:
         return [tuple(unit) for unit in found.values()]
 
     def _fullest_first(self, units: Sequence[tuple[DesiredMove, ...]]) -> Iterable[tuple[DesiredMove, ...]]:
-        """Of the broker that is fullest by then, the unit with most gain for its cost."""
+        """Of the broker that is fullest by then, the unit with most gain for its cost; of one that has more to give
+        than it may in this cycle, the unit with most gain."""
         of_giver: dict[str, list[tuple[DesiredMove, ...]]] = {}
         for unit in units:
             of_giver.setdefault(unit[0].source or "", []).append(unit)
-        for own in of_giver.values():
-            own.sort(key=self._worth)
+        for giver, own in of_giver.items():
+            own.sort(key=self._relief if len(own) > self._budget.left_from(giver) else self._worth)
         fullest = [(-self._usage(broker), broker) for broker in of_giver]
         heapq.heapify(fullest)
         while fullest:
@@ -154,9 +156,14 @@ class Reconciler:
                 heapq.heappush(fullest, (-self._usage(giver), giver))
 
     def _worth(self, unit: tuple[DesiredMove, ...]) -> tuple[float, float, str]:
-        gain = self._gain(unit[0]) - math.fsum(self._gain(move) for move in unit[1:])
-        cost = math.fsum(self._cost(move) for move in unit)
+        """What the first bundle takes off its broker, for the cost of all: those that make room for it cost alone."""
+        gain, cost = self._gain(unit[0]), math.fsum(self._cost(move) for move in unit)
         return (gain / cost if cost > 0 else math.inf, gain, unit[0].bundle)
+
+    def _relief(self, unit: tuple[DesiredMove, ...]) -> tuple[float, float, str]:
+        """What the first bundle takes off its broker; what that costs decides between equals."""
+        per_cost, gain, bundle = self._worth(unit)
+        return gain, per_cost, bundle
 
     def _why_not(self, unit: tuple[DesiredMove, ...]) -> str:
         """What keeps moves from going now, "" where nothing does."""
