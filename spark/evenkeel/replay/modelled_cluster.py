@@ -267,26 +267,20 @@ class Cluster:
             return
         self.boundaries[namespace] = tuple(sorted({*self.boundaries[namespace], *inside}))
         owner = self.owner.pop(parent)
-        stats = self.trusted.pop(parent)
-        self.histories.pop(parent, None)
-        self.moved.pop(parent, None)
-        self._now.pop(parent, None)
-        for child in ranges_of(sorted({edges.lower, *inside, edges.upper})):
-            name = bundle_name(namespace, child)
-            share = (child.upper - child.lower) / (edges.upper - edges.lower)
-            self.trusted[name] = self._now[name] = _share_of(stats, share)
-            self.owner[name] = self._idlest() if command["unload_children"] else owner
+        for known in (self.trusted, self.histories, self.moved, self._now):
+            known.pop(parent, None)
+        children = [bundle_name(namespace, one) for one in ranges_of(sorted({edges.lower, *inside, edges.upper}))]
+        self.owner |= dict.fromkeys(children)
         self._of_topic = None
+        measured = self._measured(self._throughputs)
+        for child in children:
+            self.trusted[child] = self._now[child] = measured[child]
+            self.owner[child] = self._idlest() if command["unload_children"] else owner
 
     def _idlest(self) -> str | None:
         """Where clients find a bundle that was unloaded without a destination: at the broker with the least traffic."""
         flows = {broker: math.fsum(self._sums(broker).values()) for broker in sorted(self.alive)}
         return min(flows, key=lambda broker: flows[broker], default=None)
-
-
-def _share_of(stats: BundleStats, share: float) -> BundleStats:
-    """What a child is thought to carry until it has figures of its own."""
-    return stats._replace(**{rate: getattr(stats, rate) * share for rate in RATES})
 
 
 def _act(command: Row, destination: str | None, at: datetime, seen_at: datetime) -> dict[str, Any]:
