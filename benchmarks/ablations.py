@@ -102,6 +102,9 @@ PARTS: Mapping[str, Part] = {
     "proportion of the last cycles alone": Part(((usage_model, "ANOTHER_LOAD", math.inf),)),
     "all resources but the busiest": Part(((seen, "_resources", _busiest_alone),)),
     "gain per cost (by gain)": Part(((reconciler.Reconciler, "_worth", _by_gain),)),
+    "most gain first where not all may leave": Part(
+        ((reconciler.Reconciler, "_relief", reconciler.Reconciler._worth),)
+    ),
     "the fullest broker first": Part(((reconciler.Reconciler, "_fullest_first", _in_order),)),
     "window of no return": Part(((plan, "_places", _wherever),)),
     "day of no return": Part(((plan, "_places", _within_the_window),)),
