@@ -31,8 +31,8 @@ def demand_soon(left: Callable[[], object], what: str) -> None:
 
 
 def test_what_short_sessions_send_and_name_goes_with_them(cluster: StandaloneCluster) -> None:
-    """Sessions that decide in Python: the package on the driver, and Python workers with their daemons. The server's
-    log, which its operators read, has no error of theirs."""
+    """Sessions that decide in Python: the package on the driver, and Python workers with their daemons. In the server's
+    log, which its operators read, none of them was asked for anything once it was closed."""
     logged = len(cluster.server.log.read_bytes())
     for _ in range(WITH_CODE):
         spark = connect(cluster.url, "tests")
@@ -43,7 +43,7 @@ def test_what_short_sessions_send_and_name_goes_with_them(cluster: StandaloneClu
     other = connect(cluster.url, "a neighbour")
     assert [table.name for table in other.catalog.listTables()] == []
     close(other)
-    assert b"ERROR" not in cluster.server.log.read_bytes()[logged:]
+    assert b"SESSION_CLOSED" not in cluster.server.log.read_bytes()[logged:]
     assert [*(cluster.folder / "temporary").rglob("evenkeel-*.zip")] == []
     demand_soon(cluster.pythons, "the daemons of closed sessions end with their workers")
 

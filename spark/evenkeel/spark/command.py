@@ -77,7 +77,8 @@ SQL_SETTINGS = {
 LOCAL_SETTINGS = {"spark.authenticate": "true", "spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
 
 # Warnings only: at INFO every query leaves a page, and the server may run for months. The errors that ErrorUtils logs
-# reach the client anyway. A refused commit in an object store is a conflict, which is tried again.
+# reach the client anyway, or are of results that it has read. A refused commit in an object store is a conflict, which
+# is tried again.
 LOG_SETTINGS = """
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = console
