@@ -164,7 +164,7 @@ class JudgedCluster(Cluster):
         self._bundle_of_topic = np.array([number[bundle] for bundle in self._bundles_of_topics()])
 
     def load_of(self, bundle: str) -> dict[str, float]:
-        """Resource -> load of a bundle."""
+        """Resource -> load of a bundle; nothing of one that this cycle's plan makes by a split."""
         return {resource: loads.get(bundle, 0.0) for resource, loads in self._loads.items()}
 
     def throughput_share(self, bundle: str) -> float:
