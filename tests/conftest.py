@@ -7,6 +7,7 @@ a copy of the package.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -48,6 +49,9 @@ SMALL_LAKES = (
     ("spark.databricks.delta.delta.log.cacheRetentionMinutes", "1"),
 )
 ROOM = ("-Xmn384m", "-XX:MinHeapFreeRatio=40", "-XX:MaxHeapFreeRatio=70")
+OBJECTS = 100_000
+"""So many new objects at least between two looks for garbage; as `evenkeel` itself does it. Looking through all that
+tests import, again and again, took a sixth of the processor time of those that need no Spark."""
 FROZEN_VARIABLE = "EVENKEEL_TESTS_FROZEN"
 STARTED = {"engine": "spark", "browser": "browser"}
 """Fixtures that start something large, and the marker of tests that use them."""
@@ -64,6 +68,7 @@ def freeze_package() -> None:
     os.environ.setdefault("EVENKEEL_EXPECTATIONS", str(CHECKOUT / "expectations"))
 
 
+gc.set_threshold(OBJECTS, 20, 10)
 run_folder()  # before other processes of this run are started
 if os.environ.get(FROZEN_VARIABLE) == "1":
     freeze_package()
@@ -144,6 +149,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                     f"{item.nodeid}: without the marker {marker}, `make check` starts its {fixture}"
                 )
     items.sort(key=lambda item: place_of(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected by now stays; it is not looked through again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
