@@ -41,18 +41,15 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).resolve().parent.parent
 # A run of the tests makes a hundred small lakes and soon leaves each of them. Queries over a few rows cost more to
 # compile than to run, so sessions begin as those of small cycles are; what Delta knows of a lake is forgotten early;
-# Java stops at the first tier of its compiler, an eighth less processor time over 214 tests; and it collects all of
-# its heap once in a while, not whenever a tenth more is in use.
+# Java compiles as for a server that soon ends, an eighth less processor time over 214 tests; and it collects all of its
+# heap once in a while, not whenever a tenth more is in use.
 SMALL_LAKES = (
     ("spark.sql.codegen.wholeStage", "false"),
     ("spark.sql.codegen.factoryMode", "NO_CODEGEN"),
     ("spark.sql.adaptive.enabled", "false"),
     ("spark.databricks.delta.delta.log.cacheRetentionMinutes", "1"),
 )
-SMALL_SERVER = ("-XX:TieredStopAtLevel=1", "-Xmn384m", "-XX:MinHeapFreeRatio=40", "-XX:MaxHeapFreeRatio=70")
-OBJECTS = 100_000
-"""So many new objects at least between two looks for garbage; as `evenkeel` itself does it. Looking through all that
-tests import, again and again, took a sixth of the processor time of those that need no Spark."""
+ROOM = ("-Xmn384m", "-XX:MinHeapFreeRatio=40", "-XX:MaxHeapFreeRatio=70")
 FROZEN_VARIABLE = "EVENKEEL_TESTS_FROZEN"
 STARTED = {"engine": "spark", "browser": "browser"}
 """Fixtures that start something large, and the marker of tests that use them."""
@@ -69,7 +66,6 @@ def freeze_package() -> None:
     os.environ.setdefault("EVENKEEL_EXPECTATIONS", str(CHECKOUT / "expectations"))
 
 
-gc.set_threshold(OBJECTS, 20, 10)
 run_folder()  # before other processes of this run are started
 if os.environ.get(FROZEN_VARIABLE) == "1":
     freeze_package()
@@ -85,8 +81,8 @@ def engine() -> Iterator[Engine]:
     from evenkeel.spark.command import ServerSettings
     from evenkeel.spark.server import engine_for
 
-    settings = ServerSettings(python_path=(str(CHECKOUT),), spark=SMALL_LAKES, java=SMALL_SERVER)
-    with engine_for(run_folder(), settings=settings) as running:
+    settings = ServerSettings(python_path=(str(CHECKOUT),), spark=SMALL_LAKES, java=ROOM)
+    with engine_for(run_folder(), settings=settings, brief=True) as running:
         yield running
 
 
@@ -134,7 +130,11 @@ def spark(engine: Engine) -> Iterator[SparkSession]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Sets on how many examples properties are tried, before the first test file is imported."""
+    """Sets, before the first test file is imported, on how many examples properties are tried, and how often Python
+    looks for garbage: all that tests import took a sixth of the processor time of those that need no Spark."""
+    from evenkeel.spark.memory import look_for_circles_seldom
+
+    look_for_circles_seldom()
     load_profile(is_quick=leaves_exhaustive_out(config.option.markexpr))
 
 
