@@ -21,10 +21,11 @@ MOST_HOPS = 6
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back; status 0 where nothing did, and why."""
+    """What came back, and the broker (host:port) that answered; status 0 where nothing came, and why."""
 
     status: int
     text: str
+    broker: str = ""
 
     @property
     def fine(self) -> bool:
@@ -62,7 +63,7 @@ class Admin:
             for _ in range(MOST_HOPS):
                 status, text, location = self._hop(method, target, sent, timeout_s)
                 if status not in (302, 307) or location is None:
-                    return Answer(status, text)
+                    return Answer(status, text, urlsplit(target).netloc)
                 target = urljoin(target, location)
         except (OSError, http.client.HTTPException) as error:
             return Answer(0, f"{target}: {error}")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from urllib.parse import urlsplit
 
 from devtools.lab.admin import Admin, segments
-from devtools.lab.conf import CLUSTER, STATS_SECONDS
+from devtools.lab.conf import STATS_SECONDS
 from devtools.lab.errors import LabError
 from devtools.lab.readiness import listed
-from evenkeel.model.bundles import is_heartbeat_or_sla, namespace_of
 
 PERIODS_TO_SETTLE = 2
 
@@ -42,19 +42,23 @@ class Load:
         return max(shares) * len(shares) if sum(shares) else 1.0
 
 
-def owners(admin: Admin, *, of: str = "") -> dict[str, frozenset[str]]:
-    """The brokers that say they own a bundle, by the bundle's name; heartbeat bundles left out.
+def owners(admin: Admin, *, of: str = "") -> dict[str, str]:
+    """Bundle -> the broker that owns it, of namespaces that begin so (`tenant/`); bundles without an owner left out.
 
-    One broker each, except while a bundle moves. `of` picks the bundles of names that begin so (`tenant/`). Reading
-    this assigns nothing.
+    Whoever is asked for the non-persistent topics of a bundle redirects to its owner. That assigns nothing, and unlike
+    `ownedNamespaces` it cannot hang a modular broker.
     """
-    found: dict[str, frozenset[str]] = {}
-    for broker in sorted(listed(admin)):
-        path = f"/admin/v2/brokers/{segments(CLUSTER, broker)}/ownedNamespaces"
-        answer = admin.ask("GET", path, url=_url(admin, broker))
-        for bundle in answer.json() if answer.fine else ():
-            if bundle.startswith(of) and not is_heartbeat_or_sla(namespace_of(bundle)):
-                found[bundle] = found.get(bundle, frozenset()) | {broker}
+    found: dict[str, str] = {}
+    for tenant in admin.get("/admin/v2/tenants"):
+        for namespace in admin.get(f"/admin/v2/namespaces/{segments(tenant)}"):
+            if not f"{namespace}/".startswith(of):
+                continue
+            path = segments(*namespace.split("/"))
+            bounds = admin.get(f"/admin/v2/namespaces/{path}/bundles")["boundaries"]
+            for lower, upper in pairwise(bounds):
+                answer = admin.ask("GET", f"/admin/v2/non-persistent/{path}/{lower}_{upper}")
+                if answer.status == 200:
+                    found[f"{namespace}/{lower}_{upper}"] = answer.broker
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.setup import LedgerError, PauseSwitch, QueueClock
-from evenkeel.agent.work_queue import WorkQueue
+from evenkeel.agent.work_queue import InFlight, WorkQueue
 from evenkeel.cli import agent, parser
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import Pace
@@ -92,7 +92,8 @@ def test_of_several_controls_the_one_made_last_holds(tmp_path: Path) -> None:
 def test_lanes_keep_order_and_let_nobody_wait_for_another_namespace() -> None:
     time = [0.0]
     lanes = WorkQueue(lambda: time[0])
-    late, early, other = command(2), command(1, place=1), command(3, namespace="acme/ns1")
+    late, early = command(2), command(1, place=1)
+    other = command(3, namespace="acme/ns1", destination="b3:8080")
     for number, row in enumerate((late, early, other)):
         lanes.put(row, f"m{number}", f"r{number}")
     first = lanes.take(0)
@@ -113,6 +114,28 @@ def test_lanes_keep_order_and_let_nobody_wait_for_another_namespace() -> None:
     assert third.command == late
     assert lanes.finished() == [first]
     assert lanes.open()
+
+
+def test_a_broker_acquires_the_bundles_of_one_command_at_a_time() -> None:
+    lanes = WorkQueue()
+    rows = [
+        command(1, namespace="acme/ns1"),
+        command(2, namespace="acme/ns2"),
+        command(3, namespace="acme/ns3", destination="b3:8080"),
+        command(4, kind="split", namespace="acme/ns4", from_broker="b3:8080"),
+        command(5, namespace="acme/ns5", destination=None),
+    ]
+    for row in rows:
+        lanes.put(row, f"m{row['step']}", f"r{row['step']}")
+    under_way, seen = list[InFlight](), list[list[int]]()
+    while lanes.open():
+        while (hand := lanes.take(0)) is not None:
+            under_way.append(hand)
+        seen.append([one.command["step"] for one in under_way])
+        for one in under_way:
+            lanes.forget(one)
+        under_way.clear()
+    assert seen == [[1, 3], [2, 4], [5]], "one that may come to any broker goes alone"
 
 
 def test_a_command_that_waits_and_lost_its_messages_is_let_go_and_one_under_way_is_not() -> None:

@@ -19,7 +19,7 @@ from evenkeel.model.load import RATES
 from evenkeel.plan_splits import round as split_round
 from tests.aggregate.in_rows import Rows, rows_of, some_cycles
 from tests.builders import NOON, cluster
-from tests.steering.commands import split
+from tests.steering.commands import split, unload
 
 KEY = {"cluster": "shop"}
 WEB = "acme/web/0x00000000_0xffffffff"
@@ -161,6 +161,42 @@ def test_a_child_inherits_from_a_parent_that_was_measured(changed: dict[str, Any
             0.0,
             before["trusted_at"],
         )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "destination", "is_active", "owner"),
+    [
+        (20, "b2:8080", None, "b2:8080"),
+        (60, "b2:8080", None, "b2:8080"),
+        (61, "b2:8080", None, "b1:8080"),
+        (20, "gone:8080", None, "b1:8080"),
+        (20, "b2:8080", True, "b1:8080"),
+    ],
+    ids=["younger than the reports", "as old", "older", "gone since", "brokers list what they own now"],
+)
+def test_an_owner_that_was_seen_after_a_command_is_newer_than_load_reports(
+    seconds: int, destination: str, is_active: bool | None, owner: str
+) -> None:
+    built = cluster("shop", brokers=2).namespace("acme/web").owner(WEB, "b1:8080")
+    times = {"cycle_at": _text(NOON - timedelta(hours=1)), "expires_at": None}
+    seen = {"outcome": "done", "seen_at": _text(NOON - timedelta(seconds=seconds)), "detail": None}
+    built.acted({**unload(WEB, "b1:8080", destination), **times, **seen})
+    rows = rows_of(built)
+    rows["bundle_ownership"] = [{**row, "is_active": is_active} for row in rows["bundle_ownership"]]
+    (row,) = decide(KEY, rows)["bundle_load"]
+    assert (row["owner"], row["ownership"]) == (owner, "owned")
+
+
+def test_children_of_a_split_are_where_their_parent_was_until_load_reports_name_them() -> None:
+    bounds = ["0x00000000", "0x80000000", "0xffffffff"]
+    times = {"cycle_at": _text(NOON - timedelta(hours=1)), "expires_at": None, "detail": None}
+    for seconds, owner in ((20, "b2:8080"), (90, None)):
+        built = cluster("shop", brokers=2).namespace("acme/web", boundaries=bounds)
+        done = {"outcome": "done", "seen_at": _text(NOON - timedelta(seconds=seconds))}
+        built.acted({**split(WEB, "b2:8080", 0x80000000), **times, **done})
+        found = decide(KEY, rows_of(built) | {"bundle_ownership": []})["bundle_load"]
+        assert [row["owner"] for row in found] == [owner, owner]
+        assert [row["ownership"] for row in found] == ["owned" if owner else "unowned"] * 2
 
 
 def test_usage_that_is_not_known_is_not_taken_for_none() -> None:

@@ -48,7 +48,7 @@ def assert_skewed(cluster: Cluster, layout: Layout, load: Load) -> None:
     assert load.max_over_mean > 1.8
     found = owners(cluster.admin(), of=f"{layout.tenant}/")
     assert {bundle.name: found[bundle.name] for bundle in layout.bundles if bundle.broker} == {
-        bundle.name: {bundle.broker} for bundle in layout.bundles if bundle.broker
+        bundle.name: bundle.broker for bundle in layout.bundles if bundle.broker
     }
     hottest = sum(load.by_topic[topic.name] for topic in layout.hottest.topics) / sum(load.by_topic.values())
     assert hottest == pytest.approx(0.24, abs=0.06)

@@ -169,8 +169,8 @@ def _look_back(course: Course, cluster: Cluster, layout: Layout, lake: Path) -> 
     course.demand(layout.hottest.name in splits, "the hot bundle was split")
     found = owners(cluster.admin(), of=f"{layout.hottest.namespace}/")
     edges = layout.hottest.range
-    children = [o for name, o in found.items() if edges.lower <= int(name.rpartition("/")[2][:10], 16) < edges.upper]
-    course.demand(len({broker for each in children for broker in each}) > 1, "its children lie on several brokers")
+    children = {o for name, o in found.items() if edges.lower <= int(name.rpartition("/")[2][:10], 16) < edges.upper}
+    course.demand(len(children) > 1, "its children lie on several brokers")
 
 
 def _lose_a_broker(course: Course, cluster: Cluster, layout: Layout) -> None:
@@ -186,10 +186,9 @@ def _lose_a_broker(course: Course, cluster: Cluster, layout: Layout) -> None:
 
 
 def _group(cluster: Cluster, layout: Layout) -> dict[str, str]:
-    """Namespace -> owner of the members of the anti-affinity group that have exactly one."""
-    found = owners(cluster.admin(), of=f"{layout.tenant}/")
-    pairs = ((name.rpartition("/")[0], brokers) for name, brokers in found.items())
-    return {name: next(iter(brokers)) for name, brokers in pairs if name in layout.groups and len(brokers) == 1}
+    """Namespace -> owner of the members of the anti-affinity group that have one."""
+    found = {name.rpartition("/")[0]: owner for name, owner in owners(cluster.admin(), of=f"{layout.tenant}/").items()}
+    return {name: owner for name, owner in found.items() if name in layout.groups}
 
 
 def _count(course: Course, tally: Tally) -> None:

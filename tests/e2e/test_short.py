@@ -62,9 +62,9 @@ def evens_out(scene: Scene, layout: Layout) -> bool:
         for bundle, row in moved.items():
             outcome = said[row["command_id"]]
             if "no broker owns it" not in outcome["detail"]:  # then it was nobody's yet, and anybody's since
-                there = found[bundle] == {row["destination"]}
+                there = found[bundle] == row["destination"]
                 assert there == (outcome["outcome"] == "done"), (bundle, outcome, found[bundle])
-        if any(found[bundle] == {hot} for bundle in moved):
+        if any(found[bundle] == hot for bundle in moved):
             return False
 
         second = scene.cycle()

@@ -66,6 +66,20 @@ def test_a_request_that_may_still_be_under_way_is_waited_for() -> None:
     assert settled(steered, rows(B), LATER).acts[0]["outcome"] == "done"
 
 
+@pytest.mark.parametrize(
+    ("seen", "while_it_may_be_older", "afterwards"),
+    [(rows(B), "done", "done"), (rows(C), None, "overridden"), (rows(), None, "done"), (rows(A), None, "timed_out")],
+    ids=["there", "elsewhere", "nobody's", "untouched"],
+)
+def test_load_reports_that_may_be_older_than_the_effect_only_prove_the_effect(
+    seen: Any, while_it_may_be_older: str | None, afterwards: str
+) -> None:
+    command = act(unload(BUNDLE, A, B))
+    for seconds, outcome in ((65 + 59, while_it_may_be_older), (65 + 61, afterwards)):
+        steered = cycle(command, steered_until=LATER - timedelta(seconds=seconds))
+        assert settled(steered, seen, LATER, lag=timedelta(seconds=60)).acts[0]["outcome"] == outcome
+
+
 def test_a_bundle_that_nobody_can_tell_of_is_lost_once_its_command_has_expired() -> None:
     command = act(unload(BUNDLE, A, B), "unknown", AT)
     (one,) = settled(cycle(command), rows(silent=B), AT + timedelta(minutes=21)).outcomes

@@ -17,10 +17,10 @@ from evenkeel.publish import dispatch
 from evenkeel.publish.dispatch import MORE_WAITING_S, ClusterCommands, OutcomeRecorder, Sending
 from evenkeel.pulsar.admin import AdminClient, AdminConnection
 from evenkeel.steering import broker_switches
-from evenkeel.steering.broker_switches import BrokerSwitches
 from evenkeel.steering.command_executor import CommandExecutor
 from evenkeel.steering.dispatcher import LeaseGuard, Timing
 from evenkeel.steering.outcome import Outcome
+from tests.steering.commands import unload
 
 RIVAL = "rival"
 TIMING = Timing()
@@ -123,9 +123,9 @@ def test_the_gate_is_asked_again_where_brokers_took_long_to_say_that_they_steer_
 ) -> None:
     clock, gate, sent = Clock(), list[str](), list[str]()
 
-    def hands_off(_client: Any) -> BrokerSwitches:
+    def hands_off(_client: Any) -> tuple[str, ...]:
         clock.sleep(answers_after_s)
-        return BrokerSwitches("lab", ())
+        return ()
 
     def carried_out(_: Any, command: Any) -> Outcome:
         sent.append(command["command_id"])
@@ -143,7 +143,7 @@ def test_the_gate_is_asked_again_where_brokers_took_long_to_say_that_they_steer_
         guard.halt("the plan was rejected meanwhile")
 
     monkeypatch.setattr(guard, "ask_gate", ask_gate)
-    command = {"command_id": "c1", "bundle": "t/n/0x00000000_0xffffffff", "kind": "unload", "step": 1}
+    command = unload("t/n/0x00000000_0xffffffff", "b1:8080", "b2:8080", command_id="c1")
     lease = Lease("a", "us", 8, now, now + timedelta(seconds=30))
     sending = Sending(reach=lambda cycle: pytest.fail("it is reached already"), timing=TIMING)
     client = AdminClient(AdminConnection(("http://127.0.0.1:1",)))

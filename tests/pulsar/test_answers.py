@@ -58,7 +58,7 @@ def test_answers_to_commands_are_no_observation() -> None:
     [
         ("/admin/v2/brokers", AnswerSubject(Kind.BROKERS)),
         ("/admin/v2/brokers/lab", AnswerSubject(Kind.BROKERS, "lab")),
-        ("/admin/v2/brokers/health", AnswerSubject(Kind.OTHER, "/admin/v2/brokers/health")),
+        ("/admin/v2/brokers/ready", AnswerSubject(Kind.OTHER, "/admin/v2/brokers/ready")),
         ("/admin/v2/brokers/configuration", AnswerSubject(Kind.OTHER, "/admin/v2/brokers/configuration")),
         ("/admin/v2/brokers/configuration/runtime", AnswerSubject(Kind.CONFIGURATION)),
         ("/admin/v2/brokers/lab/h%3A8080/ownedNamespaces", AnswerSubject(Kind.OWNED, "lab h:8080")),

@@ -58,9 +58,11 @@ def cluster() -> Iterator[SimulatedCluster]:
         yield running
 
 
-def observed(requests: Iterable[dict[str, Any]], lent: Iterable[dict[str, Any]] = ()) -> ObservedRows:
+def observed(
+    requests: Iterable[dict[str, Any]], lent: Iterable[dict[str, Any]] = (), cluster: str = "lab"
+) -> ObservedRows:
     now = datetime.now(UTC)
-    return observe(SnapshotView("lab", "x", now, now, answers(requests), answers(lent), None))
+    return observe(SnapshotView(cluster, "x", now, now, answers(requests), answers(lent), None))
 
 
 def answers(requests: Iterable[dict[str, Any]]) -> Answers:
@@ -98,7 +100,11 @@ def test_collecting_from_brokers_that_replay_a_recording_gives_the_same_rows(
         collect(cluster, tmp_path)
         collected = json.loads(renamed(json.dumps(list(requests_of(tmp_path / "0000"))), names))
     earlier = () if own == lent else tuple(requests_of(lent))
-    mine, theirs = observed(collected, earlier), observed(requests_of(own), earlier)
+    # A modular broker is not asked for what it owns: its report tells that, as of the last stats period.
+    asks = any(one["path"].endswith("/ownedNamespaces") for one in collected)
+    told = [one for one in requests_of(own) if asks or not one["path"].endswith("/ownedNamespaces")]
+    assert asks == (folder in ("lost-extensible", "own-transfer"))
+    mine, theirs = observed(collected, earlier), observed(told, earlier)
     assert comparable(mine) == comparable(theirs)
     assert mine.left_out is None
     assert len(mine.topic_figures) == len(theirs.topic_figures)
@@ -133,6 +139,47 @@ def test_an_extensible_broker_is_not_asked_for_a_report_that_it_would_refuse(tmp
         collect(cluster, tmp_path)
     assert "/admin/v2/broker-stats/load-report" not in paths(tmp_path)
     assert paths(tmp_path).count("/admin/v2/broker-stats/metrics") == 3
+    assert sum(path.endswith("/ownedNamespaces") for path in paths(tmp_path)) == 3
+
+
+def test_a_broker_that_may_be_modular_is_never_asked_for_what_it_owns(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    cluster.fault("/configuration/runtime", Answer(500, "{}"), broker=cluster.ids[1])
+    collect(cluster, tmp_path)
+    assert [path for path in paths(tmp_path) if path.endswith("/ownedNamespaces")] == [], "it can hang for good by that"
+    found = observed(requests_of(tmp_path / "0000")).rows
+    assert {row["owned_bundles"] for row in found["broker_reports"]} != {None}
+    assert {row["is_owned"] for row in found["bundle_ownership"]} == {True}, "as the load reports name them"
+
+
+@pytest.mark.parametrize(
+    ("manager", "silent", "health", "state"),
+    [
+        ("Modular", "/load-report", 200, "hung"),
+        ("Modular", "/load-report", 500, "hung"),
+        ("Modular", "/load-report", 0, "no_answer"),
+        ("Extensible", "/ownedNamespaces", 200, "hung"),
+        ("Extensible", "/ownedNamespaces", 0, "reported"),
+    ],
+)
+def test_a_broker_whose_load_manager_alone_is_silent_is_hung(
+    tmp_path: Path, manager: str, silent: str, health: int, state: str
+) -> None:
+    with SimulatedCluster(sized(Size(10, 1, 4), manager=manager)) as cluster:
+        hung = cluster.ids[1]
+        cluster.fault(silent, Answer(200, "{}", delay_s=4.0), broker=hung)
+        cluster.fault("/brokers/health", Answer(health or 200, "ok", drop=not health), broker=hung)
+        if not health:
+            cluster.fault("/brokers/version", Answer(503, "{}"), broker=hung)
+        collect(cluster, tmp_path, silent_seconds=2.0)
+    asked = list(requests_of(tmp_path / "0000"))
+    assert {one["broker"] for one in asked if one["path"].endswith("/health")} == {hung}
+    rows = {row["broker"]: row for row in observed(asked, cluster="sim").rows["broker_reports"]}
+    assert {broker: row["state"] for broker, row in rows.items()} == dict.fromkeys(rows, "reported") | {hung: state}
+    assert rows[hung]["owned_bundles"] is None
+    assert (rows[hung].get("cpu_usage") is None) == (state != "reported")
+    assert ("SIGKILL" in (rows[hung]["state_reason"] or "")) == (state == "hung")
 
 
 def test_both_are_asked_where_the_manager_is_not_known(cluster: SimulatedCluster, tmp_path: Path) -> None:
@@ -174,7 +221,7 @@ def test_a_dead_broker_is_rows_that_say_so_and_is_not_waited_for_twice(
     assert {row["status"] for row in rows} == {0}
     sent = [row for row in rows if not row["body"].startswith("not sent")]
     assert [row["path"] for row in sent] == ["/admin/v2/brokers/configuration/runtime"] * 3
-    assert taken.tally.not_answered == len(rows) == 3 + 5
+    assert taken.tally.not_answered == len(rows) == 3 + 4
     states = {row["broker"]: row["state"] for row in observed(requests_of(tmp_path / "0000")).rows["broker_reports"]}
     assert states == {broker: "no_answer" if broker == dead else "reported" for broker in cluster.ids}
 

@@ -80,15 +80,13 @@ class SimulatedPulsar:
         return [f"{name}/0x{low:08x}_0x{high:08x}" for low, high in pairwise(bounds)]
 
     def kill(self, broker: str, *, reassign_to: str | None = None) -> None:
-        """Ends a broker; it stays listed. Its bundles go to `reassign_to`, or to nobody."""
+        """Ends a broker; it stays listed and keeps its bundles, as long as its session lasts, or they go to another."""
         server = self.servers.pop(broker)
         server.shutdown()
         server.server_close()
         with self.lock:
-            for bundle in [name for name, owner in self.owner.items() if owner == broker]:
-                del self.owner[bundle]
-                if reassign_to:
-                    self.owner[bundle] = reassign_to
+            for bundle in [name for name, owner in self.owner.items() if owner == broker and reassign_to]:
+                self.owner[bundle] = str(reassign_to)
 
     def moves(self, bundle: str) -> int:
         """How often something was done to a bundle."""
@@ -115,21 +113,25 @@ class SimulatedPulsar:
             return 200, self.listed, None
         if parts[:3] == ["brokers", "configuration", "runtime"]:
             return 200, self.configuration[broker], None
-        if parts[0] == "brokers" and parts[-1] == "ownedNamespaces":
-            return self._owned(broker, parts[2])
         if parts[0] == "namespaces" and parts[-1] == "bundles":
             return self._bounds("/".join(parts[1:3]))
         if method == "PUT" and parts[0] in ("persistent", "non-persistent") and parts[-1] == "unload":
             return self._unload_topic(broker, "/".join(parts[1:3]), f"{parts[0]}://{'/'.join(parts[1:4])}")
         if method == "PUT" and parts[-1] in ("unload", "split"):
             return self._act(broker, parts[-1], "/".join(parts[1:3]), parts[3], query, body)
+        if parts[0] == "non-persistent" and len(parts) == 4:
+            return self._topics_of(broker, "/".join(parts[1:3]), parts[3])
         return 404, {"reason": "HTTP 404 Not Found"}, None
 
-    def _owned(self, broker: str, asked: str) -> Answered:
-        if asked != broker:
-            return 307, None, asked
-        own = {bundle: {"is_active": True} for bundle, owner in self.owner.items() if owner == broker}
-        return 200, {f"pulsar/{broker}/0x00000000_0xffffffff": {"is_active": True}, **own}, None
+    def _topics_of(self, broker: str, namespace: str, found: str) -> Answered:
+        if namespace not in self.boundaries:
+            return 404, {"reason": "Namespace not found"}, None
+        if f"{namespace}/{found}" not in self.bundles(namespace):
+            return 412, {"reason": f"Cannot find bundle {found} in the bundles list"}, None
+        owner = self.owner.get(f"{namespace}/{found}")
+        if owner is None:
+            return 204, None, None
+        return (200, [], None) if owner == broker else (307, None, owner)
 
     def _bounds(self, namespace: str) -> Answered:
         bounds = self.boundaries.get(namespace)

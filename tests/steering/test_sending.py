@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from evenkeel.steering.admin_request import acquiring_broker
 from evenkeel.steering.dispatcher import DispatchResult, LeaseGuard, Timing, conduct
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.premise import Command
@@ -24,18 +25,21 @@ class Noting:
     """Carries nothing out, and notes what was under way with what."""
 
     def __init__(self, seconds: float = 0.0) -> None:
-        self.seconds, self.order, self.most, self.now = seconds, list[str](), 0, set[str]()
+        self.seconds, self.order, self.most, self.now = seconds, list[str](), 0, dict[str, str | None]()
         self._lock = threading.Lock()
 
     def carry_out(self, command: Command) -> Outcome:
         with self._lock:
             assert command["bundle"] not in self.now
-            self.now.add(command["bundle"])
+            broker = acquiring_broker(command)
+            assert broker is None or {broker, "*"}.isdisjoint(self.now.values()), "it acquires bundles already"
+            assert broker != "*" or not any(self.now.values()), "it may be any of those that acquire bundles"
+            self.now[command["bundle"]] = broker
             self.most = max(self.most, len(self.now))
             self.order.append(command["command_id"])
         time.sleep(self.seconds)
         with self._lock:
-            self.now.remove(command["bundle"])
+            del self.now[command["bundle"]]
         return Outcome(command["command_id"], "done", datetime.now(UTC), "")
 
 
@@ -57,8 +61,20 @@ def test_all_splits_are_done_before_any_unload_goes_out() -> None:
 
 def test_no_more_are_under_way_than_allowed_and_one_per_bundle() -> None:
     carrier = Noting(0.02)
-    sent(carrier, [unload(BUNDLES[n % 3], "a", step=n) for n in range(9)], in_flight=2)
+    sent(carrier, [unload(BUNDLES[n % 3], "a", f"b{n % 3}", step=n) for n in range(9)], in_flight=2)
     assert carrier.most == 2
+
+
+def test_a_broker_acquires_the_bundles_of_one_command_at_a_time() -> None:
+    carrier = Noting(0.02)
+    splits = [split(bundle, "abc"[n % 3], 1, step=n, children=n > 3) for n, bundle in enumerate(BUNDLES)]
+    unloads = [unload(b, "a", (None, "b", "c", "d")[n % 4], step=10 + n) for n, b in enumerate([*BUNDLES, *BUNDLES])]
+    told = sent(carrier, [*splits, *unloads])
+    assert sorted(told) == sorted(one["command_id"] for one in (*splits, *unloads))
+    assert carrier.most > 1, "those of several brokers go side by side"
+    for bundle in BUNDLES:
+        steps = [int(one.partition(":")[0]) for one in carrier.order if one.endswith(bundle)]
+        assert steps == sorted(steps)
 
 
 def test_what_is_left_out_is_said_and_the_others_go_on() -> None:

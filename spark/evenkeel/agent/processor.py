@@ -28,7 +28,7 @@ from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.setup import AgentSettings, LedgerError, PauseSwitch, elapsed
 from evenkeel.agent.work_queue import InFlight, WorkQueue
 from evenkeel.pulsar.admin import AdminClient
-from evenkeel.steering.broker_switches import BrokerSwitches, hands_off
+from evenkeel.steering.broker_switches import hands_off
 from evenkeel.steering.command_executor import CommandExecutor, Patience
 from evenkeel.steering.outcome import STRENGTH, Outcome, not_sent
 from evenkeel.steering.pulsar_admin import Pace
@@ -47,39 +47,30 @@ class ClusterExecutor:
     def __init__(self, client: AdminClient, *, longest_request_s: float, now: Callable[[], datetime]) -> None:
         """`now`: the queue's clock, by which commands expire."""
         self._client = client
-        self._patience = Patience(unanswered_s=longest_request_s)
+        self._executor = CommandExecutor(client, patience=Patience(unanswered_s=longest_request_s), now=now)
         self._now = now
         self._lock = threading.Lock()
-        self._switches: BrokerSwitches | None = None
-        self._steerings: dict[str, CommandExecutor] = {}
+        self._objections: tuple[str, ...] | None = None
         self._asked_at = 0.0
 
     def carry_out(self, command: Mapping[str, Any]) -> Outcome:
         """Fences, sends and reads back."""
-        switches = self._ask()
-        if switches.objections:
-            return not_sent(command["command_id"], self._now(), "; ".join(switches.objections))
-        return self._steering(switches).carry_out(command)
+        objections = self._ask()
+        if objections:
+            return not_sent(command["command_id"], self._now(), "; ".join(objections))
+        return self._executor.carry_out(command)
 
     def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
         """Reads back what came of a request that may have gone out."""
-        return self._steering(self._ask()).look_again(command)
+        return self._executor.look_again(command)
 
-    def _steering(self, switches: BrokerSwitches) -> CommandExecutor:
-        """The executor for the cluster's name in Pulsar, which is not known while no broker reports it."""
-        name = switches.pulsar_name or ""
-        with self._lock:
-            if name not in self._steerings:
-                self._steerings[name] = CommandExecutor(self._client, name, patience=self._patience, now=self._now)
-            return self._steerings[name]
-
-    def _ask(self) -> BrokerSwitches:
-        """The brokers' switches, read again after a while, and at once where the last answer was no."""
+    def _ask(self) -> tuple[str, ...]:
+        """What stands against sending, asked again after a while, and at once where the last answer was no."""
         with self._lock:
             fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
-            if self._switches is None or self._switches.objections or not fresh:
-                self._switches, self._asked_at = hands_off(self._client), time.monotonic()
-            return self._switches
+            if self._objections is None or self._objections or not fresh:
+                self._objections, self._asked_at = hands_off(self._client), time.monotonic()
+            return self._objections
 
 
 # What carries a command out on the cluster, as the agent sees it.

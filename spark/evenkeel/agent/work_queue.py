@@ -1,16 +1,20 @@
 """The commands in this agent's hands: one lane per namespace, one command of a lane at a time.
 
 Within a lane the order is that of cycle and step, as on the queue. A command that has to wait holds up its own lane
-only. A message stays in hand, and is kept invisible to others, until its command's outcome is reported.
+only. Of commands for which the same broker acquires bundles one is under way at a time, whatever their lanes
+(`steering.pulsar_admin` says why). A message stays in hand, and is kept invisible to others, until its command's
+outcome is reported.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from evenkeel.steering.admin_request import ANY_BROKER, acquiring_broker
 
 Command = Mapping[str, Any]
 
@@ -42,6 +46,14 @@ class InFlight:
     def order(self) -> tuple[Any, ...]:
         """The sort key within a lane: cycle, then step."""
         return self.command["cycle_at"], self.command["step"]
+
+
+def _has_to_wait(command: Command, acquiring: Collection[str]) -> bool:
+    """True if the broker that acquires bundles for the command may be among those that do so for others."""
+    broker = acquiring_broker(command)
+    if broker is None or not acquiring:
+        return False
+    return broker == ANY_BROKER or not {broker, ANY_BROKER}.isdisjoint(acquiring)
 
 
 class WorkQueue:
@@ -86,15 +98,17 @@ class WorkQueue:
             return None
 
     def _heads(self) -> list[InFlight]:
-        """The first command of every lane in which none is under way."""
+        """The first command of every lane in which none is under way, unless its broker acquires bundles already."""
         first: dict[str, InFlight] = {}
-        busy = {in_flight.lane for in_flight in self._in_flight.values() if in_flight.busy}
+        under_way = [in_flight for in_flight in self._in_flight.values() if in_flight.busy]
+        busy = {in_flight.lane for in_flight in under_way}
+        acquiring = {broker for one in under_way if (broker := acquiring_broker(one.command)) is not None}
         for in_flight in self._in_flight.values():
             if in_flight.done or in_flight.lane in busy:
                 continue
             if in_flight.lane not in first or in_flight.order < first[in_flight.lane].order:
                 first[in_flight.lane] = in_flight
-        return list(first.values())
+        return [in_flight for in_flight in first.values() if not _has_to_wait(in_flight.command, acquiring)]
 
     def back(self, in_flight: InFlight, wait_s: float) -> None:
         """Puts a command back for a while."""

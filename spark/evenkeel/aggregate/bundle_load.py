@@ -50,16 +50,18 @@ _OF_TOPICS = itemgetter(*_NO_TOPICS)
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """Who has which bundle, by the brokers' own lists of what they own now.
+    """Who has which bundle, by what the brokers say they own.
 
     `claims` are checked rows of bundle_ownership by bundle. `lists_came`: every available broker's list came.
-    `answered` are the brokers whose topic figures came, `refused` the bundles to which a claim was set aside.
+    `answered` are the brokers whose topic figures came, `refused` the bundles to which a claim was set aside. `seen`:
+    owners that were seen after a command, newer than what the brokers say.
     """
 
     claims: Mapping[str, Sequence[Row]]
     lists_came: bool
     answered: Set[str]
     refused: Set[str]
+    seen: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, 
     name = bundle.name
     claims, before = owners.claims.get(name, ()), known.before.get(name)
     claimants = {claim["broker"] for claim in claims if claim["is_owned"]}
+    if name in owners.seen:
+        claimants = {owners.seen[name]}
     owner = next(iter(claimants)) if len(claimants) == 1 else None
     sums, backlog = _of_topics(known.sums.get(name))
     trusted = _trusted_before(before, known.heirs.get(name))

@@ -59,7 +59,7 @@ TABLE_OF = {LOADS_BEFORE: "bundle_load", SPLITS_BEFORE: "split_decisions"}
 """The tables of those small inputs that do not bear a table's name."""
 COLUMNS = {
     "namespace_bundles": ("namespace", "boundaries"),
-    "bundle_ownership": ("bundle", "namespace", "broker", "is_owned", *SAID),
+    "bundle_ownership": ("bundle", "namespace", "broker", "is_owned", "is_active", *SAID),
     "broker_reports": (
         *("broker", "state", "is_listed", "is_leader", "pulsar_version", "load_manager_class"),
         *("report_at", "asked_at", "bundles", "owned_bundles", "has_topic_figures", "topics"),

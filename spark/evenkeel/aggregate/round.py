@@ -15,7 +15,7 @@ from evenkeel.aggregate.bundle_load import Heir, Known, Owners, bundle_rows
 from evenkeel.aggregate.bundles_in_force import bundles_of, namespaces_in_force
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.model.load import RATES
-from evenkeel.model.past_commands import unsettled_bundles
+from evenkeel.model.past_commands import owners_seen, unsettled_bundles
 from evenkeel.rounds import reading
 from evenkeel.rounds.loads import forgets_history
 from evenkeel.rounds.reading import EXTENSIBLE, Decided, Row, Rows, acts_before
@@ -61,22 +61,27 @@ def decide(key: Row, rows: Rows) -> Decided:
     )
     namespaces = namespaces_in_force(rows["namespace_bundles"], rows["bundle_ownership"])
     in_force = [bundle for namespace, edges in namespaces for bundle in bundles_of(namespace, edges)]
-    loads = bundle_rows(stamp, in_force, _owners(rows, reports), known)
+    seen = owners_seen(acts_before(cycle), at, settings)
+    loads = bundle_rows(stamp, in_force, _owners(rows, reports, seen), known)
     refused = _refused(rows, "broker_reports")
     brokers = broker_rows(stamp, reports, refused, loads, settings, is_extensible=is_extensible)
     return {"bundle_load": loads, "broker_load": brokers}
 
 
-def _owners(rows: Rows, reports: Iterable[Row]) -> Owners:
+def _owners(rows: Rows, reports: Iterable[Row], seen: Mapping[str, str]) -> Owners:
+    """`seen` counts of listed brokers, and where load reports say who owns what: no broker listed what it owns now."""
     claims: dict[str, list[Row]] = {}
     for claim in rows["bundle_ownership"]:
         claims.setdefault(claim["bundle"], []).append(claim)
     listed = [report for report in reports if report["is_listed"]]
+    names = {report["broker"] for report in listed}
+    lags = all(claim.get("is_active") is None for claim in rows["bundle_ownership"])
     return Owners(
         claims,
         lists_came=bool(listed) and all(report["owned_bundles"] is not None for report in listed),
         answered={report["broker"] for report in reports if report["has_topic_figures"]},
         refused=_refused(rows, "bundle_ownership"),
+        seen={bundle: broker for bundle, broker in seen.items() if lags and broker in names},
     )
 
 

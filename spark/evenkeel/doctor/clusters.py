@@ -17,7 +17,7 @@ from evenkeel.pulsar.admin import AdminClient, admin_path, trouble
 from evenkeel.pulsar.admin.http_exchange import names_in
 from evenkeel.settings import registry
 from evenkeel.sources.collecting import connection_of
-from evenkeel.steering.broker_switches import configurations, judged
+from evenkeel.steering.broker_switches import configurations, objections_in
 
 SECONDS = 60.0
 WITHOUT = "no cluster with `admin` is configured here"
@@ -128,7 +128,7 @@ def check_switches(site: Site, cluster: str) -> CheckFinding:
         return fail(
             f"loadBalancerEnabled is off on {_some(idle)}: they report no load", "set it to true and restart them"
         )
-    objections = judged(answers).objections
+    objections = objections_in(answers)
     if not objections:
         return ok(f"{len(answers)} brokers leave shedding and splitting to Evenkeel")
     mode = site.environment.get("EVENKEEL_MODE") or "dry_run"

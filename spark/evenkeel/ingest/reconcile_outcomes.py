@@ -1,7 +1,9 @@
 """Open outcomes, settled by what the next snapshot shows.
 
 A publisher looks for the effect of a command for some seconds only, and may die before it has. What became of a command
-is then read from the brokers' lists of what they own and from the boundaries in force, as the next cycle observes them.
+is then read from what the brokers say they own and from the boundaries in force, as the next cycle observes them. What
+modular brokers say comes from their load reports, which may be a stats period old (`statsUpdateFrequencyInSecs`): until
+then they only prove that the bundle is where it was to go.
 """
 
 from __future__ import annotations
@@ -30,11 +32,16 @@ class Settled:
     outcomes: tuple[dict[str, Any], ...]
 
 
-def settled(cycle: ClusterCycle, rows: Mapping[str, Sequence[Row]], observed_at: datetime) -> Settled:
-    """The acts of the day before, with those that were open judged by what was observed."""
+def settled(
+    cycle: ClusterCycle, rows: Mapping[str, Sequence[Row]], observed_at: datetime, *, lag: timedelta = timedelta(0)
+) -> Settled:
+    """The acts of the day before, with those that were open judged by what was observed.
+
+    `lag`: how old the observed ownership may be.
+    """
     known = as_known_at(cycle.acts, observed_at)
     ended = None if cycle.steered_until is None else datetime.fromisoformat(cycle.steered_until)
-    told = {one.command_id: one for one in settle(known, rows, observed_at=observed_at, steered_until=ended)}
+    told = {one.command_id: one for one in settle(known, rows, observed_at=observed_at, steered_until=ended, lag=lag)}
     acts = tuple(
         {**act, "outcome": one.outcome, "detail": one.detail, "seen_at": one.seen_at.isoformat()}
         if (one := told.get(act["command_id"])) is not None
@@ -59,20 +66,26 @@ def settled(cycle: ClusterCycle, rows: Mapping[str, Sequence[Row]], observed_at:
 
 
 def settle(
-    acts: Iterable[Row], rows: Mapping[str, Sequence[Row]], *, observed_at: datetime, steered_until: datetime | None
+    acts: Iterable[Row],
+    rows: Mapping[str, Sequence[Row]],
+    *,
+    observed_at: datetime,
+    steered_until: datetime | None,
+    lag: timedelta = timedelta(0),
 ) -> list[Outcome]:
     """Outcomes of the open commands, as far as the observed `rows` (by table) tell.
 
     `steered_until`: when the last publisher's lease ended; a request that it had under way is over
-    `namespaceBundleUnloadingTimeoutMs` later.
+    `namespaceBundleUnloadingTimeoutMs` later. `lag`: how old the observed ownership may be.
     """
     told = []
-    is_over = steered_until is None or observed_at > steered_until + LONGEST_REQUEST
+    is_over = steered_until is None or observed_at - lag > steered_until + LONGEST_REQUEST
     for act in acts:
         if not is_open(act):
             continue
         is_expired = observed_at > datetime.fromisoformat(act["expires_at"])
-        found = outcome_of(act, look_of(act, rows), is_last=True, is_over=is_over, is_expired=is_expired)
+        is_last = is_over or not lag
+        found = outcome_of(act, look_of(act, rows), is_last=is_last, is_over=is_over, is_expired=is_expired)
         if found is not None and found[0] not in OPEN:  # that it is still not known is no news
             told.append(Outcome(act["command_id"], found[0], observed_at, f"seen by the next cycle: {found[1]}"))
     return told

@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,7 @@ from evenkeel.ingest.snapshot_intake import (
 from evenkeel.lake.store import Lake
 from evenkeel.pulsar.limits import Limits
 from evenkeel.pulsar.quotas import QUOTAS
+from evenkeel.pulsar.snapshot import MODULAR
 from evenkeel.sources.collected import SnapshotAnswers, collect_answers, together
 from evenkeel.sources.landed import Landed, requests_of_snapshots, set_apart
 
@@ -87,7 +89,14 @@ class _Told:
         """Looks at the rows of intakes, which must be at hand."""
         for one in intakes:
             if one.cycle.acts and one.observed is not None and one.own is not None:
-                self.of[one.key] = settled(one.cycle, one.observed.rows, one.own.header.finished_at)
+                lag = _lag_of_ownership(one)
+                self.of[one.key] = settled(one.cycle, one.observed.rows, one.own.header.finished_at, lag=lag)
+
+
+def _lag_of_ownership(intake: SnapshotIntake) -> timedelta:
+    if intake.manager != MODULAR or intake.settings is None:
+        return timedelta(0)
+    return timedelta(seconds=intake.settings.settings.statsUpdateFrequencyInSecs)
 
 
 def _remembering(handover: Handover, told: _Told, frames: dict[str, DataFrame], spark: SparkSession) -> Handover:

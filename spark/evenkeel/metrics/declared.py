@@ -60,6 +60,13 @@ NEEDS: tuple[NeedMetric, ...] = (
         "commands of the day before the newest cycle that harmed clients",
         "harm",
     ),
+    _need(
+        "hung_broker",
+        "evenkeel_hung_brokers",
+        "brokers",
+        "brokers whose load manager gave no answer, while they answered other questions",
+        "validation_results",
+    ),
     _need("failed", "evenkeel_cycle_failed", "0 or 1", "the newest cycle failed"),
     _need(
         "stale",

@@ -104,6 +104,22 @@ def unsettled_bundles(acts: Iterable[Act], now: datetime, settings: Settings) ->
     return dict(sorted(found.items()))
 
 
+def owners_seen(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, str]:
+    """Bundle -> owner, of commands that were seen to be done within the last stats period (statsUpdateFrequencyInSecs).
+
+    Load reports of the modular manager may be older than that. Of several commands the last one counts.
+    """
+    period = timedelta(seconds=settings.statsUpdateFrequencyInSecs)
+    done = [act for act in acts if act.outcome == "done" and act.seen_at is not None and now - act.seen_at <= period]
+    found: dict[str, str] = {}
+    for act in sorted(done, key=lambda act: (act.seen_at, act.command_id)):
+        if act.kind == "unload" and act.destination is not None:
+            found[act.bundle] = act.destination
+        elif act.kind == "split" and not act.unload_children and act.from_broker is not None:
+            found |= dict.fromkeys(act.children(), act.from_broker)
+    return found
+
+
 def split_children(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, str]:
     """Bundle -> parent: what splits have made, or may have, as long as its own figures are not to be trusted yet."""
     wait = timedelta(seconds=PERIODS * settings.statsUpdateFrequencyInSecs)

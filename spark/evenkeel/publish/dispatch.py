@@ -303,14 +303,14 @@ def _work(batch: ClusterCommands, lease: Lease, sending: Sending, client: AdminC
     def work(stop: LeaseGuard, report: ReportOutcome) -> str | None:
         try:
             begun = time.monotonic()
-            hands = hands_off(client)
-            if hands.objections:
-                return "; ".join(hands.objections)
+            objections = hands_off(client)
+            if objections:
+                return "; ".join(objections)
             if time.monotonic() - begun > _A_WAIT_S:  # there are many of them, or they are slow
                 stop.ask_gate()
             settings = settings_in(batch.cycle.settings)
             patience = Patience(settings.evenkeelOutcomeWaitSeconds, sending.timing.longest_request_s)
-            steering = CommandExecutor(client, hands.pulsar_name or "", patience=patience)
+            steering = CommandExecutor(client, patience=patience)
             left = _not_done_yet(batch, steering, lease, sending.timing, stop, report)
             per_second, in_flight = settings.evenkeelCommandsPerSecond, settings.evenkeelCommandsInFlight
             sink = PulsarAdmin(steering, per_second=per_second, in_flight=in_flight)

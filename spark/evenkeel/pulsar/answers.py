@@ -109,6 +109,7 @@ class Kind(StrEnum):
     TOPIC_FIGURES = "figures of loaded topics: broker asked"
     METRICS = "metrics: broker asked"
     VERSION = "version: broker asked"
+    HEALTH = "health check: broker asked"
     CONFIGURATION = "effective configuration: broker asked"
     OWNED = "owned bundles: cluster and broker id"
     DOMAINS = "failure domains: cluster"
@@ -122,13 +123,16 @@ class Kind(StrEnum):
     OTHER = "anything else: path"
 
 
-BROKER_SCOPED = frozenset({Kind.LOAD_REPORT, Kind.TOPIC_FIGURES, Kind.METRICS, Kind.VERSION, Kind.CONFIGURATION})
+BROKER_SCOPED = frozenset(
+    {Kind.LOAD_REPORT, Kind.TOPIC_FIGURES, Kind.METRICS, Kind.VERSION, Kind.HEALTH, Kind.CONFIGURATION}
+)
 """Kinds that only tell of the broker that was asked."""
 
 _FIXED = {
     "brokers": Kind.BROKERS,
     "brokers/leaderBroker": Kind.LEADER,
     "brokers/version": Kind.VERSION,
+    "brokers/health": Kind.HEALTH,
     "brokers/configuration/runtime": Kind.CONFIGURATION,
     "broker-stats/load-report": Kind.LOAD_REPORT,
     "broker-stats/topics": Kind.TOPIC_FIGURES,

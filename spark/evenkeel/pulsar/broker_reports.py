@@ -2,8 +2,8 @@
 
 A broker is `reported` (its figures are known), `no_answer` (nothing came, or an error, or a page that is not JSON),
 `not_ready` (an extensible broker that says it owns nothing: its web port is up before its load manager, and a ready one
-owns at least its heartbeat bundle) or `unreadable` (text that breaks off). Figures of any but a reported broker are
-NULL, never 0.
+owns at least its heartbeat bundle), `hung` (its load manager gives no answer in time, and the broker answers other
+questions) or `unreadable` (text that breaks off). Figures of any but a reported broker are NULL, never 0.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ TABLE = "broker_reports"
 REPORTED = "reported"
 NO_ANSWER = "no_answer"
 NOT_READY = "not_ready"
+HUNG = "hung"
 UNREADABLE = "unreadable"
 
 DUPLICATED_BROKER = "duplicated_broker"
@@ -91,10 +92,13 @@ def brokers_of(view: SnapshotView) -> list[ObservedBroker]:
 
 def _broker(view: SnapshotView, name: str, is_listed: bool, is_leader: bool) -> ObservedBroker:
     manager = _manager(view, name)
-    owned, figures = _owned(view, name), _topic_figures_came(view, name)
+    figures = _topic_figures_came(view, name)
     reading, figures_of_it, report = _figures(view, name, manager)
+    owned = _owned(view, name, manager, figures_of_it)
     state, reason = _state(reading)
-    if state == REPORTED and manager == EXTENSIBLE:
+    if _is_hung(view, name, manager):
+        state, reason = HUNG, _HUNG_WORDS
+    elif state == REPORTED and manager == EXTENSIBLE:
         state, reason = _readiness(owned, figures_of_it)
     certain = state == REPORTED
     version = read_text(view.own.about(Kind.VERSION, name))
@@ -135,6 +139,30 @@ def _state(reading: Reading) -> tuple[str, str | None]:
     return (UNREADABLE if reading.outcome == "unreadable" else NO_ANSWER), reading.reason or "it said nothing"
 
 
+# A broker hangs where the thread that completes its operations on the metadata store waits for ever, as it may in
+# `ownedNamespaces` of a modular broker that acquires bundles (NamespaceService.getOwnedNameSpacesStatusAsync). Open
+# topics are served on, the version is answered, and so is the health check as long as policies are in a cache (10 min).
+# The health check is in a snapshot only where the load manager gave no answer in time.
+_HUNG_WORDS = (
+    "its load manager gives no answer in time, while the broker answers other questions: it is hung, and serves no "
+    "bundle that it was acquiring. SIGTERM may not end it: use SIGKILL, and start it again"
+)
+
+
+def _is_hung(view: SnapshotView, name: str, manager: str) -> bool:
+    asked = view.own.about(*_load_managers_answer(view, name, manager))
+    others = [view.own.about(kind, name) for kind in (Kind.HEALTH, Kind.VERSION)]
+    if asked is None or asked.status != 0 or others[0] is None:
+        return False
+    return any(answer is not None and answer.status == 200 for answer in others)
+
+
+def _load_managers_answer(view: SnapshotView, name: str, manager: str) -> tuple[Kind, str]:
+    if manager == EXTENSIBLE:
+        return Kind.OWNED, owned_by(view.cluster, name)
+    return Kind.LOAD_REPORT, name
+
+
 def _readiness(owned: Reading, figures: Row) -> tuple[str, str | None]:
     if owned.is_read and not owned.value:
         return NOT_READY, "it says that it owns no bundle, not even its heartbeat's: its load manager is not ready"
@@ -161,8 +189,16 @@ def _manager(view: SnapshotView, name: str) -> str:
     return MODULAR if report is not None and report.status == 200 and _member(report.body, "lastStats") else UNKNOWN
 
 
-def _owned(view: SnapshotView, name: str) -> Reading:
-    return view.json(view.own.about(Kind.OWNED, owned_by(view.cluster, name)), dict, "bundle_ownership")
+def _owned(view: SnapshotView, name: str, manager: str, figures: Row) -> Reading:
+    """The bundles that the broker owns, by `ownedNamespaces`.
+
+    A running modular broker is not asked for that, since the answer can hang it. It owns what its load report names:
+    the bundles with a loaded topic, as of its last stats period.
+    """
+    answer = view.own.about(Kind.OWNED, owned_by(view.cluster, name))
+    if answer is None and manager == MODULAR and figures.get("bundles") is not None:
+        return Reading("read", dict.fromkeys(figures["bundles"]))
+    return view.json(answer, dict, "bundle_ownership")
 
 
 def _topic_figures_came(view: SnapshotView, name: str) -> bool:

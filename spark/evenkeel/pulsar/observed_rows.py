@@ -111,10 +111,7 @@ OWNERSHIP = "bundle_ownership"
 
 
 def ownership_of(broker: ObservedBroker, rejections: list[Rejection]) -> list[Row]:
-    """One row per bundle that the broker owns now, lists in its report or has figures for, by name.
-
-    `ownedNamespaces` is the only read of ownership as it is now; the report may lag by a stats period.
-    """
+    """One row per bundle that the broker owns, lists in its report or has figures for, by name."""
     report = broker.report
     listed = _listed(broker)
     stats = Members(report or {}, OWNERSHIP, f"{broker.name} load-report", rejections).inside("lastStats")
@@ -128,7 +125,7 @@ def ownership_of(broker: ObservedBroker, rejections: list[Rejection]) -> list[Ro
 
 
 def claims_of(broker: ObservedBroker) -> set[str]:
-    """The bundles that the broker owns now, lists in its report or has figures for."""
+    """The bundles that the broker owns, lists in its report or has figures for."""
     stats = (broker.report or {}).get("lastStats")
     return {*(broker.owned or ()), *(_listed(broker) or ()), *(stats if isinstance(stats, dict) else ())}
 

@@ -8,7 +8,9 @@ What is asked, and why:
 * of each broker: its runtime configuration, in every snapshot: whether the brokers' own hands are off is judged on all
   of them before anything is sent, and it names the load manager. That decides what else is asked: the load report of
   the modular manager, the metrics of the extensible one (which answers a report with 500 and a line in the broker's
-  log); both where it is unknown. Then version, topic figures and the bundles owned.
+  log) and the bundles that it owns; report and metrics where it is unknown. Version and topic figures of each.
+  `ownedNamespaces` is never asked of a broker that may run the modular manager: it can hang such a broker for good.
+* the health check of a broker whose load manager does not answer in time: `pulsar.broker_reports` tells one that hangs.
 * `full` adds the topic lists of all namespaces; what a snapshot lacks of these is taken from the last full one.
 * of bundles without a history, unless all brokers run the extensible manager: their resource quotas, last of all
   (`quota_requests`).
@@ -34,14 +36,14 @@ from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
 from evenkeel.pulsar.admin.answer_text import LargeText
 from evenkeel.pulsar.admin.connection import Resolver, resolved
-from evenkeel.pulsar.admin.http_exchange import names_in
+from evenkeel.pulsar.admin.http_exchange import Failure, failure_in, names_in
 from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, BeyondLimit, Limits
 from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, manager_of_class, manager_of_cluster, own_cluster
 from evenkeel.sources.asking import IF_IT_IS_PULSAR, Asking, RequestTally, Turns
 from evenkeel.sources.configuration import LiveSource
 from evenkeel.sources.configuration_entries import SILENT_SECONDS
 from evenkeel.sources.landing import Landing
-from evenkeel.sources.quota_requests import ask_for_quotas, bundles_to_ask, claimed_in
+from evenkeel.sources.quota_requests import ask_for_quotas, bundles_to_ask, named_in
 from evenkeel.sources.writing import Head, SnapshotWriter
 
 _Of = TypeVar("_Of")
@@ -51,6 +53,7 @@ PARALLEL = 8
 MOST_SECONDS = 240.0
 # A broker with a hundred thousand topics thinks about its figures for a while.
 FIGURES_SECONDS = 60.0
+HEALTH_SECONDS = 10.0
 # So many questions wait at a time; of what a cluster lists there may be more.
 _AT_ONCE = 1_000
 
@@ -165,9 +168,9 @@ class _Snapshot:
         lists = list(self._map(self._of_namespace, namespaces))
         _finish([*of_brokers, *of_cluster])
         if manager_of_cluster(found.manager for found in configurations.values()) != EXTENSIBLE:
-            claimed = (bundle for future in of_brokers for bundle in future.result())
+            named = (bundle for future in of_brokers for bundle in future.result())
             listed = {f"{tenant}/{name}" for tenant, name in namespaces}
-            wanted = bundles_to_ask(claimed, listed, self._known, self._limits)
+            wanted = bundles_to_ask(named, listed, self._known, self._limits)
             self.quotas = ask_for_quotas(wanted, of_any, lambda question, names: list(self._map(question, names)))
         lends = self._full and any(found.came for found in configurations.values()) and any([*lists, not lists])
         return len(brokers), lends
@@ -191,17 +194,21 @@ class _Snapshot:
         return _configured(self._asking.of_broker(broker, admin_path("brokers", "configuration", "runtime")))
 
     def _of_broker(self, cluster: str, broker: str, configuration: _Configuration) -> frozenset[str]:
-        """Asks one broker; the bundles that it says it has."""
-        ask, report = self._asking.of_broker, None
+        """Asks one broker; the bundles that its load report names."""
+        ask = self._asking.of_broker
         manager = configuration.manager
         ask(broker, admin_path("brokers", "version"))
         if manager != EXTENSIBLE:
-            report = ask(broker, admin_path("broker-stats", "load-report"))
+            told = ask(broker, admin_path("broker-stats", "load-report"))
         if manager != MODULAR:
             ask(broker, admin_path("broker-stats", "metrics"))
         if ask(broker, admin_path("broker-stats", "topics"), timeout_s=FIGURES_SECONDS).status == 200:
             self.has_figures = True
-        return claimed_in(ask(broker, admin_path("brokers", cluster, broker, "ownedNamespaces")), report)
+        if manager == EXTENSIBLE:
+            told = ask(broker, admin_path("brokers", cluster, broker, "ownedNamespaces"))
+        if failure_in(told) == Failure.TIMED_OUT and told.broker == broker:
+            ask(broker, admin_path("brokers", "health"), timeout_s=HEALTH_SECONDS, even_if_silent=True)
+        return frozenset() if manager == EXTENSIBLE else named_in(told)
 
     def _namespaces(self, tenant: str) -> list[tuple[str, str]]:
         names = _names(self._asking.of_any(admin_path("namespaces", tenant)))

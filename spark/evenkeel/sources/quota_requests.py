@@ -4,8 +4,8 @@ A quota counts only for a bundle that has no history, and only under the modular
 first (a token that may not read it may read no other, and without it no answer can be judged), and then, by name and up
 to `quotas` of the limits, bundles that are both:
 
-* claimed: a broker says that it owns the bundle, or names it in its report. A bundle that was never owned is not
-  placed; one that lost its owner was asked about while it had one, and the lake keeps that.
+* named by a broker in its load report. A bundle that was never owned is not placed; one that lost its owner was asked
+  about while it had one, and the lake keeps that.
 * not `known`. A run of the DAG knows from the lake what was measured. `evenkeel collect` has no lake: it asks
   about all of them in a full snapshot, which lends its answers to the next ones, and about new ones in those.
 
@@ -32,24 +32,19 @@ log = logging.getLogger(__name__)
 _REFUSED = frozenset({0, 401, 403, 405, 501})
 
 
-def claimed_in(owned: Hop, report: Hop | None) -> frozenset[str]:
-    """The bundles that a broker says it owns, or names in its load report."""
-    found: set[str] = set()
-    for hop, member in ((owned, None), (report, "bundles")):
-        if hop is None or hop.status != 200:
-            continue
-        with LargeText.alone():
-            body = hop.json
-            named = body.get(member) if member is not None and isinstance(body, dict) else body
-            found |= {name for name in named if isinstance(name, str)} if isinstance(named, dict | list) else set()
-    return frozenset(found)
+def named_in(report: Hop) -> frozenset[str]:
+    """Return the bundles that a modular broker's load report names."""
+    with LargeText.alone():
+        body = report.json
+        named = body.get("bundles") if isinstance(body, dict) else None
+        return frozenset(name for name in named if isinstance(name, str)) if isinstance(named, list) else frozenset()
 
 
 def bundles_to_ask(
-    claimed: Iterable[str], namespaces: Collection[str], known: Collection[str], limits: Limits
+    named: Iterable[str], namespaces: Collection[str], known: Collection[str], limits: Limits
 ) -> list[str]:
     """The bundles to ask about, by name; a line in the log says where the limit leaves some out."""
-    wanted = sorted({name for name in claimed if name.rpartition("/")[0] in namespaces and name not in known})
+    wanted = sorted({name for name in named if name.rpartition("/")[0] in namespaces and name not in known})
     if len(wanted) > limits.quotas:
         log.warning(
             "the resource quotas of %d bundles are wanted and %d are asked for (`quotas` of the limits): the others "

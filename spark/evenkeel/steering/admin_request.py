@@ -64,6 +64,21 @@ def _path(command: Mapping[str, Any]) -> str:
     return start if destination is None else f"{start}?destinationBroker={quote(destination, safe=':')}"
 
 
+ANY_BROKER = "*"
+
+
+def acquiring_broker(command: Mapping[str, Any]) -> str | None:
+    """The broker that acquires bundles because of the command, `ANY_BROKER` where Pulsar chooses it; None if none does.
+
+    A split's children are acquired by its broker, and once more by any broker if they are unloaded.
+    """
+    if command["kind"] == UNLOAD:
+        return command["destination"] or ANY_BROKER
+    if command["kind"] == SPLIT:
+        return ANY_BROKER if command["unload_children"] else str(command["from_broker"])
+    return None
+
+
 def demand_sense(command: Mapping[str, Any]) -> None:
     """`BadInput` where the fields, each of its type, make no command of a plan, or its `request` is another one."""
     kind = command["kind"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from evenkeel.errors import Unreachable
 from evenkeel.pulsar.admin.client import AdminClient
@@ -79,21 +78,12 @@ _AT_ONCE = 8
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSwitches:
-    """What the brokers said of their configuration. `pulsar_name`: the cluster's name in Pulsar, None where no broker
-    reported it. `objections`: why no command may be sent, each with what to do about it."""
-
-    pulsar_name: str | None
-    objections: tuple[str, ...]
-
-
-def hands_off(client: AdminClient) -> BrokerSwitches:
-    """Asks every broker that the cluster lists."""
+def hands_off(client: AdminClient) -> tuple[str, ...]:
+    """Ask every broker that the cluster lists; return the objections to sending (`objections_in`)."""
     try:
-        return judged(configurations(client))
+        return objections_in(configurations(client))
     except Unreachable as error:
-        return BrokerSwitches(None, (str(error),))
+        return (str(error),)
 
 
 def configurations(client: AdminClient) -> dict[str, Mapping[str, str] | None]:
@@ -112,8 +102,8 @@ def configuration(client: AdminClient, broker: str) -> Mapping[str, str] | None:
     return found if isinstance(found, dict) else None
 
 
-def judged(answers: Mapping[str, Mapping[str, str] | None]) -> BrokerSwitches:
-    """The judgement on the brokers' configurations."""
+def objections_in(answers: Mapping[str, Mapping[str, str] | None]) -> tuple[str, ...]:
+    """Return why no command may be sent by the brokers' configurations, each with what to do about it."""
     silent = sorted(broker for broker, found in answers.items() if found is None)
     objections = []
     if silent:
@@ -132,7 +122,7 @@ def judged(answers: Mapping[str, Mapping[str, str] | None]) -> BrokerSwitches:
     names = sorted({str(found["clusterName"]) for found in answers.values() if found and found.get("clusterName")})
     if len(names) > 1:
         objections.append(f"the brokers name several clusters: {', '.join(names)}; check the admin URLs")
-    return BrokerSwitches(names[0] if names else None, tuple(objections))
+    return tuple(objections)
 
 
 def _listed(brokers: list[str]) -> str:

@@ -49,14 +49,13 @@ class CommandExecutor:
     def __init__(
         self,
         client: AdminClient,
-        pulsar_name: str,
         *,
         patience: Patience = Patience(),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
-        self._watching = OwnershipReader(client, pulsar_name)
+        self._watching = OwnershipReader(client)
         self._patience = patience
         self._now = now
         self._pause = pause

@@ -6,11 +6,11 @@ before clients have reconnected. So every judgement rests on ownership and bound
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
+from threading import Lock
 from typing import Any
 
 from evenkeel.model.bundles import decode_number, namespace_of, range_of
@@ -25,7 +25,7 @@ class Look:
     """The cluster at one moment, as far as one command is concerned.
 
     `boundaries`: of the bundle's namespace, ascending hash positions; empty where the namespace does not exist, None
-    where nobody could tell. `owners`: brokers that list the bundle as theirs. `silent`: brokers that could not tell.
+    where no broker gave them. `owners`: brokers that own the bundle. `silent`: brokers that did not say who owns it.
     """
 
     boundaries: tuple[int, ...] | None
@@ -113,10 +113,10 @@ def effect_in_words(command: Command, look: Look) -> str:
         if seen is Sight.EFFECT:
             return f"the namespace has the cuts {_hex(command['cuts'])}"
         return f"the bundle is {'whole' if seen is Sight.UNTOUCHED else neighbours(command, look)}"
-    if look.owners:
-        return f"the bundle is on {', '.join(sorted(look.owners))}"
     if seen is Sight.GONE:
         return neighbours(command, look)
+    if look.owners:
+        return f"the bundle is on {', '.join(sorted(look.owners))}"
     return _has_left(command) if seen is Sight.UNOWNED else _who_is_silent(look)
 
 
@@ -157,34 +157,46 @@ def _hex(positions: Any) -> str:
 
 # Looking at a running cluster: who owns a bundle, and how its namespace is divided, through the admin API.
 #
-# Of all reads of ownership only `ownedNamespaces` can be used: a look-up would assign the bundle. A broker tells of
-# itself alone; others redirect to it. One that answers that it owns nothing is not ready yet, for a ready broker owns
-# at least its own heartbeat bundle: so an empty answer is not an answer.
+# The owner is asked for with `GET /non-persistent/{namespace}/{range}`, which lists the bundle's non-persistent topics.
+# Only its status and its redirects count: 200 is the owner's own answer, any other broker redirects to the owner, and
+# 204 says that no broker owns the bundle (Pulsar: NonPersistentTopics.getListFromBundle). It holds on both managers,
+# does not lag, assigns no bundle, and its result is composed without a wait, so it blocks no thread of the broker. A
+# broker that is acquiring the bundle answers when it has it.
+#
+# Other reads of ownership are not for this: a look-up assigns the bundle, the modular manager's load report lags by a
+# stats period, and `ownedNamespaces` can hang a modular broker for good while it acquires bundles
+# (NamespaceService.getOwnedNameSpacesStatusAsync joins on the thread that completes acquisitions).
 
-_AT_ONCE = 8
+_LOOK_SECONDS = 10.0
 
 
 class OwnershipReader:
-    """Reads of one cluster; thread-safe. `pulsar_name`: the cluster's name in Pulsar, which its paths carry."""
+    """Reads of one cluster; thread-safe."""
 
-    def __init__(self, client: AdminClient, pulsar_name: str) -> None:
+    def __init__(self, client: AdminClient) -> None:
         self._client = client
-        self._name = pulsar_name
-        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="look")  # its threads end with this object
+        self._lock = Lock()
+        self._unanswered: dict[str, str] = {}  # broker -> the question that it did not answer
 
     def look(self, command: Command) -> Look:
-        """Where the command's subject is now. The brokers concerned are asked first, the others only if need be."""
+        """Where the command's subject is now.
+
+        The destination is asked first, so that it shows that it answers; then the source, then another broker, until
+        one of them says who owns the bundle.
+        """
         boundaries = self.boundaries(namespace_of(command["bundle"]))
-        named = [broker for broker in (command["from_broker"], command["destination"]) if broker]
-        owners, silent = self._owners(command["bundle"], named)
-        if not owners:
-            others = sorted(self.brokers() - set(named))
-            more, quiet = self._owners(command["bundle"], others)
-            owners, silent = owners | more, silent | quiet
-        return Look(boundaries, frozenset(owners), frozenset(silent))
+        if boundaries is None or not _is_bundle(boundaries, *_edges(command)):
+            return Look(boundaries)
+        silent: set[str] = set()
+        for broker in self._observers(command):
+            owners, unheard = self._owners(command["bundle"], broker)
+            silent |= unheard
+            if owners is not None:
+                return Look(boundaries, owners, frozenset(silent))
+        return Look(boundaries, silent=frozenset(silent))
 
     def boundaries(self, namespace: str) -> tuple[int, ...] | None:
-        """Of the namespace's bundles; empty if there is no such namespace, None if nobody could tell."""
+        """Of the namespace's bundles; empty if there is no such namespace, None if no broker gave them."""
         answer = self._client.ask(admin_path("namespaces", *namespace.split("/"), "bundles"))[-1]
         if answer.status == 404:
             return ()
@@ -194,20 +206,33 @@ class OwnershipReader:
         except (TypeError, KeyError, ValueError):
             return None
 
-    def owned_by(self, broker: str) -> frozenset[str] | None:
-        """The bundles that a broker owns now; None if it cannot tell (down, or not ready)."""
-        answer = self._client.ask(admin_path("brokers", self._name, broker, "ownedNamespaces"), broker=broker)[-1]
-        found = answer.json
-        return frozenset(found) if isinstance(found, dict) and found else None
-
     def brokers(self) -> frozenset[str]:
         """The brokers that the cluster lists; a dead one stays listed until its session ends."""
         return frozenset(names_in(self._client.ask(admin_path("brokers"))[-1].json) or ())
 
-    def _owners(self, bundle: str, brokers: Iterable[str]) -> tuple[set[str], set[str]]:
-        asked = list(brokers)
-        others = [self._pool.submit(self.owned_by, broker) for broker in asked[1:]]
-        answers = [self.owned_by(broker) for broker in asked[:1]] + [other.result() for other in others]
-        pairs = list(zip(asked, answers, strict=True))
-        owners = {broker for broker, owned in pairs if owned is not None and bundle in owned}
-        return owners, {broker for broker, owned in pairs if owned is None}
+    def _observers(self, command: Command) -> Iterator[str]:
+        named = [broker for broker in (command["destination"], command["from_broker"]) if broker]
+        yield from dict.fromkeys(named)
+        yield from sorted(self.brokers() - set(named))[:1]
+
+    def _owners(self, bundle: str, broker: str) -> tuple[frozenset[str] | None, set[str]]:
+        """Owners as this broker knows them, None if not known; and the brokers that gave no answer.
+
+        A broker that left a question unanswered is asked that one again first: where it hangs in an acquisition it may
+        answer about other bundles from its cache.
+        """
+        path = admin_path("non-persistent", *namespace_of(bundle).split("/"), bundle.rpartition("/")[2])
+        unanswered = self._unanswered.get(broker, path)
+        for question in dict.fromkeys((unanswered, path)):
+            answer = self._client.ask(question, broker=broker, timeout_s=_LOOK_SECONDS)[-1]
+            if answer.status == 0:
+                with self._lock:
+                    self._unanswered[answer.broker] = question
+                return None, {answer.broker}
+        with self._lock:
+            self._unanswered.pop(broker, None)
+        if answer.status == 204:
+            return frozenset(), set()
+        if isinstance(answer.json, list):
+            return frozenset({answer.broker}), set()
+        return None, {answer.broker}

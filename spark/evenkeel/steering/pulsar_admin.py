@@ -1,7 +1,10 @@
 """The sinks that steer a cluster through its admin API, at a given pace, and the one that sends nothing.
 
 Splits first, each of them to its end, then unloads: a child is moved only after its parent is cut. Never more than one
-command is under way for a bundle: a second one's destination can win although it was refused.
+command is under way for a bundle: a second one's destination can win although it was refused. And never more than one
+for which the same broker acquires bundles: a modular broker that acquires two at a time can be hung for good by
+whoever reads its `ownedNamespaces` (NamespaceService.getOwnedNameSpacesStatusAsync), and several at a time pause their
+clients for longer on both managers.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Protocol
 
+from evenkeel.steering.admin_request import ANY_BROKER, acquiring_broker
 from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop, not_sent
 from evenkeel.steering.premise import Command
 
@@ -53,7 +57,9 @@ class PulsarAdmin:
         command to which `leave_out` gives a reason is not sent, which is reported, and the others go on.
         """
         ordered = sorted(commands, key=lambda command: command["step"])
-        for _, phase in groupby(ordered, key=lambda command: command["kind"]):
+        for _, phase in groupby(
+            ordered, key=lambda command: (command["kind"], acquiring_broker(command) == ANY_BROKER)
+        ):
             with ThreadPoolExecutor(self._in_flight) as pool:
                 lanes = _lanes(phase)
                 list(pool.map(lambda lane: self._carry_out(lane, stop, report, leave_out), lanes))
@@ -78,11 +84,20 @@ class PulsarAdmin:
 
 
 def _lanes(commands: Iterable[Command]) -> list[list[Command]]:
-    """Commands for one bundle one after the other; the lanes in the order of their first commands."""
-    lanes: dict[str, list[Command]] = {}
+    """Lanes whose commands go one after the other: those for one bundle, and those for which one broker acquires
+    bundles. Lanes and their commands keep the order of the commands."""
+    lanes: list[tuple[set[str], list[Command]]] = []
     for command in commands:
-        lanes.setdefault(command["bundle"], []).append(command)
-    return list(lanes.values())
+        keys = {command["bundle"], acquiring_broker(command) or command["bundle"]}
+        shared = [lane for lane in lanes if lane[0] & keys]
+        if not shared:
+            lanes.append((keys, [command]))
+            continue
+        first, *others = shared
+        first[0].update(keys, *(other[0] for other in others))
+        first[1].extend([*(one for other in others for one in other[1]), command])
+        lanes = [lane for lane in lanes if lane not in others]
+    return [sorted(found, key=lambda command: int(command["step"])) for _, found in lanes]
 
 
 # How fast commands may go out: so many a second, spaced evenly.

@@ -98,6 +98,13 @@ def usage_is_within_limits(facts: ClusterFacts) -> Found:
     return Found(len(shares), over, said, most, _USAGE_SLACK_PERCENT)
 
 
+def brokers_do_not_hang(facts: ClusterFacts) -> Found:
+    """No broker's load manager is silent while the broker answers other questions."""
+    hung = [row["broker"] for row in facts.brokers if row["state"] == "hung"]
+    said = f"{len(hung)} of {len(facts.brokers)} brokers hang: {listing(hung)}."
+    return Found(len(facts.brokers), hung, said)
+
+
 def topic_figures_came(facts: ClusterFacts) -> Found:
     """Every broker that reported also gave its topics' figures."""
     answering = [row for row in facts.brokers if row["state"] == "reported"]
@@ -191,6 +198,13 @@ BROKER_RULES: tuple[CrossRule, ...] = (
             "percent",
         ),
         usage_is_within_limits,
+    ),
+    CrossRule(
+        rule(
+            *("brokers_do_not_hang", "broker_reports", WARN),
+            "End it with SIGKILL and start it again; SIGTERM may do nothing. Until then it gets no bundle.",
+        ),
+        brokers_do_not_hang,
     ),
     CrossRule(
         rule(
