@@ -48,7 +48,7 @@ def test_one_snapshot_and_a_line_that_says_what_it_cost(
     line = capsys.readouterr().err
     assert "[1/1]" in line
     assert "0000  full  2 brokers" in line
-    assert "7 not answered" in line
+    assert "8 not answered" in line
     assert read_header(tmp_path / "new" / "place" / "0000").note == "after the upgrade"
 
 

@@ -130,7 +130,7 @@ def test_what_is_not_needed_is_not_asked(cluster: SimulatedCluster, tmp_path: Pa
     assert "/broker-stats/metrics" not in seen, "the modular manager's figures stand in the load report"
     assert "/bundles" not in seen, "the policies hold them"
     assert seen.count("/admin/v2/namespaces/acme/ns0000") == 2
-    assert seen.count("/admin/v2/persistent/") == 5
+    assert seen.count("/admin/v2/persistent/acme/") == 5
     assert seen.count("/brokers/configuration/runtime") == 3
 
 
@@ -154,32 +154,34 @@ def test_a_broker_that_may_be_modular_is_never_asked_for_what_it_owns(
 
 
 @pytest.mark.parametrize(
-    ("manager", "silent", "health", "state"),
+    ("manager", "silent", "has_version", "state"),
     [
-        ("Modular", "/load-report", 200, "hung"),
-        ("Modular", "/load-report", 500, "hung"),
-        ("Modular", "/load-report", 0, "no_answer"),
-        ("Extensible", "/ownedNamespaces", 200, "hung"),
-        ("Extensible", "/ownedNamespaces", 0, "reported"),
+        ("Modular", "/partitions", True, "hung"),
+        ("Modular", "/load-report", True, "hung"),
+        ("Modular", "/load-report", False, "no_answer"),
+        ("Extensible", "/partitions", True, "hung"),
+        ("Extensible", "/ownedNamespaces", True, "hung"),
+        ("Extensible", "/ownedNamespaces", False, "reported"),
     ],
 )
-def test_a_broker_whose_load_manager_alone_is_silent_is_hung(
-    tmp_path: Path, manager: str, silent: str, health: int, state: str
+def test_a_broker_that_answers_and_whose_metadata_store_or_load_manager_does_not_is_hung(
+    tmp_path: Path, manager: str, silent: str, has_version: bool, state: str
 ) -> None:
     with SimulatedCluster(sized(Size(10, 1, 4), manager=manager)) as cluster:
         hung = cluster.ids[1]
         cluster.fault(silent, Answer(200, "{}", delay_s=4.0), broker=hung)
-        cluster.fault("/brokers/health", Answer(health or 200, "ok", drop=not health), broker=hung)
-        if not health:
+        if not has_version:
             cluster.fault("/brokers/version", Answer(503, "{}"), broker=hung)
         collect(cluster, tmp_path, silent_seconds=2.0)
     asked = list(requests_of(tmp_path / "0000"))
-    assert {one["broker"] for one in asked if one["path"].endswith("/health")} == {hung}
     rows = {row["broker"]: row for row in observed(asked, cluster="sim").rows["broker_reports"]}
     assert {broker: row["state"] for broker, row in rows.items()} == dict.fromkeys(rows, "reported") | {hung: state}
     assert rows[hung]["owned_bundles"] is None
     assert (rows[hung].get("cpu_usage") is None) == (state != "reported")
     assert ("SIGKILL" in (rows[hung]["state_reason"] or "")) == (state == "hung")
+    if silent == "/partitions":
+        sent = [one["path"] for one in asked if one["broker"] == hung and not one["body"].startswith("not sent")]
+        assert not [path for path in sent if path.endswith(("/load-report", "/ownedNamespaces"))], "it keeps a thread"
 
 
 def test_both_are_asked_where_the_manager_is_not_known(cluster: SimulatedCluster, tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ def test_a_snapshot_that_is_not_full_has_no_topic_lists_and_lends_nothing(
     collect(cluster, tmp_path)
     collect(cluster, tmp_path, WantedSnapshot(n=1, full=False))
     first, second = Recording(tmp_path).snapshots
-    assert not any("/persistent/" in path for path in paths(tmp_path, "0001"))
+    assert not any("/persistent/acme/" in path for path in paths(tmp_path, "0001"))
     assert (first.configuration_path, second.configuration_path) == (first.path, first.path)
     both = observed(requests_of(Path(second.path)), requests_of(Path(first.path)))
     assert both.lists_are_lent
@@ -221,7 +223,7 @@ def test_a_dead_broker_is_rows_that_say_so_and_is_not_waited_for_twice(
     assert {row["status"] for row in rows} == {0}
     sent = [row for row in rows if not row["body"].startswith("not sent")]
     assert [row["path"] for row in sent] == ["/admin/v2/brokers/configuration/runtime"] * 3
-    assert taken.tally.not_answered == len(rows) == 3 + 4
+    assert taken.tally.not_answered == len(rows) == 3 + 5
     states = {row["broker"]: row["state"] for row in observed(requests_of(tmp_path / "0000")).rows["broker_reports"]}
     assert states == {broker: "no_answer" if broker == dead else "reported" for broker in cluster.ids}
 

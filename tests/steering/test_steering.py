@@ -203,25 +203,16 @@ def test_a_bundle_that_left_and_came_back_was_not_moved() -> None:
         assert "it had left, and came back" in made.detail
 
 
-def test_a_destination_that_hangs_while_it_acquires_a_bundle_gets_no_second_one(lab: SimulatedPulsar) -> None:
-    a, b, c = lab.brokers
-    first, second, third, _ = lab.namespace(NS, 4)
-    lab.clients = False
-    hangs = True
-
-    def acquiring(broker: str, _method: str, path: str) -> Fault | None:
-        about_first = "/non-persistent/" in path and first.rpartition("/")[2] in path
-        return Fault(status=0, works=False) if hangs and lab.effects and broker == b and about_first else None
-
-    lab.faults = acquiring
-    carrier = steering(lab)
-    assert carrier.carry_out(unload(first, a, b)).outcome == "unknown"
-    made = carrier.carry_out(unload(second, a, b))
-    assert (made.outcome, lab.moves(second)) == ("stale", 0)
-    assert made.detail == f"not sent: its destination {b} does not answer, or is not ready"
-    assert carrier.carry_out(unload(third, a, c)).outcome == "done"
-    hangs = False
-    assert carrier.carry_out(unload(second, a, b)).outcome == "done"
+@pytest.mark.parametrize("hung", [0, 1], ids=["source", "destination"])
+def test_no_bundle_is_taken_from_a_broker_that_hangs_or_sent_to_one(lab: SimulatedPulsar, hung: int) -> None:
+    a, b, _ = lab.brokers
+    first, *_ = lab.namespace(NS, 4)
+    silence = Fault(status=0, works=False)
+    lab.faults = lambda broker, _, path: silence if broker == (a, b)[hung] and path.endswith("/partitions") else None
+    made = carried_out(lab, unload(first, a, b))
+    assert (made.outcome, lab.effects) == ("stale", [])
+    words = (f"not sent: {a} does not answer", f"not sent: its destination {b} does not answer, or is not ready")
+    assert made.detail == words[hung]
 
 
 def test_no_page_of_a_proxy_is_an_owner(lab: SimulatedPulsar) -> None:

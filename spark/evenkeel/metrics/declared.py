@@ -64,7 +64,7 @@ NEEDS: tuple[NeedMetric, ...] = (
         "hung_broker",
         "evenkeel_hung_brokers",
         "brokers",
-        "brokers whose load manager gave no answer, while they answered other questions",
+        "brokers that answered, and whose metadata store or load manager did not",
         "validation_results",
     ),
     _need("failed", "evenkeel_cycle_failed", "0 or 1", "the newest cycle failed"),

@@ -109,7 +109,7 @@ class Kind(StrEnum):
     TOPIC_FIGURES = "figures of loaded topics: broker asked"
     METRICS = "metrics: broker asked"
     VERSION = "version: broker asked"
-    HEALTH = "health check: broker asked"
+    METADATA = "a read of the metadata store: broker asked"
     CONFIGURATION = "effective configuration: broker asked"
     OWNED = "owned bundles: cluster and broker id"
     DOMAINS = "failure domains: cluster"
@@ -124,7 +124,7 @@ class Kind(StrEnum):
 
 
 BROKER_SCOPED = frozenset(
-    {Kind.LOAD_REPORT, Kind.TOPIC_FIGURES, Kind.METRICS, Kind.VERSION, Kind.HEALTH, Kind.CONFIGURATION}
+    {Kind.LOAD_REPORT, Kind.TOPIC_FIGURES, Kind.METRICS, Kind.VERSION, Kind.METADATA, Kind.CONFIGURATION}
 )
 """Kinds that only tell of the broker that was asked."""
 
@@ -132,7 +132,6 @@ _FIXED = {
     "brokers": Kind.BROKERS,
     "brokers/leaderBroker": Kind.LEADER,
     "brokers/version": Kind.VERSION,
-    "brokers/health": Kind.HEALTH,
     "brokers/configuration/runtime": Kind.CONFIGURATION,
     "broker-stats/load-report": Kind.LOAD_REPORT,
     "broker-stats/topics": Kind.TOPIC_FIGURES,
@@ -140,6 +139,8 @@ _FIXED = {
     "clusters": Kind.CLUSTERS,
     "resource-quotas": Kind.QUOTA,
 }
+NO_TOPIC = "evenkeel-no-topic-"
+"""What names of topics begin with that do not exist, and are asked for all the same."""
 _NO_CLUSTER = frozenset({"health", "ready", "configuration", "internal-configuration", "backlog-quota-check"})
 _OF_CLUSTER = {"failureDomains": Kind.DOMAINS, "namespaceIsolationPolicies": Kind.ISOLATION}
 _OF_NAMESPACE = {"bundles": Kind.BUNDLES, "antiAffinity": Kind.GROUP}
@@ -183,6 +184,8 @@ def _of_parts(parts: list[str], query: str) -> AnswerSubject | None:
         # With a query it is the list of a group's namespaces, and the first segment is a cluster.
         case ["namespaces", tenant, namespace, leaf] if leaf in _OF_NAMESPACE and not query:
             return AnswerSubject(_OF_NAMESPACE[leaf], f"{tenant}/{namespace}")
+        case ["persistent", "pulsar", "system", topic, "partitions"] if topic.startswith(NO_TOPIC):
+            return AnswerSubject(Kind.METADATA)
         case ["persistent" | "non-persistent" as domain, tenant, namespace]:
             return AnswerSubject(Kind.TOPIC_LIST, f"{domain}://{tenant}/{namespace}")
         case ["resource-quotas", tenant, namespace, bundle_range]:
@@ -195,6 +198,8 @@ def _of_parts(parts: list[str], query: str) -> AnswerSubject | None:
 Outcome = Literal["read", "nothing", "no_answer", "unreadable"]
 
 RECORD_CHARACTERS = 2_000
+TIMED_OUT = "no answer in time"
+"""What the body of a request begins with that Evenkeel has waited for in vain."""
 HTML_PAGE = "html_page"
 UNREADABLE_JSON = "unreadable_json"
 BEYOND_LIMIT = "beyond_limit"

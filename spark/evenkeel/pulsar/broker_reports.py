@@ -2,8 +2,8 @@
 
 A broker is `reported` (its figures are known), `no_answer` (nothing came, or an error, or a page that is not JSON),
 `not_ready` (an extensible broker that says it owns nothing: its web port is up before its load manager, and a ready one
-owns at least its heartbeat bundle), `hung` (its load manager gives no answer in time, and the broker answers other
-questions) or `unreadable` (text that breaks off). Figures of any but a reported broker are NULL, never 0.
+owns at least its heartbeat bundle), `hung` (its metadata store or its load manager gives no answer in time, and the
+broker gave its version) or `unreadable` (text that breaks off). Figures of any but a reported broker are NULL, never 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.pulsar.answers import Answer, Kind, Members, Reading, Rejection, owned_by, read_text
+from evenkeel.pulsar.answers import TIMED_OUT, Answer, Kind, Members, Reading, Rejection, owned_by, read_text
 from evenkeel.pulsar.snapshot import (
     CLASSES,
     EXTENSIBLE,
@@ -96,7 +96,7 @@ def _broker(view: SnapshotView, name: str, is_listed: bool, is_leader: bool) -> 
     reading, figures_of_it, report = _figures(view, name, manager)
     owned = _owned(view, name, manager, figures_of_it)
     state, reason = _state(reading)
-    if _is_hung(view, name, manager):
+    if _is_hung(view, name):
         state, reason = HUNG, _HUNG_WORDS
     elif state == REPORTED and manager == EXTENSIBLE:
         state, reason = _readiness(owned, figures_of_it)
@@ -141,26 +141,23 @@ def _state(reading: Reading) -> tuple[str, str | None]:
 
 # A broker hangs where the thread that completes its operations on the metadata store waits for ever, as it may in
 # `ownedNamespaces` of a modular broker that acquires bundles (NamespaceService.getOwnedNameSpacesStatusAsync). Open
-# topics are served on, the version is answered, and so is the health check as long as policies are in a cache (10 min).
-# The health check is in a snapshot only where the load manager gave no answer in time.
+# topics are served on, and what needs no metadata is answered: the version, and the health check for some minutes.
 _HUNG_WORDS = (
-    "its load manager gives no answer in time, while the broker answers other questions: it is hung, and serves no "
-    "bundle that it was acquiring. SIGTERM may not end it: use SIGKILL, and start it again"
+    "its metadata store or its load manager gives no answer in time, while the broker answers other questions: it is "
+    "hung, and does not serve bundles that it was acquiring. End it with SIGKILL, as SIGTERM may do nothing, and start "
+    "it again"
 )
 
 
-def _is_hung(view: SnapshotView, name: str, manager: str) -> bool:
-    asked = view.own.about(*_load_managers_answer(view, name, manager))
-    others = [view.own.about(kind, name) for kind in (Kind.HEALTH, Kind.VERSION)]
-    if asked is None or asked.status != 0 or others[0] is None:
-        return False
-    return any(answer is not None and answer.status == 200 for answer in others)
+def _is_hung(view: SnapshotView, name: str) -> bool:
+    version = view.own.about(Kind.VERSION, name)
+    needed = ((Kind.METADATA, name), (Kind.LOAD_REPORT, name), (Kind.OWNED, owned_by(view.cluster, name)))
+    silent = any(_timed_out(view.own.about(kind, subject)) for kind, subject in needed)
+    return silent and version is not None and version.status == 200
 
 
-def _load_managers_answer(view: SnapshotView, name: str, manager: str) -> tuple[Kind, str]:
-    if manager == EXTENSIBLE:
-        return Kind.OWNED, owned_by(view.cluster, name)
-    return Kind.LOAD_REPORT, name
+def _timed_out(answer: Answer | None) -> bool:
+    return answer is not None and answer.status == 0 and (answer.body or "").startswith(TIMED_OUT)
 
 
 def _readiness(owned: Reading, figures: Row) -> tuple[str, str | None]:

@@ -116,10 +116,9 @@ class Asking:
         """Counts `most_seconds` from now on; they end at `until` (`time.monotonic`) at the latest."""
         self._until = min(time.monotonic() + self._most_seconds, until)
 
-    def of_broker(self, broker: str, path: str, *, timeout_s: float | None = None, even_if_silent: bool = False) -> Hop:
-        """Asks one broker. Once it gave no answer its further questions are rows that say so, and are not sent, unless
-        they are asked `even_if_silent`."""
-        reason = self._late() if even_if_silent else self._silent.get(broker) or self._late()
+    def of_broker(self, broker: str, path: str, *, timeout_s: float | None = None) -> Hop:
+        """Asks one broker. Once it gave no answer its further questions are rows that say so, and are not sent."""
+        reason = self._silent.get(broker) or self._late()
         if reason is not None:
             return self._put_down([_unsent(broker, path, reason)])
         hops = self._asked(path, broker, timeout_s)

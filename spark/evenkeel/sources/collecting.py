@@ -10,7 +10,8 @@ What is asked, and why:
   the modular manager, the metrics of the extensible one (which answers a report with 500 and a line in the broker's
   log) and the bundles that it owns; report and metrics where it is unknown. Version and topic figures of each.
   `ownedNamespaces` is never asked of a broker that may run the modular manager: it can hang such a broker for good.
-* the health check of a broker whose load manager does not answer in time: `pulsar.broker_reports` tells one that hangs.
+* of each broker, before its load manager is asked: a read that a hung broker does not answer (`metadata_read`). Such a
+  broker is asked nothing more: each question to its load manager would take a thread of its HTTP server for ever.
 * `full` adds the topic lists of all namespaces; what a snapshot lacks of these is taken from the last full one.
 * of bundles without a history, unless all brokers run the extensible manager: their resource quotas, last of all
   (`quota_requests`).
@@ -36,7 +37,7 @@ from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
 from evenkeel.pulsar.admin.answer_text import LargeText
 from evenkeel.pulsar.admin.connection import Resolver, resolved
-from evenkeel.pulsar.admin.http_exchange import Failure, failure_in, names_in
+from evenkeel.pulsar.admin.http_exchange import metadata_read, names_in
 from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, BeyondLimit, Limits
 from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, manager_of_class, manager_of_cluster, own_cluster
 from evenkeel.sources.asking import IF_IT_IS_PULSAR, Asking, RequestTally, Turns
@@ -53,7 +54,7 @@ PARALLEL = 8
 MOST_SECONDS = 240.0
 # A broker with a hundred thousand topics thinks about its figures for a while.
 FIGURES_SECONDS = 60.0
-HEALTH_SECONDS = 10.0
+METADATA_SECONDS = 10.0
 # So many questions wait at a time; of what a cluster lists there may be more.
 _AT_ONCE = 1_000
 
@@ -195,20 +196,19 @@ class _Snapshot:
 
     def _of_broker(self, cluster: str, broker: str, configuration: _Configuration) -> frozenset[str]:
         """Asks one broker; the bundles that its load report names."""
-        ask = self._asking.of_broker
+        ask, report = self._asking.of_broker, None
         manager = configuration.manager
         ask(broker, admin_path("brokers", "version"))
+        ask(broker, metadata_read(), timeout_s=METADATA_SECONDS)
         if manager != EXTENSIBLE:
-            told = ask(broker, admin_path("broker-stats", "load-report"))
+            report = ask(broker, admin_path("broker-stats", "load-report"))
         if manager != MODULAR:
             ask(broker, admin_path("broker-stats", "metrics"))
         if ask(broker, admin_path("broker-stats", "topics"), timeout_s=FIGURES_SECONDS).status == 200:
             self.has_figures = True
         if manager == EXTENSIBLE:
-            told = ask(broker, admin_path("brokers", cluster, broker, "ownedNamespaces"))
-        if failure_in(told) == Failure.TIMED_OUT and told.broker == broker:
-            ask(broker, admin_path("brokers", "health"), timeout_s=HEALTH_SECONDS, even_if_silent=True)
-        return frozenset() if manager == EXTENSIBLE else named_in(told)
+            ask(broker, admin_path("brokers", cluster, broker, "ownedNamespaces"))
+        return named_in(report) if report is not None else frozenset()
 
     def _namespaces(self, tenant: str) -> list[tuple[str, str]]:
         names = _names(self._asking.of_any(admin_path("namespaces", tenant)))

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
-from threading import Lock
 from typing import Any
 
 from evenkeel.model.bundles import decode_number, namespace_of, range_of
 from evenkeel.pulsar.admin.client import AdminClient
-from evenkeel.pulsar.admin.http_exchange import admin_path, names_in
+from evenkeel.pulsar.admin.http_exchange import admin_path, metadata_read, names_in
 
 Command = Mapping[str, Any]
 
@@ -175,14 +174,11 @@ class OwnershipReader:
 
     def __init__(self, client: AdminClient) -> None:
         self._client = client
-        self._lock = Lock()
-        self._unanswered: dict[str, str] = {}  # broker -> the question that it did not answer
 
     def look(self, command: Command) -> Look:
         """Where the command's subject is now.
 
-        The destination is asked first, so that it shows that it answers; then the source, then another broker, until
-        one of them says who owns the bundle.
+        The destination is asked first, then the source, then another broker, until one says who owns the bundle.
         """
         boundaries = self.boundaries(namespace_of(command["bundle"]))
         if boundaries is None or not _is_bundle(boundaries, *_edges(command)):
@@ -206,6 +202,10 @@ class OwnershipReader:
         except (TypeError, KeyError, ValueError):
             return None
 
+    def is_silent(self, broker: str) -> bool:
+        """Return True if the broker does not answer a read of its metadata store, as it is down or hangs."""
+        return self._client.ask(metadata_read(), broker=broker, timeout_s=_LOOK_SECONDS)[-1].status == 0
+
     def brokers(self) -> frozenset[str]:
         """The brokers that the cluster lists; a dead one stays listed until its session ends."""
         return frozenset(names_in(self._client.ask(admin_path("brokers"))[-1].json) or ())
@@ -216,21 +216,9 @@ class OwnershipReader:
         yield from sorted(self.brokers() - set(named))[:1]
 
     def _owners(self, bundle: str, broker: str) -> tuple[frozenset[str] | None, set[str]]:
-        """Owners as this broker knows them, None if not known; and the brokers that gave no answer.
-
-        A broker that left a question unanswered is asked that one again first: where it hangs in an acquisition it may
-        answer about other bundles from its cache.
-        """
+        """Owners as this broker knows them, None if not known; and the brokers that did not say."""
         path = admin_path("non-persistent", *namespace_of(bundle).split("/"), bundle.rpartition("/")[2])
-        unanswered = self._unanswered.get(broker, path)
-        for question in dict.fromkeys((unanswered, path)):
-            answer = self._client.ask(question, broker=broker, timeout_s=_LOOK_SECONDS)[-1]
-            if answer.status == 0:
-                with self._lock:
-                    self._unanswered[answer.broker] = question
-                return None, {answer.broker}
-        with self._lock:
-            self._unanswered.pop(broker, None)
+        answer = self._client.ask(path, broker=broker, timeout_s=_LOOK_SECONDS)[-1]
         if answer.status == 204:
             return frozenset(), set()
         if isinstance(answer.json, list):

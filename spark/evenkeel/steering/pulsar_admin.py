@@ -96,7 +96,7 @@ def _lanes(commands: Iterable[Command]) -> list[list[Command]]:
         first, *others = shared
         first[0].update(keys, *(other[0] for other in others))
         first[1].extend([*(one for other in others for one in other[1]), command])
-        lanes = [lane for lane in lanes if lane not in others]
+        lanes = [lane for lane in lanes if not any(lane is other for other in others)]
     return [sorted(found, key=lambda command: int(command["step"])) for _, found in lanes]
 
 

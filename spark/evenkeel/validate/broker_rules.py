@@ -99,7 +99,7 @@ def usage_is_within_limits(facts: ClusterFacts) -> Found:
 
 
 def brokers_do_not_hang(facts: ClusterFacts) -> Found:
-    """No broker's load manager is silent while the broker answers other questions."""
+    """No broker answers while its metadata store or its load manager does not."""
     hung = [row["broker"] for row in facts.brokers if row["state"] == "hung"]
     said = f"{len(hung)} of {len(facts.brokers)} brokers hang: {listing(hung)}."
     return Found(len(facts.brokers), hung, said)

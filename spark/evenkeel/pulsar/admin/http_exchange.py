@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import secrets
 import socket
 import ssl
 import time
@@ -24,6 +25,7 @@ from evenkeel.json_text import NotJson, parse_json
 from evenkeel.pulsar.admin.answer_text import AnswerText, LargeText, TooLarge, Unreadable, of_text, unpacked
 from evenkeel.pulsar.admin.connection import Address, AdminConnection
 from evenkeel.pulsar.admin.deadline import BoundedBackend, Deadline
+from evenkeel.pulsar.answers import NO_TOPIC, TIMED_OUT
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.secret import HIDDEN
 from evenkeel.times import utc_milliseconds
@@ -106,7 +108,7 @@ class Failure(StrEnum):
     REFUSED = "connection refused"
     UNREACHABLE = "no connection"
     TLS = "TLS failed"
-    TIMED_OUT = "no answer in time"
+    TIMED_OUT = TIMED_OUT
     BROKEN_OFF = "connection broken off"
     TOO_LARGE = "answer too large"
     PACKED = "answer packed"
@@ -208,6 +210,16 @@ def admin_path(*segments: str, **query: str) -> str:
     if not query:
         return path
     return "?".join([path, urlencode(query, safe=":", quote_via=quote)])
+
+
+def metadata_read() -> str:
+    """Path of a read that a broker cannot answer while the thread hangs that completes reads of its metadata store.
+
+    The partitions of a topic that does not exist, under a name of its own each time, so that no cache has the answer,
+    which is 404 (BrokerService.fetchPartitionedTopicMetadataAsync, TopicResources.persistentTopicExists). No thread of
+    the broker waits for it.
+    """
+    return admin_path("persistent", "pulsar", "system", f"{NO_TOPIC}{secrets.token_hex(8)}", "partitions")
 
 
 def _segment(name: str) -> str:

@@ -28,7 +28,7 @@ TOO_HEAVY_RULE = "bundle_too_heavy"
 AGE_KEY = "evenkeelMaxReportAgeSeconds"
 """The setting that says how old figures may be for a plan to be sent."""
 HUNG_RULE = "brokers_do_not_hang"
-"""The rule of validation that brokers break whose load manager gives no answer (`validate.broker_rules`)."""
+"""The rule of validation that a hung broker breaks (`validate.broker_rules`)."""
 BROKEN_PROMISES_RULE = "promises_not_kept"
 """The finding of Evenkeel's planner that it is set aside, for its plans brought too little (`planner.findings`)."""
 BOUNCE_RULES = frozenset({"returns", "moved_often"})
@@ -320,7 +320,7 @@ KINDS: tuple[AttentionKind, ...] = (
     ),
     AttentionKind(
         "hung_broker", "hung broker", BAD, "validation_results",
-        "the load manager of a broker gives no answer, while the broker answers other questions", _hung,
+        "a broker answers, and its metadata store or its load manager does not", _hung,
     ),
     AttentionKind("failed", "failed", BAD, "cycles.status", "the newest cycle failed", _failed),
     AttentionKind(
