@@ -75,6 +75,9 @@ class Lab:
         )  # fmt: skip
 
 
+LOAD_REPORT = "/admin/v2/broker-stats/load-report"
+
+
 class LivingPulsar(SimulatedPulsar):
     """Brokers that can be collected as well: what they do not know themselves they tell as it was recorded."""
 
@@ -91,6 +94,7 @@ class LivingPulsar(SimulatedPulsar):
         _set_up(self, renamed)
         recorded = json.loads(self._told(self.brokers[0], "/admin/v2/brokers/configuration/runtime"))
         self.configuration = {broker: {**recorded, **own} for broker, own in self.configuration.items()}
+        self._reports = {broker: json.loads(self._told(broker, LOAD_REPORT)) for broker in self.brokers}
 
     def answer(self, broker: str, method: str, path: str, query: dict[str, str], body: str) -> Answered:
         found = super().answer(broker, method, path, query, body)
@@ -104,10 +108,18 @@ class LivingPulsar(SimulatedPulsar):
             name = "/".join(path.split("/")[4:6])
             bounds = [f"0x{bound:08x}" for bound in self.boundaries[name]]
             return 200, json.loads(text) | {"bundles": {"boundaries": bounds, "numBundles": len(bounds) - 1}}, None
+        if path == LOAD_REPORT:
+            return 200, self._report(broker), None
         try:
             return told.status, json.loads(text), None
         except ValueError:
             return told.status, None, None
+
+    def _report(self, broker: str) -> dict[str, Any]:
+        """As recorded, but for the bundles: those that the broker owns now and that have figures."""
+        stats = {name: one for report in self._reports.values() for name, one in report["lastStats"].items()}
+        own = sorted(name for name in stats if self.owner.get(name) == broker)
+        return self._reports[broker] | {"bundles": own, "lastStats": {name: stats[name] for name in own}}
 
     def _told(self, broker: str, path: str) -> str:
         told = self._book(Asked(broker, "GET", path, "", None))

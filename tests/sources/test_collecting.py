@@ -169,10 +169,10 @@ def test_a_broker_that_answers_and_whose_metadata_store_or_load_manager_does_not
 ) -> None:
     with SimulatedCluster(sized(Size(10, 1, 4), manager=manager)) as cluster:
         hung = cluster.ids[1]
-        cluster.fault(silent, Answer(200, "{}", delay_s=4.0), broker=hung)
+        cluster.fault(silent, Answer(200, "{}", delay_s=6.0), broker=hung)
         if not has_version:
             cluster.fault("/brokers/version", Answer(503, "{}"), broker=hung)
-        collect(cluster, tmp_path, silent_seconds=2.0)
+        collect(cluster, tmp_path, silent_seconds=4.0)
     asked = list(requests_of(tmp_path / "0000"))
     rows = {row["broker"]: row for row in observed(asked, cluster="sim").rows["broker_reports"]}
     assert {broker: row["state"] for broker, row in rows.items()} == dict.fromkeys(rows, "reported") | {hung: state}

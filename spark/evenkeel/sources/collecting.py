@@ -5,13 +5,14 @@ What is asked, and why:
 * of the cluster: brokers, leader, clusters, tenants, dynamic values, failure domains, isolation policies; of any broker
   in turn: namespaces, and of each its policies (they hold its boundaries; `/bundles` is asked only where they do not)
   and its anti-affinity group.
-* of each broker: its runtime configuration, in every snapshot: whether the brokers' own hands are off is judged on all
-  of them before anything is sent, and it names the load manager. That decides what else is asked: the load report of
-  the modular manager, the metrics of the extensible one (which answers a report with 500 and a line in the broker's
-  log) and the bundles that it owns; report and metrics where it is unknown. Version and topic figures of each.
+* of each broker first: its runtime configuration, in every snapshot: whether the brokers' own hands are off is judged
+  on all of them before anything is sent, and it names the load manager. That decides what else is asked: the load
+  report of the modular manager, the metrics of the extensible one (which answers a report with 500 and a line in the
+  broker's log) and the bundles that it owns; report and metrics where it is unknown. Version and topic figures of each.
   `ownedNamespaces` is never asked of a broker that may run the modular manager: it can hang such a broker for good.
-* of each broker, before its load manager is asked: a read that a hung broker does not answer (`metadata_read`). Such a
-  broker is asked nothing more: each question to its load manager would take a thread of its HTTP server for ever.
+* of each broker, before anything else that needs its metadata store: a read that a hung broker does not answer
+  (`metadata_read`). Such a broker is asked nothing more, since each question to its load manager would take a thread of
+  its HTTP server for ever.
 * `full` adds the topic lists of all namespaces; what a snapshot lacks of these is taken from the last full one.
 * of bundles without a history, unless all brokers run the extensible manager: their resource quotas, last of all
   (`quota_requests`).
@@ -192,14 +193,17 @@ class _Snapshot:
         raise Unreachable("; ".join(faults) or f"{hops[-1].broker} gives no list of brokers: check that it is Pulsar's")
 
     def _configuration(self, broker: str) -> _Configuration:
-        return _configured(self._asking.of_broker(broker, admin_path("brokers", "configuration", "runtime")))
+        """Asks one broker what it answers without its metadata store, then a read that needs it."""
+        ask = self._asking.of_broker
+        found = _configured(ask(broker, admin_path("brokers", "configuration", "runtime")))
+        ask(broker, admin_path("brokers", "version"))
+        ask(broker, metadata_read(), timeout_s=METADATA_SECONDS)
+        return found
 
     def _of_broker(self, cluster: str, broker: str, configuration: _Configuration) -> frozenset[str]:
         """Asks one broker; the bundles that its load report names."""
         ask, report = self._asking.of_broker, None
         manager = configuration.manager
-        ask(broker, admin_path("brokers", "version"))
-        ask(broker, metadata_read(), timeout_s=METADATA_SECONDS)
         if manager != EXTENSIBLE:
             report = ask(broker, admin_path("broker-stats", "load-report"))
         if manager != MODULAR:
