@@ -117,25 +117,38 @@ def test_lanes_keep_order_and_let_nobody_wait_for_another_namespace() -> None:
 
 
 def test_a_broker_acquires_the_bundles_of_one_command_at_a_time() -> None:
-    lanes = WorkQueue()
+    time = [0.0]
+    lanes = WorkQueue(lambda: time[0])
     rows = [
         command(1, namespace="acme/ns1"),
         command(2, namespace="acme/ns2"),
         command(3, namespace="acme/ns3", destination="b3:8080"),
         command(4, kind="split", namespace="acme/ns4", from_broker="b3:8080"),
         command(5, namespace="acme/ns5", destination=None),
+        command(6, namespace="acme/ns6", destination="b4:8080"),
     ]
     for row in rows:
         lanes.put(row, f"m{row['step']}", f"r{row['step']}")
-    under_way, seen = list[InFlight](), list[list[int]]()
+
+    def taken() -> list[InFlight]:
+        return list(iter(lambda: lanes.take(0), None))
+
+    first = taken()
+    assert [one.command["step"] for one in first] == [1, 3], "behind one that may come to any broker none goes"
+    lanes.forget(first[1])
+    second = taken()
+    assert [one.command["step"] for one in second] == [4]
+    lanes.back(first[0], 10.0)
+    lanes.forget(second[0])
+    assert taken() == [], "a request of one that was put back may be under way"
+    time[0] = 10.0
+    steps = []
     while lanes.open():
-        while (hand := lanes.take(0)) is not None:
-            under_way.append(hand)
-        seen.append([one.command["step"] for one in under_way])
-        for one in under_way:
+        hands = taken()
+        steps.append([one.command["step"] for one in hands])
+        for one in hands:
             lanes.forget(one)
-        under_way.clear()
-    assert seen == [[1, 3], [2, 4], [5]], "one that may come to any broker goes alone"
+    assert steps == [[2], [5], [6, 1]]
 
 
 def test_a_command_that_waits_and_lost_its_messages_is_let_go_and_one_under_way_is_not() -> None:

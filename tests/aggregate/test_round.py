@@ -187,6 +187,29 @@ def test_an_owner_that_was_seen_after_a_command_is_newer_than_load_reports(
     assert (row["owner"], row["ownership"]) == (owner, "owned")
 
 
+@pytest.mark.parametrize(
+    ("trusted", "last_owner", "is_active", "rate", "kept"),
+    [
+        (121, "b2:8080", None, 0.0, None),
+        (60, "b2:8080", None, 7.0, "b2:8080"),
+        (121, "gone:8080", None, 7.0, "gone:8080"),
+        (121, "b2:8080", True, 7.0, "b2:8080"),
+    ],
+    ids=["idle", "perhaps on its way", "its owner is gone", "brokers list what they own now"],
+)
+def test_a_bundle_that_no_load_report_names_any_more_has_no_load(
+    trusted: int, last_owner: str, is_active: bool | None, rate: float, kept: str | None
+) -> None:
+    other = "acme/other/0x00000000_0xffffffff"
+    built = cluster("shop", brokers=2).namespace("acme/web").namespace("acme/other").owner(WEB, None)
+    before = alone(last_owner=last_owner, trusted_at=_text(NOON - timedelta(seconds=trusted)))[1]
+    before |= {**{f"used_{figure}": 7.0 for figure in RATES}, "topics": 3}
+    rows = rows_of(built.owner(other, "b1:8080")) | {LOADS_BEFORE: [before], "topic_sums": []}
+    rows["bundle_ownership"] = [{**row, "is_active": is_active} for row in rows["bundle_ownership"]]
+    row = next(row for row in decide(KEY, rows)["bundle_load"] if row["bundle"] == WEB)
+    assert (row["ownership"], row["used_msg_rate_in"], row["last_owner"]) == ("unowned", rate, kept)
+
+
 def test_children_of_a_split_are_where_their_parent_was_until_load_reports_name_them() -> None:
     bounds = ["0x00000000", "0x80000000", "0xffffffff"]
     times = {"cycle_at": _text(NOON - timedelta(hours=1)), "expires_at": None, "detail": None}

@@ -15,6 +15,7 @@ from evenkeel.errors import EvenkeelError, Unreachable
 from evenkeel.pulsar.admin.connection import Credentials
 from evenkeel.secret import Secret
 from evenkeel.sources.configuration import ClusterSource, LiveSource
+from evenkeel.steering import premise
 from tests.pulsar.admin.books import replayed, requests_in
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster
 
@@ -53,7 +54,7 @@ def test_a_wrong_token_is_told_and_never_shown(cluster: SimulatedCluster) -> Non
     with pytest.raises(Unreachable, match="token is missing, wrong or expired") as told:
         clusters.check_admin(here, "east")
     assert "another-secret" not in str(told.value)
-    for check in (clusters.check_versions, clusters.check_switches, clusters.check_clocks):
+    for check in (clusters.check_versions, clusters.check_hung, clusters.check_switches, clusters.check_clocks):
         assert check(here, "east").advice == "see the check `admin`"
 
 
@@ -74,6 +75,16 @@ def test_a_cluster_that_is_not_there_and_a_connection_that_nobody_knows(cluster:
     unknown = Site(sources=site(url).sources, environment={}, resolve=lambda _: None)
     with pytest.raises(EvenkeelError, match="connection 'pulsar_east' is not known: set EVENKEEL_TOKEN_PULSAR_EAST"):
         clusters.check_admin(unknown, "east")
+
+
+def test_a_broker_that_hangs_is_named(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert clusters.check_hung(site(cluster.url), "east").outcome == CheckOutcome.OK
+    monkeypatch.setattr(premise, "_LOOK_SECONDS", 0.5)
+    hung = cluster.ids[1]
+    cluster.fault("/partitions", Answer(404, "{}", delay_s=2.0), broker=hung)
+    found = clusters.check_hung(site(cluster.url), "east")
+    assert (found.outcome, found.words) == (CheckOutcome.FAIL, f"{hung} did not answer")
+    assert "SIGKILL" in found.advice
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from evenkeel.errors import LandingError, Unreachable
-from evenkeel.pulsar.admin import AdminClient, AdminConnection
+from evenkeel.pulsar.admin import AdminClient, AdminConnection, client
 from evenkeel.pulsar.answers import Answer as Told
 from evenkeel.pulsar.answers import Answers
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
 from evenkeel.pulsar.snapshot import SnapshotView
 from evenkeel.secret import Secret
+from evenkeel.sources import collecting
 from evenkeel.sources.cluster_names import cluster_name
 from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
 from evenkeel.sources.recordings import Recording, read_header, requests_of
@@ -50,6 +51,13 @@ def collect(
     wanted = wanted or WantedSnapshot()
     with AdminClient(connection) as client:
         return take_snapshot(client, FolderStore(folder).begin(f"{wanted.n:04d}"), wanted, **more)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that does not answer costs a second or two, and not the time in which its cluster counts as silent."""
+    monkeypatch.setattr(collecting, "METADATA_SECONDS", 1.0)
+    monkeypatch.setattr(client, "READ_SECONDS", 1.5)
 
 
 @pytest.fixture
@@ -165,14 +173,14 @@ def test_a_broker_that_may_be_modular_is_never_asked_for_what_it_owns(
     ],
 )
 def test_a_broker_that_answers_and_whose_metadata_store_or_load_manager_does_not_is_hung(
-    tmp_path: Path, manager: str, silent: str, has_version: bool, state: str
+    impatient: None, tmp_path: Path, manager: str, silent: str, has_version: bool, state: str
 ) -> None:
     with SimulatedCluster(sized(Size(10, 1, 4), manager=manager)) as cluster:
         hung = cluster.ids[1]
-        cluster.fault(silent, Answer(200, "{}", delay_s=6.0), broker=hung)
+        cluster.fault(silent, Answer(200, "{}", delay_s=3.0), broker=hung)
         if not has_version:
             cluster.fault("/brokers/version", Answer(503, "{}"), broker=hung)
-        collect(cluster, tmp_path, silent_seconds=4.0)
+        collect(cluster, tmp_path)
     asked = list(requests_of(tmp_path / "0000"))
     rows = {row["broker"]: row for row in observed(asked, cluster="sim").rows["broker_reports"]}
     assert {broker: row["state"] for broker, row in rows.items()} == dict.fromkeys(rows, "reported") | {hung: state}
@@ -182,6 +190,17 @@ def test_a_broker_that_answers_and_whose_metadata_store_or_load_manager_does_not
     if silent == "/partitions":
         sent = [one["path"] for one in asked if one["broker"] == hung and not one["body"].startswith("not sent")]
         assert not [path for path in sent if path.endswith(("/load-report", "/ownedNamespaces"))], "it keeps a thread"
+
+
+def test_where_no_broker_reads_the_metadata_store_it_is_at_fault_and_no_broker_is_to_be_ended(
+    impatient: None, tmp_path: Path
+) -> None:
+    with SimulatedCluster(sized(Size(10, 1, 4))) as cluster:
+        cluster.fault("/partitions", Answer(200, "{}", delay_s=3.0))
+        collect(cluster, tmp_path)
+    rows = observed(requests_of(tmp_path / "0000"), cluster="sim").rows["broker_reports"]
+    assert {row["state"] for row in rows} == {"no_answer"}
+    assert all("look at the store, and end no broker" in row["state_reason"] for row in rows)
 
 
 def test_both_are_asked_where_the_manager_is_not_known(cluster: SimulatedCluster, tmp_path: Path) -> None:

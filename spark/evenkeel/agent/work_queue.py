@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,14 +48,6 @@ class InFlight:
         return self.command["cycle_at"], self.command["step"]
 
 
-def _has_to_wait(command: Command, acquiring: Collection[str]) -> bool:
-    """True if the broker that acquires bundles for the command may be among those that do so for others."""
-    broker = acquiring_broker(command)
-    if broker is None or not acquiring:
-        return False
-    return broker == ANY_BROKER or not {broker, ANY_BROKER}.isdisjoint(acquiring)
-
-
 class WorkQueue:
     """All commands in hand. Safe to be shared by threads."""
 
@@ -85,7 +77,7 @@ class WorkQueue:
         with self._changed:
             while not self._closed:
                 now = self._clock()
-                heads = self._heads()
+                heads = self._heads(now)
                 ready = [in_flight for in_flight in heads if in_flight.ready_at <= now]
                 if ready:
                     in_flight = min(ready, key=lambda in_flight: in_flight.ready_at)
@@ -97,18 +89,33 @@ class WorkQueue:
                 self._changed.wait(max(0.001, soonest - now))
             return None
 
-    def _heads(self) -> list[InFlight]:
+    def _heads(self, now: float) -> list[InFlight]:
         """The first command of every lane in which none is under way, unless its broker acquires bundles already."""
         first: dict[str, InFlight] = {}
-        under_way = [in_flight for in_flight in self._in_flight.values() if in_flight.busy]
-        busy = {in_flight.lane for in_flight in under_way}
-        acquiring = {broker for one in under_way if (broker := acquiring_broker(one.command)) is not None}
+        busy = {in_flight.lane for in_flight in self._in_flight.values() if in_flight.busy}
         for in_flight in self._in_flight.values():
             if in_flight.done or in_flight.lane in busy:
                 continue
             if in_flight.lane not in first or in_flight.order < first[in_flight.lane].order:
                 first[in_flight.lane] = in_flight
-        return [in_flight for in_flight in first.values() if not _has_to_wait(in_flight.command, acquiring)]
+        return self._may_acquire(first.values(), now)
+
+    def _may_acquire(self, heads: Iterable[InFlight], now: float) -> list[InFlight]:
+        """The heads without those for which a broker would acquire bundles that may do so already.
+
+        A command that was put back counts, since its request may be under way. Behind a ready one that may come to any
+        broker, and has to wait, no other acquiring one goes, so that its turn comes.
+        """
+        others = [one for one in self._in_flight.values() if not one.done and (one.busy or one.ready_at > now)]
+        acquiring = {broker for one in others if (broker := acquiring_broker(one.command)) is not None}
+        free = list[InFlight]()
+        for head in sorted(heads, key=lambda one: one.order):
+            broker = None if head.ready_at > now else acquiring_broker(head.command)
+            if broker is None or not acquiring or (broker != ANY_BROKER and {broker, ANY_BROKER}.isdisjoint(acquiring)):
+                free.append(head)
+            elif broker == ANY_BROKER:
+                acquiring.add(ANY_BROKER)
+        return free
 
     def back(self, in_flight: InFlight, wait_s: float) -> None:
         """Puts a command back for a while."""

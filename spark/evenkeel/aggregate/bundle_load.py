@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from datetime import datetime
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -54,7 +55,9 @@ class Owners:
 
     `claims` are checked rows of bundle_ownership by bundle. `lists_came`: every available broker's list came.
     `answered` are the brokers whose topic figures came, `refused` the bundles to which a claim was set aside. `seen`:
-    owners that were seen after a command, newer than what the brokers say.
+    owners that were expected or seen after a command, newer than what the brokers say. `reporting`: the listed brokers
+    where all their load reports and topic figures came, and load reports alone say who owns what; else none.
+    `still_since`: figures that are older than this moment are not those of a bundle on its way.
     """
 
     claims: Mapping[str, Sequence[Row]]
@@ -62,6 +65,8 @@ class Owners:
     answered: Set[str]
     refused: Set[str]
     seen: Mapping[str, str] = field(default_factory=dict)
+    reporting: Set[str] = frozenset()
+    still_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +117,9 @@ def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, 
     owner = next(iter(claimants)) if len(claimants) == 1 else None
     sums, backlog = _of_topics(known.sums.get(name))
     trusted = _trusted_before(before, known.heirs.get(name))
-    gap = _gap(name, claimants, owners, known, trusted)
-    if gap is None and _has_just_moved(owner, sums, before):
+    is_idle = not claimants and name not in known.unsettled and _is_idle(owners, sums, before)
+    gap = None if is_idle else _gap(name, claimants, owners, known, trusted)
+    if gap is None and not is_idle and _has_just_moved(owner, sums, before):
         gap = "just_moved"
     measured = _FIGURES_IN(sums)
     history = _history(None if name in known.forgotten else before, known.quotas.get(name))
@@ -130,7 +136,7 @@ def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, 
         "upper": bundle.upper,
         "owner": owner,
         "ownership": _ownership(name, claimants, owners),
-        "last_owner": before["last_owner"] if owner is None and before is not None else owner,
+        "last_owner": before["last_owner"] if owner is None and before is not None and not is_idle else owner,
         "is_system": is_system_namespace(bundle.namespace),
         "has_non_persistent": sums["has_non_persistent"],
         "listed_topics": sums["listed_topics"],
@@ -213,6 +219,17 @@ def _is_cut_short(sums: Row | None) -> bool:
         return False
     is_complete = not sums["topics"] or None not in _FIGURES_IN(sums)
     return not is_complete or sums["all_known"] is False
+
+
+def _is_idle(owners: Owners, sums: Row, before: Row | None) -> bool:
+    """Return True if the last owner reports and no broker shows a topic of the bundle, for two stats periods.
+
+    It has no load, whether a broker owns it or not: a load report names no bundle without a loaded topic.
+    """
+    if before is None or before["last_owner"] not in owners.reporting or sums["topics"]:
+        return False
+    at = before["trusted_at"]
+    return at is None or owners.still_since is None or datetime.fromisoformat(at) <= owners.still_since
 
 
 def _has_just_moved(owner: str | None, sums: Row, before: Row | None) -> bool:

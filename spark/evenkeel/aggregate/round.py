@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from evenkeel.aggregate.broker_load import broker_rows, reports_once
 from evenkeel.aggregate.bundle_load import Heir, Known, Owners, bundle_rows
 from evenkeel.aggregate.bundles_in_force import bundles_of, namespaces_in_force
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.model.load import RATES
-from evenkeel.model.past_commands import owners_seen, unsettled_bundles
+from evenkeel.model.past_commands import PERIODS, owners_seen, unsettled_bundles
 from evenkeel.rounds import reading
 from evenkeel.rounds.loads import forgets_history
 from evenkeel.rounds.reading import EXTENSIBLE, Decided, Row, Rows, acts_before
@@ -61,8 +62,9 @@ def decide(key: Row, rows: Rows) -> Decided:
     )
     namespaces = namespaces_in_force(rows["namespace_bundles"], rows["bundle_ownership"])
     in_force = [bundle for namespace, edges in namespaces for bundle in bundles_of(namespace, edges)]
-    seen = owners_seen(acts_before(cycle), at, settings)
-    loads = bundle_rows(stamp, in_force, _owners(rows, reports, seen), known)
+    owners = _owners(rows, reports, owners_seen(acts_before(cycle), at, settings))
+    owners = replace(owners, still_since=at - timedelta(seconds=PERIODS * settings.statsUpdateFrequencyInSecs))
+    loads = bundle_rows(stamp, in_force, owners, known)
     refused = _refused(rows, "broker_reports")
     brokers = broker_rows(stamp, reports, refused, loads, settings, is_extensible=is_extensible)
     return {"bundle_load": loads, "broker_load": brokers}
@@ -76,11 +78,14 @@ def _owners(rows: Rows, reports: Iterable[Row], seen: Mapping[str, str]) -> Owne
     listed = [report for report in reports if report["is_listed"]]
     names = {report["broker"] for report in listed}
     lags = all(claim.get("is_active") is None for claim in rows["bundle_ownership"])
+    lists_came = bool(listed) and all(report["owned_bundles"] is not None for report in listed)
+    answered = {report["broker"] for report in reports if report["has_topic_figures"]}
     return Owners(
         claims,
-        lists_came=bool(listed) and all(report["owned_bundles"] is not None for report in listed),
-        answered={report["broker"] for report in reports if report["has_topic_figures"]},
+        lists_came=lists_came,
+        answered=answered,
         refused=_refused(rows, "bundle_ownership"),
+        reporting=names if lags and lists_came and names <= answered else frozenset(),
         seen={bundle: broker for bundle, broker in seen.items() if lags and broker in names},
     )
 

@@ -69,6 +69,7 @@ CHECKS = (
         for name, about, run in (
             ("admin", "the brokers' admin API: reached, and allowed", clusters.check_admin),
             ("pulsar_version", "the versions of the brokers", clusters.check_versions),
+            ("hung_brokers", "whether a broker hangs", clusters.check_hung),
             ("switches", "the brokers' own shedding and splitting", clusters.check_switches),
             ("clocks", "the brokers' clocks", clusters.check_clocks),
         )

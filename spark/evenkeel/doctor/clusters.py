@@ -1,4 +1,4 @@
-"""Checks of each running cluster through its brokers' admin API: reached, allowed, versions, switches, clocks."""
+"""Checks of each running cluster through its brokers' admin API: reached, allowed, versions, hung, switches, clocks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from evenkeel.pulsar.admin.http_exchange import names_in
 from evenkeel.settings import registry
 from evenkeel.sources.collecting import connection_of
 from evenkeel.steering.broker_switches import configurations, objections_in
+from evenkeel.steering.premise import OwnershipReader
 
 SECONDS = 60.0
 WITHOUT = "no cluster with `admin` is configured here"
@@ -116,6 +117,19 @@ def _told(client: AdminClient, brokers: Sequence[str]) -> dict[str, str | None]:
 
     with ThreadPoolExecutor(min(_AT_ONCE, len(brokers))) as pool:
         return dict(zip(brokers, pool.map(version, brokers), strict=True))
+
+
+@where_reached
+def check_hung(site: Site, cluster: str) -> CheckFinding:
+    """No broker hangs: each one answers a read of its metadata store."""
+    with _client(site, cluster) as client:
+        brokers = _brokers(client)
+        with ThreadPoolExecutor(min(_AT_ONCE, len(brokers))) as pool:
+            silent = list(pool.map(OwnershipReader(client).is_silent, brokers))
+    hung = [broker for broker, is_silent in zip(brokers, silent, strict=True) if is_silent]
+    if not hung:
+        return ok(f"{len(brokers)} brokers answer reads of their metadata store")
+    return fail(f"{_some(hung)} did not answer", "if it gives its version it hangs: SIGKILL, see EvenkeelBrokerHung")
 
 
 @where_reached

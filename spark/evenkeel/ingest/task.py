@@ -48,7 +48,6 @@ from evenkeel.ingest.snapshot_intake import (
 from evenkeel.lake.store import Lake
 from evenkeel.pulsar.limits import Limits
 from evenkeel.pulsar.quotas import QUOTAS
-from evenkeel.pulsar.snapshot import MODULAR
 from evenkeel.sources.collected import SnapshotAnswers, collect_answers, together
 from evenkeel.sources.landed import Landed, requests_of_snapshots, set_apart
 
@@ -94,9 +93,14 @@ class _Told:
 
 
 def _lag_of_ownership(intake: SnapshotIntake) -> timedelta:
-    if intake.manager != MODULAR or intake.settings is None:
+    """How much older than the snapshot's end ownership may be: nothing where brokers listed what they own."""
+    if intake.observed is None or intake.own is None or intake.settings is None:
         return timedelta(0)
-    return timedelta(seconds=intake.settings.settings.statsUpdateFrequencyInSecs)
+    claims = intake.observed.rows["bundle_ownership"]
+    if all(claim["is_active"] is not None for claim in claims if claim["is_owned"]):
+        return timedelta(0)
+    took = intake.own.header.finished_at - intake.own.header.started_at
+    return took + timedelta(seconds=intake.settings.settings.statsUpdateFrequencyInSecs)
 
 
 def _remembering(handover: Handover, told: _Told, frames: dict[str, DataFrame], spark: SparkSession) -> Handover:

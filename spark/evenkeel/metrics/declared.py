@@ -65,7 +65,7 @@ NEEDS: tuple[NeedMetric, ...] = (
         "evenkeel_hung_brokers",
         "brokers",
         "brokers that answered, and whose metadata store or load manager did not",
-        "validation_results",
+        "broker_reports",
     ),
     _need("failed", "evenkeel_cycle_failed", "0 or 1", "the newest cycle failed"),
     _need(

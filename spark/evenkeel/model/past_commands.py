@@ -107,7 +107,8 @@ def unsettled_bundles(acts: Iterable[Act], now: datetime, settings: Settings) ->
 def owners_seen(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, str]:
     """Bundle -> owner, of commands that were seen to be done within the last stats period (statsUpdateFrequencyInSecs).
 
-    Load reports of the modular manager may be older than that. Of several commands the last one counts.
+    Load reports of the modular manager may be older than that. Of several commands the last one counts. A bundle that
+    no client has looked up yet counts for its destination, which the leader has noted.
     """
     period = timedelta(seconds=settings.statsUpdateFrequencyInSecs)
     done = [act for act in acts if act.outcome == "done" and act.seen_at is not None and now - act.seen_at <= period]

@@ -2,8 +2,9 @@
 
 A broker is `reported` (its figures are known), `no_answer` (nothing came, or an error, or a page that is not JSON),
 `not_ready` (an extensible broker that says it owns nothing: its web port is up before its load manager, and a ready one
-owns at least its heartbeat bundle), `hung` (its metadata store or its load manager gives no answer in time, and the
-broker gave its version) or `unreadable` (text that breaks off). Figures of any but a reported broker are NULL, never 0.
+owns at least its heartbeat bundle), `hung` (its reads of the metadata store, or its load manager, give no answer in
+time, and the broker gave its version) or `unreadable` (text that breaks off). Figures of any but a reported broker are
+NULL, never 0.
 """
 
 from __future__ import annotations
@@ -95,10 +96,9 @@ def _broker(view: SnapshotView, name: str, is_listed: bool, is_leader: bool) -> 
     figures = _topic_figures_came(view, name)
     reading, figures_of_it, report = _figures(view, name, manager)
     owned = _owned(view, name, manager, figures_of_it)
-    state, reason = _state(reading)
-    if _is_hung(view, name):
-        state, reason = HUNG, _HUNG_WORDS
-    elif state == REPORTED and manager == EXTENSIBLE:
+    silence = _silence(view, name)
+    state, reason = silence or _state(reading)
+    if state == REPORTED and manager == EXTENSIBLE:
         state, reason = _readiness(owned, figures_of_it)
     certain = state == REPORTED
     version = read_text(view.own.about(Kind.VERSION, name))
@@ -142,18 +142,25 @@ def _state(reading: Reading) -> tuple[str, str | None]:
 # A broker hangs where the thread that completes its operations on the metadata store waits for ever, as it may in
 # `ownedNamespaces` of a modular broker that acquires bundles (NamespaceService.getOwnedNameSpacesStatusAsync). Open
 # topics are served on, and what needs no metadata is answered: the version, and the health check for some minutes.
-_HUNG_WORDS = (
-    "its metadata store or its load manager gives no answer in time, while the broker answers other questions: it is "
-    "hung, and does not serve bundles that it was acquiring. End it with SIGKILL, as SIGTERM may do nothing, and start "
-    "it again"
-)
+#
+# Where no broker answers a read of the metadata store, the store itself is at fault, and no broker is to be ended.
+_METADATA_HANGS = "it is hung: its reads of the metadata store end no more, those of other brokers do. SIGKILL ends it"
+_MANAGER_HANGS = "its load manager alone gives no answer in time: if that lasts, it is hung, and SIGKILL ends it"
+_STORE_IS_SILENT = "no broker's reads of the metadata store are answered in time: look at the store, and end no broker"
 
 
-def _is_hung(view: SnapshotView, name: str) -> bool:
+def _silence(view: SnapshotView, name: str) -> tuple[str, str] | None:
+    """State and reason of a broker that gave its version, and whose metadata store or load manager gave no answer."""
     version = view.own.about(Kind.VERSION, name)
-    needed = ((Kind.METADATA, name), (Kind.LOAD_REPORT, name), (Kind.OWNED, owned_by(view.cluster, name)))
-    silent = any(_timed_out(view.own.about(kind, subject)) for kind, subject in needed)
-    return silent and version is not None and version.status == 200
+    if version is None or version.status != 200:
+        return None
+    if _timed_out(view.own.about(Kind.METADATA, name)):
+        is_store_up = any(answer.status != 0 for _, answer in view.own.each(Kind.METADATA))
+        return (HUNG, _METADATA_HANGS) if is_store_up else (NO_ANSWER, _STORE_IS_SILENT)
+    managers = ((Kind.LOAD_REPORT, name), (Kind.OWNED, owned_by(view.cluster, name)))
+    if any(_timed_out(view.own.about(kind, subject)) for kind, subject in managers):
+        return HUNG, _MANAGER_HANGS
+    return None
 
 
 def _timed_out(answer: Answer | None) -> bool:

@@ -64,8 +64,10 @@ class CommandExecutor:
         """Sends the command if what it was decided on still holds, and returns what was seen."""
         if self._is_expired(command):
             return self._seen(command, "stale", f"expired at {command['expires_at'].isoformat()}: not sent")
-        look = self._watching.look(command)
-        stale = why_stale(command, look) or self._why_not_there(command, look)
+        stale = self._why_silent(command)
+        if stale is None:
+            look = self._watching.look(command)
+            stale = why_stale(command, look) or _why_not_ready(command, look)
         if stale is not None:
             return self._seen(command, "stale", f"not sent: {stale}")
         begun = time.monotonic()
@@ -124,12 +126,11 @@ class CommandExecutor:
             self._pause(min(wait, max(0.0, until - time.monotonic())))
             wait = min(wait * 2, _LONGEST_PAUSE_S)
 
-    def _why_not_there(self, command: Command, look: Look) -> str | None:
-        """A dead broker stays listed for a while, and Pulsar would take it for a destination. One that hangs would not
-        serve the bundle, and a bundle does not leave one."""
+    def _why_silent(self, command: Command) -> str | None:
+        """Why nothing is sent: a bundle does not leave a broker that hangs, and would not be served by one."""
         source, destination = command["from_broker"], command["destination"]
-        if destination is not None and (destination in look.silent or self._watching.is_silent(destination)):
-            return f"its destination {destination} does not answer, or is not ready"
+        if destination is not None and self._watching.is_silent(destination):
+            return f"its destination {destination} does not answer"
         return f"{source} does not answer" if source is not None and self._watching.is_silent(source) else None
 
     def _is_expired(self, command: Command) -> bool:
@@ -137,3 +138,11 @@ class CommandExecutor:
 
     def _seen(self, command: Command, outcome: str, detail: str) -> Outcome:
         return Outcome(command["command_id"], outcome, self._now(), detail)
+
+
+def _why_not_ready(command: Command, look: Look) -> str | None:
+    """Pulsar takes any listed broker for a destination, also one whose load manager is not ready."""
+    destination = command["destination"]
+    if destination is None or destination not in look.silent:
+        return None
+    return f"its destination {destination} does not say who owns the bundle, so it may not be ready"

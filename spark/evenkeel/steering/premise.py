@@ -159,8 +159,9 @@ def _hex(positions: Any) -> str:
 # The owner is asked for with `GET /non-persistent/{namespace}/{range}`, which lists the bundle's non-persistent topics.
 # Only its status and its redirects count: 200 is the owner's own answer, any other broker redirects to the owner, and
 # 204 says that no broker owns the bundle (Pulsar: NonPersistentTopics.getListFromBundle). It holds on both managers,
-# does not lag, assigns no bundle, and its result is composed without a wait, so it blocks no thread of the broker. A
-# broker that is acquiring the bundle answers when it has it.
+# does not lag, and its result is composed without a wait, so it blocks no thread of the broker. It assigns no bundle,
+# but for one that an extensible cluster frees between two steps of it. A broker that is acquiring the bundle answers
+# when it has it.
 #
 # Other reads of ownership are not for this: a look-up assigns the bundle, the modular manager's load report lags by a
 # stats period, and `ownedNamespaces` can hang a modular broker for good while it acquires bundles
@@ -174,6 +175,7 @@ class OwnershipReader:
 
     def __init__(self, client: AdminClient) -> None:
         self._client = client
+        self._knows_brokers = False
 
     def look(self, command: Command) -> Look:
         """Where the command's subject is now.
@@ -183,6 +185,8 @@ class OwnershipReader:
         boundaries = self.boundaries(namespace_of(command["bundle"]))
         if boundaries is None or not _is_bundle(boundaries, *_edges(command)):
             return Look(boundaries)
+        if not self._knows_brokers:  # their addresses, by which the client names whom it is redirected to
+            self._knows_brokers = bool(self.brokers())
         silent: set[str] = set()
         for broker in self._observers(command):
             owners, unheard = self._owners(command["bundle"], broker)
@@ -218,9 +222,11 @@ class OwnershipReader:
     def _owners(self, bundle: str, broker: str) -> tuple[frozenset[str] | None, set[str]]:
         """Owners as this broker knows them, None if not known; and the brokers that did not say."""
         path = admin_path("non-persistent", *namespace_of(bundle).split("/"), bundle.rpartition("/")[2])
-        answer = self._client.ask(path, broker=broker, timeout_s=_LOOK_SECONDS)[-1]
+        hops = self._client.ask(path, broker=broker, timeout_s=_LOOK_SECONDS)
+        answer = hops[-1]
+        told = answer.broker if any(hop.is_redirect for hop in hops) else broker
         if answer.status == 204:
             return frozenset(), set()
         if isinstance(answer.json, list):
-            return frozenset({answer.broker}), set()
-        return None, {answer.broker}
+            return frozenset({told}), set()
+        return None, {told}

@@ -73,7 +73,7 @@ def test_what_each_kind_says(status: LakeStatus) -> None:
     assert said["approval"].text == "A plan of 4 commands waits for an answer."
     assert said["bounces"].text == f"{HOT} moved back to pulsar-1.prod:8080, which it had left within the hour."
     assert said["quarantined"].text.startswith("Left out of the newest cycle: acme/ns1 has a hole")
-    assert said["hung_broker"].text == "1 of 3 brokers hang: pulsar-3.prod:8080. End it."
+    assert said["hung_broker"].text == "pulsar-3.prod:8080: it is hung: SIGKILL ends it."
     assert said["idle_broker"].text == "pulsar-3.prod:8080 owns no bundle."
     assert said["planner_set_aside"].text.startswith("Evenkeel's planner is set aside: 3 plans in a row brought less")
     assert said["held"].count == 3

@@ -115,7 +115,7 @@ def urgent_lake(root: Path, now: datetime) -> Path:
         reason="acme/ns1 has a hole from 0x40000000 to 0x60000000: no broker serves what hashes there",
         tables={"validation_results": [_hole()]},
     )  # fmt: skip
-    lake.course("hung_broker", tables={"broker_load": brokers(0.5, 0.4), "validation_results": [_hung()]})
+    lake.course("hung_broker", tables={"broker_load": brokers(0.5, 0.4), "broker_reports": [_hung()]})
     lake.course("withheld", status="withheld", unloads=3, reason="the brokers' own shedding is on")
     sole = f"{B1} at 91.0 % is over its limit of 66.2 %; it has only one bundle, and moving it would move the overload."
     lake.course("too_hot", tables={"broker_load": brokers(0.91, 0.4, 0.4), "unload_decisions": [
@@ -163,10 +163,8 @@ def _too_small() -> Row:
 
 
 def _hung() -> Row:
-    return {
-        "checked_table": "broker_reports", "rule": "brokers_do_not_hang", "kind": "cross_table", "severity": "warn",
-        "passed": False, "checked_rows": 3, "failed_rows": 1, "detail": f"1 of 3 brokers hang: {B3}. End it.",
-    }  # fmt: skip
+    reason = "it is hung: SIGKILL ends it"
+    return {"broker": B3, "state": "hung", "state_reason": reason, "is_listed": True, "has_topic_figures": False}
 
 
 def _hole() -> Row:

@@ -27,8 +27,6 @@ TOO_HEAVY_RULE = "bundle_too_heavy"
 """The guard that holds a bundle with too much of the cluster's traffic (`publish.guards.budgets`)."""
 AGE_KEY = "evenkeelMaxReportAgeSeconds"
 """The setting that says how old figures may be for a plan to be sent."""
-HUNG_RULE = "brokers_do_not_hang"
-"""The rule of validation that a hung broker breaks (`validate.broker_rules`)."""
 BROKEN_PROMISES_RULE = "promises_not_kept"
 """The finding of Evenkeel's planner that it is set aside, for its plans brought too little (`planner.findings`)."""
 BOUNCE_RULES = frozenset({"returns", "moved_often"})
@@ -54,10 +52,10 @@ class StatusRows:
     `gather.LIGHT`. `newest`: the last of them with its writes and pauses. `broker_load`, `unload_decisions`,
     `guard_decisions` and `planner_findings`: of the newest cycle that came to decisions, what was decided and found as
     far as rules here name it.
-    `failed_checks`: of the newest cycle, rules of severity quarantine that it broke, and `HUNG_RULE`. `harm`: commands
-    that did harm, with when it was seen and what. `moves`: unloads of the last hour that went out, oldest first.
-    `pause`: the row of `controls` by which the cluster is paused. `answered`: plans that an operator answered.
-    `answer_by`: until when the newest plan may be approved.
+    `failed_checks`: of the newest cycle, rules of severity quarantine that it broke. `hung`: its rows of
+    `broker_reports` with that state. `harm`: commands that did harm, with when it was seen and what. `moves`: unloads
+    of the last hour that went out, oldest first. `pause`: the row of `controls` by which the cluster is paused.
+    `answered`: plans that an operator answered. `answer_by`: until when the newest plan may be approved.
     """
 
     cluster: str
@@ -68,6 +66,7 @@ class StatusRows:
     guard_decisions: Sequence[Row] = ()
     planner_findings: Sequence[Row] = ()
     failed_checks: Sequence[Row] = ()
+    hung: Sequence[Row] = ()
     harm: Sequence[Row] = ()
     moves: Sequence[Row] = ()
     pause: Row | None = None
@@ -241,13 +240,16 @@ def _withheld(rows: StatusRows, _: datetime) -> Finding | None:
 def _quarantined(rows: StatusRows, _: datetime) -> Finding | None:
     if rows.newest.status != "skipped":
         return None
-    number = max(sum(row["severity"] == "quarantine" for row in rows.failed_checks), 1)
+    number = max(len(rows.failed_checks), 1)
     return f"Left out of the newest cycle: {_ended(rows.newest.reason or 'no reason is on record')}", number
 
 
 def _hung(rows: StatusRows, _: datetime) -> Finding | None:
-    found = next((row for row in rows.failed_checks if row["rule"] == HUNG_RULE), None)
-    return None if found is None else (str(found["detail"]), int(found["failed_rows"]))
+    if not rows.hung:
+        return None
+    first = min(rows.hung, key=lambda row: str(row["broker"]))
+    more = _and_more(len(rows.hung), "broker", " So")
+    return f"{first['broker']}: {_ended(str(first['state_reason']))}{more}", len(rows.hung)
 
 
 def _idle(rows: StatusRows, _: datetime) -> Finding | None:
@@ -319,7 +321,7 @@ KINDS: tuple[AttentionKind, ...] = (
         "clients of a bundle were harmed by a command of the last day", _harm,
     ),
     AttentionKind(
-        "hung_broker", "hung broker", BAD, "validation_results",
+        "hung_broker", "hung broker", BAD, "broker_reports",
         "a broker answers, and its metadata store or its load manager does not", _hung,
     ),
     AttentionKind("failed", "failed", BAD, "cycles.status", "the newest cycle failed", _failed),

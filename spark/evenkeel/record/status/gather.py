@@ -29,7 +29,6 @@ from evenkeel.record.status.attention import (
     BOUNCE_SPAN,
     BROKEN_PROMISES_RULE,
     HARM_SPAN,
-    HUNG_RULE,
     SOLE_BUNDLE_RULES,
     StatusRows,
     answer_by,
@@ -56,7 +55,7 @@ _MANY_ROWS = 8 * COURSE_CYCLES
 """Of a file of `cycles` with more rows only the newest are taken."""
 _THREADS = 3
 _STAMP = ("cycle_at", "write_id")
-_CHECKS = ("rule", "severity", "passed", "failed_rows", "detail")
+_REPORTS = ("broker", "state", "state_reason")
 _LOAD = ("broker", "state", "bundles", "msg_rate_in", "msg_rate_out")
 _UNLOADS = ("subject", "subject_kind", "strategy", "rule", "sentence")
 _GUARDS = ("subject", "subject_kind", "outcome", "rule", "sentence")
@@ -102,6 +101,7 @@ def gather_status(lake: str | Path | Recent, *, cluster: str | None = None) -> S
                 guard_decisions=tables["guard_decisions"].get(name, ()),
                 planner_findings=tables["planner_findings"].get(name, ()),
                 failed_checks=tables["validation_results"].get(name, ()),
+                hung=tables["broker_reports"].get(name, ()),
                 harm=tables["harm"].get(name, ()),
                 moves=tables["moves"].get(name, ()),
                 pause=next(iter(tables["controls"].get(name, ())), None),
@@ -237,10 +237,11 @@ def _reads(
     import pyarrow.compute as pc
 
     each = [*decided.values()]
+    skipped = [one for one in readable.values() if one.status == "skipped"]
     waiting = [one for one in readable.values() if waits_for_approval(one)]
     acting = [one for one in readable.values() if one.mode != "dry_run"]
     rules = is_in("rule", sorted(SOLE_BUNDLE_RULES)) | is_in("strategy", [BY_DRAINING])
-    failed = (is_in("severity", ["quarantine"]) | is_in("rule", [HUNG_RULE])) & ~pc.field("passed")
+    quarantine = is_in("severity", ["quarantine"]) & ~pc.field("passed")
     setting, broken = is_in("key", [AGE_KEY]), is_in("rule", [BROKEN_PROMISES_RULE])
 
     def written(attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any = None) -> ByCluster:
@@ -251,7 +252,10 @@ def _reads(
         "unload_decisions": lambda: written(each, "unload_decisions", _UNLOADS, rules),
         "guard_decisions": lambda: written(each, "guard_decisions", _GUARDS),
         "planner_findings": lambda: written(each, "planner_findings", _FINDINGS, broken),
-        "validation_results": lambda: written([*readable.values()], "validation_results", _CHECKS, failed),
+        "validation_results": lambda: written(
+            skipped, "validation_results", ("rule", "severity", "passed"), quarantine
+        ),
+        "broker_reports": lambda: written([*readable.values()], "broker_reports", _REPORTS, is_in("state", ["hung"])),
         "settings": lambda: written(waiting, "settings", ("key", "value"), setting),
         "approvals": lambda: _answers(recent, waiting),
         "controls": lambda: _pauses(recent, readable),
