@@ -45,8 +45,8 @@ class Load:
 def owners(admin: Admin, *, of: str = "") -> dict[str, str]:
     """Bundle -> the broker that owns it, of namespaces that begin so (`tenant/`); bundles without an owner left out.
 
-    Whoever is asked for the non-persistent topics of a bundle redirects to its owner. That assigns nothing, and unlike
-    `ownedNamespaces` it cannot hang a modular broker.
+    A broker that is asked for the non-persistent topics of a bundle redirects to its owner. That assigns nothing, and
+    unlike `ownedNamespaces` it cannot hang a modular broker.
     """
     found: dict[str, str] = {}
     for tenant in admin.get("/admin/v2/tenants"):

@@ -164,9 +164,9 @@ def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, 
 
 
 def _ownership(bundle: str, claimants: Set[str], owners: Owners) -> str:
-    """owned: exactly one broker has it in its list. doubled: more than one has, as for a moment while it moves.
-    unowned: none has, and every available broker's list came. unknown: none has, but a list is missing (or a claim to
-    it was set aside), so it may well be owned."""
+    """owned: exactly one broker says that it owns it. doubled: more than one does, as for a moment while it moves.
+    unowned: none does, and every available broker said what it owns. unknown: none does, but one did not say (or a
+    claim was set aside), so it may well be owned."""
     if claimants:
         return "owned" if len(claimants) == 1 else "doubled"
     return "unowned" if owners.lists_came and bundle not in owners.refused else "unknown"
@@ -190,7 +190,7 @@ def _size(claim: Row) -> list[tuple[bool, bool, float]]:
 def _gap(bundle: str, claimants: Set[str], owners: Owners, known: Known, trusted: _Trusted) -> str | None:
     """Why a bundle's sums are not its load; None where they are, unless it has just moved.
 
-    not_owned: no broker has it in its list. no_topic_figures: an owner's topic figures did not come. topics_rejected:
+    not_owned: no broker says that it owns it. no_topic_figures: an owner's topic figures did not come. topics_rejected:
     one of its topics was set aside, or lacks a figure. unsettled: a command touched it, and for two stats periods its
     figures are missing, doubled or inflated; where there are trusted ones of before, those are used in their place.
     """

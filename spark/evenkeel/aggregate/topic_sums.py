@@ -306,7 +306,7 @@ def topics_once(topics: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def sole_owners(claims: DataFrame) -> DataFrame:
-    """cluster, cycle_at, bundle, owner: the one broker that has the bundle in its list (rows of bundle_ownership)."""
+    """cluster, cycle_at, bundle, owner: the one broker that says it owns the bundle (rows of bundle_ownership)."""
     claimants = claims.where("is_owned").groupBy(*CYCLE, "bundle")
     return claimants.agg(F.expr("if(min(broker) = max(broker), min(broker), null)").alias("owner"))
 

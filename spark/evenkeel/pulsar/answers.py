@@ -140,7 +140,7 @@ _FIXED = {
     "resource-quotas": Kind.QUOTA,
 }
 NO_TOPIC = "evenkeel-no-topic-"
-"""What names of topics begin with that do not exist, and are asked for all the same."""
+"""Prefix of names of topics that do not exist, which `metadata_read` asks for."""
 _NO_CLUSTER = frozenset({"health", "ready", "configuration", "internal-configuration", "backlog-quota-check"})
 _OF_CLUSTER = {"failureDomains": Kind.DOMAINS, "namespaceIsolationPolicies": Kind.ISOLATION}
 _OF_NAMESPACE = {"bundles": Kind.BUNDLES, "antiAffinity": Kind.GROUP}
@@ -199,7 +199,7 @@ Outcome = Literal["read", "nothing", "no_answer", "unreadable"]
 
 RECORD_CHARACTERS = 2_000
 TIMED_OUT = "no answer in time"
-"""What the body of a request begins with that Evenkeel has waited for in vain."""
+"""Beginning of the body of a request that Evenkeel sent and that was not answered in time."""
 HTML_PAGE = "html_page"
 UNREADABLE_JSON = "unreadable_json"
 BEYOND_LIMIT = "beyond_limit"

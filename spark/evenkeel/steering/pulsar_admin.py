@@ -2,9 +2,8 @@
 
 Splits first, each of them to its end, then unloads: a child is moved only after its parent is cut. Never more than one
 command is under way for a bundle: a second one's destination can win although it was refused. And never more than one
-for which the same broker acquires bundles: a modular broker that acquires two at a time can be hung for good by
-whoever reads its `ownedNamespaces` (NamespaceService.getOwnedNameSpacesStatusAsync), and several at a time pause their
-clients for longer on both managers.
+for which the same broker acquires bundles. A modular broker that acquires two at a time hangs for good if a tool reads
+its `ownedNamespaces` (NamespaceService.getOwnedNameSpacesStatusAsync), and several at a time pause clients for longer.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ BROKER_RULES: tuple[CrossRule, ...] = (
     CrossRule(
         rule(
             *("brokers_do_not_hang", "broker_reports", WARN),
-            "End it with SIGKILL and start it again; SIGTERM may do nothing. Until then it gets no bundle.",
+            "If one hangs, SIGKILL ends it; if several do, look at the metadata store first. It gets no bundle.",
         ),
         brokers_do_not_hang,
     ),

@@ -43,7 +43,7 @@ def bundle_counts_agree(facts: ClusterFacts) -> Found:
 
 
 def bundles_have_one_owner(facts: ClusterFacts) -> Found:
-    """At most one broker has a bundle in its list of owned ones."""
+    """At most one broker says that it owns a bundle."""
     owners: dict[str, set[str]] = defaultdict(set)
     for claim in facts.claims:
         if claim["is_owned"]:
@@ -108,7 +108,7 @@ BUNDLE_RULES: tuple[CrossRule, ...] = (
     CrossRule(
         rule(
             *("bundles_have_one_owner", "bundle_ownership", WARN),
-            "For a moment that is normal while a bundle moves; if it lasts, unload the bundle.",
+            "Normal while a bundle moves, with the modular manager for a stats period. If it lasts, unload the bundle.",
         ),
         bundles_have_one_owner,
     ),
