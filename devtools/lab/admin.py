@@ -21,7 +21,7 @@ MOST_HOPS = 6
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back, and the broker (host:port) that answered; status 0 where nothing came, and why."""
+    """Status and text of an answer, and the broker (host:port) that gave it. Status 0: none came; the text says why."""
 
     status: int
     text: str

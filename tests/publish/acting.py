@@ -116,7 +116,7 @@ class LivingPulsar(SimulatedPulsar):
             return told.status, None, None
 
     def _report(self, broker: str) -> dict[str, Any]:
-        """As recorded, but for the bundles: those that the broker owns now and that have figures."""
+        """The recorded report, with the bundles that the broker owns now and that have figures."""
         stats = {name: one for report in self._reports.values() for name, one in report["lastStats"].items()}
         own = sorted(name for name in stats if self.owner.get(name) == broker)
         return self._reports[broker] | {"bundles": own, "lastStats": {name: stats[name] for name in own}}

@@ -65,7 +65,7 @@ class ClusterExecutor:
         return self._executor.look_again(command)
 
     def _ask(self) -> tuple[str, ...]:
-        """What stands against sending, asked again after a while, and at once where the last answer was no."""
+        """Objections to sending, asked again after a while, and at once if the last answer held any."""
         with self._lock:
             fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
             if self._objections is None or self._objections or not fresh:

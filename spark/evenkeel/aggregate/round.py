@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from evenkeel.aggregate.broker_load import broker_rows, reports_once
@@ -49,29 +48,29 @@ def decide(key: Row, rows: Rows) -> Decided:
     reports = reports_once(rows["broker_reports"])
     before = {row["bundle"]: row for row in rows.get(LOADS_BEFORE, ())}
     splits = rows.get(SPLITS_BEFORE, ()) if settings.generation == FORGETTING else ()
-    at = datetime.fromisoformat(cycle["cycle_at"])
+    at, acts = datetime.fromisoformat(cycle["cycle_at"]), acts_before(cycle)
     known = Known(
         sums={row["bundle"]: row for row in rows.get("topic_sums", ())},
         lost={row["bundle"] for row in rows.get("lost_topics", ())},
         before=before,
         forgotten={row["subject"] for row in splits if forgets_history(row)},
-        unsettled=unsettled_bundles(acts_before(cycle), at, settings).keys(),
+        unsettled=unsettled_bundles(acts, at, settings).keys(),
         heirs=_heirs(rows.get("children", ()), before),
         # The extensible manager knows no quotas.
         quotas={} if is_extensible else {row["bundle"]: row for row in rows.get("resource_quotas", ())},
     )
     namespaces = namespaces_in_force(rows["namespace_bundles"], rows["bundle_ownership"])
     in_force = [bundle for namespace, edges in namespaces for bundle in bundles_of(namespace, edges)]
-    owners = _owners(rows, reports, owners_seen(acts_before(cycle), at, settings))
-    owners = replace(owners, still_since=at - timedelta(seconds=PERIODS * settings.statsUpdateFrequencyInSecs))
+    still_since = at - timedelta(seconds=PERIODS * settings.statsUpdateFrequencyInSecs)
+    owners = _owners(rows, reports, owners_seen(acts, at, settings), still_since)
     loads = bundle_rows(stamp, in_force, owners, known)
     refused = _refused(rows, "broker_reports")
     brokers = broker_rows(stamp, reports, refused, loads, settings, is_extensible=is_extensible)
     return {"bundle_load": loads, "broker_load": brokers}
 
 
-def _owners(rows: Rows, reports: Iterable[Row], seen: Mapping[str, str]) -> Owners:
-    """`seen` counts of listed brokers, and where load reports say who owns what: no broker listed what it owns now."""
+def _owners(rows: Rows, reports: Iterable[Row], seen: Mapping[str, str], still_since: datetime) -> Owners:
+    """The owners of a cycle. `seen` counts for listed brokers, if no broker listed what it owns now."""
     claims: dict[str, list[Row]] = {}
     for claim in rows["bundle_ownership"]:
         claims.setdefault(claim["bundle"], []).append(claim)
@@ -87,6 +86,7 @@ def _owners(rows: Rows, reports: Iterable[Row], seen: Mapping[str, str]) -> Owne
         refused=_refused(rows, "bundle_ownership"),
         reporting=names if lags and lists_came and names <= answered else frozenset(),
         seen={bundle: broker for bundle, broker in seen.items() if lags and broker in names},
+        still_since=still_since,
     )
 
 
