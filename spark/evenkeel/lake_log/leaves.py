@@ -19,7 +19,7 @@ from evenkeel.transparency.leaf import LogLeaf, TableRoot, canonical, cycle_leaf
 
 CYCLE, BEGUN = "cycle", "begun"
 """Kinds of leaves: a manifest; the beginning of the log."""
-LEAF_COLUMNS = ("sequence", "cycle_at", "attempt", "status", "plan_id", "manifest_digest", "roots")
+LEAF_COLUMNS = ("sequence", "cycle_at", "attempt", "status", "plan_id", "manifest_digest")
 """The columns of `cycles` that a leaf is made of, beside `cluster`."""
 NOT_WITNESSED = "nothing witnessed these manifests before this log began"
 """What the first leaf says of the manifests that were there before it."""

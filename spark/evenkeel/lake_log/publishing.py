@@ -30,6 +30,10 @@ def resolve_keys_by(resolve: KeyResolver) -> None:
     _resolve = resolve
 
 
+def log_commits(lake: str, commits: object, *, to_witnesses: bool = True) -> None:
+    log_manifests(lake, to_witnesses=to_witnesses)
+
+
 def log_manifests(lake: str, *, to_witnesses: bool = True, environment: Mapping[str, str] = ENVIRONMENT) -> None:
     """Takes all that has no leaf into the log of a lake, manifests and rows beside them, and with `to_witnesses` tells
     the witnesses.

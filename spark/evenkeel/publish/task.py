@@ -25,20 +25,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
-from evenkeel.handover import CycleKey, Handover, Write
-from evenkeel.lake.manifest import append_manifests, writes_of
+from evenkeel.handover import Commit, CycleKey, Handover, Write, commits_of
+from evenkeel.lake.manifest import append_manifests
 from evenkeel.lake.manifests_here import manifests_at
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_roots import table_roots
-from evenkeel.lake_log.publishing import log_manifests
+from evenkeel.lake_log.publishing import log_commits
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import GateReasons, Sending
 from evenkeel.publish.dispatch_sqs import announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, gate_reasons, is_approved, longest_age, put_out
-from evenkeel.publish.manifests import AttemptsSoFar, Plans, closed_row, manifest_rows
+from evenkeel.publish.manifests import INPUTS, AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.publish.rehearsal import rehearse
 from evenkeel.rounds.frames import RoundInputs, decide_rounds
 from evenkeel.spark.sql import in_spans, with_moments
@@ -67,14 +66,13 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
     plans, commands, handover = _plan(spark, lake, handover)
     known = _attempts_so_far(spark, lake, handover)
     rows = manifest_rows(handover, plans, known, _now())
-    _take_roots(spark, lake, [row for row in rows.values() if not known.has(row, "planned")], handover.writes)
     handover = handover.with_cycles(replace(one, attempt_id=rows[one.key]["attempt_id"]) for one in handover.cycles)
     try:
         if handover.is_window():
             return _publish_window(spark, lake, handover, plans, commands, known, rows)
         return _publish_one_each(spark, lake, handover, plans, commands, known, rows, sending)
     finally:
-        log_manifests(lake.root)
+        log_commits(lake.root, _made(handover, lake))
 
 
 def _publish_window(
@@ -124,7 +122,7 @@ def _publish_one_each(
     append_manifests(spark, lake, [*unlisted, *(_closed(row, SendingResult()) for row in idle)])
     acting = {cluster: row for cluster, row in unclosed.items() if plans[cluster]["commands"]}
     if acting:  # what is asked of a cluster is in the log before it is asked; witnesses, who may be slow, come later
-        log_manifests(lake.root, to_witnesses=False)
+        log_commits(lake.root, _made(handover, lake), to_witnesses=False)
     begun = frozenset(cluster for cluster, row in acting.items() if known.has(row, "planned"))
     sent, awaiting = _act(spark, lake, handover, commands, acting, begun, sending)
     closing = {cluster: row for cluster, row in acting.items() if cluster not in awaiting.keys() | sent.unfinished}
@@ -205,11 +203,9 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     )
 
 
-def _take_roots(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]], written: Sequence[Write]) -> None:
-    """Puts the roots of what they list into `planned` rows; `written` is what the run has written."""
-    found = table_roots(spark, lake, [writes_of(row["cluster"], row["writes"]) for row in rows], written)
-    for row, roots in zip(rows, found, strict=True):
-        row["roots"] = roots
+def _made(handover: Handover, lake: Lake) -> list[Commit]:
+    """Return the commits that the run has made so far."""
+    return [*handover.commits, *commits_of(handover.writes), *lake.committed]
 
 
 def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> AttemptsSoFar:
@@ -219,7 +215,7 @@ def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> Att
         moments.setdefault(cycle.cluster, []).append(cycle.cycle_at)
     columns = (
         *("cluster", "cycle_at", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "mode"),
-        *("plan_id", "writes", "files", "roots"),
+        *("plan_id", "writes", "files", *INPUTS),
     )
     each = {cycle.cluster: cycle.at for cycle in handover.cycles}
     rows = None if handover.is_window() else manifests_at(lake, each, columns)
