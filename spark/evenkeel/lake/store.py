@@ -191,7 +191,7 @@ def _files_by_cycle(
     """Return cycle -> the files of a commit that hold rows of it, by path, each with the number of these rows."""
     place = files_of(path)
     cycles = {(cluster, write_id): (cluster, at) for (cluster, at), write_id in ids.items()}
-    only = {cluster: write_id for cluster, write_id in cycles} if len({c for c, _ in ids}) == len(ids) else {}
+    only: dict[str, str] = dict(cycles.keys()) if len({c for c, _ in ids}) == len(ids) else {}
     found: dict[CycleKey, dict[DataFile, int]] = {}
     for one in sorted(added, key=lambda one: one.file.path):
         write_id = only.get(one.cluster)

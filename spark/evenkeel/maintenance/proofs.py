@@ -159,7 +159,7 @@ def _drop_wishes(spark: SparkSession, lake: Lake, cuts: list[ChainCut], cutoff: 
     return delete(spark, lake, "wishes", f"({old}){also}")
 
 
-# The rows of files that upkeep has written, compared with those of the files that they came from, while these are there.
+# The rows of files that upkeep has written, compared with those of the files before, while these are there.
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class Days:
 
 
 def prove(spark: SparkSession, lake: Lake, inventory: Inventory, upkeep_id: str, days: Days, most_rows: int) -> Proving:
-    """Look at dates in doubt, the newest first, up to a number of rows, and put those on record whose rows are right."""
+    """Look at dates in doubt, the newest first, up to a number of rows; put those on record whose rows are right."""
     done, total = Proving(), 0
     chosen: list[Doubt] = []
     for doubt in doubtful(spark, lake, inventory, days):

@@ -2,8 +2,8 @@
 
 An attempt that comes to what is on record of its cycle already is that attempt, and no further one. In a window a cycle
 also hands its state to the next. So there the recorded one has to have been made of the same inputs by the same code,
-which leave the same state, and to be one that later cycles of this kind of run may take over from; else the window's own
-is a further attempt, on which the next cycle rests.
+which leave the same state, and to be one that later cycles of this kind of run may take over from; else the window's
+own is a further attempt, on which the next cycle rests.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ UPKEEPS = Table(
 PROOFS = Table(
     "proofs",
     "kept",
-    "One row for each table and date whose files upkeep has put together, or taken rows out of: it compared the rows of "
-    "all writes that manifests list in the files before and in the files after, and they were the same. As long as the "
-    "files after are what they were, `verify` takes that for their rows.",
+    "One row for each table and date whose files upkeep has put together, or taken rows out of: it compared the rows "
+    "of all writes that manifests list in the files before and in the files after, and they were the same. As long as "
+    "the files after are what they were, `verify` takes that for their rows.",
     ("upkeep_id", "table_name", "cycle_date"),
     ("upkeep",),
     (

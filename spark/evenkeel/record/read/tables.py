@@ -169,8 +169,8 @@ def _path(lake: str | Path, table: str) -> str:
 def _own_files(path: str) -> Any:
     """Return the table's folder in Arrow's own file system.
 
-    deltalake's file system is written in Python, and Arrow's reading threads call it even while the process ends: every other
-    process that had read a lake was aborted then.
+    deltalake's file system is written in Python, and Arrow's reading threads call it even while the process ends: every
+    other process that had read a lake was aborted then.
     """
     from pyarrow.fs import SubTreeFileSystem
 

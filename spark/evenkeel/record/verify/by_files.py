@@ -1,7 +1,7 @@
 """Which writes are proven by their files: what the manifest lists lies there to the byte, and nothing was added to it.
 
-Of files that upkeep has put together it is upkeep's word that stands for the rows: it compared them with the rows of the
-files before (`proofs`). Where a file is not what it was, `contents` says what became of the rows.
+Of files that upkeep has put together it is upkeep's word that stands for the rows: it compared them with the rows of
+the files before (`proofs`). Where a file is not what it was, `contents` says what became of the rows.
 """
 
 from __future__ import annotations

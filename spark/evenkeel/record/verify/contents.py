@@ -1,4 +1,4 @@
-"""What became of writes whose files do not prove them: the rows that are there, compared with those that were written."""
+"""What became of writes whose files do not prove them: rows that are there, compared with those that were written."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ class OnDemand:
 
 @dataclass(frozen=True)
 class Rows:
-    """The lake's rows of cycles within a span of time; those of `restored` writes are read from the writes' own files."""
+    """The lake's rows of cycles within a span of time; those of `restored` writes are read from their own files."""
 
     session: OnDemand
     lake: Lake
