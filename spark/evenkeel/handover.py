@@ -56,6 +56,19 @@ class CodeId:
     digest: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit of a table's Delta log.
+
+    `digest` is the SHA-256 (hex) of the bytes of its JSON; `files` are the data files that it added, by path.
+    """
+
+    table: str
+    version: int
+    digest: str
+    files: tuple[DataFile, ...] = ()
+
+
 CycleKey = tuple[str, str]
 """What tells the cycles of a run apart: cluster, and `cycle_at` as in `ClusterCycle`."""
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.lake import root_worker
-from evenkeel.lake.merkle import EMPTY, leaf_of, root_of
-from evenkeel.lake.merkle_arrays import GrowingRoot, leaves_of
 from evenkeel.lake.root_worker import DIGEST, PLACE, SLICE_BITS, roots_of
 from evenkeel.lake.roots_here import digest_of
+from evenkeel.transparency.merkle import EMPTY, leaf_of, root_of
+from evenkeel.transparency.merkle_arrays import GrowingRoot, leaves_of
 
 SIZES = sorted({0, 1, 2, 3, *(2**power + by for power in range(2, 8) for by in (-1, 0, 1))})
 Rows = Sequence[tuple[int, bytes]]

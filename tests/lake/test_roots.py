@@ -14,13 +14,13 @@ from pyspark.sql import functions as F
 from evenkeel.errors import LakeError, StaleCode
 from evenkeel.lake import roots, table_roots
 from evenkeel.lake.digest import ROW_DIGEST, contents, with_row_digest
-from evenkeel.lake.merkle import root_of
 from evenkeel.lake.roots import rooted
 from evenkeel.lake.roots_here import digest_of
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.sql import compile_queries
+from evenkeel.transparency.merkle import root_of
 from tests.lake.states import handover, states
 
 pytestmark = pytest.mark.spark

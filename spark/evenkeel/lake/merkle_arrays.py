@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenkeel.lake.merkle import EMPTY, LEAF, NODE, node_of
+from evenkeel.transparency.merkle import EMPTY, LEAF, NODE, node_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from evenkeel.lake.digest import lanes_of, order_of, text_of_lanes
-from evenkeel.lake.merkle import EMPTY
 from evenkeel.lake.merkle_arrays import GrowingRoot, leaves_of
 from evenkeel.spark.worker import MarkedError, demand_code
+from evenkeel.transparency.merkle import EMPTY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

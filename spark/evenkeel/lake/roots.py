@@ -16,9 +16,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.digest import ROW_DIGEST, contents, lanes_of, nothing, order_of, text_of_lanes, with_row_digest
-from evenkeel.lake.merkle import EMPTY, root_of
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.sql import arrow_of
+from evenkeel.transparency.merkle import EMPTY, root_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

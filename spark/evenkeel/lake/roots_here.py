@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.arrow_files import read_file, with_cluster
 from evenkeel.lake.digest import lanes_of, text_of_lanes
-from evenkeel.lake.merkle import EMPTY, root_of
 from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.roots import Rooted
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.spark.column_types import ColumnType
 from evenkeel.spark.row_order import spark_text
 from evenkeel.spark.rows import each_once, moment_text, read_column, ticks
+from evenkeel.transparency.merkle import EMPTY, root_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,13 +13,13 @@ from evenkeel.errors import LakeError
 from evenkeel.handover import Write
 from evenkeel.lake.data_files import Commits, found_rows
 from evenkeel.lake.digest import ROW_DIGEST, with_row_digest
-from evenkeel.lake.merkle import root_of
 from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.roots import MOST_FETCHED, NOTHING, Rooted, digests_rooted, digests_rooted_here
 from evenkeel.lake.roots_here import digest_of, row_digests
 from evenkeel.lake.schema import SCHEMA_VERSION, STAMP_NAMES
 from evenkeel.lake.store import Lake
 from evenkeel.spark.sql import compile_queries, united
+from evenkeel.transparency.merkle import root_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

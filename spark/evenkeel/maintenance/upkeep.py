@@ -22,7 +22,6 @@ from evenkeel.lake.delta_log import kept_days, table_exists, version_days, versi
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake, append_values
-from evenkeel.lake_log.publishing import log_manifests
 from evenkeel.maintenance.compaction import batches, clean_log, compact
 from evenkeel.maintenance.expiry import (
     OUTBOX,
@@ -42,6 +41,7 @@ from evenkeel.maintenance.statements import change, speaking
 from evenkeel.model.amounts import plural, size
 from evenkeel.spark.code import code_version
 from evenkeel.spark.sql import iso
+from evenkeel.transparency.publishing import log_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,13 +118,13 @@ def keep(
     with speaking(spark, json.dumps({"upkeep": upkeep_id, "by": request.by, "code_version": code_version()})):
         begun: tuple[Any, ...] = (upkeep_id, BEGUN, now, None, request.by, periods.as_dict(), [], code_version())
         append_values(spark, lake, "upkeeps", [begun])
-        log_manifests(lake.root, to_witnesses=False)  # the periods are in the log before anything goes by them
+        log_commits(lake.root, (), to_witnesses=False)  # the periods are in the log before anything goes by them
         done = _Run(spark, lake, upkeep_id, periods, now, last, request, progress, course).run()
         tables = [tuple(getattr(one, name) for name in TableDone.__slots__) for one in done.tables]
         ended = datetime.now(UTC)
         done_row = (upkeep_id, DONE, now, ended, request.by, periods.as_dict(), tables, code_version())
         append_values(spark, lake, "upkeeps", [done_row])
-        log_manifests(lake.root)
+        log_commits(lake.root, ())
     return done
 
 

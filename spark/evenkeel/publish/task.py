@@ -25,14 +25,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
-from evenkeel.handover import CycleKey, Handover, Write
+from evenkeel.handover import Commit, CycleKey, Handover, Write
 from evenkeel.lake.manifest import append_manifests, writes_of
 from evenkeel.lake.manifests_here import manifests_at
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_roots import table_roots
-from evenkeel.lake_log.publishing import log_manifests
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import GateReasons, Sending
@@ -43,6 +42,8 @@ from evenkeel.publish.rehearsal import rehearse
 from evenkeel.rounds.frames import RoundInputs, decide_rounds
 from evenkeel.spark.sql import in_spans, with_moments
 from evenkeel.steering.admin_request import ACTING
+from evenkeel.transparency.lake_commits import commits_there
+from evenkeel.transparency.publishing import log_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,7 +75,7 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
             return _publish_window(spark, lake, handover, plans, commands, known, rows)
         return _publish_one_each(spark, lake, handover, plans, commands, known, rows, sending)
     finally:
-        log_manifests(lake.root)
+        log_commits(lake.root, _made(handover, lake))
 
 
 def _publish_window(
@@ -124,7 +125,7 @@ def _publish_one_each(
     append_manifests(spark, lake, [*unlisted, *(_closed(row, SendingResult()) for row in idle)])
     acting = {cluster: row for cluster, row in unclosed.items() if plans[cluster]["commands"]}
     if acting:  # what is asked of a cluster is in the log before it is asked; witnesses, who may be slow, come later
-        log_manifests(lake.root, to_witnesses=False)
+        log_commits(lake.root, _made(handover, lake), to_witnesses=False)
     begun = frozenset(cluster for cluster, row in acting.items() if known.has(row, "planned"))
     sent, awaiting = _act(spark, lake, handover, commands, acting, begun, sending)
     closing = {cluster: row for cluster, row in acting.items() if cluster not in awaiting.keys() | sent.unfinished}
@@ -203,6 +204,12 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
         made.frame("commands"),
         handover.with_writes(lake.append(spark, rows, handover=handover, task="publish")),
     )
+
+
+def _made(handover: Handover, lake: Lake) -> list[Commit]:
+    """Return the commits that the run has made so far."""
+    versions = sorted({(write.table, write.version) for write in handover.writes})
+    return [commit for table, version in versions for commit in commits_there(lake.root, table, [version])]
 
 
 def _take_roots(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]], written: Sequence[Write]) -> None:
