@@ -131,7 +131,7 @@ def write_lake(folder: Path, seen: Sequence[tuple[datetime, dict[str, list[Any]]
         for table, found in own.items():
             write_id = f"{number:08x}{table}"
             rows[table] += [{**_typed(table, row), **stamp, "write_id": write_id} for row in found]
-            writes.append({"table": table, "write_id": write_id, "version": 0, "rows": len(found), "digest": ""})
+            writes.append({"table": table, "write_id": write_id, "version": 0, "rows": len(found), "commit": ""})
         known = {"sequence": number + 1, "attempt": 1, "attempt_id": attempt, "write_id": attempt, "kind": "live"}
         known |= {"row_kind": "planned", "status": "planned", "mode": "dry_run", "plan_id": attempt, "writes": writes}
         known |= {"settings_digest": SETTINGS.digest, "manager": "modular", "wishes": [], "reads": []}

@@ -190,7 +190,7 @@ def _cycle(name: str, number: int, round_number: int, at: datetime, bundles: int
         yield table, [stamped(ids[table], row) for row in rows]
     plan_id = f"plan-{name}-{round_number}"
     writes = [
-        {"table": table, "write_id": ids[table], "version": round_number, "rows": len(rows), "digest": "d"}
+        {"table": table, "write_id": ids[table], "version": round_number, "rows": len(rows), "commit": "d"}
         for table, rows in found.items()
     ]
     acts = [
@@ -201,7 +201,7 @@ def _cycle(name: str, number: int, round_number: int, at: datetime, bundles: int
         "acts": acts if mode == "auto" else [], "attempt": 1, "attempt_id": f"attempt-{name}-{round_number}",
         "kind": "live", "mode": mode, "plan_id": plan_id,
         "splits": 0, "unloads": 2, "placements": 2, "refusals": 0, "held": 1, "writes": writes, "source": "admin",
-        "before_max_over_mean": 1.2 + (number + round_number) % 7 / 10, "schema_version": 6, "recorded_at": at,
+        "before_max_over_mean": 1.2 + (number + round_number) % 7 / 10, "schema_version": 1, "recorded_at": at,
     }  # fmt: skip
     kinds = [("planned", "planned")] + ([("closed", "closed")] if mode != "approve" else [])
     yield "cycles", [

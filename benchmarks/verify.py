@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         recording, lake = folder / "recording" / "0000", folder / "lake"
         write_snapshot(recording, Shape(given.topics, given.bundles, brokers=3))
         run_cycle(spark, CycleRequest(str(lake), f"recording:{recording.parent}"), lambda task, seconds: None)
-        lengthen(spark, lake, given.cycles)
+        lengthen(lake, given.cycles)
         close(spark)  # its queries are interpreted, as a cycle's are; those of `verify` are compiled
         spark = connect(engine.url, "verify")
         rates = [_rate(spark, lake, "as written", BUNDLES)]
@@ -59,14 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         keep(spark, Request(str(lake), by="benchmark"), lambda text: None, read_attempts(lake)[-1].cycle_at + _LATER)
         print(f"    upkeep: {time.perf_counter() - begin:.0f} s", flush=True)
         rates.append(_rate(spark, lake, "after upkeep", BUNDLES))
-        _rate(spark, lake, "row by row", BUNDLES, _FEW, by_rows=True)
         close(spark)
     return 0 if min(rates) >= GOAL else 1
 
 
-def _rate(
-    spark: SparkSession, lake: Path, state: str, depth: str, last: int | None = None, *, by_rows: bool = False
-) -> float:
+def _rate(spark: SparkSession, lake: Path, state: str, depth: str, last: int | None = None) -> float:
     """Cycles a second, of all cycles or only of the last ones."""
 
     @contextmanager
@@ -77,7 +74,7 @@ def _rate(
     rate = 0.0
     for counts in (False, True):
         begin = time.perf_counter()
-        report = verify(str(lake), session, since=asked[0].cycle_at, depth=depth, by_rows=by_rows)
+        report = verify(str(lake), session, since=asked[0].cycle_at, depth=depth)
         seconds = time.perf_counter() - begin
         assert report.is_sound, [fault.sentence() for fault in report.faults[:3]]
         assert len(report.verified.reproduced) == len(asked)

@@ -77,23 +77,29 @@ CycleKey = tuple[str, str]
 class Write:
     """One cycle's share of an append: rows of `table` that carry `write_id`, committed as `version`.
 
-    `digest` covers the content of that cycle's rows, whatever their order, without the write id. `files` are those
-    that hold rows of the cycle, by path; empty where they are not known (a lake on an object store, rows of earlier
-    versions). `cycle_at` is as in `ClusterCycle`; it is "" for the only cycle of its cluster in a run of an earlier
-    version, and where a manifest lists the write. `root` is the Merkle root of the rows (64 hex digits), "" where
-    nobody has made it yet.
+    `commit` is the SHA-256 (hex) of that commit's JSON. `files` are the data files of the commit that hold rows of the
+    cycle, by path. `cycle_at` is as in `ClusterCycle`, "" where a manifest lists the write.
     """
 
     table: str
     write_id: str
     version: int
     rows: int
-    digest: str
+    commit: str
     cluster: str = ""
     files: tuple[DataFile, ...] = field(default=(), compare=False)
     # The write id says as much.
     cycle_at: str = field(default="", compare=False)
-    root: str = field(default="", compare=False)
+
+
+def commits_of(writes: Iterable[Write]) -> tuple[Commit, ...]:
+    """Return the commits behind writes, by table and version; the writes of one commit share its files."""
+    files: dict[tuple[str, int, str], dict[DataFile, None]] = {}
+    for write in writes:
+        files.setdefault((write.table, write.version, write.commit), {}).update(dict.fromkeys(write.files))
+    return tuple(
+        Commit(*commit, tuple(sorted(added, key=lambda file: file.path))) for commit, added in sorted(files.items())
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +181,16 @@ class Handover:
     """Everything a task gets from the ones before it.
 
     A run holds one cycle of each cluster, or a *window*: any number of them, the `cycles` of a cluster in the order of
-    `cycle_at`. `awaiting`: cluster -> `plan_id`, `summary`, `splits` (how many it asks for) and `expires_at`
-    (ISO-8601) of a plan that waits for an approval. `code` is that of the process which handed it on.
+    `cycle_at`. `commits` are those of tables outside manifests, for the transparency log. `awaiting`: cluster ->
+    `plan_id`, `summary`, `splits` (how many it asks for) and `expires_at` (ISO-8601) of a plan that waits for an
+    approval. `code` is that of the process which handed it on.
     """
 
     lake: str
     run: Run
     cycles: tuple[ClusterCycle, ...]
     writes: tuple[Write, ...] = ()
+    commits: tuple[Commit, ...] = ()
     awaiting: dict[str, dict[str, str]] = field(default_factory=dict)
     code: CodeId = field(default=CodeId(), compare=False)
 
@@ -204,7 +212,7 @@ class Handover:
 
     def open_writes(self, table: str) -> tuple[Write, ...]:
         """The writes that hold rows of one table, of cycles that still take part in this run."""
-        taking_part = {key for cycle in self.open_cycles() for key in _keys(cycle)}
+        taking_part = {cycle.key for cycle in self.open_cycles()}
         return tuple(write for write in self.writes_of(table) if (write.cluster, write.cycle_at) in taking_part)
 
     def writes_by_cycle(self) -> dict[CycleKey, tuple[Write, ...]]:
@@ -212,9 +220,7 @@ class Handover:
         found: dict[CycleKey, list[Write]] = {}
         for write in self.writes:
             found.setdefault((write.cluster, write.cycle_at), []).append(write)
-        return {
-            cycle.key: tuple(write for key in _keys(cycle) for write in found.get(key, ())) for cycle in self.cycles
-        }
+        return {cycle.key: tuple(found.get(cycle.key, ())) for cycle in self.cycles}
 
     def within(self) -> dict[CycleKey, CycleKey]:
         """Cycle -> the cycle of this same run that is its predecessor; missing are those that have none here, or whose
@@ -238,6 +244,10 @@ class Handover:
         """A copy with further writes, after those it has."""
         return replace(self, writes=(*self.writes, *writes))
 
+    def with_commits(self, commits: Iterable[Commit]) -> Handover:
+        """Return a copy with further commits, after those it has."""
+        return replace(self, commits=(*self.commits, *commits))
+
     def with_cycles(self, cycles: Iterable[ClusterCycle]) -> Handover:
         """A copy with other cycles."""
         return replace(self, cycles=tuple(cycles))
@@ -255,7 +265,7 @@ class Handover:
         """The hand-over of one cluster alone, without what waits for an approval."""
         kept = tuple(cycle for cycle in self.cycles if cycle.cluster == cluster)
         writes = tuple(write for write in self.writes if write.cluster == cluster)
-        return replace(self, cycles=kept, writes=writes, awaiting={})
+        return replace(self, cycles=kept, writes=writes, commits=(), awaiting={})
 
     def to_json(self) -> str:
         """The hand-over as JSON text, members sorted; `from_json` reads it.
@@ -273,6 +283,7 @@ class Handover:
                 del cycle["settings"]
             _number_files(cycle["predecessor"]["writes"], known.predecessor.writes, files)
         _number_files(body["writes"], self.writes, files)
+        _number_files(body["commits"], self.commits, files)
         shared = {"settings": settings, "files": [asdict(file) for file in files]}
         return json.dumps({**body, **shared}, sort_keys=True, ensure_ascii=False)
 
@@ -281,32 +292,31 @@ class Handover:
         """The hand-over in a text that `to_json` wrote."""
         body = json.loads(text)
         lake, run = body["lake"], Run(**body["run"])
-        files = [DataFile(**file) for file in body.get("files", ())]
-        settings = body.get("settings", {})
+        files = [DataFile(**file) for file in body["files"]]
+        settings = body["settings"]
         return cls(
             lake=lake,
             run=run,
             cycles=tuple(_cycle(cycle, settings, files) for cycle in body["cycles"]),
             writes=tuple(_write(write, files) for write in body["writes"]),
+            commits=tuple(
+                Commit(**{**one, "files": tuple(files[number] for number in one["files"])}) for one in body["commits"]
+            ),
             awaiting=body["awaiting"],
-            code=CodeId(**body.get("code", {})),
+            code=CodeId(**body["code"]),
         )
 
 
-def _keys(cycle: ClusterCycle) -> tuple[CycleKey, CycleKey]:
-    """What writes of a cycle are known by; earlier versions named the cluster alone."""
-    return cycle.key, (cycle.cluster, "")
-
-
-def _number_files(bodies: Iterable[dict[str, Any]], writes: Iterable[Write], files: dict[DataFile, int]) -> None:
+def _number_files(
+    bodies: Iterable[dict[str, Any]], writes: Iterable[Write | Commit], files: dict[DataFile, int]
+) -> None:
     """Puts numbers in the place of files, each file in `files` with its number."""
     for body, write in zip(bodies, writes, strict=True):
         body["files"] = [files.setdefault(file, len(files)) for file in write.files]
 
 
 def _write(body: dict[str, Any], files: Sequence[DataFile]) -> Write:
-    own = (files[file] if isinstance(file, int) else DataFile(**file) for file in body.get("files", ()))
-    return Write(**{**body, "files": tuple(own)})
+    return Write(**{**body, "files": tuple(files[number] for number in body["files"])})
 
 
 def _cycle(body: dict[str, Any], settings: Mapping[str, str], files: Sequence[DataFile]) -> ClusterCycle:

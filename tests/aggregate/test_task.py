@@ -17,6 +17,7 @@ from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.validate import task as validate
 from tests.builders import NOON, ClusterBuilder, cluster, observed
+from tests.written_rows import rows_digest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -250,8 +251,8 @@ def test_aggregating_again_gives_the_same_bits_from_compacted_topics_too(done: A
     done.spark.sql(f"OPTIMIZE delta.`{done.lake.path('topic_stats')}`").collect()
     again = aggregate.run(done.spark, done.before)
     for table in ("bundle_load", "broker_load"):
-        assert [write.digest for write in again.writes_of(table)] == [
-            write.digest for write in done.first.writes_of(table)
+        assert [rows_digest(done.before.lake, write) for write in again.writes_of(table)] == [
+            rows_digest(done.before.lake, write) for write in done.first.writes_of(table)
         ]
 
 
@@ -268,8 +269,8 @@ def test_what_spark_adds_up_gives_the_same_bits(
         monkeypatch.setattr(inputs, "at_hand", lambda *_: None)
     by_spark = aggregate.run(spark, before)
     for table in ("bundle_load", "broker_load"):
-        assert [(write.rows, write.digest) for write in here.writes_of(table)] == [
-            (write.rows, write.digest) for write in by_spark.writes_of(table)
+        assert [(write.rows, rows_digest(before.lake, write)) for write in here.writes_of(table)] == [
+            (write.rows, rows_digest(before.lake, write)) for write in by_spark.writes_of(table)
         ]
 
 

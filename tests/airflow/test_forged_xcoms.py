@@ -31,7 +31,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The rows of `approvals`."""
     rows: list[dict[str, Any]] = []
     monkeypatch.setattr("evenkeel.lake.controls.answers", lambda *given: [])
-    monkeypatch.setattr("evenkeel.lake.store.append_row", lambda _lake, _table, row, _session: rows.append(row))
+    monkeypatch.setattr("evenkeel.lake.store.append_row", lambda _lake, _table, row: rows.append(row))
     return rows
 
 

@@ -15,7 +15,7 @@ from evenkeel.lake import controls
 from evenkeel.record.read import read_table
 from tests.record.open_cycle import PLAN, OpenCycle
 
-KEPT = Path(__file__).resolve().parents[1] / "kept_lakes" / "schema_3.tar.gz"
+KEPT = Path(__file__).resolve().parents[1] / "kept_lakes" / "schema_1.tar.gz"
 
 
 @pytest.fixture

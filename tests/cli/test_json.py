@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).resolve().parents[1]
-KEPT = TESTS / "kept_lakes" / "schema_5.tar.gz"
+KEPT = TESTS / "kept_lakes" / "schema_1.tar.gz"
 RECORDING = TESTS.parent / "demo" / "recordings" / "own-threshold"
 WITHOUT = {
     "agent": "it serves until it is ended, and logs",

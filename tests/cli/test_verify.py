@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenkeel.cli.verify import as_json, as_text
+from evenkeel.cli.verify import as_text
 from evenkeel.record.verify import CHAIN, Fault, VerifyReport
 from evenkeel.record.verify.check import Verified
 
@@ -26,12 +26,3 @@ def test_long_counts_have_commas() -> None:
         "of the range, and read in full: 2 manifests",
         "all is as it was written",
     ]
-
-
-def test_what_the_digest_of_older_cycles_is_worth_is_said_and_changes_no_answer() -> None:
-    found = VerifyReport({"lab": 6}, {"lab": "5d1c"}, 6, 3, 0, Verified(), sums=2)
-    lines = as_text(found).splitlines()
-    assert lines[1].startswith("2 attempts of an older version of Evenkeel, with a sum for the digest of rows")
-    assert lines[-1] == "all is as it was written"
-    assert as_json(found)["digests"] == {"roots": 1, "sums": 2}
-    assert as_json(found)["sound"] is True

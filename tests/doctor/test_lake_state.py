@@ -16,8 +16,6 @@ from evenkeel.doctor import lake_state
 from evenkeel.doctor.findings import CheckFinding, CheckOutcome, Site
 from evenkeel.errors import EvenkeelError
 from evenkeel.lake.schema import SCHEMA_VERSION
-from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.store import arrow_schema
 from evenkeel.transparency.lake_log import begin, storage_of
 from evenkeel.transparency.private_keys import make_key_file
 from tests.lake.lock_holder import held
@@ -50,23 +48,16 @@ def add_columns(lake: Path, table: str, columns: pa.Schema) -> None:
     write_deltalake(str(lake / table), row, mode="append", schema_mode="merge")
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
-def test_a_lake_of_an_earlier_version_is_fine_and_says_what_comes(version: int, tmp_path: Path) -> None:
-    found = tables(kept_lake(tmp_path, version, with_others=True))
-    assert found.outcome == CheckOutcome.OK
-    assert f"of version {version} in" in found.words
-    assert f"the next cycle adds what version {SCHEMA_VERSION} has more" in found.words
-
-
-def test_half_an_upgrade_names_the_tables_that_lack_columns(tmp_path: Path) -> None:
-    lake = kept_lake(tmp_path, 4, with_others=True)
-    joined = [column for column in TABLES["wishes"].columns if column.since == 5]
-    add_columns(lake, "wishes", arrow_schema(joined))
+def test_a_lake_of_before_1_0_is_refused(lake: Path) -> None:
+    columns = [
+        field for field in DeltaTable(str(lake / "controls")).to_pyarrow_dataset().schema if field.name != "token"
+    ]
+    shutil.rmtree(lake / "controls")
+    write_deltalake(str(lake / "controls"), pa.Table.from_pylist([], schema=columns))
     found = tables(lake)
-    assert found.outcome == CheckOutcome.WARN
-    assert "of version 5" in found.words
-    assert "an upgrade that is half done: bundle_load, commands lack columns" in found.words
-    assert "evenkeel upkeep" in found.advice
+    assert found.outcome == CheckOutcome.FAIL
+    assert "controls in" in found.words
+    assert "a version before 1.0" in found.advice
 
 
 def test_columns_of_a_newer_version_are_refused(lake: Path) -> None:
@@ -78,7 +69,7 @@ def test_columns_of_a_newer_version_are_refused(lake: Path) -> None:
 
 
 def test_a_cycle_of_a_newer_version_is_refused(lake: Path) -> None:
-    publish_more(lake, "lab", schema_version=SCHEMA_VERSION + 1, roots=None)
+    publish_more(lake, "lab", schema_version=SCHEMA_VERSION + 1)
     found = tables(lake)
     assert found.outcome == CheckOutcome.FAIL
     assert "Written by a newer version" in found.words

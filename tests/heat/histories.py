@@ -54,9 +54,9 @@ def at_minute(minute: float) -> datetime:
     return BEGIN + timedelta(minutes=minute)
 
 
-def kept_lake(folder: Path, version: int) -> Path:
-    """A lake as an older version's real cycles left it."""
-    with tarfile.open(KEPT / f"schema_{version}.tar.gz") as archive:
+def kept_lake(folder: Path) -> Path:
+    """A lake as real cycles of version 1.0 left it."""
+    with tarfile.open(KEPT / "schema_1.tar.gz") as archive:
         archive.extractall(folder, filter="data")
     return folder / "lake"
 

@@ -294,7 +294,7 @@ def test_what_a_cycle_asked_for_and_what_was_held_is_marked_with_what_became_of_
 
 
 def test_the_record_is_as_sound_with_heat_as_without(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lake = kept_lake(tmp_path, 5)
+    lake = kept_lake(tmp_path)
 
     def told(*words: str) -> list[str]:
         assert main([*words, "--lake", str(lake)]) == 0

@@ -65,9 +65,8 @@ def figures(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, float 
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("version", [3, 5])
-def test_a_picture_of_real_cycles_shows_what_the_rows_of_each_bundle_say(version: int, tmp_path: Path) -> None:
-    lake = kept_lake(tmp_path, version)
+def test_a_picture_of_real_cycles_shows_what_the_rows_of_each_bundle_say(tmp_path: Path) -> None:
+    lake = kept_lake(tmp_path)
     build(str(lake))
     looked = 0
     for attempt in read_cycles(lake):

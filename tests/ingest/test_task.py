@@ -25,6 +25,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.sources.landed import open_landed, requests_of_snapshots
 from evenkeel.sources.recordings import Recording, requests_of
 from tests.pulsar.small_cluster import SmallCluster, pulsar_hash, topic
+from tests.written_rows import rows_digest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -370,8 +371,12 @@ def test_a_snapshot_that_the_server_does_not_see_is_told_in_plain_words(spark: S
 def test_the_same_snapshot_gives_the_same_rows_again(ingested: Ingested) -> None:
     again = replace(recorded("lost", "lost-modular", 1), overrides={"minUnloadMessage": 5})
     start = Handover(ingested.handover.lake, Run("cli", "again"), (again,))
-    digests = {w.table: w.digest for w in ingest.run(ingested.spark, start).writes if w.cluster == "lost"}
-    first = {w.table: w.digest for w in ingested.handover.writes if w.cluster == "lost"}
+    digests = {
+        w.table: rows_digest(ingested.handover.lake, w)
+        for w in ingest.run(ingested.spark, start).writes
+        if w.cluster == "lost"
+    }
+    first = {w.table: rows_digest(ingested.handover.lake, w) for w in ingested.handover.writes if w.cluster == "lost"}
     del first["rejected"]
     assert digests == first
 
@@ -382,6 +387,10 @@ def test_topics_of_a_large_snapshot_give_the_same_rows(ingested: Ingested, monke
     first = ingested.cycle("moving")
     alone = ClusterCycle(first.cluster, first.cycle_at, first.snapshot, {})
     again = ingest.run(ingested.spark, Handover(ingested.handover.lake, Run("cli", "long"), (alone,)))
-    digests = {write.table: write.digest for write in ingested.handover.writes if write.cluster == "moving"}
-    assert {write.table: write.digest for write in again.writes} == digests
+    digests = {
+        write.table: rows_digest(ingested.handover.lake, write)
+        for write in ingested.handover.writes
+        if write.cluster == "moving"
+    }
+    assert {write.table: rows_digest(ingested.handover.lake, write) for write in again.writes} == digests
     assert {"topic_stats", "rejected"} <= digests.keys()

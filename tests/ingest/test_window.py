@@ -27,6 +27,7 @@ from evenkeel.ingest.open_run import CycleRequest, cycles_of
 from evenkeel.pulsar.limits import Limits
 from evenkeel.sources import collected
 from evenkeel.validate import task as validate
+from tests.written_rows import rows_digest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +98,7 @@ def content(runs: Iterable[Handover]) -> tuple[dict[Any, Any], list[Any]]:
     for run in runs:
         for cycle in run.cycles:
             known[cycle.key] = cycle
-        written += [(w.cluster, w.cycle_at, w.table, w.rows, w.digest) for w in run.writes if w.rows]
+        written += [(w.cluster, w.cycle_at, w.table, w.rows, rows_digest(run.lake, w)) for w in run.writes if w.rows]
     return known, sorted(written)
 
 

@@ -1,6 +1,6 @@
-"""Lakes as older versions wrote them: every version reads them, explains them and decides them again.
+"""The lake of version 1.0: every later version reads it, explains it and decides it again.
 
-A lake is unpacked for each run of the tests and never written anew; `python -m tests.kept_lakes` adds a further one.
+It is unpacked for each run of the tests and never written anew.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.store import Lake
 from evenkeel.record.read import read_cycles, read_table
-from evenkeel.record.verify.recorded_cycle import settings_text
-from evenkeel.settings import EffectiveSettings, registry
 
 if TYPE_CHECKING:
     from evenkeel.spark.server import Engine
@@ -54,103 +49,72 @@ UNLOADED = [
     ),
 ]
 
-BEFORE: dict[str, object] = {
-    "evenkeelMovedTrafficOrder": "plan_order",
-    "evenkeelHarmClientsBackPercent": 0.0,
-    "evenkeelHarmBacklogGrowthPercent": 0.0,
-    "evenkeelHarmHoldMinutes": 0,
-    "evenkeelDrainingUnloads": False,
-}
-
 
 @pytest.fixture(scope="module")
-def schema_3(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The lake of schema version 3, written on 2026-11-23; nobody writes to this copy."""
-    return unpacked(3, tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def schema_4(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The lake of schema version 4, written on 2026-11-24 over the same recordings; nobody writes to this copy."""
-    return unpacked(4, tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def schema_5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The lake of schema version 5, written on 2026-11-25 over the same recordings; nobody writes to this copy."""
-    return unpacked(5, tmp_path_factory)
-
-
-def unpacked(version: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp(f"schema_{version}")
-    with tarfile.open(HERE / f"schema_{version}.tar.gz") as archive:
+def schema_1(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The lake of schema version 1; nobody writes to this copy."""
+    folder = tmp_path_factory.mktemp("schema_1")
+    with tarfile.open(HERE / "schema_1.tar.gz") as archive:
         archive.extractall(folder, filter="data")
     return folder / "lake"
 
 
 def test_every_kept_lake_is_small_and_has_its_tests_here() -> None:
     kept = {file.name: file.stat().st_size for file in HERE.glob("*.tar.gz")}
-    assert set(kept) == {"schema_3.tar.gz", "schema_4.tar.gz", "schema_5.tar.gz"}
+    assert set(kept) == {"schema_1.tar.gz"}
     assert max(kept.values()) <= 1_000_000
 
 
-def test_the_cycles_of_schema_3_are_listed(schema_3: Path) -> None:
+def test_the_cycles_of_schema_1_are_listed(schema_1: Path) -> None:
     found = {
         (one.cluster, one.cycle_at.isoformat(timespec="seconds"), one.status, row["mode"], row["manager"])
-        for one in read_cycles(schema_3)
+        for one in read_cycles(schema_1)
         for row in [one.planned]
     }
     assert found == CYCLES
 
 
-def test_the_commands_that_were_sent_are_read_with_their_outcomes(schema_3: Path) -> None:
-    sent = {row["command_id"]: row["kind"] for row in read_table(schema_3, "commands") if row["cluster"] == "lab"}
+def test_the_commands_that_were_sent_are_read_with_their_outcomes(schema_1: Path) -> None:
+    sent = {row["command_id"]: row["kind"] for row in read_table(schema_1, "commands") if row["cluster"] == "lab"}
     outcomes = {
-        row["command_id"]: row["outcome"] for row in read_table(schema_3, "outcomes") if row["cluster"] == "lab"
+        row["command_id"]: row["outcome"] for row in read_table(schema_1, "outcomes") if row["cluster"] == "lab"
     }
     assert sorted(sent.values()) == ["split", "unload", "unload", "unload"]
     assert outcomes == dict.fromkeys(sent, "done")
 
 
 def test_the_manual_wish_is_read_with_the_cycle_that_took_it(
-    schema_3: Path, capsys: pytest.CaptureFixture[str]
+    schema_1: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["wish", "list", "--lake", str(schema_3), "--cluster", "modular"]) == 0
+    assert main(["wish", "list", "--lake", str(schema_1), "--cluster", "modular"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line == WISH
 
 
 @pytest.mark.parametrize(("cluster", "subject", "sentence"), UNLOADED, ids=[cluster for cluster, _, _ in UNLOADED])
 def test_a_bundle_that_was_unloaded_is_explained_in_the_words_of_then(
-    schema_3: Path, cluster: str, subject: str, sentence: str, capsys: pytest.CaptureFixture[str]
+    schema_1: Path, cluster: str, subject: str, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["explain", subject, "--lake", str(schema_3), "--cluster", cluster, "--json"]) == 0
+    assert main(["explain", subject, "--lake", str(schema_1), "--cluster", cluster, "--json"]) == 0
     assert sentence in json.dumps(json.loads(capsys.readouterr().out), ensure_ascii=False)
 
 
 def test_an_unload_is_traced_to_its_writes_and_to_the_cycle_before(
-    schema_3: Path, capsys: pytest.CaptureFixture[str]
+    schema_1: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster, subject, _ = UNLOADED[1]
-    assert main(["trace", subject, "--lake", str(schema_3), "--cluster", cluster, "--json"]) == 0
+    assert main(["trace", subject, "--lake", str(schema_1), "--cluster", cluster, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert ("unload", subject) in {(one["act"], one["bundle"]) for one in found["decisions"]}
     assert {"topic_stats", "bundle_load", "unload_decisions"} <= {one["table"] for one in found["writes"]}
     assert {"bundle_load", "strategy_state"} <= {one["table"] for one in found["reads"]}
-    assert len(found["code_digest"]) == 64
-
-
-def test_what_a_setting_stands_for_that_came_later_is_what_held_then(schema_3: Path) -> None:
-    rows = [row for row in read_table(schema_3, "settings") if row["cluster"] == "extensible"]
-    assert {row["key"] for row in rows} <= set(registry()) - BEFORE.keys()
-    held = EffectiveSettings.from_json(settings_text(rows)).settings
-    assert {name: getattr(held, name) for name in BEFORE} == BEFORE
+    assert found["code_digest"].startswith("d2:")
 
 
 @pytest.mark.parametrize("cluster", ["extensible", "lab"])
-def test_the_report_is_built(schema_3: Path, cluster: str, tmp_path: Path) -> None:
+def test_the_report_is_built(schema_1: Path, cluster: str, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    assert main(["report", "--lake", str(schema_3), "--cluster", cluster, "--out", str(page)]) == 0
+    assert main(["report", "--lake", str(schema_1), "--cluster", cluster, "--out", str(page)]) == 0
     sentence = next(told for name, _, told in UNLOADED if name == cluster)
     words = html.unescape(re.sub(r"<[^>]+>", "", page.read_text()))
     assert sentence in " ".join(words.split())
@@ -164,69 +128,21 @@ def verified_from_loads(lake: Path, capsys: pytest.CaptureFixture[str]) -> dict[
 
 
 def test_the_record_is_whole_and_is_decided_again_from_its_loads(
-    schema_3: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    schema_1: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVENKEEL_SPARK", NO_SPARK)
-    found = verified_from_loads(schema_3, capsys)
+    found = verified_from_loads(schema_1, capsys)
     assert (found["faults"], found["attempts"], found["reproduced"], found["writes_by_rows"]) == ([], 6, 5, 0)
-    assert (found["sound"], found["wording_only"]) == (True, 5)
-
-
-def test_the_record_of_schema_4_with_its_clients_before_and_after_is_decided_again_too(
-    schema_4: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVENKEEL_SPARK", NO_SPARK)
-    found = verified_from_loads(schema_4, capsys)
-    assert (found["faults"], found["attempts"], found["reproduced"], found["sound"]) == ([], 6, 5, True)
-    assert found["wording_only"] == 0
-    assert {row["clients"] is not None for row in read_table(schema_4, "commands")} == {True}
-    (wish,) = read_table(schema_4, "wishes")[:1]
-    assert "broker" not in wish
-    assert main(["wish", "list", "--lake", str(schema_4), "--cluster", "modular"]) == 0
-    assert "unload acme/ns0/0x20000000_0x40000000" in capsys.readouterr().out
-
-
-def test_the_record_of_schema_5_is_decided_again_and_what_its_digests_are_worth_is_said(
-    schema_5: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVENKEEL_SPARK", NO_SPARK)
-    found = verified_from_loads(schema_5, capsys)
-    assert (found["faults"], found["attempts"], found["reproduced"], found["sound"]) == ([], 6, 5, True)
-    assert found["digests"] == {"roots": 0, "sums": 6}
-    assert {column for row in read_table(schema_5, "wishes") for column in row} >= {"broker", "topic"}
-    assert main(["verify", "--lake", str(schema_5), "--depth", "chain"]) == 0
-    assert "6 attempts of an older version of Evenkeel, with a sum" in capsys.readouterr().out
-    assert main(["explain", UNLOADED[1][1], "--lake", str(schema_5), "--cluster", "extensible", "--json"]) == 0
-    assert f"{UNLOADED[1][1]} (70.2 KiB/s)" in json.dumps(json.loads(capsys.readouterr().out), ensure_ascii=False)
+    assert (found["sound"], found["wording_only"]) == (True, 0)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_every_row_is_as_it_was_and_is_decided_again_from_its_topics(
-    schema_3: Path, engine: Engine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    schema_1: Path, engine: Engine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
-    assert main(["verify", "--lake", str(schema_3), "--rows", "--json"]) == 0
+    assert main(["verify", "--lake", str(schema_1), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["faults"], found["attempts"], found["reproduced"], found["writes_by_files"]) == ([], 6, 5, 0)
-    assert (found["sound"], found["wording_only"]) == (True, 5)
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_columns_that_came_later_are_added_and_the_record_is_whole_still(
-    schema_3: Path, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake = tmp_path / "lake"
-    shutil.copytree(schema_3, lake)
-    Lake(str(lake)).ensure_tables(spark)
-    for name in ("bundle_load", "commands"):
-        later = {column.name for column in TABLES[name].columns if column.since > 3}
-        rows = read_table(lake, name)
-        assert later
-        assert rows
-        assert all(row[column] is None for row in rows for column in later)
-    monkeypatch.setenv("EVENKEEL_SPARK", NO_SPARK)
-    found = verified_from_loads(lake, capsys)
-    assert (found["faults"], found["reproduced"], found["sound"]) == ([], 5, True)
+    assert (found["faults"], found["attempts"], found["reproduced"], found["writes_by_rows"]) == ([], 6, 5, 0)

@@ -28,10 +28,7 @@ def day(lake: str, cycles: int) -> Handover:
         for at in moments
     ]
     writes = [
-        Write(
-            *(table, f"{n:032x}", 7, 300, f"{n:064x}", "lab", (DataFile(f"{table}/part.parquet", 1, "e" * 64),), at),
-            root=f"{n:064x}",
-        )
+        Write(*(table, f"{n:032x}", 7, 300, f"{n:064x}", "lab", (DataFile(f"{table}/part.parquet", 1, "e" * 64),), at))
         for table in sorted(OF_RECORD)[:17]
         for n, at in enumerate(moments)
     ]
@@ -51,7 +48,7 @@ def test_that_of_a_day_travels_as_a_reference_to_its_file(tmp_path: Path, scheme
     text = handed_on(given)
     assert len(text) < 500
     assert taken(text) == given
-    assert [write.root for write in taken(text).writes] == [write.root for write in given.writes]
+    assert [write.files for write in taken(text).writes] == [write.files for write in given.writes]
     (file,) = (tmp_path / FOLDER).iterdir()
     assert MOST_BYTES < file.stat().st_size < 2_000_000
     assert file.read_text() == given.to_json()

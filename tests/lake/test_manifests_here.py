@@ -26,7 +26,6 @@ COLUMNS = (
     "plan_id",
     "writes",
     "files",
-    "roots",
 )
 ODD = 'o\'Brien "x" 100%/a=b #1?[0]{*}:\\ Zürich 🐦'
 CHAINED = {"sequence", "attempt", "previous_digest", "manifest_digest", "body_digest", "cycle_date", "write_id"}
@@ -41,6 +40,7 @@ def manifest(cluster: str, second: int, attempt_id: str, **more: Any) -> Row:
     row: Row = {c.name: None for c in CYCLES.columns if c.name not in CHAINED}
     row |= {"cluster": cluster, "cycle_at": at(second), "attempt_id": attempt_id, "row_kind": "planned", "reads": []}
     row |= {"kind": "live", "status": "planned", "mode": "dry_run", "wishes": [], "recorded_at": datetime.now(UTC)}
+    row["schema_version"] = 1
     return row | {"writes": write_rows([WRITE]), "files": file_rows([WRITE])} | more
 
 
@@ -50,7 +50,7 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     made.ensure_tables(spark, ["cycles"])
     for name in ("lab", ODD):
         append_manifests(spark, made, [manifest(name, 1, "a"), manifest(name, 1, "a", row_kind="closed")])
-        append_manifests(spark, made, [manifest(name, 1, "again", kind="rerun", files=None)])
+        append_manifests(spark, made, [manifest(name, 1, "again", kind="rerun", files=[])])
         append_manifests(spark, made, [manifest(name, n, f"b{n}") for n in (2, 3)])
         append_manifests(spark, made, [manifest(name, 9, "c")])
     return made

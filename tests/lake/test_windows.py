@@ -12,12 +12,11 @@ import pytest
 from pyspark.sql import functions as F
 
 from evenkeel.errors import LakeError
-from evenkeel.handover import ClusterCycle, CycleKey, Handover, Run, Snapshot, Write
+from evenkeel.handover import ClusterCycle, CycleKey, Handover, Run, Snapshot, Write, commits_of
 from evenkeel.lake import store
 from evenkeel.lake.delta_log import hashed
-from evenkeel.lake.roots import MOST_FETCHED
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_roots import table_roots
+from tests.written_rows import rows_digest
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +27,6 @@ TIMES = tuple(f"2026-11-2{time}+00:00" for time in ("1T23:55:00.000000", "1T23:5
 CYCLES: tuple[CycleKey, ...] = (*((EAST, at) for at in TIMES), *((WEST, at) for at in TIMES[1:]))
 EMPTY = (WEST, TIMES[2])
 """A cycle of the run that has no rows."""
-WAYS = pytest.mark.parametrize("most", [0, 100], ids=["by_files", "observed"])
 
 
 def handover(root: str, *keys: CycleKey) -> Handover:
@@ -65,8 +63,8 @@ def appended(spark: Any, lake: Lake, *keys: CycleKey, partitions: int = 3) -> di
     return {(write.cluster, write.cycle_at): write for write in writes}
 
 
-def content(write: Write) -> tuple[int, str]:
-    return write.rows, write.digest
+def content(lake: Lake, write: Write) -> tuple[int, str]:
+    return write.rows, rows_digest(lake.root, write)
 
 
 def subjects(frame: Any) -> list[tuple[str, ...]]:
@@ -77,16 +75,14 @@ def subjects(frame: Any) -> list[tuple[str, ...]]:
 @pytest.fixture(scope="module")
 def alone(spark: Any, lake: Lake) -> dict[CycleKey, tuple[int, str]]:
     """Rows and digest of each cycle that is written by itself."""
-    return {key: content(appended(spark, lake, key)[key]) for key in CYCLES if key != EMPTY}
+    return {key: content(lake, appended(spark, lake, key)[key]) for key in CYCLES if key != EMPTY}
 
 
-@WAYS
-def test_each_cycle_has_the_rows_and_the_digest_that_it_has_alone(
-    spark: Any, lake: Lake, alone: dict[CycleKey, tuple[int, str]], monkeypatch: pytest.MonkeyPatch, most: int
+def test_each_cycle_has_the_rows_that_it_has_alone(
+    spark: Any, lake: Lake, alone: dict[CycleKey, tuple[int, str]]
 ) -> None:
-    monkeypatch.setattr(store, "MOST_OBSERVED", most)
     found = appended(spark, lake, *CYCLES)
-    assert {key: content(write) for key, write in found.items()} == alone
+    assert {key: content(lake, write) for key, write in found.items()} == alone
     assert [*found] == [key for key in CYCLES if key != EMPTY]
     assert len({write.version for write in found.values()}) == 1
     # What a row bears is what its cycle's write says.
@@ -97,40 +93,11 @@ def test_each_cycle_has_the_rows_and_the_digest_that_it_has_alone(
         assert row["at"] == key[1]
 
 
-@pytest.mark.parametrize("most", [0, MOST_FETCHED], ids=["by Spark", "here"])
-def test_the_root_of_each_cycle_is_made_where_its_rows_are_written(
-    spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(store, "MOST_OBSERVED", 0)
-    monkeypatch.setattr("evenkeel.lake.roots.MOST_FETCHED", most)
-    found = appended(spark, lake, *CYCLES)
-    looked_at = table_roots(spark, lake, [[write] for write in found.values()])
-    roots = [root["root"] for (root,) in looked_at]
-    assert [write.root for write in found.values()] == (roots if most else [""] * len(found))
-    assert table_roots(spark, lake, [[write] for write in found.values()], found.values()) == looked_at
-    # What a hand-over says of a root travels with it.
-    given = handover(lake.root, *CYCLES).with_writes(found.values())
-    assert [write.root for write in Handover.from_json(given.to_json()).writes] == [w.root for w in found.values()]
-
-
-def test_what_is_known_of_roots_is_not_looked_at_again(spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MOST_OBSERVED", 0)
-    found = [*appended(spark, lake, *CYCLES).values()]
-    listed = [replace(write, root="") for write in found]
-    expected = [[{"table": TABLE, "rows": write.rows, "root": write.root}] for write in found]
-    monkeypatch.setattr(Lake, "read", None)
-    assert table_roots(spark, lake, [[write] for write in listed], found) == expected
-
-
-@WAYS
-def test_clusters_with_a_cycle_each_share_one_id_however_many_they_are(
-    spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
+def test_clusters_with_a_cycle_each_share_one_id_however_many_they_are(spark: Any, lake: Lake) -> None:
     keys = ((EAST, TIMES[0]), (WEST, TIMES[1]), ("idle", TIMES[0]))
-    alone = {key: content(appended(spark, lake, key)[key]) for key in keys}
-    monkeypatch.setattr(store, "MOST_OBSERVED", most)
+    alone = {key: content(lake, appended(spark, lake, key)[key]) for key in keys}
     found = appended(spark, lake, *keys)
-    assert {key: content(write) for key, write in found.items()} == alone
+    assert {key: content(lake, write) for key, write in found.items()} == alone
     assert len({write.write_id for write in found.values()}) == 1
 
 
@@ -145,6 +112,10 @@ def test_a_file_is_listed_for_every_cycle_that_has_rows_in_it_and_hashed_once(
 
     monkeypatch.setattr("evenkeel.lake.delta_log.hashed", counted)
     found = appended(spark, lake, *CYCLES, partitions=1)
+    (commit,) = commits_of(found.values())
+    text = Path(lake.path(TABLE), f"_delta_log/{commit.version:020d}.json").read_bytes()
+    assert commit.digest == hashlib.sha256(text).hexdigest()
+    assert len(commit.files) == 3
     assert len(asked) == len(set(asked)) == 3, "a file for each cluster and date"
     first, second, third = (found[key].files for key in CYCLES[:3])
     assert first == second
@@ -180,11 +151,7 @@ def test_exactly_the_rows_of_the_writes_asked_for_are_read(
         assert subjects(lake.read(spark, TABLE, [found[key] for key in keys if key != EMPTY])) == expected
 
 
-@WAYS
-def test_rows_of_a_cycle_that_is_no_part_of_the_run_are_not_passed_over(
-    spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(store, "MOST_OBSERVED", most)
+def test_rows_of_a_cycle_that_is_no_part_of_the_run_are_not_passed_over(spark: Any, lake: Lake) -> None:
     for run in (CYCLES[:2], ((EAST, TIMES[0]), (WEST, TIMES[0]))):
         frame = states(spark, (EAST, TIMES[0]), (EAST, TIMES[2]) if run == CYCLES[:2] else ("other", TIMES[0]))
         with pytest.raises(LakeError, match=r"8 rows to strategy_state .* of no cycle of the run"):

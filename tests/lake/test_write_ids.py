@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
-from evenkeel.lake.delta_log import write_ids_in
+from evenkeel.lake.delta_log import rows_by_write
 from evenkeel.lake.write_ids import ids_of, new_try, try_of
 
 BEGIN = datetime(2026, 11, 21, 23, 59, 59, 999_999, tzinfo=UTC)
@@ -55,6 +55,6 @@ def test_the_ids_in_a_file_are_found_in_all_of_its_row_groups(tmp_path: Path, st
     ids = ["a"] * 4 + ["b", "c", "b", "c"] + ["d"] * 2
     table = pa.table({"write_id": ids, "value": range(10)})
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=4, write_statistics=statistics)
-    assert write_ids_in(tmp_path / "rows.parquet") == {"a", "b", "c", "d"}
+    assert rows_by_write(str(tmp_path / "rows.parquet")) == {"a": 4, "b": 2, "c": 2, "d": 2}
     pq.write_table(table.slice(0, 0), tmp_path / "none.parquet")
-    assert write_ids_in(tmp_path / "none.parquet") == frozenset()
+    assert rows_by_write(str(tmp_path / "none.parquet")) == {}

@@ -60,7 +60,7 @@ def _put(made: Recorded, table: str, **columns: Any) -> None:
     if table == "wishes":
         frame(made.spark, table, [row]).write.format("delta").mode("append").save(made.lake.path(table))
     else:
-        append_row(made.lake, table, row, lambda: None)  # type: ignore[arg-type, return-value]
+        append_row(made.lake, table, row)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A small recorded history, written as the pipeline does: rows under write ids with their digests, then manifests.
+"""A small recorded history, written as the pipeline does: rows under write ids then manifests.
 
 Every cycle holds one row or a few of each kind of table: topics, loads with averages and maps, state that the next
 cycle takes over, decisions that acted and decisions that came to nothing, settings, a command and its outcome.
@@ -51,7 +51,7 @@ class Recorded:
         reads = [w for w in self.writes.get((cluster, before), ()) if w.table in STATE] if before else []
         row = manifest(cluster, at, attempt_id, kind=kind, writes=write_rows(writes), reads=write_rows(reads))
         row |= {"predecessor_cycle_at": before, "predecessor_status": "used" if before else "none", "plan_id": "p"}
-        row |= {"settings_digest": "s", "files": file_rows(writes), "schema_version": SCHEMA_VERSION}
+        row |= {"settings_digest": "s", "files": file_rows([*writes, *reads]), "schema_version": SCHEMA_VERSION}
         row |= more
         append_manifests(self.spark, self.lake, [row, {**row, "row_kind": "closed", "status": "closed"}])
         self.writes[(cluster, at)] = writes
@@ -63,7 +63,8 @@ def manifest(cluster: str, at: datetime, attempt_id: str, **more: Any) -> Row:
     given_by_the_chain = {"sequence", "attempt", "previous_digest", "manifest_digest", "body_digest"}
     row = {c.name: None for c in CYCLES.columns if c.name not in given_by_the_chain | {"cycle_date", "write_id"}}
     row |= {"cluster": cluster, "cycle_at": at, "attempt_id": attempt_id, "row_kind": "planned", "kind": "live"}
-    row |= {"status": "planned", "mode": "dry_run", "writes": [], "reads": [], "wishes": []}
+    row |= {"status": "planned", "mode": "dry_run", "writes": [], "reads": [], "files": [], "wishes": []}
+    row |= {"schema_version": SCHEMA_VERSION}
     return row | {"recorded_at": at + timedelta(seconds=20)} | more
 
 

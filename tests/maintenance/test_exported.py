@@ -10,14 +10,14 @@ from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.record.export import export
 from evenkeel.record.read import read_attempts, read_table
-from tests.maintenance.digests import changed
 from tests.maintenance.recorded_lake import STATE, day
 from tests.record.exported import damaged_files
+from tests.written_rows import rows_digest
 
 pytestmark = pytest.mark.spark
 
 
-def test_every_write_of_an_export_has_the_digest_that_its_manifest_lists(spark, history, tmp_path) -> None:
+def test_every_write_of_an_export_has_the_rows_that_it_had(spark, history, tmp_path) -> None:
     done = export(history.lake.root, tmp_path / "out", since=day(391), until=day(407))
     assert damaged_files(tmp_path / "out") == []
     assert (done.cycles, done.missing) == (3, [])
@@ -25,7 +25,8 @@ def test_every_write_of_an_export_has_the_digest_that_its_manifest_lists(spark, 
     inside = [w for (_, at), writes in history.writes.items() if day(391) <= at <= day(407) for w in writes]
     read = [w for w in history.writes[("lab", day(30))] if w.table in STATE]
     assert len(inside) == 3 * 8
-    assert changed(spark, lake, [*inside, *read]) == []
+    for write in (*inside, *read):
+        assert rows_digest(lake.root, write) == rows_digest(history.lake.root, write) != ""
 
     rows = sorted(read_table(lake.root, "cycles"), key=lambda row: row["sequence"])
     (anchor,) = read_table(lake.root, "anchors")

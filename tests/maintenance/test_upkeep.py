@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from evenkeel.errors import NoLake, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
-from evenkeel.lake.delta_log import added_files, newest_version
+from evenkeel.lake.delta_log import newest_version, written_files
 from evenkeel.lake.handover_files import FOLDER, handed_on
 from evenkeel.lake.manifest import append_manifests, find_predecessors
 from evenkeel.lake.schemas import TABLES
@@ -26,13 +26,13 @@ from evenkeel.maintenance import statements as changing
 from evenkeel.maintenance.compaction import clean_log
 from evenkeel.maintenance.expiry import ExpiryContext, Periods, thin_days
 from evenkeel.maintenance.inventory import read_record, take_inventory
-from evenkeel.maintenance.statements import change
+from evenkeel.maintenance.statements import change, speaking
 from evenkeel.maintenance.upkeep import Request, UpkeepResult, keep
 from evenkeel.record.read import read_attempts, read_table
 from evenkeel.spark.session import close, connect
 from tests.maintenance.conftest import NOW
-from tests.maintenance.digests import changed
 from tests.maintenance.recorded_lake import Recorded, day, manifest
+from tests.written_rows import changed
 
 pytestmark = pytest.mark.spark
 
@@ -70,7 +70,9 @@ class Killed(Exception):
 
 
 @pytest.mark.exhaustive
-def test_killed_twice_and_run_again_it_drops_what_is_past_and_leaves_what_is_promised(kept, monkeypatch) -> None:
+def test_killed_twice_and_run_again_it_drops_what_is_past_and_leaves_what_is_promised(
+    kept, history, monkeypatch
+) -> None:
     old, young = (_handover_file(kept, NOW - timedelta(days=days)) for days in (8, 6))
     versions = {name: newest_version(kept.lake.path(name)) for name in ("bundle_load", "unload_decisions", "cycles")}
     before = {name: _rows_by_version(kept, name, range(newest + 1)) for name, newest in versions.items()}
@@ -96,7 +98,7 @@ def test_killed_twice_and_run_again_it_drops_what_is_past_and_leaves_what_is_pro
         assert days_of(kept, table) == sorted([1, 30, *unlisted, 391, 407, 419]), table
     inside = [w for (_, at), writes in kept.writes.items() if at >= day(391) for w in writes]
     # Of day 391 the topics are past their period, by two weeks, but the cycle of day 407 rests on them.
-    assert changed(kept.spark, kept.lake, inside) == []
+    assert changed(kept.spark, kept.lake, history.lake, inside) == []
     decided = read_table(kept.lake.root, "unload_decisions")
     left = {number: {row["outcome"] for row in decided if row["cycle_at"] == day(number)} for number in (1, 30)}
     assert left[30] == {"unload", "kept", "skipped"}, "what the cycle of day 391 rests on is not thinned"
@@ -172,19 +174,24 @@ def test_a_decision_that_came_to_nothing_goes_before_one_that_acted(kept) -> Non
 def test_rows_read_the_same_once_their_own_files_are_gone(kept) -> None:
     path = kept.lake.path("bundle_load")
     own = [w for writes in kept.writes.values() for w in writes if w.table == "bundle_load"]
-    change(kept.spark, f"OPTIMIZE delta.`{path}`")
-    change(kept.spark, f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.deletedFileRetentionDuration'='0 hours')")
-    change(kept.spark, f"VACUUM delta.`{path}`")
-    twice = [w for w in own if added_files(path, [w.version], [w.write_id]) is None]
+    before = {w.write_id: kept.lake.read(kept.spark, "bundle_load", [w]).collect() for w in own}
+    kept.spark.sql(f"OPTIMIZE delta.`{path}`").collect()
+    kept.spark.sql(
+        f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.deletedFileRetentionDuration'='0 hours')"
+    ).collect()
+    kept.spark.sql(f"VACUUM delta.`{path}`").collect()
+    twice = [w for w in own if written_files(path, [w]) is None]
     assert len(twice) >= 2, "files of the day with two cycles, at least, were put together"
-    assert changed(kept.spark, kept.lake, own) == []
+    for write in own:
+        found = kept.lake.read(kept.spark, "bundle_load", [write]).collect()
+        assert sorted(map(repr, found)) == sorted(map(repr, before[write.write_id]))
 
 
 def test_a_table_that_promises_less_is_raised_and_more_is_left_unless_told(kept) -> None:
     low, high = kept.lake.path("settings"), kept.lake.path("outcomes")
     for path, days in ((low, 1), (high, 300)):
         set_to = f"'delta.deletedFileRetentionDuration'='{days} days', 'delta.logRetentionDuration'='{days} days'"
-        change(kept.spark, f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({set_to})")
+        kept.spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({set_to})").collect()
     look = upkeep._Run(
         kept.spark,
         kept.lake,
@@ -208,7 +215,7 @@ def test_versions_inside_the_period_are_readable_once_the_log_is_cleaned(spark, 
     lake = Lake(str(tmp_path))
     lake.ensure_tables(spark, ["strategy_state"])
     path, log = lake.path("strategy_state"), Path(lake.path("strategy_state")) / "_delta_log"
-    change(spark, f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval'='10')")
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval'='10')").collect()
 
     def append(times: int) -> None:
         from tests.builders import frame
@@ -254,7 +261,8 @@ def test_publishers_and_upkeep_meet_in_the_chain_and_neither_loses(engine, spark
 
     def compact() -> None:
         for _ in range(8):
-            change(spark, f"OPTIMIZE delta.`{lake.path('cycles')}`")
+            with speaking(spark, json.dumps({"upkeep": "u"})):
+                change(spark, lake, "cycles", f"OPTIMIZE delta.`{lake.path('cycles')}`")
 
     with ThreadPoolExecutor(3) as pool:
         for job in [pool.submit(publish, 0), pool.submit(publish, 1), pool.submit(compact)]:

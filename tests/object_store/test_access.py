@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from evenkeel import object_store
-from evenkeel.errors import BadInput, SettingsError
+from evenkeel.errors import BadInput, LakeError, SettingsError
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import files_of, is_readable_here
+from evenkeel.lake.table_files import files_of
 from evenkeel.object_store import S3Connection, access, canonical, explained, hand_over, is_configured
 from evenkeel.secret import Secret
 from evenkeel.spark.command import ServerSettings, server_command, server_environment
@@ -39,9 +39,10 @@ def test_credentials_in_an_address_are_refused_and_not_shown() -> None:
 
 def test_a_folder_and_other_stores_are_left_as_they_are(tmp_path: Path) -> None:
     assert canonical(str(tmp_path)) == str(tmp_path)
-    assert is_readable_here(str(tmp_path))
-    assert not is_readable_here("abfss://lakes@store/east")
-    assert files_of("gs://lakes/east") is None
+    assert files_of(str(tmp_path)).full("part") == f"{tmp_path}/part"
+    for other in ("abfss://lakes@store/east", "gs://lakes/east"):
+        with pytest.raises(LakeError, match="a lake lies in a folder, or in an object store that speaks S3"):
+            files_of(other)
 
 
 def test_keys_region_and_endpoint_come_from_the_environment() -> None:

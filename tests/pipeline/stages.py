@@ -13,6 +13,7 @@ from evenkeel.handover import Handover
 from evenkeel.record.read import read_attempts, read_table
 from tests.pipeline.killed_task import PHASES, TASKS, Point, run_whole
 from tests.planned import request
+from tests.written_rows import rows_digest
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def contents(handover: Handover, known: Handover) -> dict[tuple[str, str], tuple
     """What a task has written by its hand-over: rows and digest per table and cluster."""
     own = [write for write in handover.writes if write not in known.writes]
     assert len({(write.table, write.cluster) for write in own}) == len(own), "one write per table"
-    return {(write.table, write.cluster): (write.rows, write.digest) for write in own}
+    return {(write.table, write.cluster): (write.rows, rows_digest(handover.lake, write)) for write in own}
 
 
 def demand_one_set(stage: Stage, again: Handover) -> None:

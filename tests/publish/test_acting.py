@@ -128,7 +128,7 @@ def test_what_changes_while_a_lease_is_waited_for_is_seen_before_anything_is_sen
             assert time.monotonic() < until
             time.sleep(0.1)
         row = answer_row(case.cluster, str(case.attempt().plan_id), "rejected", "jo", "not tonight")
-        append_row(lake, "approvals", row, _no_session)
+        append_row(lake, "approvals", row)
         give_back(case.spark, lake, [case.cluster], "somebody else")
         publishing.result()
     assert case.sent() == []
@@ -169,7 +169,7 @@ def test_brokers_that_shed_by_themselves_are_sent_nothing(case: Case) -> None:
 
 @pytest.mark.exhaustive
 def test_a_pause_holds_everything_back(case: Case) -> None:
-    append_row(Lake(str(case.lake)), "controls", control_row(case.cluster, PAUSE, "jo", "release night"), _no_session)
+    append_row(Lake(str(case.lake)), "controls", control_row(case.cluster, PAUSE, "jo", "release night"))
     case.publish()
     assert case.attempt().status == "withheld"
     assert "is paused by jo (release night)" in (case.attempt().reason or "")
@@ -190,7 +190,7 @@ def test_a_pause_in_the_middle_of_a_publish_stops_it(case: Case, monkeypatch: py
     def pausing(_broker: str, method: str, _path: str) -> Fault | None:
         if method == "PUT" and not heard.is_set():
             row = control_row(case.cluster, PAUSE, "jo", None)
-            append_row(Lake(str(case.lake)), "controls", row, _no_session)
+            append_row(Lake(str(case.lake)), "controls", row)
             assert heard.wait(60)
         return None
 
@@ -211,7 +211,7 @@ def test_a_rejection_while_paced_commands_go_out_stops_them(case: Case) -> None:
         if method == "PUT" and not rejected.is_set():
             rejected.set()
             row = answer_row(case.cluster, str(case.attempt().plan_id), "rejected", "jo", "not tonight")
-            append_row(Lake(str(case.lake)), "approvals", row, _no_session)
+            append_row(Lake(str(case.lake)), "approvals", row)
         return None
 
     case.lab.pulsar.faults = rejecting
@@ -226,12 +226,12 @@ def test_a_rejection_while_paced_commands_go_out_stops_them(case: Case) -> None:
 @pytest.mark.exhaustive
 def test_a_plan_waits_for_its_approval(case: Case) -> None:
     lake = Lake(str(case.lake))
-    append_row(lake, "approvals", answer_row(case.cluster, "another", "approved", "jo"), _no_session)
+    append_row(lake, "approvals", answer_row(case.cluster, "another", "approved", "jo"))
     case.handover = in_mode(case, "approve")
     plan = case.publish().awaiting[case.cluster]["plan_id"]
     assert (case.attempt().status, case.attempt().plan_id) == ("planned", plan)
     assert case.sent() == []
-    append_row(lake, "approvals", answer_row(case.cluster, plan, "approved", "jo"), _no_session)
+    append_row(lake, "approvals", answer_row(case.cluster, plan, "approved", "jo"))
     assert case.publish().awaiting == {}
     assert case.outcomes() == Counter(done=len(case.commands()))
 
@@ -254,7 +254,7 @@ def test_a_plan_approved_without_its_splits_is_sent_without_them_however_often_i
     waiting = case.publish().awaiting[case.cluster]
     assert waiting["splits"] == "1"
     said = answer_row(case.cluster, waiting["plan_id"], "approved_without_splits", "jo", "not tonight")
-    append_row(Lake(str(case.lake)), "approvals", said, _no_session)
+    append_row(Lake(str(case.lake)), "approvals", said)
     if killed is not None:
         with pytest.MonkeyPatch.context() as patched:
             if killed == "before it sends":
@@ -281,7 +281,7 @@ def test_a_plan_approved_without_its_splits_is_sent_without_them_however_often_i
     assert (case.attempt().status, case.attempt().reason) == ("closed", why)
     before = case.sent()
     later = answer_row(case.cluster, waiting["plan_id"], "approved", "jo")
-    append_row(Lake(str(case.lake)), "approvals", later, _no_session)
+    append_row(Lake(str(case.lake)), "approvals", later)
     case.publish()
     assert (case.sent(), case.outcomes()["withheld"]) == (before, len(resting)), "what is closed stays as it is"
 
@@ -292,13 +292,13 @@ def test_a_split_that_went_out_before_the_answer_changed_is_on_record_as_what_it
     case.handover = in_mode(case, "approve")
     plan = case.publish().awaiting[case.cluster]["plan_id"]
     lake = Lake(str(case.lake))
-    append_row(lake, "approvals", answer_row(case.cluster, plan, "approved", "jo"), _no_session)
+    append_row(lake, "approvals", answer_row(case.cluster, plan, "approved", "jo"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sending.OutcomeRecorder, "write", _killed)
         patched.setattr(sending.OutcomeRecorder, "give_back", lambda *_: None)
         with pytest.raises(Killed):
             case.publish(replace(case.lab.sending, timing=replace(QUICK, lease_s=SHORT_LEASE_S)))
-    append_row(lake, "approvals", answer_row(case.cluster, plan, "approved_without_splits", "kim"), _no_session)
+    append_row(lake, "approvals", answer_row(case.cluster, plan, "approved_without_splits", "kim"))
     case.publish()
     assert case.outcomes() == Counter(done=len(case.commands()))
     assert case.most_effects() == 1
@@ -309,7 +309,7 @@ def test_an_answer_without_splits_that_comes_while_a_lease_is_waited_for_leaves_
     case.handover = in_mode(case, "approve")
     plan = case.publish().awaiting[case.cluster]["plan_id"]
     lake = Lake(str(case.lake))
-    append_row(lake, "approvals", answer_row(case.cluster, plan, "approved", "jo"), _no_session)
+    append_row(lake, "approvals", answer_row(case.cluster, plan, "approved", "jo"))
     take_leases(case.spark, lake, [case.cluster], "somebody else", timedelta(hours=1))
     with ThreadPoolExecutor(1) as pool:
         publishing = pool.submit(case.publish)
@@ -317,7 +317,7 @@ def test_an_answer_without_splits_that_comes_while_a_lease_is_waited_for_leaves_
         while not case.commands():
             assert time.monotonic() < until
             time.sleep(0.1)
-        append_row(lake, "approvals", answer_row(case.cluster, plan, "approved_without_splits", "kim"), _no_session)
+        append_row(lake, "approvals", answer_row(case.cluster, plan, "approved_without_splits", "kim"))
         give_back(case.spark, lake, [case.cluster], "somebody else")
         publishing.result()
     resting = outgoing.on_splits(case.commands())

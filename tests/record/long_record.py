@@ -12,27 +12,22 @@ import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.cycle import whole
-from evenkeel.handover import DataFile, Write
-from evenkeel.lake.delta_log import committed_files
-from evenkeel.lake.digest import contents
+from evenkeel.handover import Commit, Write
+from evenkeel.lake.delta_log import read_commit
 from evenkeel.lake.manifest import body_digest, file_rows, write_rows
-from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.record.read import Attempt, read_attempts, read_rows
 from evenkeel.record.verify.recorded_cycle import background_of
 from evenkeel.rounds import reading
 from tests.record.small_lake import arrow_schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 OBSERVED = (
     *("topic_stats", "namespace_bundles", "bundle_ownership", "broker_reports", "cluster_policies", "settings"),
@@ -42,7 +37,7 @@ DECIDED = ("split_decisions", "unload_decisions", "placement_decisions", "guard_
 PERIOD = timedelta(minutes=1)
 
 
-def lengthen(spark: SparkSession, lake: Path, cycles: int) -> None:
+def lengthen(lake: Path, cycles: int) -> None:
     """Makes a lake of one cycle one of so many, the last one being the first's copy at a later moment."""
     (base,) = read_attempts(lake)
     observed = {name: _arrow_rows(lake, base, name) for name in OBSERVED}
@@ -64,18 +59,18 @@ def lengthen(spark: SparkSession, lake: Path, cycles: int) -> None:
         for name in DECIDED:
             tables.append(name, _table(name, decided.rows.get(name, ()), write_id, at))
         made.append((at, write_id, decided.plan.figures))
-    _chain(spark, tables, base, made)
+    _chain(tables, base, made)
 
 
 class _Tables:
     """The lake's tables, opened once: to open one for every append means to read its whole log for every append.
 
-    `files`: table and write id -> the data files that its commit added.
+    `commits`: table and write id -> its commit, and the number of its rows.
     """
 
     def __init__(self, lake: Path) -> None:
         self.lake = lake
-        self.files: dict[tuple[str, str], tuple[DataFile, ...]] = {}
+        self.commits: dict[tuple[str, str], tuple[Commit, int]] = {}
         self._opened: dict[str, DeltaTable] = {}
 
     def append(self, name: str, rows: pa.Table) -> None:
@@ -84,23 +79,16 @@ class _Tables:
                 self._opened[name] = DeltaTable(str(self.lake / name))
             opened = self._opened[name]
             write_deltalake(opened, rows, mode="append", partition_by=list(TABLES[name].partition))
-            (own,) = committed_files(str(self.lake / name), opened.version()).values()
-            self.files[name, rows["write_id"][0].as_py()] = own
+            commit, _ = read_commit(str(self.lake / name), name, opened.version())
+            self.commits[name, rows["write_id"][0].as_py()] = commit, rows.num_rows
 
 
-def _chain(
-    spark: SparkSession, tables: _Tables, base: Attempt, made: list[tuple[datetime, str, Mapping[str, Any]]]
-) -> None:
+def _chain(tables: _Tables, base: Attempt, made: list[tuple[datetime, str, Mapping[str, Any]]]) -> None:
     """The manifests of the copies, in one commit."""
-    lake = tables.lake
     listed: dict[str, list[Write]] = {}
-    for name in (*OBSERVED, *DECIDED):
-        version = DeltaTable(str(lake / name)).version()
-        frame = spark.read.format("delta").load(str(lake / name))
-        for (write_id,), (rows, digest) in contents(frame, name, SCHEMA_VERSION, ("write_id",)).items():
-            files = tables.files.get((name, write_id), ())
-            write = Write(name, write_id, version, rows, digest, base.cluster, files)
-            listed.setdefault(write_id, []).append(write)
+    for (name, write_id), (commit, rows) in tables.commits.items():
+        write = Write(name, write_id, commit.version, rows, commit.digest, base.cluster, commit.files)
+        listed.setdefault(write_id, []).append(write)
     assert base.closed is not None
     head, sequence = base.closed["manifest_digest"], int(base.closed["sequence"])
     made_rows: list[dict[str, Any]] = []
@@ -110,7 +98,7 @@ def _chain(
         own = {
             **base.planned, **told, "cycle_at": at, "cycle_date": at.date(), "snapshot_at": at,
             "attempt_id": attempt_id, "write_id": attempt_id, "writes": write_rows(listed[write_id]),
-            "files": file_rows(listed[write_id]), "roots": None, "reads": [], "predecessor_cycle_at": None,
+            "files": file_rows(listed[write_id]), "reads": [], "predecessor_cycle_at": None,
             "predecessor_attempt_id": None, "predecessor_expected_at": None, "predecessor_status": "none",
         }  # fmt: skip
         for row_kind, status in (("planned", "planned"), ("closed", "closed")):

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.handover import Write
-from evenkeel.lake.delta_log import committed_files, hashed
+from evenkeel.lake.delta_log import hashed, read_commit
 from evenkeel.lake.manifest import file_rows, write_rows
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, arrow_schema
@@ -34,28 +34,25 @@ class SmallTable:
         self.path = Path(self.lake.path(TABLE))
         self.attempts: list[Attempt] = []
 
-    def write(self, write_id: str, rows: int = 2, *, listed: bool = True, version: int = 3) -> Write:
+    def write(self, write_id: str, rows: int = 2, *, listed: bool = True) -> Write:
         if rows or not self.attempts:
             self.add(write_id, rows)
         newest = DeltaTable(str(self.path)).version()
-        files = (committed_files(str(self.path), newest) or {}).get(CLUSTER, ()) if rows and version >= 3 else ()
+        files = read_commit(str(self.path), TABLE, newest)[0].files if rows else ()
         made = Write(TABLE, write_id, newest, rows, "digest", CLUSTER, files)
         if listed:
-            planned = {"cluster": CLUSTER, "cycle_at": AT, "attempt_id": write_id, "schema_version": version}
-            planned |= {"writes": write_rows([made]), "files": file_rows([made]) if version >= 3 else None}
-            self.attempts.append(Attempt(planned))
+            self.attempts.append(_attempt(made))
         return made
 
     def window(self, rows: dict[str, int]) -> list[Write]:
         """Writes of one append, whose rows lie in one file; each has a manifest of its own."""
         self.add_all(rows)
         newest = DeltaTable(str(self.path)).version()
-        (file,) = (committed_files(str(self.path), newest) or {})[CLUSTER]
+        (file,) = read_commit(str(self.path), TABLE, newest)[0].files
         found = []
         for write_id, number in rows.items():
             made = Write(TABLE, write_id, newest, number, "digest", CLUSTER, (file,) if number else ())
-            planned = {"cluster": CLUSTER, "cycle_at": AT, "attempt_id": write_id, "schema_version": 3}
-            self.attempts.append(Attempt({**planned, "writes": write_rows([made]), "files": file_rows([made])}))
+            self.attempts.append(_attempt(made))
             found.append(made)
         return found
 
@@ -77,12 +74,14 @@ class SmallTable:
         """As upkeep does for the files that lie there now and that no manifest lists."""
         paths = [Path(uri).relative_to(self.path).as_posix() for uri in DeltaTable(str(self.path)).file_uris()]
         files = [hashed(str(self.path), path) for path in paths]
+        lists = ("files_before", "files_after")
         row: dict[str, Any] = {column.name: "x" for column in TABLES["proofs"].columns}
         row |= {"cluster": CLUSTER, "cycle_date": DAY, "table_name": TABLE, "version": 0, "writes": 1, "rows": 1}
-        row |= {"proven_at": AT, "files": [{"path": f.path, "size": f.size, "digest": f.digest} for f in files]}
-        plain = [column for column in TABLES["proofs"].columns if column.name not in ("files", "cycle_date")]
+        row |= {"proven_at": AT, "files_before": []}
+        row |= {"files_after": [{"path": f.path, "size": f.size, "digest": f.digest} for f in files]}
+        plain = [column for column in TABLES["proofs"].columns if column.name not in (*lists, "cycle_date")]
         struct = pa.struct([("path", pa.string()), ("size", pa.int64()), ("digest", pa.string())])
-        schema = arrow_schema(plain).append(pa.field("files", pa.list_(struct)))
+        schema = pa.schema([*arrow_schema(plain), *(pa.field(name, pa.list_(struct)) for name in lists)])
         schema = schema.append(pa.field("cycle_date", pa.date32()))
         write_deltalake(self.lake.path("proofs"), pa.Table.from_pylist([row], schema=schema), mode="append")
 
@@ -94,6 +93,11 @@ class SmallTable:
     def file(self, write: Write) -> Path:
         (own,) = write.files
         return self.path / own.path
+
+
+def _attempt(write: Write) -> Attempt:
+    planned = {"cluster": CLUSTER, "cycle_at": AT, "attempt_id": write.write_id, "predecessor_cycle_at": None}
+    return Attempt({**planned, "writes": write_rows([write]), "reads": [], "files": file_rows([write])})
 
 
 @pytest.fixture
@@ -152,11 +156,11 @@ def test_a_file_that_the_log_gives_to_another_cluster_proves_nothing(table: Smal
 
 def test_upkeeps_word_stands_for_files_that_it_put_together(table: SmallTable) -> None:
     one, two = table.write("one"), table.write("two", 3)
-    old = table.write("old", 1, version=2)
+    old = table.write("old", 1)
     DeltaTable(str(table.path)).optimize.compact()
     assert table.proven(one, two, old) == {}
     table.vouch()
-    assert table.proven(one, two, old) == {"one": 1, "two": 1, "old": 0}
+    assert table.proven(one, two, old) == {"one": 1, "two": 1, "old": 1}
     table.file(two).unlink()
     assert table.proven(one, two) == {"one": 1, "two": 0}
 
@@ -170,8 +174,7 @@ def test_upkeeps_word_stands_for_files_that_it_put_together(table: SmallTable) -
 def test_a_file_put_together_must_hold_all_rows_of_a_write_and_no_other_may(table: SmallTable) -> None:
     one = table.write("one")
     short = Write(TABLE, "short", one.version, 5, "digest", CLUSTER)
-    planned = {**table.attempts[0].planned, "attempt_id": "short", "writes": write_rows([short]), "files": None}
-    table.attempts.append(Attempt(planned))
+    table.attempts.append(_attempt(short))
     table.add("short", 4)
     DeltaTable(str(table.path)).optimize.compact()
     table.vouch()
@@ -214,9 +217,10 @@ def test_rows_added_to_one_of_the_writes_of_a_shared_file_leave_the_others_prove
     assert table.proven(one, two) == {"one": 1}, "upkeep vouches for rows, and the manifest lists three"
 
 
-def test_files_of_an_earlier_version_of_the_lake_are_not_read_in_vain(
-    table: SmallTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, nothing = table.write("old", version=2), table.write("nothing", 0, version=2)
-    monkeypatch.setattr("pyarrow.parquet.read_table", lambda *given, **more: pytest.fail("a file was read"))
-    assert table.proven(old, nothing) == {}
+def test_what_became_of_files_is_told(table: SmallTable) -> None:
+    one, two, three = table.write("one"), table.write("two"), table.write("three")
+    table.file(one).write_bytes(b"other")
+    table.file(two).unlink()
+    files = Files(table.lake, table.attempts)
+    told = [files.not_as_written(write) for write in (one, two, three)]
+    assert told == [[f"{one.files[0].path} was changed"], [f"{two.files[0].path} is gone"], []]

@@ -81,7 +81,7 @@ def put_words_on_record(lake: Path, first: datetime) -> None:
     def never() -> Any:
         raise AssertionError("Spark is started")
 
-    append_row(Lake(str(lake)), "approvals", row, never)
+    append_row(Lake(str(lake)), "approvals", row)
     assert main(["pause", CLUSTERS[0], "--lake", str(lake), "--reason", "a test"]) == 0
     asked = ["acme/orders", "-b", "0x00000000_0x40000000", "--cluster", CLUSTERS[0], "--at", at.isoformat()]
     assert main(["wish", "unload", *asked, "--lake", str(lake)]) == 0

@@ -19,13 +19,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.cli.verify import as_json, as_text
 from evenkeel.errors import NoSuchCycle
-from evenkeel.handover import Write
 from evenkeel.ingest.open_run import CycleRequest
-from evenkeel.lake.digest import ROW_DIGEST, contents, nothing, with_row_digest
 from evenkeel.lake.manifest import CYCLES, body_digest
-from evenkeel.lake.merkle import root_of
-from evenkeel.lake.schema import SCHEMA_VERSION
-from evenkeel.lake.store import Lake
 from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_text
 from evenkeel.pipeline import run_cycle
 from evenkeel.record.export import export
@@ -47,6 +42,7 @@ from evenkeel.sources.recordings import Recording
 from evenkeel.spark.sql import compile_queries
 from tests.record.small_lake import arrow_schema
 from tests.record.window_lake import as_one_window
+from tests.written_rows import rows_digest
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -117,7 +113,7 @@ def test_every_cycle_is_reproduced_from_its_topics_on(recorded: Path, verified: 
     assert found.manifests == {"extensible": 4, "modular": 4}
     assert "4 of 4 cycles reproduced (4 from the topics on)" in as_text(found)
     assert as_json(found)["sound"] is True
-    assert as_json(found)["digests"] == {"roots": 4, "sums": 0}
+    assert as_json(found)["writes_by_rows"] == 0
 
 
 def test_the_cycles_decided_enough_to_be_worth_proving(recorded: Path) -> None:
@@ -223,7 +219,8 @@ def test_what_a_changed_row_was_cannot_be_told_once_the_files_of_that_version_we
     found = verified(lake, cluster="modular", depth=BUNDLES)
     vacuumed, undecided = found.faults
     assert (vacuumed.kind, undecided.kind, undecided.cycle_at) == (CONTENT, UNKNOWN, own.cycle_at)
-    assert f"version {write.version} of the table cannot be read any more" in vacuumed.words
+    assert "its rows cannot be read as they were written: " in vacuumed.words
+    assert f"{write.files[0].path} is gone" in vacuumed.words
     assert "rows of bundle_load that it rests on cannot be read as they were" in undecided.words
     assert len(found.verified.reproduced) == 1
 
@@ -266,16 +263,13 @@ def test_a_value_changed_in_a_file_is_named_by_that_file(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("sum_is_met", [False, True], ids=["another sum", "the same sum"])
 def test_upkeep_vouches_for_no_date_whose_rows_are_not_what_manifests_list(
-    spark: Any, lake: Path, verified: Callable[..., VerifyReport], sum_is_met: bool
+    spark: Any, lake: Path, verified: Callable[..., VerifyReport]
 ) -> None:
     own = attempt(lake, "modular")
     (write,) = own.writes_of("bundle_load")
     where = f"cluster = 'modular' AND write_id = '{write.write_id}' AND topics IS NOT NULL"
     spark.sql(f"UPDATE delta.`{lake}/bundle_load` SET topics = 4711 WHERE {where}").collect()
-    if sum_is_met:
-        give_the_sum(spark, lake, write)
     told: list[str] = []
     done = keep(spark, Request(str(lake), by="tests"), told.append, own.cycle_at + timedelta(days=2))
     day = own.cycle_at.date()
@@ -290,8 +284,7 @@ def test_upkeep_vouches_for_no_date_whose_rows_are_not_what_manifests_list(
     found = verified(lake, cluster="modular", depth=BUNDLES)
     content = [fault for fault in found.faults if fault.kind == CONTENT]
     assert [(fault.table, fault.cycle_at) for fault in content] == [("bundle_load", own.cycle_at)]
-    # Whose sum is met, that is not told from what was written by looking at an earlier version.
-    assert len(found.faults) == (2 if sum_is_met else 1)
+    assert len(found.faults) == 1
 
 
 def files(table: Path) -> list[Path]:
@@ -355,102 +348,6 @@ def test_a_plan_that_does_not_come_out_is_told_apart_by_the_code_that_decided(
     assert ("other definition" in fault.words) == (kind == DEFINITION)
 
 
-def test_a_manifest_names_the_root_of_each_table_that_its_attempt_wrote(spark: Any, recorded: Path) -> None:
-    for one in read_attempts(recorded / "lake"):
-        rows = Counter[str]()
-        for write in one.writes:
-            rows[write.table] += write.rows
-        rows = +rows  # tables without rows have no root
-        assert one.closed is not None
-        assert one.closed["roots"] == one.planned["roots"]
-        assert {root["table"]: root["rows"] for root in one.planned["roots"]} == rows
-    for table in ("bundle_load", "settings"):
-        written = [write for write in one.writes_of(table) if write.rows]
-        frame = with_row_digest(Lake(str(recorded / "lake")).read(spark, table, written), table, SCHEMA_VERSION)
-        digests = sorted(bytes.fromhex(row[ROW_DIGEST]) for row in frame.select(ROW_DIGEST).collect())
-        (named,) = [root["root"] for root in one.planned["roots"] if root["table"] == table]
-        assert named == root_of(digests).hex()
-
-
-def give_the_sum(spark: Any, lake: Path, write: Write, *, roots: bool = True) -> None:
-    """Manifests list the sum that the rows of a write have now: as if they had been chosen to have the one on record.
-
-    Without `roots` no manifest names any.
-    """
-    frame = spark.read.format("delta").load(f"{lake}/{write.table}")
-    own = frame.where(f"cluster = '{write.cluster}' AND write_id = '{write.write_id}'")
-    ((_, digest),) = contents(own, write.table, SCHEMA_VERSION, ("cluster",)).values()
-    assert digest != write.digest
-
-    def with_that_sum(row: dict[str, Any]) -> dict[str, Any]:
-        listed = {
-            name: [{**one, "digest": digest} if one["digest"] == write.digest else one for one in row[name]]
-            for name in ("writes", "reads")
-        }
-        return {**row, **listed, "roots": row["roots"] if roots else None}
-
-    rewrite_chain(lake, with_that_sum)
-
-
-@pytest.mark.parametrize("roots", [True, pytest.param(False, marks=pytest.mark.exhaustive)], ids=["roots", "sums"])
-def test_rows_with_the_sum_of_those_that_were_written_are_found_by_their_root(
-    spark: Any, lake: Path, verified: Callable[..., VerifyReport], roots: bool
-) -> None:
-    own = attempt(lake, "extensible", 0)
-    (write,) = own.writes_of("broker_reports")
-    where = f"cluster = 'extensible' AND write_id = '{write.write_id}'"
-    spark.sql(f"UPDATE delta.`{lake}/broker_reports` SET topics = 4711 WHERE {where}").collect()
-    give_the_sum(spark, lake, write, roots=roots)
-    found = verified(lake, cluster="extensible", until=own.cycle_at, depth=BUNDLES, by_rows=True)
-    content = [fault for fault in found.faults if fault.kind == CONTENT]
-    assert found.sums == (0 if roots else 1)
-    if roots:
-        assert [(fault.table, fault.attempt_id) for fault in content] == [("broker_reports", own.attempt_id)]
-        assert "not the Merkle root" in content[0].words
-    else:
-        assert content == []
-
-
-@pytest.mark.parametrize("version", [1, 2, 5])
-@pytest.mark.exhaustive
-def test_a_lake_of_an_earlier_schema_is_upgraded_and_its_cycles_verify(
-    spark: Any, recorded: Path, lake: Path, verified: Callable[..., VerifyReport], version: int
-) -> None:
-    names, digests = CYCLES.names_at(version), digests_at(spark, lake, version)
-
-    def written_then(row: dict[str, Any]) -> dict[str, Any]:
-        listed = {
-            name: [{**one, "digest": digests[one["table"], row["cluster"], one["write_id"]]} for one in row[name]]
-            for name in ("writes", "reads")
-        }
-        return {name: {**row, "schema_version": version, **listed}[name] for name in names}
-
-    rewrite_chain(lake, written_then)
-    before = verified(lake)  # as it lies there, read by this version
-    assert (before.is_sound, before.sums) == (True, 4)
-    decide(spark, recorded / "evenkeel.toml", lake, "modular", 1)
-    found = verified(lake)
-    assert [fault.sentence() for fault in found.faults] == []
-    attempts = read_attempts(lake, cluster="modular")
-    assert [one.schema_version for one in attempts] == [version, SCHEMA_VERSION, version]
-    assert [bool(one.planned["files"]) for one in attempts] == [version >= 3, True, version >= 3]
-    assert [bool(one.planned["roots"]) for one in attempts] == [False, True, False]
-    assert len(found.verified.reproduced) == 5
-
-
-def digests_at(spark: Any, lake: Path, version: int) -> dict[tuple[str, str, str], str]:
-    """(table, cluster, write id) -> the digest that this version of the schema gave the rows, by its columns."""
-    compile_queries(spark, compiled=False)
-    manifests = DeltaTable(str(lake / "cycles")).to_pyarrow_table(columns=["cluster", "writes"]).to_pylist()
-    listed = {(one["table"], row["cluster"], one["write_id"]) for row in manifests for one in row["writes"]}
-    found = dict.fromkeys(listed, nothing()[1])
-    for name in sorted({table for table, _, _ in listed}):
-        frame = spark.read.format("delta").load(str(lake / name))
-        for (cluster, write_id), (_, digest) in contents(frame, name, version, ("cluster", "write_id")).items():
-            found[name, cluster, write_id] = digest
-    return found
-
-
 def rewrite_chain(lake: Path, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """The table `cycles` made anew, in one commit, with digests to match."""
     rows = sorted(DeltaTable(str(lake / "cycles")).to_pyarrow_table().to_pylist(), key=lambda r: r["sequence"])
@@ -489,9 +386,6 @@ def test_cycles_of_a_window_are_proved_by_the_files_that_they_share(
     assert found.verified.by_rows == 0
     shared = Counter(file["path"] for one in read_attempts(windowed) for file in one.planned["files"])
     assert max(shared.values()) == 2, "both cycles of a cluster list the file that holds them"
-    by_rows = verified(windowed, by_rows=True)
-    assert [fault.sentence() for fault in by_rows.faults] == []
-    assert by_rows.verified.by_rows > 0
 
 
 @pytest.mark.exhaustive
@@ -510,14 +404,15 @@ def test_of_a_file_that_cycles_share_the_one_is_named_whose_rows_were_changed(
 
 
 @pytest.mark.exhaustive
-def test_an_export_of_one_cycle_of_a_window_takes_its_rows_alone(
+def test_an_export_of_one_cycle_of_a_window_takes_the_files_of_its_rows(
     windowed: Path, tmp_path: Path, verified: Callable[..., VerifyReport]
 ) -> None:
     (first, second) = read_attempts(windowed, cluster="modular")
     export(str(windowed), tmp_path / "out", since=first.cycle_at, until=first.cycle_at, cluster="modular")
-    rows = read_table(tmp_path / "out", "bundle_load")
-    assert {row["cycle_at"] for row in rows} == {first.cycle_at}
+    rows = [row for row in read_table(tmp_path / "out", "bundle_load") if row["cycle_at"] == first.cycle_at]
     assert len(rows) == sum(write.rows for write in first.writes_of("bundle_load")) > 0
+    for write in first.writes:
+        assert rows_digest(tmp_path / "out", write) == rows_digest(windowed, write)
     assert [fault.sentence() for fault in verified(tmp_path / "out").faults] == []
     (write, *_) = second.writes_of("unload_decisions")
     assert [one.cycle_at for one in of_write(windowed, write.write_id, cluster="modular").direct] == [second.cycle_at]

@@ -15,15 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyspark.sql import functions as F
 
 from evenkeel.aggregate.sums_here import MOST_TOPICS
 from evenkeel.handover import Handover
 from evenkeel.lake.delta_log import hashed
-from evenkeel.lake.digest import contents
 from evenkeel.lake.manifest import body_digest
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.store import Lake, with_all_columns
+from evenkeel.lake.store import Lake
 from evenkeel.pipeline import publish
 from evenkeel.record.read import Attempt, read_attempts
 from evenkeel.record.verify import DATA, TOPICS, VerifyReport, in_processes, verify
@@ -47,7 +45,7 @@ def recorded(spark: Any, planned_cycle: Callable[[Path], Handover], tmp_path_fac
     """A lake of some cycles of one cluster; nobody writes to it."""
     lake = tmp_path_factory.mktemp("loads") / "lake"
     publish(spark, planned_cycle(lake))
-    lengthen(spark, lake, CYCLES)
+    lengthen(lake, CYCLES)
     return lake
 
 
@@ -100,27 +98,19 @@ def test_cycles_of_a_window_are_summed_up_from_the_files_that_they_share(
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "told", "with_digest"),
+    ("table", "column", "told"),
     [
-        ("topic_stats", "msg_rate_in", {"bundle_load", "broker_load"}, True),
-        ("topic_stats", "producers", {"bundle_load"}, True),
-        ("bundle_load", "measured_msg_rate_out", {"bundle_load"}, True),
-        ("bundle_load", "measured_msg_rate_out", {"bundle_load"}, False),
-        ("broker_load", "topics", {"broker_load"}, True),
+        ("topic_stats", "msg_rate_in", {"bundle_load", "broker_load"}),
+        ("topic_stats", "producers", {"bundle_load"}),
+        ("bundle_load", "measured_msg_rate_out", {"bundle_load"}),
+        ("broker_load", "topics", {"broker_load"}),
     ],
 )
 def test_a_figure_forged_with_file_and_chain_to_match_is_told_as_spark_tells_it(
-    spark: Any,
-    lake: Path,
-    verified: Callable[..., VerifyReport],
-    asked: list[int],
-    table: str,
-    column: str,
-    told: set[str],
-    with_digest: bool,
+    lake: Path, verified: Callable[..., VerifyReport], asked: list[int], table: str, column: str, told: set[str]
 ) -> None:
     at = read_attempts(lake)[1]
-    forge(spark, lake, table, column, at, with_digest=with_digest)
+    forge(lake, table, column, at)
     found = verified(lake)
     assert {fault.kind for fault in found.faults} == {DATA}
     assert {(fault.table, fault.cycle_at) for fault in found.faults} == {(name, at.cycle_at) for name in told}
@@ -131,9 +121,8 @@ def test_a_figure_forged_with_file_and_chain_to_match_is_told_as_spark_tells_it(
     assert asked != []
 
 
-def forge(spark: Any, lake: Path, table: str, column: str, attempt: Attempt, *, with_digest: bool) -> None:
-    """One more in the first row that has the figure, in a file that its manifest lists as it is now, and `with_digest`
-    in a write that it lists so."""
+def forge(lake: Path, table: str, column: str, attempt: Attempt) -> None:
+    """One more in the first row that has the figure, in a file that its manifest lists as it is now."""
     (write,) = attempt.writes_of(table)
     (file,) = write.files
     path = lake / table / file.path
@@ -145,19 +134,12 @@ def forge(spark: Any, lake: Path, table: str, column: str, attempt: Attempt, *, 
     index = rows.schema.get_field_index(column)
     pq.write_table(rows.set_column(index, field, pa.array(values, field.type)), path)
     now = hashed(str(lake / table), file.path)
-    forged = with_all_columns(spark.read.parquet(str(path)).withColumn("cluster", F.lit("lab")), TABLES[table])
-    (((_, digest),),) = (contents(forged, table, attempt.schema_version, ("write_id",)).values(),)
 
     def relisted(row: Mapping[str, Any]) -> dict[str, Any]:
         files = [
-            {**one, "size": now.size, "digest": now.digest} if one["path"] == file.path else one
-            for one in row["files"] or ()
+            {**one, "size": now.size, "digest": now.digest} if one["path"] == file.path else one for one in row["files"]
         ]
-        writes = [
-            {**w, "digest": digest} if with_digest and (w["table"], w["write_id"]) == (table, write.write_id) else w
-            for w in row["writes"] or ()
-        ]
-        return {**row, "files": files, "writes": writes}
+        return {**row, "files": files}
 
     chain_anew(lake, relisted)
 
@@ -210,7 +192,7 @@ def test_an_attempt_of_a_bounded_size_is_summed_up_here(one: tuple[RecordedCycle
 
 def test_an_attempt_with_rejected_records_is_left_to_spark(one: tuple[RecordedCycle, Proven]) -> None:
     cycle, proven = one
-    rejected = {"table": "rejected", "write_id": "w", "version": 1, "rows": 1, "digest": ""}
+    rejected = {"table": "rejected", "write_id": "w", "version": 1, "rows": 1, "commit": ""}
     planned = {**cycle.attempt.planned, "writes": [*cycle.attempt.planned["writes"], rejected]}
     assert load_files(replace(cycle, attempt=replace(cycle.attempt, planned=planned)), proven) is None
 

@@ -36,7 +36,7 @@ def long_lake(
 ) -> Iterator[Path]:
     lake = tmp_path_factory.mktemp("long") / "lake"
     publish(spark, planned_cycle(lake))
-    lengthen(spark, lake, CYCLES)
+    lengthen(lake, CYCLES)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(in_processes, "_WORTH_A_PROCESS", SO_MANY_IN_PROCESSES)
         yield lake

@@ -55,11 +55,11 @@ def _manifests(one: Attempt, written: dict[CycleKey, list[Write]]) -> Sequence[d
     at = one.planned["predecessor_cycle_at"]
     read = {write.table for write in one.reads}
     before = [w for w in written[one.cluster, utc_text(at)] if w.table in read] if at is not None else []
-    listed: dict[str, Any] = {"writes": write_rows(own), "files": file_rows(own), "reads": write_rows(before)}
+    listed: dict[str, Any] = {
+        "writes": write_rows(own),
+        "files": file_rows([*own, *before]),
+        "reads": write_rows(before),
+    }
     columns = [column.name for column in CYCLES.columns if column.name not in _CHAINED]
     rows = [one.planned, *([one.closed] if one.closed is not None else [])]
-    # Rows are the same in both lakes, and so are their roots.
-    tables = {write.table for write in own}
-    roots = one.planned["roots"]
-    listed["roots"] = None if roots is None else [root for root in roots if root["table"] in tables]
     return [{**{name: row[name] for name in columns}, **listed} for row in rows]

@@ -30,18 +30,18 @@ def installed(cluster: StandaloneCluster) -> Iterator[Path]:
     shutil.rmtree(cluster.installed / "evenkeel")
 
 
-def rooted(cluster: StandaloneCluster, *, apart: bool) -> str:
+def asked(cluster: StandaloneCluster, *, apart: bool) -> str:
     """What the workers answer in a session of its own, which is or is not kept apart from others: "", or the error."""
-    from evenkeel.lake.digest import ROW_DIGEST
-    from evenkeel.lake.roots import digests_rooted
+    from evenkeel.spark.grouped import grouped_map
+    from evenkeel.spark.worker import same_rows
 
     spark: Any = connect(cluster.url, "tests")
     try:
         if not apart:
             spark.conf.set(ISOLATION, "false")
-        rows = spark.createDataFrame([("a", "00" * 32), ("b", "ff" * 32)], f"name string, {ROW_DIGEST} string")
-        found = digests_rooted(rows, ["name"], [("a",), ("b",)])
-        assert {key: one[0] for key, one in found.items()} == {("a",): 1, ("b",): 1}
+        rows = spark.createDataFrame([("a", 1), ("b", 2)], "name string, value int")
+        found = grouped_map({"rows": rows}, by=["name"], decide=same_rows, outputs={"rows": rows.schema})
+        assert sorted(map(tuple, found["rows"].collect())) == [("a", 1), ("b", 2)]
     finally:
         close(spark)
     return ""
@@ -49,8 +49,8 @@ def rooted(cluster: StandaloneCluster, *, apart: bool) -> str:
 
 def test_the_package_reaches_workers_that_have_none(cluster: StandaloneCluster) -> None:
     with pytest.raises(Exception, match="No module named 'evenkeel"):
-        rooted(cluster, apart=False)
-    assert rooted(cluster, apart=True) == ""
+        asked(cluster, apart=False)
+    assert asked(cluster, apart=True) == ""
     found = spark_endpoint.check_workers(Site(environment={"EVENKEEL_SPARK": cluster.url}), "")
     assert (found.outcome, found.words) == (CheckOutcome.OK, "the workers have this client's code")
 
@@ -58,17 +58,17 @@ def test_the_package_reaches_workers_that_have_none(cluster: StandaloneCluster) 
 def test_an_installed_copy_decides_where_sessions_share_workers_and_another_one_is_refused(
     cluster: StandaloneCluster, installed: Path
 ) -> None:
-    assert rooted(cluster, apart=False) == ""
-    with (installed / "lake" / "root_worker.py").open("a", encoding="utf-8") as file:
+    assert asked(cluster, apart=False) == ""
+    with (installed / "spark" / "worker.py").open("a", encoding="utf-8") as file:
         file.write("# other code\n")
     with pytest.raises(StaleCode, match="run other code than this client") as refused:
-        rooted(cluster, apart=False)
+        asked(cluster, apart=False)
     assert "on a cluster install this version on the workers" in str(refused.value)
     assert "\n" not in str(refused.value)
     assert isinstance(refused.value, EngineError)
 
 
 def test_what_a_session_was_sent_goes_before_an_installed_copy(cluster: StandaloneCluster, installed: Path) -> None:
-    with (installed / "lake" / "root_worker.py").open("a", encoding="utf-8") as file:
+    with (installed / "spark" / "worker.py").open("a", encoding="utf-8") as file:
         file.write("raise ImportError('an older version')\n")
-    assert rooted(cluster, apart=True) == ""
+    assert asked(cluster, apart=True) == ""

@@ -22,6 +22,7 @@ from evenkeel.validate.at_hand import facts_at_hand
 from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RECORD, fetch
 from evenkeel.validate.suites import read_suites
 from tests.builders import NOON, ClusterBuilder, cluster, observed
+from tests.written_rows import rows_digest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -195,11 +196,11 @@ def test_run_without_open_clusters_writes_nothing(checked: Checked) -> None:
 
 def test_checking_again_gives_the_same_rows(checked: Checked) -> None:
     again = validate.run(checked.spark, checked.before)
-    assert [write.digest for write in again.writes_of("validation_results")] == [
-        write.digest for write in checked.after.writes_of("validation_results")
+    assert [rows_digest(checked.before.lake, write) for write in again.writes_of("validation_results")] == [
+        rows_digest(checked.before.lake, write) for write in checked.after.writes_of("validation_results")
     ]
-    assert [write.digest for write in again.writes_of("rejected")] == [
-        write.digest for write in checked.after.writes_of("rejected")
+    assert [rows_digest(checked.before.lake, write) for write in again.writes_of("rejected")] == [
+        rows_digest(checked.before.lake, write) for write in checked.after.writes_of("rejected")
     ]
 
 
@@ -214,8 +215,8 @@ def test_rows_that_spark_has_to_fetch_are_judged_alike(
             patched.setattr(validate, "facts_at_hand", lambda *_: None)
             by_spark = validate.run(spark, before)
         for table in ("validation_results", "rejected"):
-            assert [(write.rows, write.digest) for write in by_spark.writes_of(table)] == [
-                (write.rows, write.digest) for write in here.writes_of(table)
+            assert [(write.rows, rows_digest(before.lake, write)) for write in by_spark.writes_of(table)] == [
+                (write.rows, rows_digest(before.lake, write)) for write in here.writes_of(table)
             ]
 
 

@@ -32,7 +32,7 @@ from evenkeel.aggregate.topic_sums import (
     with_bundle,
 )
 from evenkeel.handover import Handover, Write
-from evenkeel.lake.data_files import Commits, found_rows, rows_at_hand
+from evenkeel.lake.data_files import found_rows, rows_at_hand
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH, namespace_of
@@ -214,14 +214,13 @@ def sums_at_hand(lake: Lake, handover: Handover, found: LoadInputs, rows: Rows) 
         if write.rows:
             writes.setdefault(write.cluster, []).append(write)
     sums: list[Row] = []
-    commits: Commits = {}
     for cycle in handover.open_cycles():
         of_cluster = writes.get(cycle.cluster, [])
         if sum(write.rows for write in of_cluster) > sums_here.MOST_TOPICS:
             return None
         topics = []
         for write in of_cluster:
-            of_write = found_rows(lake, write, sums_here.COLUMNS, commits)
+            of_write = found_rows(lake, write, sums_here.COLUMNS)
             whole = None if of_write is None else sums_here.whole_numbers(of_write)
             if whole is None:
                 return None

@@ -208,7 +208,7 @@ def carry_out(
 
         lake, row = Lake(handover.lake), answer_to(handover, plan["plan_id"], answer)
         if row not in answers(spark, lake, [plan["plan_id"]]):  # a try that was killed has put it on record
-            append_row(lake, "approvals", row, lambda: nullcontext(spark))
+            append_row(lake, "approvals", row)
         return pipeline.publish(spark, handover, sending(handover.run.mode, handover.lake))
 
     published = carried_out(publish, ti, events, handover)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.cli.options import add_on_record, check_folder, said_by, session
+from evenkeel.cli.options import add_on_record, check_folder, said_by
 from evenkeel.cli.output import add_json, print_result
 from evenkeel.errors import BadInput, NoSuchCycle, SettingsError
 from evenkeel.lake.controls import (
@@ -20,10 +19,8 @@ from evenkeel.lake.controls import (
     answer_row,
     control_row,
     said_last,
-    words_on,
 )
 from evenkeel.lake.store import Lake, append_row
-from evenkeel.lake.table_files import is_readable_here
 from evenkeel.record.plan_cost import asked_bundles
 from evenkeel.record.read import Attempt, Record, read_where
 from evenkeel.record.read.ranges import nearest
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
     from evenkeel.sources.configuration import QueueSource
 
 _SHORTEST = 6
-_NAME = "evenkeel control"
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -88,21 +84,13 @@ def say(lake: str, table: str, row: dict[str, Any], **same: Sequence[str]) -> di
 
     By its own clock alone, a pause of an operator whose clock is behind would be older than the resumption before it.
     """
-    place = Lake(lake)
-    if is_readable_here(lake):
-        row = said_last(row, read_where(lake, table, same) if is_table(lake, table) else ())
-        append_row(place, table, row, partial(session, _NAME, lake))
-        return row
-    with session(_NAME, lake, writes=True) as spark:
-        row = said_last(row, words_on(spark, place, table, same))
-        append_row(place, table, row, lambda: nullcontext(spark))
-        return row
+    row = said_last(row, read_where(lake, table, same) if is_table(lake, table) else ())
+    append_row(Lake(lake), table, row)
+    return row
 
 
 def _demand_known(lake: str, cluster: str) -> None:
-    """`NoSuchCycle`, with the nearest name, for a cluster of which a lake that can be read from here holds nothing."""
-    if not is_readable_here(lake):
-        return
+    """Raise NoSuchCycle, with the nearest name, for a cluster of which the lake holds nothing."""
     record = Record(lake)
     known = sorted(
         {one for table in ("cycles", "broker_reports", "commands") for one in record.files(table).clusters()}

@@ -49,15 +49,13 @@ def run_upkeep(given: argparse.Namespace) -> int:
 
 
 def _check(request: Request) -> None:
-    """Raises NoLake and SettingsError before Spark is started; what only Spark can read is left to `keep`."""
-    from evenkeel.lake.table_files import is_readable_here
+    """Raise NoLake and SettingsError before Spark is started."""
     from evenkeel.maintenance.upkeep import UPKEEPS, newest_promise
     from evenkeel.record.read import Record, read_table_if_any
 
-    if is_readable_here(request.lake):
-        Record(request.lake).clusters()
-        promised = newest_promise(read_table_if_any(request.lake, UPKEEPS))
-        settled(promised, request.given, shorten=request.shorten)
+    Record(request.lake).clusters()
+    promised = newest_promise(read_table_if_any(request.lake, UPKEEPS))
+    settled(promised, request.given, shorten=request.shorten)
 
 
 def run_storage(given: argparse.Namespace) -> int:

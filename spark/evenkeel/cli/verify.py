@@ -61,7 +61,6 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--from", dest="since", metavar="TIME", help=f"first cycle ({IN_UTC}; default: the first)")
     parser.add_argument("--to", dest="until", metavar="TIME", help="last cycle; a date is its whole day")
     parser.add_argument("--depth", choices=sorted(_DEPTHS), default="topics", help="where deciding again begins")
-    parser.add_argument("--rows", action="store_true", help="look at every row, also where its file is as it was")
     parser.add_argument(
         "--log-key", action="append", default=[], metavar="VKEY", help="the log's verifier key, as you were given it"
     )
@@ -159,7 +158,6 @@ def _found(given: argparse.Namespace, lake: str) -> VerifyReport:
             since=since,
             until=until,
             depth=_DEPTHS[given.depth],
-            by_rows=given.rows,
             log_sources=sources,
             progress=progress,
             say=progress.say,
@@ -249,7 +247,7 @@ def as_text(found: VerifyReport) -> str:
     verified = found.verified
     if verified.by_files or verified.by_rows:
         writes = plural(verified.by_files, "write")
-        lines.append(f"{writes} looked at by file, {verified.by_rows:,} by row")
+        lines.append(f"{writes} proven by their files, {verified.by_rows:,} looked at by row")
     if verified.tried:
         depths = Counter(verified.reproduced.values())
         deep = ", ".join(f"{count:,} from the {depth} on" for depth, count in sorted(depths.items(), reverse=True))
@@ -262,11 +260,6 @@ def as_text(found: VerifyReport) -> str:
         )
     if verified.expired:
         lines.append(f"{plural(len(verified.expired), 'cycle')} past the period: only the chain is looked at there")
-    if found.sums:
-        lines.append(
-            f"{plural(found.sums, 'attempt')} of an older version of Evenkeel, with a sum for the digest of rows: it "
-            "shows what changed by accident, and not rows that somebody chose to fit it"
-        )
     if found.idle:
         lines.append(f"{plural(found.idle, 'attempt')} decided nothing (skipped or failed)")
     lines += [f"{fault.kind}: {fault.sentence()}" for fault in found.faults]
@@ -310,7 +303,6 @@ def as_json(found: VerifyReport) -> dict[str, Any]:
         "chains": {name: {"manifests": n, "head": found.heads[name]} for name, n in sorted(found.manifests.items())},
         "manifests_read": found.read,
         "attempts": found.attempts,
-        "digests": {"roots": found.attempts - found.sums, "sums": found.sums},
         "writes_by_files": found.verified.by_files,
         "writes_by_rows": found.verified.by_rows,
         "reproduced": len(found.verified.reproduced),

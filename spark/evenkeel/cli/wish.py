@@ -18,7 +18,6 @@ from evenkeel.errors import BadInput, NoLake, NoSuchCycle
 from evenkeel.handover import RECORDING
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
 from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
-from evenkeel.lake.table_files import is_readable_here
 from evenkeel.lake.wishes import ended_drains
 from evenkeel.manual_requests.wish_schema import ALL
 from evenkeel.model.amounts import plural
@@ -169,11 +168,10 @@ def _put(given: argparse.Namespace, row: Mapping[str, Any]) -> int:
     from evenkeel.lake.wishes import append_wishes, typed
 
     lake = Lake(given.lake)
-    begin_session = partial(session, "evenkeel wish", given.lake, writes=True)
-    if is_readable_here(given.lake) and is_table(given.lake, "wishes"):
-        append_row(lake, "wishes", typed(row), begin_session)
+    if is_table(given.lake, "wishes"):
+        append_row(lake, "wishes", typed(row))
     else:
-        with begin_session() as spark:
+        with session("evenkeel wish", given.lake, writes=True) as spark:
             lake.ensure_tables(spark, ["wishes", "cycles"])
             append_wishes(spark, lake, [row])
     takes = "each cycle" if row["kind"] == DRAIN else "the next cycle"

@@ -15,7 +15,7 @@ from evenkeel.lake.one_writer import writer_of
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.schemas import FROM_THE_FIRST, TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import FolderFiles, StoreFiles, files_of, is_readable_here
+from evenkeel.lake.table_files import FolderFiles, StoreFiles, files_of
 from evenkeel.model.amounts import plural
 from evenkeel.object_store import explained
 from evenkeel.record.read.tables import is_table, open_table
@@ -35,8 +35,6 @@ def check_tables(site: Site, _: str) -> CheckFinding:
     """The tables: there, readable, and of the version that this code knows."""
     if site.lake is None:
         return skipped(NO_LAKE)
-    if not is_readable_here(site.lake):
-        return skipped(f"{site.lake} is in a store that only Spark reads")
     if not is_table(site.lake, "cycles"):
         return ok(f"there is no lake at {site.lake} yet; the first cycle makes it")
     return _judged(site.lake, _columns(site.lake))
@@ -58,28 +56,17 @@ def _judged(lake: str, there: dict[str, set[str]]) -> CheckFinding:
             f"columns of {_some(newer)} in {lake} are not known to this version",
             f"a newer version of Evenkeel writes this lake: update this one, which knows version {SCHEMA_VERSION}",
         )
-    broken = [name for name, columns in there.items() if set(TABLES[name].names_at(1)) - columns]
+    broken = [name for name, columns in there.items() if set(TABLES[name].column_names()) - columns]
     if broken:
-        return fail(f"{_some(broken)} in {lake} lack columns that they always had", "restore them from a copy")
+        return fail(
+            f"{_some(broken)} in {lake} lack columns",
+            "restore them from a copy; a lake of a version before 1.0 is read by no later one",
+        )
     for line in read_status(lake, datetime.now(UTC)).clusters:
         for need in line.needs:
             if need.kind == "newer_version":
                 return fail(f"{line.cluster}: {need.text}", "update this installation")
-    return _by_version(lake, there)
-
-
-def _by_version(lake: str, there: dict[str, set[str]]) -> CheckFinding:
-    known = [(name, one) for name in there for one in TABLES[name].columns]
-    level = max(one.since for name, one in known if one.name in there[name])
-    lacking = sorted({name for name, one in known if one.since <= level and one.name not in there[name]})
-    said = f"{len(there)} tables of version {level} in {lake}"
-    if lacking:
-        return warn(
-            f"{said}, an upgrade that is half done: {_some(lacking)} lack columns",
-            "run a cycle or `evenkeel upkeep`, which adds them; no row is rewritten",
-        )
-    if level < SCHEMA_VERSION:
-        return ok(f"{said}; the next cycle adds what version {SCHEMA_VERSION} has more")
+    said = f"{len(there)} tables of version {SCHEMA_VERSION} in {lake}"
     missing = [name for name in FROM_THE_FIRST if name not in there]
     if missing:
         return warn(f"{said}, without {_some(missing)}", "the next cycle makes them; where they had rows, restore them")
@@ -115,9 +102,7 @@ def check_rights(site: Site, _: str) -> CheckFinding:
     files = files_of(Lake(site.lake).root)
     if isinstance(files, FolderFiles):
         return _folder_rights(site, files)
-    if isinstance(files, StoreFiles):
-        return _store_rights(site, files)
-    return skipped(f"{site.lake} is in a store that only Spark reads")
+    return _store_rights(site, files)
 
 
 def _folder_rights(site: Site, files: FolderFiles) -> CheckFinding:
@@ -173,7 +158,7 @@ def check_log(site: Site, _: str) -> CheckFinding:
         return skipped(NO_LAKE)
     signers = () if site.environment.get(LOG_CONNECTION) else signers_from_environment(site.environment)
     has_key = any(site.environment.get(name) for name in KEY_PLACES)
-    if not is_readable_here(site.lake) or not has_log(storage_of(site.lake)):
+    if not has_log(storage_of(site.lake)):
         if has_key:
             return warn("a key of a log is set, and the lake has no transparency log", "`evenkeel log begin` makes it")
         return skipped("the lake has no transparency log, and none is asked for")
@@ -214,7 +199,7 @@ def check_witnesses(site: Site, _: str) -> CheckFinding:
 
 def _overview(site: Site) -> LogOverview | None:
     assert site.lake is not None
-    if not is_readable_here(site.lake) or not has_log(storage_of(site.lake)):
+    if not has_log(storage_of(site.lake)):
         return None
     try:
         return read_overview(site.lake, ())

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from evenkeel.doctor.aside import Answer, answer_aside
-from evenkeel.spark.session import CONNECT_SCHEMES, close, connect, ship_code
+from evenkeel.spark.session import CONNECT_SCHEMES, close, connect
 
 _PARTITIONS = 8
 
@@ -49,21 +49,15 @@ def _of_airflow(name: str) -> str | None:
 
 
 def _workers(spark: Any) -> str:
-    from pyspark.errors import PySparkException
-    from pyspark.sql import functions as F
+    from evenkeel.errors import EngineError
+    from evenkeel.spark.grouped import grouped_map
+    from evenkeel.spark.worker import same_rows
 
-    from evenkeel.lake.root_worker import DIGEST, PLACE, ROOTED_DDL, root_function
-    from evenkeel.spark.code import runtime_of
-    from evenkeel.spark.grouped import marked_error
-
-    runtime = runtime_of("evenkeel.lake.root_worker")
-    ship_code(spark)
     rows = spark.range(0, _PARTITIONS, 1, _PARTITIONS)
-    rows = rows.select(F.lit(0).cast("bigint").alias(PLACE), F.unhex(F.lit("00" * 32)).alias(DIGEST))
     try:
-        rows.mapInArrow(root_function(runtime.digest, runtime.files), ROOTED_DDL).collect()
-    except PySparkException as error:
-        return str(marked_error(str(error)) or str(error).splitlines()[0])
+        grouped_map({"rows": rows}, by=["id"], decide=same_rows, outputs={"rows": rows.schema})
+    except EngineError as error:
+        return str(error)
     return ""
 
 

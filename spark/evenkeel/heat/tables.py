@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenkeel.errors import BadInput, LakeError
+from evenkeel.errors import BadInput
 from evenkeel.heat.blocks import COLUMNS, FORMAT, OVERVIEW, Block
 from evenkeel.heat.key_ranges import Names, Places
 from evenkeel.heat.layers import Layer
@@ -23,7 +23,7 @@ from evenkeel.heat.scale import OWNER
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import HEAT_TABLES
 from evenkeel.lake.store import Lake, arrow_schema
-from evenkeel.lake.table_files import delta_table, is_delta_table, is_readable_here, storage_options
+from evenkeel.lake.table_files import delta_table, is_delta_table, storage_options
 from evenkeel.record.read.tables import FileFilter, all_of, damaged, dataset_of
 
 if TYPE_CHECKING:
@@ -77,11 +77,8 @@ class HeatTables:
     """Both heat tables of a lake, as they were when they were opened, or at the last write of one's own."""
 
     def __init__(self, root: str, *, make: bool = False) -> None:
-        """Opens them; with `make` those that are missing are created. Raises LakeError where they cannot be read, or
-        where the lake lies in a store that only Spark knows."""
+        """Open them; with `make` those that are missing are created. Raises LakeError where they cannot be read."""
         self.root, self._lake = root, Lake(root)
-        if not is_readable_here(self._lake.path(BLOCKS)):
-            raise LakeError(f"the lake {root} lies in a store that only Spark knows; heat tables need a folder or S3")
         self._opened: dict[str, DeltaTable | None] = {name: self._open(name, make) for name in (BLOCKS, MARKS)}
         self._began = {name: -1 if opened is None else opened.version() for name, opened in self._opened.items()}
 

@@ -193,7 +193,8 @@ def _opened(spark: SparkSession, lake: Lake, request: CycleRequest, cycles: list
     else:
         cycles = with_wishes(spark, lake, cycles, run, request.wishes)
     cycles = with_acts(spark, lake, cycles)
-    return Handover(request.lake, run, tuple(replace(cycle, predecessor=predecessors[cycle.key]) for cycle in cycles))
+    cycles = [replace(cycle, predecessor=predecessors[cycle.key]) for cycle in cycles]
+    return Handover(request.lake, run, tuple(cycles), commits=tuple(lake.committed))
 
 
 def cycles_of(

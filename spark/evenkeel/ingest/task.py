@@ -26,7 +26,6 @@ from evenkeel.errors import BadInput
 from evenkeel.handover import FAILED, SKIPPED, CycleKey, Handover
 from evenkeel.ingest.ingest_frames import (
     SmallRows,
-    are_few,
     body_frame,
     raw_answers,
     read_figures,
@@ -74,8 +73,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     if topics is not None:
         frames["rejected"] = topics.unionByName(frames["rejected"]) if "rejected" in frames else topics
     settled = _settled(handover, intakes)
-    few = not handover.is_window() and are_few(intakes)
-    return settled.with_writes(Lake(handover.lake).append(spark, frames, handover=settled, task="ingest", few=few))
+    return settled.with_writes(Lake(handover.lake).append(spark, frames, handover=settled, task="ingest"))
 
 
 class _Told:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.delta_log import newest_version, until_committed
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, append_frame
 from evenkeel.spark.sql import with_moments
 from evenkeel.times import after_all
 
@@ -90,18 +90,6 @@ def control_row(cluster: str, kind: str, by: str, reason: str | None) -> dict[st
 def said_last(row: dict[str, Any], others: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The row at a moment after all the others."""
     return {**row, "at": after_all(row["at"], (one["at"] for one in others))}
-
-
-def words_on(spark: SparkSession, lake: Lake, table: str, same: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    """What was said before on the same (column -> values) in `controls` or `approvals`: the moments alone."""
-    if newest_version(lake.path(table)) == 0:
-        return []
-    from pyspark.sql import functions as F
-
-    rows = spark.read.format("delta").load(lake.path(table))
-    for column, values in same.items():
-        rows = rows.where(F.col(column).isin(list(values)))
-    return with_moments(rows.select("at"), ("at",))
 
 
 def last_switches(rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None] | None:
@@ -235,7 +223,7 @@ def _append_step(
     rows = linked.where(own if only_own else own | free).withColumn("token", token).withColumn("at", at)
     lasting = F.expr(f"at + INTERVAL {length // timedelta(microseconds=1)} MICROSECOND")
     rows = rows.withColumn("until", lasting).select(*_COLUMNS)
-    rows.write.format("delta").mode("append").save(lake.path("controls"))
+    append_frame(rows, lake, "controls")
 
 
 def _rows(spark: SparkSession, lake: Lake, clusters: Sequence[str], kinds: Sequence[str]) -> list[dict[str, Any]]:

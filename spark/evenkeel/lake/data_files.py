@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from evenkeel.handover import Write
 from evenkeel.lake.arrow_files import read_file, with_cluster
-from evenkeel.lake.delta_log import files_by_cluster
+from evenkeel.lake.delta_log import written_files
 from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.write_ids import try_of
 from evenkeel.spark.row_order import in_content_order
 from evenkeel.spark.rows import Row
 
@@ -24,10 +23,10 @@ _ID = "write_id"
 
 
 def rows_at_hand(lake: Lake, table: str, writes: Sequence[Write]) -> list[Row] | None:
-    """The rows of these writes without the stamp of a write, in the order of their content, as workers get them.
+    """Return the rows of these writes without the stamp of a write, in the order of their content, as workers get them.
 
-    None where the log or a file of a commit cannot be read from here, as on an object store and after an upkeep, or
-    does not hold what was written: then Spark finds the rows in the table.
+    None where a file of a write is gone, as after an upkeep, or does not hold what was written: then Spark finds the
+    rows in the table.
     """
     import pyarrow as pa
 
@@ -36,32 +35,22 @@ def rows_at_hand(lake: Lake, table: str, writes: Sequence[Write]) -> list[Row] |
         return []
     columns = {name: kind for name, kind in types_of(table).items() if name not in STAMP_NAMES}
     parts = []
-    commits: Commits = {}
     for write in written:
-        found = found_rows(lake, write, tuple(columns), commits)
+        found = found_rows(lake, write, tuple(columns))
         if found is None:
             return None
         parts.append(found)
     return in_content_order(columns, pa.concat_tables(parts, promote_options="default"))
 
 
-Commits = dict[tuple[str, int, str], dict[str, list[str]] | None]
-"""What commits (table, version, try) added, each looked at once: one has the rows of many clusters."""
-
-
-def found_rows(lake: Lake, write: Write, columns: Sequence[str], commits: Commits | None = None) -> pa.Table | None:
-    """The rows of a write that has rows, with as many of the columns as its files have; None as for `rows_at_hand`."""
+def found_rows(lake: Lake, write: Write, columns: Sequence[str]) -> pa.Table | None:
+    """Return the rows of a write that has rows, with as many of the columns as its files have; None as for
+    `rows_at_hand`."""
     import pyarrow as pa
 
-    known = {} if commits is None else commits
-    commit = write.table, write.version, try_of(write.write_id)
-    if commit not in known:
-        known[commit] = files_by_cluster(lake.path(write.table), *commit[1:])
-    files = known[commit]
-    if files is None:
-        return None
+    files = written_files(lake.path(write.table), [write])
     inside = [name for name in columns if name not in TABLES[write.table].partition]
-    found = [_of_write(file, write, inside) for file in files.get(write.cluster, ())]
+    found = [_of_write(file, write, inside) for file in files or ()]
     if not found or sum(part.num_rows for part in found) != write.rows:
         return None
     return pa.concat_tables(found, promote_options="default")

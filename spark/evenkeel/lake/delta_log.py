@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
-from evenkeel.handover import DataFile
+from evenkeel.handover import Commit, DataFile, Write
 from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, delta_table, files_of, is_delta_table
-from evenkeel.lake.write_ids import try_of
 from evenkeel.retrying import Pause, retry, up_to_a_fifth_more
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-_LOOK_BACK = 200
 # Spark would take a path with these for a pattern. (In names of partitions they are escaped.)
 _GLOB = frozenset("*?[]{}\\")
 
@@ -35,44 +32,34 @@ def local_log(path: str) -> Path | None:
     return Path(files.folder, LOG_FOLDER) if isinstance(files, FolderFiles) else None
 
 
-def table_exists(spark: SparkSession, path: str) -> bool:
-    """Whether a Delta table stands at `path`."""
+def table_exists(path: str) -> bool:
+    """Return True if a Delta table stands at `path`."""
     files = files_of(path)
-    if files is not None:
-        return _first_known(files) is not None or bool(_listed(files))
-    try:
-        spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()
-    except Exception as error:
-        if "DELTA_MISSING_DELTA_TABLE" in str(error) or "PATH_NOT_FOUND" in str(error) or "doesn't exist" in str(error):
-            return False
-        raise
-    return True
+    return _first_known(files) is not None or bool(_listed(files))
 
 
-def newest_version(path: str, since: int | None = None) -> int | None:
-    """The newest version in a log that can be listed from here; None for a store that only Spark knows.
+def newest_version(path: str, since: int | None = None) -> int:
+    """Return the newest version in a table's log, -1 without any.
 
     `since`: a version that was there, from which on it is looked for.
     """
-    files = files_of(path)
-    return None if files is None else _newest(files, since)
+    return _newest(files_of(path), since)
 
 
 def is_as_made(path: str) -> bool:
-    """Whether the table never had a row: its log has the commit that made it and no other. False where the log cannot
-    be listed from here."""
-    return newest_version(path) == 0 and _added(path, [0], ()) == []
+    """Return True if the table never had a row: its log has the commit that made it and no other."""
+    return newest_version(path) == 0 and not any(_adds(commit_text(files_of(path), 0)))
 
 
-def committed_version(spark: SparkSession, path: str, write_id: str, *, after: int | None) -> int | None:
-    """The version in which `write_id` was committed since version `after`, or None if no commit carries it.
+def committed_version(path: str, write_id: str, *, after: int) -> int | None:
+    """Return the version in which `write_id` was committed since version `after`, None if no commit carries it.
 
     Delta's own guard against a commit that a storage client retried after it had succeeded is a transaction id, but
     it makes every append read the whole table state (0.75 s instead of 0.22 s). A write id is used once, so two
     commits that carry it tell the same: that write is refused, its rows are never listed, and the task's next try
     writes under another id.
     """
-    versions = _versions_carrying(spark, path, write_id, after)
+    versions = versions_carrying(path, write_id, after)
     if len(versions) > 1:
         raise LakeError(
             f"write {write_id} was committed {len(versions)} times to {path} (versions {versions}): the storage client "
@@ -81,84 +68,74 @@ def committed_version(spark: SparkSession, path: str, write_id: str, *, after: i
     return versions[0] if versions else None
 
 
-def added_files(path: str, versions: Iterable[int], write_ids: Iterable[str] = ()) -> list[str] | None:
-    """The data files that these commits added, or None where the log or one of the files cannot be read from here.
-
-    A commit of ours only adds, and files never change. That they were compacted into others later does not matter as
-    long as they are there. Each try that wrote must be named by one of the commits: in a lake that was exported or
-    restored a version has another meaning.
-    """
-    found = None if _GLOB & set(path) else _added(path, versions, write_ids)
-    return [file for _, file in found] if found else None
-
-
-def files_by_cluster(path: str, version: int, write_id: str) -> dict[str, list[str]] | None:
-    """Cluster -> the data files that a commit added for it; None as `added_files` says."""
-    added = _added(path, [version], [write_id])
-    if added is None:
-        return None
-    found: dict[str, list[str]] = {}
-    for values, file in added:
-        found.setdefault(str(values.get("cluster")), []).append(file)
-    return found
-
-
-def _added(
-    path: str, versions: Iterable[int], write_ids: Iterable[str]
-) -> list[tuple[Mapping[str, str | None], str]] | None:
-    """Partition values and path of each file that these commits added."""
+def versions_carrying(path: str, said: str, after: int) -> list[int]:
+    """Return the versions after `after` whose commits carry a text."""
     files = files_of(path)
-    if files is None:
-        return None
-    found = []
-    unnamed = {try_of(one) for one in write_ids}
-    for version in sorted(versions):
-        try:
-            text = commit_text(files, version)
-        except FileNotFoundError:
+    newer = range(after + 1, _newest(files) + 1)
+    return [version for version in newer if said in _commit_text_if_any(files, version)]
+
+
+def written_files(path: str, writes: Iterable[Write]) -> list[str] | None:
+    """Return the full names of the data files that writes of the table at `path` name, None where one is not there.
+
+    Files never change; that their rows were compacted into others later does not matter as long as they are there.
+    """
+    files, names = files_of(path), set[str]()
+    for write in writes:
+        if not write.files:
             return None
-        unnamed = {one for one in unnamed if one not in text}
-        found += [(add.get("partitionValues", {}), unquote(add["path"])) for add in _adds(text)]
-    if unnamed or not all(files.exists(file) for _, file in found):
+        names.update(file.path for file in write.files)
+    if _GLOB & set(path) or not all(map(files.exists, names)):
         return None
-    return [(values, files.full(file)) for values, file in found]
+    return [files.full(name) for name in sorted(names)]
 
 
-def committed_rows(path: str, version: int) -> int | None:
-    """How many rows a commit added, by the statistics of its files; None where the log cannot be read from here."""
-    files = files_of(path)
-    if files is None:
-        return None
-    return sum(int(json.loads(add["stats"])["numRecords"]) for add in _adds(commit_text(files, version)))
+@dataclass(frozen=True, slots=True)
+class AddedFile:
+    """A data file as its commit names it: `rows` by the commit's statistics, `cluster` "" in a table that has none."""
+
+    file: DataFile
+    cluster: str
+    rows: int
 
 
-def committed_files(path: str, version: int) -> dict[str, tuple[DataFile, ...]] | None:
-    """Cluster -> the data files that a commit to a table partitioned by cluster added for it, by path, with the size
-    and the SHA-256 of what lies there. None for a store that only Spark knows.
-    """
-    files = files_of(path)
-    if files is None:
-        return None
-    found: dict[str, list[DataFile]] = {}
-    for add in _adds(commit_text(files, version)):
-        found.setdefault(add["partitionValues"]["cluster"], []).append(hashed(path, unquote(add["path"])))
-    return {cluster: tuple(sorted(files, key=lambda file: file.path)) for cluster, files in found.items()}
+def read_commit(path: str, table: str, version: int) -> tuple[Commit, tuple[AddedFile, ...]]:
+    """Return a commit of the table at `path`, with the SHA-256 of its JSON and of the files that it added, each hashed
+    once as it lies there. Raises LakeError where one cannot be read."""
+    try:
+        data = files_of(path).read(_commit(version))
+    except OSError as error:
+        raise LakeError(f"commit {version} of {path} cannot be read: {error}. Run the task again.") from error
+    added = tuple(
+        AddedFile(
+            hashed(path, unquote(add["path"])),
+            str(add["partitionValues"].get("cluster") or ""),
+            int(json.loads(add.get("stats") or "{}").get("numRecords", 0)),
+        )
+        for add in _adds(data.decode())
+    )
+    files = tuple(sorted((one.file for one in added), key=lambda file: file.path))
+    return Commit(table, version, hashlib.sha256(data).hexdigest(), files), added
 
 
-def write_ids_in(file: str | Path) -> frozenset[str]:
-    """The write ids that rows of a data file bear. Most files hold one, and its statistics say so."""
+def rows_by_write(file: str) -> Counter[str]:
+    """Return how many rows of a data file bear each write id. Most files hold one, and their statistics say so."""
+    from pyarrow.compute import value_counts
     from pyarrow.parquet import ParquetFile
 
-    found: set[str] = set()
-    with ParquetFile(arrow_source(str(file))) as opened:
+    found: Counter[str] = Counter()
+    with ParquetFile(arrow_source(file), read_dictionary=["write_id"]) as opened:
         column = opened.schema_arrow.get_field_index("write_id")
         for number in range(opened.num_row_groups):
-            about = opened.metadata.row_group(number).column(column).statistics
+            group = opened.metadata.row_group(number)
+            about = group.column(column).statistics
             if about is not None and about.has_min_max and about.min == about.max and not about.null_count:
-                found.add(about.min)
-            else:
-                found.update(opened.read_row_group(number, columns=["write_id"]).column(0).unique().to_pylist())
-    return frozenset(found)
+                found[about.min] += group.num_rows
+                continue
+            ids = opened.read_row_group(number, columns=["write_id"]).column(0)
+            for one in value_counts(ids.unify_dictionaries()).to_pylist():
+                found[str(one["values"])] += int(one["counts"])
+    return found
 
 
 def _adds(commit: str) -> Iterator[dict[str, Any]]:
@@ -169,27 +146,14 @@ def _adds(commit: str) -> Iterator[dict[str, Any]]:
 
 
 def hashed(table: str, path: str) -> DataFile:
-    """A file of the table in this folder, as it lies there. Raises LakeError where it cannot be read from here."""
+    """Return a file of the table in this folder, as it lies there. Raises LakeError where it cannot be read."""
     try:
-        files = files_of(table)
-        if files is None:
-            raise OSError("only Spark knows the store")
-        return DataFile(path, *files.size_and_digest(path))
+        return DataFile(path, *files_of(table).size_and_digest(path))
     except OSError as error:
         raise LakeError(
             f"file {path} of {table} cannot be read: {error}. Make it readable from here, or run the task again; "
             "nothing lists the rows of a write that was just made."
         ) from error
-
-
-def _versions_carrying(spark: SparkSession, path: str, write_id: str, after: int | None) -> list[int]:
-    files = files_of(path)
-    if files is not None:
-        newer = range(0 if after is None else after + 1, _newest(files) + 1)
-        return [version for version in newer if write_id in _commit_text_if_any(files, version)]
-    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT {_LOOK_BACK}")
-    rows = history.where(history.userMetadata.contains(write_id)).select("version").collect()
-    return sorted(int(row["version"]) for row in rows)
 
 
 def _newest(files: TableFiles, since: int | None = None) -> int:
@@ -275,7 +239,7 @@ def log_state(path: str) -> str:
     A version can be read from a checkpoint and the commits since, or from all commits.
     """
     files = files_of(path)
-    if files is None or not files.has_folder(LOG_FOLDER):
+    if not files.has_folder(LOG_FOLDER):
         return ""
     names = files.names(LOG_FOLDER)
     commits = {int(name[:20]) for name in names if _COMMIT.fullmatch(name)}

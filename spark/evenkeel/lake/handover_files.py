@@ -34,7 +34,7 @@ def handed_on(handover: Handover) -> str:
     text = handover.to_json()
     data = text.encode()
     files = _files(handover.lake)
-    if len(data) <= MOST_BYTES or files is None:
+    if len(data) <= MOST_BYTES:
         return text
     # Nobody can guess the name, and names of runs, which may hold any sign, stay out of it.
     name = f"{hashlib.sha256(handover.run.run_id.encode()).hexdigest()[:16]}-{uuid.uuid4().hex}.json"
@@ -59,7 +59,7 @@ def taken(text: str) -> Handover:
     if not isinstance(body, dict) or _REFERENCE not in body:
         return Handover.from_json(text)
     name, files = str(body[_REFERENCE]), _files(str(body["lake"]))
-    if files is None or not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name):
         raise LakeError(f"the hand-over {name!r} of the lake {body['lake']} is no file of that lake: nothing was read")
     try:
         data = files.read(name)
@@ -76,8 +76,6 @@ def taken(text: str) -> Handover:
 def clear(root: str, before: datetime) -> int:
     """Removes the files of hand-overs that were last written before a moment; returns their number."""
     files = _files(root)
-    if files is None:
-        return 0
     gone = 0
     for name, modified in files.modified("").items():
         if _NAME.fullmatch(name) and modified < before.timestamp():
@@ -86,5 +84,5 @@ def clear(root: str, before: datetime) -> int:
     return gone
 
 
-def _files(root: str) -> TableFiles | None:
+def _files(root: str) -> TableFiles:
     return files_of(Lake(root).path(FOLDER))

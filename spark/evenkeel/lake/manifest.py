@@ -21,8 +21,8 @@ from evenkeel.handover import CycleKey, DataFile, Predecessor, Write
 from evenkeel.lake.delta_log import until_committed
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import delta_table, is_readable_here
+from evenkeel.lake.store import Lake, append_frame
+from evenkeel.lake.table_files import delta_table
 from evenkeel.spark.sql import in_spans, iso, moment
 from evenkeel.times import utc_text
 
@@ -40,18 +40,14 @@ _OUTSIDE_THE_BODY = _CHAINED | {"body_digest", "recorded_at"} | STAMP_NAMES
 
 
 def body_digest(row: Mapping[str, Any]) -> str:
-    """sha256 over the content of a manifest row, columns by name; the recording clock is left out.
-
-    A row of an earlier schema version is digested with the columns of that version.
-    """
-    known = CYCLES.names_at(row.get("schema_version") or 1)
-    body = {name: row[name] for name in known if name not in _OUTSIDE_THE_BODY}
+    """Return the SHA-256 over the content of a manifest row, columns by name; the recording clock is left out."""
+    body = {name: row[name] for name in CYCLES.column_names() if name not in _OUTSIDE_THE_BODY}
     text = json.dumps(body, sort_keys=True, ensure_ascii=False, default=_as_text)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
-    """Appends rows of at most one attempt per cluster and cycle to the chains, all or none, as if one by one.
+    """Append rows of at most one attempt per cluster and cycle to the chains, all or none, as if one by one.
 
     Rows of a cluster stand in the order of `cycle_at`: of each attempt one row, or its `planned` and then its `closed`.
     A row holds all columns of `cycles` but `sequence`, `attempt`, the digests, `cycle_date` and `write_id`. The first
@@ -119,9 +115,8 @@ def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[Mapping[str,
             "write_id": F.col("attempt_id"),
         }
     ).select([F.col(c.name).cast(c.type).alias(c.name) for c in CYCLES.columns])
-    metadata = json.dumps({"manifest_of": [[row["cluster"], str(row["cycle_at"])] for row in rows]})
-    one_file = linked.coalesce(1)
-    one_file.write.format("delta").mode("append").option("userMetadata", metadata).save(lake.path("cycles"))
+    said = {"manifest_of": [[row["cluster"], str(row["cycle_at"])] for row in rows]}
+    append_frame(linked.coalesce(1), lake, "cycles", said)
 
 
 def _linked(frame: DataFrame) -> DataFrame:
@@ -152,8 +147,6 @@ def _linked(frame: DataFrame) -> DataFrame:
 def _lower_bound(lake: Lake, clusters: Sequence[str]) -> int:
     """A sequence that the head of every one of these chains has reached, from the log's statistics; 0 where they do not
     say. With it the statement opens one file instead of all that were written since the last upkeep."""
-    if not is_readable_here(lake.path("cycles")):
-        return 0
     actions = delta_table(lake.path("cycles")).get_add_actions(flatten=True)
     if "max.sequence" not in actions.schema.names:
         return 0
@@ -182,13 +175,13 @@ def write_rows(writes: Sequence[Write]) -> list[dict[str, Any]]:
     """Writes as `cycles.writes` holds them, in a fixed order."""
     ordered = sorted(writes, key=lambda write: (write.table, write.write_id))
     return [
-        {"table": w.table, "write_id": w.write_id, "version": w.version, "rows": w.rows, "digest": w.digest}
+        {"table": w.table, "write_id": w.write_id, "version": w.version, "rows": w.rows, "commit": w.commit}
         for w in ordered
     ]
 
 
 def file_rows(writes: Iterable[Write], known: Iterable[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
-    """The files of writes as `cycles.files` holds them, together with such rows that are `known`, in a fixed order."""
+    """Return the files of writes as `cycles.files` holds them, together with such rows that are `known`, in order."""
     rows = [dict(row) for row in known]
     for w in writes:
         own = {"table": w.table, "write_id": w.write_id}
@@ -196,13 +189,13 @@ def file_rows(writes: Iterable[Write], known: Iterable[Mapping[str, Any]] = ()) 
     return sorted(rows, key=lambda row: (row["table"], row["write_id"], row["path"]))
 
 
-def writes_of(cluster: str, rows: Iterable[Any], files: Iterable[Any] = ()) -> tuple[Write, ...]:
+def writes_of(cluster: str, rows: Iterable[Any], files: Iterable[Any]) -> tuple[Write, ...]:
     """The other way round: the writes in a cluster's row of `cycles`, each with its files among those given."""
     found: dict[tuple[str, str], list[DataFile]] = {}
     for r in files:
         found.setdefault((r["table"], r["write_id"]), []).append(DataFile(r["path"], int(r["size"]), r["digest"]))
     return tuple(
-        Write(r["table"], r["write_id"], int(r["version"]), int(r["rows"]), r["digest"], cluster,
+        Write(r["table"], r["write_id"], int(r["version"]), int(r["rows"]), r["commit"], cluster,
               tuple(found.get((r["table"], r["write_id"]), ())))
         for r in rows
     )  # fmt: skip
@@ -291,7 +284,7 @@ def _newest_before(
         .groupBy(*by)
         .agg(
             F.max_by(
-                F.struct(iso("cycle_at").alias("cycle_at"), "attempt_id", "writes"),
+                F.struct(iso("cycle_at").alias("cycle_at"), "attempt_id", "writes", "files"),
                 F.struct("cycle_at", is_backfill, "attempt"),
             ).alias("newest")
         )
@@ -319,7 +312,7 @@ def _newest_here(
         counts = is_decided and (kind == "backfill" or not is_backfill)
         return (row["cycle_at"], is_backfill, row["attempt"]) if counts else None
 
-    columns = ("cluster", "row_kind", "status", "kind", "attempt", "attempt_id", "writes")
+    columns = ("cluster", "row_kind", "status", "kind", "attempt", "attempt_id", "writes", "files")
     found = newest_manifests(lake, {name: first for name, (first, _) in spans.items()}, columns, rank, oldest)
     if found is None:
         return None
@@ -331,4 +324,6 @@ def _predecessor(row: Any, expected: str | None) -> Predecessor:
         return Predecessor(status="none" if expected is None else "missing", expected_at=expected)
     cycle_at = row["cycle_at"]
     status = "used" if expected in (None, cycle_at) else "older"
-    return Predecessor(status, cycle_at, row["attempt_id"], expected, writes_of(row["cluster"], row["writes"]))
+    return Predecessor(
+        status, cycle_at, row["attempt_id"], expected, writes_of(row["cluster"], row["writes"], row["files"])
+    )

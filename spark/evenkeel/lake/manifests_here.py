@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from evenkeel.lake.arrow_files import read_file, with_cluster
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import delta_table, files_of, is_readable_here
+from evenkeel.lake.table_files import delta_table, files_of
 
 Row = dict[str, Any]
 _Found = TypeVar("_Found")
@@ -66,8 +66,6 @@ def newest_manifests(
 def _asked(lake: Lake, clusters: Collection[str], look: Callable[[Sequence[_ManifestFile]], _Found]) -> _Found | None:
     from deltalake.exceptions import DeltaError
 
-    if not is_readable_here(lake.path(_TABLE)):
-        return None
     try:
         return look([*_files_of(lake, clusters)])
     except (_Beyond, DeltaError, OSError, ValueError, KeyError):
@@ -76,8 +74,6 @@ def _asked(lake: Lake, clusters: Collection[str], look: Callable[[Sequence[_Mani
 
 def _files_of(lake: Lake, clusters: Collection[str]) -> Iterator[_ManifestFile]:
     files = files_of(lake.path(_TABLE))
-    if files is None:
-        return
     actions = delta_table(lake.path(_TABLE)).get_add_actions(flatten=True)
     known = {*actions.schema.names}
     names = ("path", "partition.cluster", "min.cycle_at", "max.cycle_at")

@@ -15,16 +15,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-SCHEMA_VERSION = 6
-"""The version of all tables together. It rises by one whenever columns join; columns never leave and never change."""
+SCHEMA_VERSION = 1
+"""The version of all tables together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: SQL type, comment, unit ("" where a unit makes no sense), whether NULL is allowed, and the schema
-    version `since` which it is there.
+    """One column: SQL type, comment, unit ("" where a unit makes no sense), and whether NULL is allowed.
 
-    NULL always means *not known*; a figure that is known to be nothing is 0. Rows older than a column hold NULL there.
+    NULL always means *not known*; a figure that is known to be nothing is 0.
     """
 
     name: str
@@ -32,7 +31,6 @@ class Column:
     comment: str
     unit: str = ""
     nullable: bool = True
-    since: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +53,6 @@ class Table:
     def column_names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
-
-    def names_at(self, version: int) -> tuple[str, ...]:
-        """The columns that the table had in a schema version."""
-        return tuple(column.name for column in self.columns if column.since <= version)
 
     def struct_type(self) -> StructType:
         """The Spark schema, in column order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenkeel import object_store
+from evenkeel.errors import LakeError
 from evenkeel.object_store import SCHEME, StoreAccess, bucket_of, canonical, is_object_store
 
 if TYPE_CHECKING:
@@ -65,6 +67,11 @@ class FolderFiles:
         """The bytes of a file and their SHA-256 (hex)."""
         with Path(self.folder, name).open("rb") as file:
             return os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
+
+    def copy_to(self, name: str, target: Path) -> None:
+        """Copy a file to a new one, whose folder is made."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(self.folder, name), target)
 
     def write_new(self, name: str, data: bytes) -> None:
         """Writes a file that nobody has written, so that it outlives the machine's end; OSError where it cannot be."""
@@ -166,6 +173,12 @@ class StoreFiles:
                 size += len(part)
         return size, digest.hexdigest()
 
+    def copy_to(self, name: str, target: Path) -> None:
+        """Copy an object to a new file, whose folder is made."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _arrow().open_input_stream(self._key(name)) as opened, target.open("xb") as file:
+            shutil.copyfileobj(opened, file, _READ_AT_ONCE)
+
     def write_new(self, name: str, data: bytes) -> None:
         """Writes an object of a name that nobody has; OSError where it cannot be."""
         with _arrow().open_output_stream(self._key(name)) as opened:
@@ -182,18 +195,14 @@ class StoreFiles:
 TableFiles = FolderFiles | StoreFiles
 
 
-def files_of(path: str) -> TableFiles | None:
-    """The files of the table at `path`; None for a store that only Spark and deltalake know."""
+def files_of(path: str) -> TableFiles:
+    """Return the files of the table at `path`, a folder or an address in a store that speaks S3. Raises LakeError for
+    any other address."""
     if is_object_store(path):
         return StoreFiles(canonical(path))
     if "://" in path and not path.startswith(_FILE):
-        return None
+        raise LakeError(f"{path}: a lake lies in a folder, or in an object store that speaks S3 (s3a://bucket/prefix)")
     return FolderFiles(path.removeprefix(_FILE).rstrip("/") or "/")
-
-
-def is_readable_here(path: str) -> bool:
-    """Whether this process reads the files of a table at `path` itself."""
-    return files_of(path) is not None
 
 
 def arrow_source(file: str) -> Any:
@@ -220,14 +229,11 @@ def row_count(file: str) -> int:
         return int(read_metadata(opened).num_rows)
 
 
-def arrow_place(path: str) -> tuple[str, Any] | None:
-    """The table's folder as Arrow's own file system has it: path and file system; None for a store that only deltalake
-    knows."""
+def arrow_place(path: str) -> tuple[str, Any]:
+    """Return the table's folder as Arrow's own file system has it: path and file system."""
     from pyarrow.fs import LocalFileSystem
 
     files = files_of(path)
-    if files is None:
-        return None
     if isinstance(files, StoreFiles):
         return files.address.removeprefix(SCHEME), _arrow()
     return str(Path(files.folder).resolve()), LocalFileSystem()

@@ -81,7 +81,7 @@ def compact(spark: SparkSession, lake: Lake, todo: list[Batch]) -> Iterator[Batc
                 "spark.databricks.delta.optimize.maxFileSize": str(CHAIN_BYTES),
             }
         with settings(spark, sized):
-            change(spark, f"OPTIMIZE delta.`{lake.path(batch.table)}`{batch.condition()}")
+            change(spark, lake, batch.table, f"OPTIMIZE delta.`{lake.path(batch.table)}`{batch.condition()}")
         yield batch
 
 
@@ -100,9 +100,7 @@ def clean_log(path: str) -> None:
         delta_table(path).cleanup_metadata()
     except (DeltaError, OSError) as error:
         raise LakeError(f"the log of {path} cannot be cleaned: {error}") from error
-    files = files_of(path)
-    if files is not None:
-        _drop_checksums(files)
+    _drop_checksums(files_of(path))
 
 
 def _drop_checksums(files: TableFiles) -> None:

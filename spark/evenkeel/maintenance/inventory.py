@@ -91,17 +91,15 @@ def take_inventory(table: Table, path: str) -> Inventory:
         raise LakeError(f"the log of {path} cannot be read: {error}. {known}") from error
 
 
-def bytes_on_disk(path: str) -> int | None:
-    """All that lies in the table's folder, versions and log included; None for a store that only Spark knows."""
-    files = files_of(path)
-    return None if files is None else sum(files.sizes())
+def bytes_on_disk(path: str) -> int:
+    """Return the bytes of all that lies in the table's folder, versions and log included."""
+    return sum(files_of(path).sizes())
 
 
-def log_on_disk(path: str) -> tuple[int, int] | None:
-    """Number and bytes of the files of the table's log; None for a store that only Spark knows."""
-    files = files_of(path)
-    sizes = None if files is None else [*files.sizes(LOG_FOLDER)]
-    return None if sizes is None else (len(sizes), sum(sizes))
+def log_on_disk(path: str) -> tuple[int, int]:
+    """Return the number and the bytes of the files of the table's log."""
+    sizes = [*files_of(path).sizes(LOG_FOLDER)]
+    return len(sizes), sum(sizes)
 
 
 def _rows(actions: Any) -> list[dict[str, Any]]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from evenkeel.errors import BadInput
 from evenkeel.lake.table_files import arrow_place
 from evenkeel.object_store import is_object_store
 
@@ -34,11 +33,9 @@ class LakePlace:
 
     @classmethod
     def at(cls, address: str) -> LakePlace:
-        """Raises BadInput for a store that does not speak S3, SettingsError where its credentials are missing."""
-        found = arrow_place(address)
-        if found is None:
-            raise BadInput(f"{address}: lakes are copied between folders and stores that speak S3")
-        return cls(address, found[0].rstrip("/"), found[1])
+        """Raises LakeError for a store that does not speak S3, SettingsError where its credentials are missing."""
+        root, system = arrow_place(address)
+        return cls(address, root.rstrip("/"), system)
 
     @property
     def in_store(self) -> bool:

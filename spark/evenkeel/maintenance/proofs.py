@@ -9,18 +9,19 @@ the two leaves an anchor beside the row that it names, which says the same twice
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile
 from evenkeel.lake.delta_log import hashed
 from evenkeel.lake.manifest import DECIDED_STATUSES
-from evenkeel.lake.roots import NOTHING, Rooted, fits, rooted, summed
+from evenkeel.lake.row_comparison import surplus
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.store import Lake, append_values
-from evenkeel.lake.table_files import is_readable_here
+from evenkeel.lake.table_files import files_of
 from evenkeel.maintenance.inventory import Day, Inventory
 from evenkeel.maintenance.statements import at, delete, in_days, one_of
 from evenkeel.spark.code import code_version
@@ -158,22 +159,23 @@ def _drop_wishes(spark: SparkSession, lake: Lake, cuts: list[ChainCut], cutoff: 
     return delete(spark, lake, "wishes", f"({old}){also}")
 
 
-# Rows held against their manifests once files were put together, before the files that they came from are gone.
-#
-# What comes of it stands in `proofs`: as long as those files stay the same, nobody has to digest their rows again.
-
-_BY = ("cluster", "cycle_date", "write_id")
+# The rows of files that upkeep has written, compared with those of the files before, while these are there.
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A date of a table with files that neither a manifest nor a proof knows; `files` are those that none lists."""
+    """A date of a table with files of no write that a manifest lists, which no row of `proofs` names either.
+
+    `before`: the files that such rows or manifests name and that the table has no more; `after`: paths of the files in
+    doubt; `rows`: of these.
+    """
 
     table: str
     version: int
     day: Day
     rows: int
-    files: tuple[str, ...]
+    before: tuple[DataFile, ...]
+    after: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -194,12 +196,12 @@ class Days:
     first: date | None = None
 
     def holds(self, day: date) -> bool:
-        """Whether the date is looked at."""
+        """Return True if the date is looked at."""
         return day < self.today and (self.first is None or day >= self.first)
 
 
 def prove(spark: SparkSession, lake: Lake, inventory: Inventory, upkeep_id: str, days: Days, most_rows: int) -> Proving:
-    """Looks at dates in doubt, the newest first, up to a number of rows, and puts those on record that are right."""
+    """Look at dates in doubt, the newest first, up to a number of rows; put those on record whose rows are right."""
     done, total = Proving(), 0
     chosen: list[Doubt] = []
     for doubt in doubtful(spark, lake, inventory, days):
@@ -209,32 +211,29 @@ def prove(spark: SparkSession, lake: Lake, inventory: Inventory, upkeep_id: str,
         total += doubt.rows
         chosen.append(doubt)
     if chosen:
-        _look(spark, lake, chosen, upkeep_id, done)
+        _compare(spark, lake, chosen, upkeep_id, done)
     return done
 
 
 def doubtful(spark: SparkSession, lake: Lake, inventory: Inventory, days: Days) -> Iterator[Doubt]:
-    """Dates of a table that are in doubt, the newest first; none in a store that only Spark knows: nobody hashes files
-    there."""
+    """Yield the dates of a table that are in doubt, the newest first."""
     table = inventory.table.name
-    if not is_readable_here(lake.path(table)):
-        return
-    places = _files(inventory, days)
-    if not places:
-        return
-    known = _proven(spark, lake, table)
-    strange = {place: paths for place, paths in places.items() if not known.issuperset(paths)}
-    if not strange:
-        return
-    known |= _listed(spark, lake, table, strange)
-    for place in sorted(strange, key=lambda place: (place[1], place[0]), reverse=True):
-        paths = strange[place]
-        if not known.issuperset(paths):
-            yield Doubt(table, inventory.version, place, sum(paths.values()), tuple(sorted(paths.keys() - known)))
+    places = _places(inventory, days)
+    known, replaced = _on_record(spark, lake, table)
+    strange = {day: rows for day, rows in places.items() if not rows.keys() <= known.get(day, {}).keys()}
+    for day, files in _listed(spark, lake, table, strange).items():
+        known.setdefault(day, {}).update(files)
+    for day in sorted(strange, key=lambda day: (day[1], day[0]), reverse=True):
+        rows, vouched = strange[day], known.get(day, {})
+        after = tuple(sorted(rows.keys() - vouched.keys()))
+        gone = sorted(vouched.keys() - rows.keys() - replaced.get(day, set()))
+        if after:
+            number = sum(rows[path] for path in after)
+            yield Doubt(table, inventory.version, day, number, tuple(vouched[path] for path in gone), after)
 
 
-def _files(inventory: Inventory, days: Days) -> dict[Day, dict[str, int]]:
-    """Per place: path -> rows."""
+def _places(inventory: Inventory, days: Days) -> dict[Day, dict[str, int]]:
+    """Return date of a cluster -> path of each file -> its rows."""
     return {
         (cluster, day): {file.path: file.rows for file in files}
         for (cluster, day), files in inventory.places().items()
@@ -242,90 +241,112 @@ def _files(inventory: Inventory, days: Days) -> dict[Day, dict[str, int]]:
     }
 
 
-def _proven(spark: SparkSession, lake: Lake, table: str) -> set[str]:
+def _on_record(
+    spark: SparkSession, lake: Lake, table: str
+) -> tuple[dict[Day, dict[str, DataFile]], dict[Day, set[str]]]:
+    """Return the files that `proofs` names by date, and the paths of those whose rows lie in others since."""
     from pyspark.sql import functions as F
 
-    proofs = spark.read.format("delta").load(lake.path("proofs")).where(F.col("table_name") == table)
-    return {row["path"] for row in proofs.select(F.explode("files.path").alias("path")).collect()}
+    rows = spark.read.format("delta").load(lake.path("proofs")).where(F.col("table_name") == table)
+    known: dict[Day, dict[str, DataFile]] = {}
+    replaced: dict[Day, set[str]] = {}
+    for row in rows.select("cluster", "cycle_date", "files_before", "files_after").collect():
+        day = row["cluster"], row["cycle_date"]
+        known.setdefault(day, {}).update((one["path"], _file(one)) for one in row["files_after"])
+        replaced.setdefault(day, set()).update(one["path"] for one in row["files_before"])
+    return known, replaced
 
 
-def _listed(spark: SparkSession, lake: Lake, table: str, days: Iterable[Day]) -> set[str]:
+def _listed(spark: SparkSession, lake: Lake, table: str, days: Iterable[Day]) -> dict[Day, dict[str, DataFile]]:
+    """Return the files of the writes that manifests list, by date."""
     from pyspark.sql import functions as F
 
-    files = _chain(spark, lake, days).select(F.explode("files").alias("file")).where(F.col("file.table") == table)
-    return {row["path"] for row in files.select("file.path").collect()}
+    own = F.transform(F.filter("writes", lambda write: write["table"] == table), lambda write: write["write_id"])
+    of_own = F.filter("files", lambda one: (one["table"] == table) & F.array_contains(own, one["write_id"]))
+    found: dict[Day, dict[str, DataFile]] = {}
+    rows = _chain(spark, lake, days).select("cluster", "cycle_date", F.explode(of_own).alias("file"))
+    for row in rows.select("cluster", "cycle_date", "file.path", "file.size", "file.digest").distinct().collect():
+        found.setdefault((row["cluster"], row["cycle_date"]), {})[row["path"]] = _file(row)
+    return found
+
+
+def _file(row: Any) -> DataFile:
+    return DataFile(row["path"], int(row["size"]), row["digest"])
 
 
 def _chain(spark: SparkSession, lake: Lake, days: Iterable[Day]) -> DataFrame:
-    """The first manifest rows of all attempts at cycles of these dates."""
+    """Return the first manifest rows of all attempts at cycles of these dates."""
     rows = spark.read.format("delta").load(lake.path("cycles"))
-    return rows.where(in_days(days)).where("row_kind = 'planned'")
+    return rows.where(in_days(days) or "false").where("row_kind = 'planned'")
 
 
-def _look(spark: SparkSession, lake: Lake, doubts: Sequence[Doubt], upkeep_id: str, done: Proving) -> None:
-    """Reads the rows of these dates of one table once, at the version that was looked at."""
-    table, version = doubts[0].table, doubts[0].version
-    days = [doubt.day for doubt in doubts]
-    reader = spark.read.format("delta").option("versionAsOf", version)
-    rows = reader.load(lake.path(table)).where(in_days(days))
-    wanted = _wanted(spark, lake, table, days)
-    versions = sorted({schema for schema, _ in wanted.values()})
-    with_roots = {schema for schema, content in wanted.values() if content[2]}
-    rows_of = {key: content[0] for key, (_, content) in wanted.items()}
-    there = {
-        schema: rooted(rows, table, schema, _BY, rows_of) if schema in with_roots else summed(rows, table, schema, _BY)
-        for schema in versions
+def _compare(spark: SparkSession, lake: Lake, doubts: Sequence[Doubt], upkeep_id: str, done: Proving) -> None:
+    """Compare the rows of listed writes in all these files, once, and put on record what is right."""
+    from pyspark.sql import functions as F
+
+    table, place = doubts[0].table, files_of(lake.path(doubts[0].table))
+    whole = [doubt for doubt in doubts if not _changed(lake, doubt, done)]
+    if not whole:
+        return
+    own = F.explode(F.filter("writes", lambda write: write["table"] == table)).alias("write")
+    chain = _chain(spark, lake, [doubt.day for doubt in whole])
+    listed = chain.select("cluster", "cycle_date", own).select("cluster", "cycle_date", "write.write_id", "write.rows")
+    by = ("cluster", "cycle_date", "write_id")
+
+    def rows_in(paths: Iterable[str]) -> DataFrame:
+        rows = lake.in_files(spark, table, [place.full(path) for path in paths])
+        return rows.join(F.broadcast(listed.select(*by)), [*by], "left_semi")
+
+    before = rows_in(file.path for doubt in whole for file in doubt.before)
+    after = rows_in(path for doubt in whole for path in doubt.after)
+    other = (
+        surplus(before, after, table, by).groupBy("cluster", "cycle_date").agg(F.countDistinct("write_id").alias("n"))
+    )
+    wrong = {(row["cluster"], row["cycle_date"]): int(row["n"]) for row in other.collect()}
+    counts = {
+        (row["cluster"], row["cycle_date"]): (int(row["writes"]), int(row["rows"]))
+        for row in listed.groupBy("cluster", "cycle_date")
+        .agg(F.count("*").alias("writes"), F.sum("rows").alias("rows"))
+        .collect()
     }
     proofs = []
-    for doubt in doubts:
-        listed = {key: content for key, (_, content) in wanted.items() if key[:2] == doubt.day}
-        other = sum(not fits(there[wanted[key][0]].get(key, NOTHING), content) for key, content in listed.items())
-        if other:
-            done.wrong.append(_told(doubt, other))
+    for doubt in whole:
+        if doubt.day in wrong:
+            number = f"{wrong[doubt.day]:,} of their writes"
+            done.wrong.append(_told(doubt, f"rows are not what they were before files were put together ({number})"))
             continue
         done.proven += 1
-        done.rows += sum(count for count, _, _ in listed.values())
-        proofs.append(_row(doubt, upkeep_id, listed, [hashed(lake.path(table), path) for path in doubt.files]))
+        writes, rows = counts.get(doubt.day, (0, 0))
+        done.rows += rows
+        made = [hashed(lake.path(table), path) for path in doubt.after]
+        proofs.append(_row(doubt, upkeep_id, writes, rows, made))
     if proofs:
         append_values(spark, lake, "proofs", proofs)
 
 
-def _told(doubt: Doubt, writes: int) -> str:
+def _changed(lake: Lake, doubt: Doubt, done: Proving) -> bool:
+    """Return True if a file that rows came from is not as it is on record; it joins what is wrong."""
+    for file in doubt.before:
+        try:
+            if hashed(lake.path(doubt.table), file.path) == file:
+                continue
+            words = f"{file.path} was changed after it was written"
+        except LakeError:
+            words = f"{file.path} is gone"
+        done.wrong.append(_told(doubt, f"{words}, so the rows of the files that came of it cannot be compared"))
+        return True
+    return False
+
+
+def _told(doubt: Doubt, words: str) -> str:
     cluster, day = doubt.day
     return (
-        f"{doubt.table} of {cluster}, {day}: rows are not what the manifests list ({writes:,} of their writes); "
-        f"`evenkeel verify --cluster {cluster} --from {day} --to {day}` names them"
+        f"{doubt.table} of {cluster}, {day}: {words}; `evenkeel verify --cluster {cluster} --from {day} --to {day}` "
+        "names them"
     )
 
 
-def _wanted(
-    spark: SparkSession, lake: Lake, table: str, days: Iterable[Day]
-) -> dict[tuple[Any, ...], tuple[int, Rooted]]:
-    """What manifests list: (cluster, date, write id) -> schema version, and rows with their digest.
-
-    The root is there where it is that of a single write.
-    """
-    from pyspark.sql import functions as F
-
-    own = F.filter("writes", lambda write: write["table"] == table)
-    root = F.get(F.filter("roots", lambda one: one["table"] == table), F.lit(0))["root"]
-    is_one = F.size(F.filter(own, lambda write: write["rows"] > 0)) == 1
-    chain = _chain(spark, lake, days).select(
-        *("cluster", "cycle_date", F.coalesce("schema_version", F.lit(1)).alias("schema")),
-        *(F.when(is_one, root).alias("root"), F.explode(own).alias("w")),
-    )
-    return {
-        (row["cluster"], row["cycle_date"], row["write_id"]): (
-            int(row["schema"]),
-            (int(row["rows"]), row["digest"], (row["root"] or "") if row["rows"] else ""),
-        )
-        for row in chain.select("cluster", "cycle_date", "schema", "root", "w.*").collect()
-    }
-
-
-def _row(doubt: Doubt, upkeep_id: str, listed: Mapping[Any, Rooted], files: Iterable[DataFile]) -> tuple[Any, ...]:
-    cluster, day = doubt.day
-    rows = sum(rows for rows, _, _ in listed.values())
-    told = [(file.path, file.size, file.digest) for file in files]
+def _row(doubt: Doubt, upkeep_id: str, writes: int, rows: int, made: Sequence[DataFile]) -> tuple[Any, ...]:
+    before, after = ([(one.path, one.size, one.digest) for one in files] for files in (doubt.before, made))
     now = datetime.now(UTC)
-    return (cluster, day, doubt.table, upkeep_id, doubt.version, len(listed), rows, told, now, code_version())
+    return (*doubt.day, doubt.table, upkeep_id, doubt.version, writes, rows, before, after, now, code_version())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.lake.delta_log import until_committed
+from evenkeel.lake.delta_log import newest_version, until_committed
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.store import Lake
 
@@ -19,14 +20,20 @@ log = logging.getLogger(__name__)
 _SAID = "spark.databricks.delta.commitInfo.userMetadata"
 
 
-def change(spark: SparkSession, statement: str) -> list[Any]:
-    """Runs a statement; what it returns is a row of its metrics, if anything."""
-    return until_committed(lambda: list(spark.sql(statement).collect()), log, "a writer came first; trying again")
+def change(spark: SparkSession, lake: Lake, table: str, statement: str) -> list[Any]:
+    """Run a statement on a table, and note its commits in `lake.committed`; return the rows of its metrics, if any.
+
+    For a block of `speaking`, by whose `userMetadata` the commits are known.
+    """
+    before = newest_version(lake.path(table))
+    rows = until_committed(lambda: list(spark.sql(statement).collect()), log, "a writer came first; trying again")
+    lake.note(table, json.loads(spark.conf.get(_SAID) or "{}")["upkeep"], after=before)
+    return rows
 
 
 def delete(spark: SparkSession, lake: Lake, table: str, condition: str) -> int:
     """Deletes the rows; returns how many, where Delta says so (whole partitions may be dropped uncounted: 0)."""
-    rows = change(spark, f"DELETE FROM delta.`{lake.path(table)}` WHERE {condition}")
+    rows = change(spark, lake, table, f"DELETE FROM delta.`{lake.path(table)}` WHERE {condition}")
     return max(0, int(rows[0][0])) if rows and rows[0][0] is not None else 0
 
 

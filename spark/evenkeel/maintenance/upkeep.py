@@ -76,7 +76,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class TableDone:
-    """What was done to a table. `bytes_freed` counts what went from the disk; None where that cannot be seen."""
+    """What was done to a table. `bytes_freed` counts what went from the disk."""
 
     table: str
     files_before: int
@@ -85,7 +85,7 @@ class TableDone:
     bytes_after: int
     rows_expired: int
     rows_unlisted: int
-    bytes_freed: int | None
+    bytes_freed: int
     oldest_kept: date | None
 
 
@@ -109,7 +109,7 @@ def keep(
 ) -> UpkeepResult:
     """Runs an upkeep. Raises SettingsError for periods that cannot hold, NoLake where there is none."""
     lake, now = Lake(request.lake), now or datetime.now(UTC)
-    if not table_exists(spark, lake.path("cycles")):
+    if not table_exists(lake.path("cycles")):
         raise NoLake(f"there is no lake at {lake.root}: its `cycles` table is missing. Name the folder of the tables")
     lake.ensure_tables(spark, OF_RECORD)
     last = _last(spark, lake)
@@ -118,13 +118,15 @@ def keep(
     with speaking(spark, json.dumps({"upkeep": upkeep_id, "by": request.by, "code_version": code_version()})):
         begun: tuple[Any, ...] = (upkeep_id, BEGUN, now, None, request.by, periods.as_dict(), [], code_version())
         append_values(spark, lake, "upkeeps", [begun])
-        log_commits(lake.root, (), to_witnesses=False)  # the periods are in the log before anything goes by them
+        log_commits(
+            lake.root, lake.committed, to_witnesses=False
+        )  # the periods are in the log before anything goes by them
         done = _Run(spark, lake, upkeep_id, periods, now, last, request, progress, course).run()
         tables = [tuple(getattr(one, name) for name in TableDone.__slots__) for one in done.tables]
         ended = datetime.now(UTC)
         done_row = (upkeep_id, DONE, now, ended, request.by, periods.as_dict(), tables, code_version())
         append_values(spark, lake, "upkeeps", [done_row])
-        log_commits(lake.root, ())
+        log_commits(lake.root, lake.committed)
     return done
 
 
@@ -181,7 +183,9 @@ class _Run:
             if kept == days or (kept > days and not self.request.shorten):
                 continue
             given = ", ".join(f"{sql_text(k)} = {sql_text(v)}" for k, v in version_properties(days).items())
-            change(self.spark, f"ALTER TABLE delta.`{self.lake.path(name)}` SET TBLPROPERTIES ({given})")
+            change(
+                self.spark, self.lake, name, f"ALTER TABLE delta.`{self.lake.path(name)}` SET TBLPROPERTIES ({given})"
+            )
             self.progress(f"{name}: versions are kept for {days} days, no longer for {kept:g}")
 
     def _expire(self, tables: Mapping[str, Inventory]) -> None:
@@ -246,19 +250,17 @@ class _Run:
             self._step()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for name, freed in zip(written, pool.map(self._freed, written), strict=True):
-                if freed is not None:
-                    self.freed[name] = freed
+                self.freed[name] = freed
                 if freed:
                     self.progress(f"{name}: {freed:,} bytes freed")
                 self._step()
 
-    def _freed(self, name: str) -> int | None:
+    def _freed(self, name: str) -> int:
         path = self.lake.path(name)
         there = bytes_on_disk(path)
-        change(self.spark, f"VACUUM delta.`{path}`")
+        change(self.spark, self.lake, name, f"VACUUM delta.`{path}`")
         clean_log(path)
-        left = bytes_on_disk(path)
-        return None if there is None or left is None else max(0, there - left)
+        return max(0, there - bytes_on_disk(path))
 
     def _told(self, before: Inventory, after: Inventory) -> TableDone:
         name = before.table.name
@@ -270,7 +272,7 @@ class _Run:
             bytes_after=after.size,
             rows_expired=self.expired.get(name, 0),
             rows_unlisted=self.unlisted.get(name, 0),
-            bytes_freed=self.freed.get(name),
+            bytes_freed=self.freed.get(name, 0),
             oldest_kept=after.oldest(),
         )
 

@@ -44,7 +44,7 @@ class LogWatch:
         if self._key is not None and time.monotonic() < self._not_before:
             return self._seen
         files = files_of(Lake(self._lake).root)
-        if files is None or not has_log(storage := storage_of(self._lake)):
+        if not has_log(storage := storage_of(self._lake)):
             self._key, self._seen = None, None
             return None
         key = storage.get(CHECKPOINT), storage.get(STATES), newest_version(Lake(self._lake).path("cycles"))

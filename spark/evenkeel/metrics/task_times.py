@@ -60,7 +60,7 @@ class CommitTimes:
         """Task, write id and moment of a commit; None where it is gone, or says nothing of them."""
         files = files_of(self._lake.path(table))
         try:
-            data = b"" if files is None else files.read(f"_delta_log/{version:020d}.json")
+            data = files.read(f"_delta_log/{version:020d}.json")
         except OSError:  # the log keeps commits for a while only
             return None
         if len(data) > _MOST_BYTES:

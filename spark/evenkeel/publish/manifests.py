@@ -1,15 +1,16 @@
 """The rows of `cycles`: all that has to be known of an attempt to read, question and recompute it.
 
 An attempt that comes to what is on record of its cycle already is that attempt, and no further one. In a window a cycle
-also hands its state to the next. So there the recorded one has to have left the same, and to be one that later cycles
-of this kind of run may take over from; else the window's own is a further attempt, on which the next cycle rests.
+also hands its state to the next. So there the recorded one has to have been made of the same inputs by the same code,
+which leave the same state, and to be one that later cycles of this kind of run may take over from; else the window's
+own is a further attempt, on which the next cycle rests.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +28,8 @@ Plans = Mapping[CycleKey, Row]
 
 # Of the cycle before, a cycle reads the averages, whose splits end some of them, and the strategies' state.
 STATE_TABLES = ("bundle_load", "split_decisions", "strategy_state")
+# What decides beside the rows of the snapshot: the same inputs leave the same state, bit for bit.
+INPUTS = ("snapshot", "settings_digest", "predecessor_attempt_id", "wishes", "acts", "code_digest")
 _FIGURES = ("shedder", "placement", "splits", "unloads", "placements", "refusals", "held")
 # Of a command that was counted on: the command itself stands in `commands`.
 _ACT = ("command_id", "outcome", "seen_at")
@@ -55,10 +58,7 @@ class AttemptsSoFar:
 def manifest_rows(
     handover: Handover, plans: Plans, known: AttemptsSoFar, now: datetime
 ) -> dict[CycleKey, dict[str, Any]]:
-    """The `planned` row of every cycle of the run, earlier ones first, each under the attempt that it is.
-
-    Attempts that are on record have the roots that they were recorded with; the others have none yet.
-    """
+    """Return the `planned` row of every cycle of the run, earlier ones first, each under the attempt that it is."""
     within = handover.within()
     handed_on = frozenset(within.values())
     writes = handover.writes_by_cycle()
@@ -68,7 +68,9 @@ def manifest_rows(
         if cycle.key in within:
             before = found[within[cycle.key]]
             row["predecessor_attempt_id"] = before["attempt_id"]
-            row["reads"] = [write for write in before["writes"] if write["table"] in read_before(cycle)]
+            own = writes_of(cycle.cluster, before["writes"], before["files"])
+            read = [write for write in own if write.table in read_before(cycle)]
+            row |= {"reads": write_rows(read), "files": file_rows([*writes[cycle.key], *read])}
         found[cycle.key] = as_recorded(row, known, is_handed_on=cycle.key in handed_on)
     return found
 
@@ -82,8 +84,8 @@ def as_recorded(row: dict[str, Any], known: AttemptsSoFar, *, is_handed_on: bool
     same = [one for one in before if _outcome(one) == _outcome(row) and (not is_handed_on or _serves(one, row))]
     if same:
         listed = {"attempt_id": same[-1]["attempt_id"], "kind": same[-1]["kind"]}
-        writes = writes_of(row["cluster"], same[-1]["writes"], same[-1]["files"] or ())
-        listed |= {"writes": write_rows(writes), "files": file_rows(writes), "roots": same[-1]["roots"]}
+        writes = writes_of(row["cluster"], same[-1]["writes"], same[-1]["files"])
+        listed |= {"writes": write_rows(writes), "files": [dict(file) for file in same[-1]["files"]]}
         return {**row, **listed}
     if row["kind"] == "live" and any(one["kind"] != "backfill" for one in before):
         return {**row, "kind": "rerun", "attempt_id": attempt_id({**row, "kind": "rerun"})}
@@ -95,23 +97,25 @@ def _outcome(row: Row) -> tuple[Any, ...]:
     which a planner that only looks on has come to something else."""
     if not row["plan_id"]:
         return row["status"], row["reason"]
-    return row["plan_id"], row["mode"], _left(row, PLANNER_TABLES)
+    looks_on = any(write["table"] in PLANNER_TABLES for write in row["writes"])
+    return row["plan_id"], row["mode"], _inputs(row) if looks_on else None
 
 
 def _serves(recorded: Row, row: Row) -> bool:
     """Whether what is on record can be taken over in the place of what was decided now."""
     may_be_taken = row["kind"] == "backfill" or recorded["kind"] != "backfill"
-    return may_be_taken and _left(recorded, STATE_TABLES) == _left(row, STATE_TABLES)
+    return may_be_taken and _inputs(recorded) == _inputs(row)
 
 
-def _left(row: Row, tables: Collection[str]) -> list[tuple[str, int, str]]:
-    """Content of what a cycle has written to these tables; those of `STATE_TABLES` are what it hands on."""
-    return sorted((w["table"], w["rows"], w["digest"]) for w in row["writes"] if w["table"] in tables and w["rows"])
+def _inputs(row: Row) -> tuple[Any, ...]:
+    acts = tuple((act["command_id"], act["outcome"], act["seen_at"]) for act in row["acts"] or ())
+    return *(row[name] for name in INPUTS if name not in ("wishes", "acts")), tuple(row["wishes"] or ()), acts
 
 
 def manifest_row(run: Run, cycle: ClusterCycle, writes: Sequence[Write], plan: Row, now: datetime) -> dict[str, Any]:
-    """The `planned` row of one cycle, as a new attempt, its roots left out; `plan` is empty if nothing was decided."""
+    """Return the `planned` row of one cycle, as a new attempt; `plan` is empty if nothing was decided."""
     before = cycle.predecessor
+    read = [write for write in before.writes if write.table in read_before(cycle)]
     row: dict[str, Any] = {
         "cluster": cycle.cluster,
         "cycle_at": cycle.at,
@@ -136,9 +140,8 @@ def manifest_row(run: Run, cycle: ClusterCycle, writes: Sequence[Write], plan: R
         "acts": [{name: act[name] for name in _ACT} for act in cycle.acts],
         "pauses": [dict(pause) for pause in cycle.pauses],
         "writes": write_rows(writes),
-        "files": file_rows(writes),
-        "roots": None,
-        "reads": write_rows([write for write in before.writes if write.table in read_before(cycle)]),
+        "files": file_rows([*writes, *read]),
+        "reads": write_rows(read),
         "dag_id": run.dag_id,
         "run_id": run.run_id,
         "code_version": code_version(),

@@ -25,24 +25,22 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
-from evenkeel.handover import Commit, CycleKey, Handover, Write
-from evenkeel.lake.manifest import append_manifests, writes_of
+from evenkeel.handover import Commit, CycleKey, Handover, Write, commits_of
+from evenkeel.lake.manifest import append_manifests
 from evenkeel.lake.manifests_here import manifests_at
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_roots import table_roots
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import GateReasons, Sending
 from evenkeel.publish.dispatch_sqs import announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, gate_reasons, is_approved, longest_age, put_out
-from evenkeel.publish.manifests import AttemptsSoFar, Plans, closed_row, manifest_rows
+from evenkeel.publish.manifests import INPUTS, AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.publish.rehearsal import rehearse
 from evenkeel.rounds.frames import RoundInputs, decide_rounds
 from evenkeel.spark.sql import in_spans, with_moments
 from evenkeel.steering.admin_request import ACTING
-from evenkeel.transparency.lake_commits import commits_there
 from evenkeel.transparency.publishing import log_commits
 
 if TYPE_CHECKING:
@@ -68,7 +66,6 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
     plans, commands, handover = _plan(spark, lake, handover)
     known = _attempts_so_far(spark, lake, handover)
     rows = manifest_rows(handover, plans, known, _now())
-    _take_roots(spark, lake, [row for row in rows.values() if not known.has(row, "planned")], handover.writes)
     handover = handover.with_cycles(replace(one, attempt_id=rows[one.key]["attempt_id"]) for one in handover.cycles)
     try:
         if handover.is_window():
@@ -208,15 +205,7 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
 
 def _made(handover: Handover, lake: Lake) -> list[Commit]:
     """Return the commits that the run has made so far."""
-    versions = sorted({(write.table, write.version) for write in handover.writes})
-    return [commit for table, version in versions for commit in commits_there(lake.root, table, [version])]
-
-
-def _take_roots(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]], written: Sequence[Write]) -> None:
-    """Puts the roots of what they list into `planned` rows; `written` is what the run has written."""
-    found = table_roots(spark, lake, [writes_of(row["cluster"], row["writes"]) for row in rows], written)
-    for row, roots in zip(rows, found, strict=True):
-        row["roots"] = roots
+    return [*handover.commits, *commits_of(handover.writes), *lake.committed]
 
 
 def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> AttemptsSoFar:
@@ -226,7 +215,7 @@ def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> Att
         moments.setdefault(cycle.cluster, []).append(cycle.cycle_at)
     columns = (
         *("cluster", "cycle_at", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "mode"),
-        *("plan_id", "writes", "files", "roots"),
+        *("plan_id", "writes", "files", *INPUTS),
     )
     each = {cycle.cluster: cycle.at for cycle in handover.cycles}
     rows = None if handover.is_window() else manifests_at(lake, each, columns)

@@ -1,8 +1,9 @@
-"""A range of cycles as a lake of its own: the same tables with just their manifests and the writes that those list and
-read, to be verified on another machine. Written without a JVM, values untouched.
+"""A range of cycles as a lake of its own: their manifests, and the files of the writes that those list and read, copied
+whole, to be verified on another machine. Written without a JVM.
 
 The chain of a cluster is exported without a gap, from the first to the last row of the range, with an anchor for the
-row before the first. A write's table version differs from the recorded one: readers go by write id.
+row before the first. Of a file that holds more cycles than the range all rows come along, and no manifest lists the
+others. A write's table version differs from the recorded one: readers go by write id.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from evenkeel.errors import BadInput, NoSuchCycle
 from evenkeel.handover import Write
+from evenkeel.lake.manifest import writes_of
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake, as_arrow
-from evenkeel.lake.table_files import delta_table, is_delta_table
-from evenkeel.record.read import Attempt, attempts_of, read_table
+from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
+from evenkeel.record.read import Attempt, attempts_of, read_table, read_table_if_any
 from evenkeel.record.read.tables import dataset as open_dataset
 from evenkeel.spark.code import code_digest, code_version
 
@@ -77,8 +82,8 @@ class _Part:
     since: datetime
     until: datetime
 
-    def ids(self, table: str) -> list[str]:
-        return sorted(write_id for name, write_id in self.writes if name == table)
+    def written(self, table: str) -> list[Write]:
+        return [write for write, _ in self.writes.values() if write.table == table and write.rows]
 
 
 def export(
@@ -168,18 +173,17 @@ def _rows_of(attempt: Attempt) -> list[Mapping[str, Any]]:
 
 
 def _all_writes(attempt: Attempt) -> Iterator[Write]:
-    """What the attempt wrote, and what it read of cycles before."""
+    """Yield what the attempt wrote, and what it read of cycles before."""
     for row in _rows_of(attempt):
         for name in ("writes", "reads"):
-            for w in row[name] or ():
-                yield Write(w["table"], w["write_id"], w["version"], w["rows"], w["digest"], attempt.cluster)
+            yield from writes_of(attempt.cluster, row[name], row["files"])
 
 
 def _write(lake: str, folder: Path, parts: Sequence[_Part], progress: Callable[[int, int], None]) -> Exported:
     folder.mkdir()
     exported = Exported(folder, cycles=len({(p.cluster, a.cycle_at) for p in parts for a in p.attempts}))
     for done, name in enumerate(OF_RECORD, start=1):
-        exported.rows[name] = _copy(lake, folder, name, parts)
+        exported.rows[name] = _export_table(lake, folder, name, parts)
         progress(done, len(OF_RECORD))
     _anchor(folder, parts, exported)
     for part in parts:
@@ -196,13 +200,11 @@ def _write(lake: str, folder: Path, parts: Sequence[_Part], progress: Callable[[
     return exported
 
 
-def _copy(lake: str, folder: Path, name: str, parts: Sequence[_Part]) -> int:
-    """The table with the rows of all parts, batch by batch; every table is made, also one without a row."""
-    from deltalake import DeltaTable, write_deltalake
-    from pyarrow import RecordBatchReader
+def _export_table(lake: str, folder: Path, name: str, parts: Sequence[_Part]) -> int:
+    """Make the table, also one without a row, with the files or rows of all parts; return the number of rows."""
+    from deltalake import DeltaTable
 
-    table = TABLES[name]
-    source = _table(lake, name)
+    table, source = TABLES[name], _table(lake, name)
     if source is None:
         return 0
     DeltaTable.create(
@@ -212,12 +214,56 @@ def _copy(lake: str, folder: Path, name: str, parts: Sequence[_Part]) -> int:
         description=table.comment,
         configuration=_configuration(source.metadata().configuration),
     )
-    conditions = [one for one in (_condition(name, part) for part in parts) if one is not None]
-    if not conditions:
-        return 0
-    wanted = conditions[0]
-    for condition in conditions[1:]:
-        wanted = wanted | condition
+    conditions = [_condition(name, part) for part in parts]
+    if any(condition is None for condition in conditions):
+        return _copy_files(lake, folder, name, parts, source)
+    return _copy_rows(lake, folder, name, reduce(or_, conditions))
+
+
+def _copy_files(lake: str, folder: Path, name: str, parts: Sequence[_Part], source: Any) -> int:
+    """Copy the files of the writes, or those that hold their rows since upkeep has put files together."""
+    from deltalake import DeltaTable
+    from deltalake.transaction import AddAction, RemoveAction
+
+    files, wanted = files_of(Lake(lake).path(name)), _wanted(lake, name, parts)
+    added: list[AddAction | RemoveAction] = []
+    rows = 0
+    for one in source.get_add_actions().to_pylist():
+        path = unquote(one["path"])
+        if path not in wanted:
+            continue
+        files.copy_to(path, folder / name / path)
+        values = {column: None if value is None else str(value) for column, value in one["partition"].items()}
+        stats = json.dumps({"numRecords": one["num_records"]})
+        at = one["modification_time"]
+        added.append(AddAction(one["path"], one["size_bytes"], values, int(at.timestamp() * 1000), True, stats))
+        rows += one["num_records"]
+    if added:
+        made = DeltaTable(str(folder / name))
+        made.create_write_transaction(
+            added, mode="append", schema=source.schema(), partition_by=[*TABLES[name].partition]
+        )
+    return rows
+
+
+def _wanted(lake: str, name: str, parts: Sequence[_Part]) -> set[str]:
+    """Return the paths of files that hold rows of the parts' writes: their own, and those that upkeep has made."""
+    days = {(part.cluster, at.date()) for part in parts for (table, _), (_, at) in part.writes.items() if table == name}
+    own = {file.path for part in parts for write in part.written(name) for file in write.files}
+    put_together = {
+        file["path"]
+        for row in read_table_if_any(lake, "proofs")
+        if row["table_name"] == name and (row["cluster"], row["cycle_date"]) in days
+        for file in row["files_after"]
+    }
+    return own | put_together
+
+
+def _copy_rows(lake: str, folder: Path, name: str, wanted: Any) -> int:
+    """Copy the rows of a table outside manifests that meet a condition, batch by batch."""
+    from deltalake import write_deltalake
+    from pyarrow import RecordBatchReader
+
     dataset = open_dataset(lake, name)
     rows = 0
 
@@ -246,7 +292,7 @@ def _configuration(properties: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _condition(name: str, part: _Part) -> Any:
-    """Which rows of a table belong to the part; None: none."""
+    """Return which rows of a table outside manifests belong to the part; None for a table whose files are copied."""
     import pyarrow.compute as pc
 
     if "cluster" not in TABLES[name].column_names():
@@ -262,8 +308,10 @@ def _condition(name: str, part: _Part) -> Any:
     if name in _MOMENTS:
         recorded = max(row["recorded_at"] for attempt in part.attempts for row in _rows_of(attempt))
         return own & (pc.field(_MOMENTS[name]) <= recorded + _ACTS_BEFORE)
-    ids = part.ids(name)
-    return own & pc.field("write_id").isin(ids) if ids else None
+    if name == "proofs":
+        days = _days(min(at for _, at in part.writes.values()) - _ACTS_BEFORE, part.until)
+        return own & pc.field("cycle_date").isin(days)
+    return None
 
 
 def _days(first: datetime, last: datetime) -> list[date]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import Handover
-from evenkeel.lake.data_files import Commits, found_rows
+from evenkeel.lake.data_files import found_rows
 from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
@@ -34,11 +34,10 @@ _ADDED = ("msg_rate_in", "msg_rate_out")
 
 def facts_at_hand(lake: Lake, handover: Handover, suites: Mapping[str, Suite]) -> Facts | None:
     """The facts of open cycles, with no row marked as breaking a rule; None where a file cannot be read from here."""
-    commits: Commits = {}
     found: dict[str, RowsOfCycles] = {}
     for table, suite in suites.items():
         names = {*suite.columns(), *(_TOPIC_COLUMNS if table == TOPICS else looked_at(TABLES[table]))}
-        rows = _read(lake, handover, table, names, commits)
+        rows = _read(lake, handover, table, names)
         if rows is None:
             return None
         found[table] = RowsOfCycles(rows if table == TOPICS else _unmarked(rows))
@@ -46,7 +45,7 @@ def facts_at_hand(lake: Lake, handover: Handover, suites: Mapping[str, Suite]) -
     return Facts(found, RowsOfCycles(_summed(topics.rows, suites[TOPICS])), topics)
 
 
-def _read(lake: Lake, handover: Handover, table: str, names: Iterable[str], commits: Commits) -> pa.Table | None:
+def _read(lake: Lake, handover: Handover, table: str, names: Iterable[str]) -> pa.Table | None:
     """The rows of a table in the types that Spark gives them, with `cluster`, `cycle_at` and its text."""
     import pyarrow as pa
 
@@ -54,7 +53,7 @@ def _read(lake: Lake, handover: Handover, table: str, names: Iterable[str], comm
     schema = pa.schema([(name, arrow_type(kinds[name])) for name in ordered])
     parts = [schema.empty_table()]
     for write in handover.open_writes(table):
-        rows = found_rows(lake, write, ordered, commits) if write.rows else None
+        rows = found_rows(lake, write, ordered) if write.rows else None
         if write.rows and (rows is None or not {*ordered} <= {*rows.column_names}):
             return None
         parts += [] if rows is None else [rows.select(ordered).cast(schema)]

@@ -34,10 +34,9 @@ class Operator:
         self.other = ClusterCycle("by-admin", AT, Snapshot("", AT), {}, admin={})
 
     def says(self, kind: str, cluster: str = "lab") -> None:
-        from contextlib import nullcontext
 
         row = control_row(cluster, kind, "olga", "release night")
-        append_row(self.lake, "controls", row, lambda: nullcontext(self.spark))
+        append_row(self.lake, "controls", row)
 
     def publishes(self, now: datetime | None = None) -> None:
         announce_controls(self.spark, self.lake, [self.other, self.cycle], sign_with(), now or datetime.now(UTC))

@@ -7,8 +7,7 @@ from evenkeel.lake.schema import CYCLE_COLUMNS, Column, Table, cycle_table
 _ACTS = "array<struct<command_id:string,outcome:string,seen_at:string>>"
 _CLIENTS = "array<struct<at:string,producers:bigint,consumers:bigint,msg_backlog:bigint>>"
 _PAUSES = "array<struct<by:string,reason:string>>"
-WRITES_TYPE = "array<struct<table:string,write_id:string,version:bigint,rows:bigint,digest:string>>"
-_ROOTS = "array<struct<table:string,rows:bigint,root:string>>"
+WRITES_TYPE = "array<struct<table:string,write_id:string,version:bigint,rows:bigint,commit:string>>"
 _FILES = "array<struct<table:string,write_id:string,path:string,size:bigint,digest:string>>"
 
 COMMANDS = cycle_table(
@@ -30,8 +29,8 @@ COMMANDS = cycle_table(
     Column("mode", "string", "dry_run, approve or auto", nullable=False),
     Column("request", "string", "the admin request that carries it out", nullable=False),
     Column("expires_at", "timestamp", "not to be sent after this moment", nullable=False),
-    Column("clients", _CLIENTS, "the bundle in the cycle before, if known, and when it was decided on", since=4),
-    Column("topic", "string", "of unload_topic: the topic's full name", since=5),
+    Column("clients", _CLIENTS, "the bundle in the cycle before, if known, and when it was decided on"),
+    Column("topic", "string", "of unload_topic: the topic's full name"),
 )
 
 OUTCOMES = cycle_table(
@@ -106,28 +105,23 @@ CYCLES = Table(
         Column("predecessor_status", "string", "used, none (first cycle), missing (not on record) or older"),
         Column("source", "string", "where the snapshot came from"),
         Column("snapshot", "string", "the landed snapshot"),
-        Column("snapshot_at", "timestamp", "when the snapshot was taken", since=2),
+        Column("snapshot_at", "timestamp", "when the snapshot was taken"),
         Column("wishes", "array<string>", "wishes that the attempt took", nullable=False),
-        Column("acts", _ACTS, "commands of the day before that it counted on, with what was known of each", since=2),
-        Column("pauses", _PAUSES, "pauses of the cluster that held when it began", since=2),
+        Column("acts", _ACTS, "commands of the day before that it counted on, with what was known of each"),
+        Column("pauses", _PAUSES, "pauses of the cluster that held when it began"),
         Column(
-            "writes", WRITES_TYPE, "every write of this attempt: write id, table version, rows, digest", nullable=False
+            "writes",
+            WRITES_TYPE,
+            "every write of this attempt: write id, table version, rows, SHA-256 of the commit in Delta's log",
+            nullable=False,
         ),
-        Column(
-            "files", _FILES, "data files of these writes: bytes and SHA-256; none of a lake on an object store", since=3
-        ),
-        Column(
-            "roots",
-            _ROOTS,
-            "of each table with rows by the time of the plan: their number, and the Merkle root of their digests",
-            since=6,
-        ),
+        Column("files", _FILES, "data files of the writes that were made or read: bytes and SHA-256", nullable=False),
         Column("reads", WRITES_TYPE, "every write of earlier cycles that was read", nullable=False),
         Column("dag_id", "string", "Airflow DAG, or `cli`"),
         Column("run_id", "string", "Airflow run"),
         Column("code_version", "string", "version of Evenkeel"),
         Column("code_digest", "string", "digest of the deciding code"),
-        Column("schema_version", "int", "version of the tables; NULL for the first", since=2),
+        Column("schema_version", "int", "version of the tables", nullable=False),
         Column("recorded_at", "timestamp", "clock of the publisher", nullable=False),
         Column("body_digest", "string", "digest of this row's content", nullable=False),
         Column("previous_digest", "string", "manifest_digest of the row before; empty for the first", nullable=False),
@@ -212,8 +206,8 @@ WISHES = Table(
         Column("positions", "array<bigint>", "cuts asked for, for specified_positions_divide"),
         Column("unload_children", "boolean", "whether the children of a split are to be unloaded"),
         Column("destination", "string", "broker id asked for; NULL leaves it to placement"),
-        Column("broker", "string", "of a drain: broker id of the broker that is to be emptied", since=5),
-        Column("topic", "string", "of unload_topic: the topic's full name", since=5),
+        Column("broker", "string", "of a drain: broker id of the broker that is to be emptied"),
+        Column("topic", "string", "of unload_topic: the topic's full name"),
     ),
     partition=("cluster",),
 )

@@ -94,16 +94,15 @@ BUNDLE_LOAD = cycle_table(
     *_AVERAGES,
     *_figures("reported_", "by the owner's own report"),
     Column("reported_topics", "bigint", "loaded topics by the owner's own report", "count"),
-    Column("msg_backlog", "bigint", "messages not yet acknowledged, over all subscriptions", "msg", since=4),
-    Column("consumers_before", "bigint", "consumers in the cycle before", "count", since=4),
-    Column("producers_before", "bigint", "producers in the cycle before", "count", since=4),
-    Column("msg_backlog_before", "bigint", "msg_backlog in the cycle before", "msg", since=4),
+    Column("msg_backlog", "bigint", "messages not yet acknowledged, over all subscriptions", "msg"),
+    Column("consumers_before", "bigint", "consumers in the cycle before", "count"),
+    Column("producers_before", "bigint", "producers in the cycle before", "count"),
+    Column("msg_backlog_before", "bigint", "msg_backlog in the cycle before", "msg"),
     Column(
         "samples_since_quota",
         "bigint",
         "samples since the averages began from the bundle's resource quota; NULL where they did not begin from one",
         "count",
-        since=5,
     ),
 )
 

@@ -10,6 +10,8 @@ _TABLES_DONE = (
     "rows_expired:bigint,rows_unlisted:bigint,bytes_freed:bigint,oldest_kept:date>>"
 )
 
+_PLAIN_FILES = "array<struct<path:string,size:bigint,digest:string>>"
+
 ANCHORS = Table(
     "anchors",
     "kept",
@@ -55,10 +57,9 @@ UPKEEPS = Table(
 PROOFS = Table(
     "proofs",
     "kept",
-    "One row for each table and date of which upkeep held the rows against the manifests, after it had put files "
-    "together or taken rows out: all of the date's rows that a manifest lists and that were promised then were what it "
-    "lists. As long as these files are what they were, `verify` takes that for their rows; of several rows for a file "
-    "any will do.",
+    "One row for each table and date whose files upkeep has put together, or taken rows out of: it compared the rows "
+    "of all writes that manifests list in the files before and in the files after, and they were the same. As long as "
+    "the files after are what they were, `verify` takes that for their rows.",
     ("upkeep_id", "table_name", "cycle_date"),
     ("upkeep",),
     (
@@ -67,14 +68,10 @@ PROOFS = Table(
         Column("table_name", "string", "table of the files", nullable=False),
         Column("upkeep_id", "string", "the upkeep that looked", nullable=False),
         Column("version", "bigint", "version of the table that was looked at", nullable=False),
-        Column("writes", "bigint", "writes that were held against their manifests", "count", nullable=False),
+        Column("writes", "bigint", "writes that manifests list of the date", "count", nullable=False),
         Column("rows", "bigint", "rows of these writes", "count", nullable=False),
-        Column(
-            "files",
-            "array<struct<path:string,size:bigint,digest:string>>",
-            "files of the date that no manifest lists, with bytes and SHA-256",
-            nullable=False,
-        ),
+        Column("files_before", _PLAIN_FILES, "files that the rows came from, with bytes and SHA-256", nullable=False),
+        Column("files_after", _PLAIN_FILES, "files that hold the rows since, with bytes and SHA-256", nullable=False),
         Column("proven_at", "timestamp", "when it was done", nullable=False),
         Column("code_version", "string", "version of Evenkeel", nullable=False),
     ),

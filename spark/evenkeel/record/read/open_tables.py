@@ -41,7 +41,7 @@ def brought_up_to_date(opened: Any, path: str, mark: object) -> bool | None:
     None where another table has taken its place, it is gone, or cannot be read on: what was opened is of no use then.
     """
     newest = newest_version(path, since=opened.version())
-    if newest is None or newest < opened.version() or mark != mark_of(path):
+    if newest < opened.version() or mark != mark_of(path):
         return None
     if newest == opened.version():
         return False

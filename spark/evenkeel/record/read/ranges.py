@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -295,7 +295,7 @@ class Record:
         inside = all_of(is_in("cluster", [cluster]), between("cycle_at", *span), *(() if where is None else (where,)))
         try:
             chosen = self._dataset(table, cluster, span, dates)
-            return chosen.to_table(columns=_there(table, columns, chosen.schema.names), filter=inside)
+            return chosen.to_table(columns=None if columns is None else [*columns], filter=inside)
         except (OSError, ValueError, KeyError) as error:
             raise damaged(self.lake, table, error) from error
 
@@ -318,16 +318,6 @@ def at_moments(moments: Iterable[datetime]) -> Any:
     import pyarrow.compute as pc
 
     return pc.field("cycle_at").isin(sorted({*moments}))
-
-
-def _there(table: str, columns: Sequence[str] | None, there: Collection[str]) -> list[str] | None:
-    """The columns to read: a lake that no newer version has written to lacks those that have joined since."""
-    from evenkeel.lake.schemas import TABLES
-
-    if columns is None:
-        return None
-    joined = {column.name for column in TABLES[table].columns if column.since > 1}
-    return [name for name in columns if name in there or name not in joined]
 
 
 # Which cycles are meant: by cluster and time, with the nearest ones on record where there is none.

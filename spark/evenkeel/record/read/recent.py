@@ -114,10 +114,7 @@ class Recent:
     def _read(
         self, table: str, files: Sequence[KnownFile], key: tuple[tuple[str, ...], str], where: Any
     ) -> list[_Kept]:
-        place = arrow_place(self._path(table))
-        if place is None:
-            raise damaged(self.lake, table, ValueError("only Spark knows this store"))
-        root, system = place
+        root, system = arrow_place(self._path(table))
         threads = min(_THREADS_IN_STORE if is_object_store(self.lake) else _THREADS_HERE, len(files))
         slices = [files[number::threads] for number in range(threads)]
 

@@ -167,15 +167,14 @@ def _path(lake: str | Path, table: str) -> str:
 
 
 def _own_files(path: str) -> Any:
-    """The table's folder in Arrow's own file system; None, hence deltalake's, for a store that Arrow is not told of.
+    """Return the table's folder in Arrow's own file system.
 
-    deltalake's is written in Python, and Arrow's reading threads call it even while the process ends: every other
-    process that had read a lake was aborted then.
+    deltalake's file system is written in Python, and Arrow's reading threads call it even while the process ends: every
+    other process that had read a lake was aborted then.
     """
     from pyarrow.fs import SubTreeFileSystem
 
-    place = arrow_place(path)
-    return None if place is None else SubTreeFileSystem(*place)
+    return SubTreeFileSystem(*arrow_place(path))
 
 
 def damaged(lake: str | Path, table: str, error: Exception) -> LakeError:

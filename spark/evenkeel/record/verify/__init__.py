@@ -39,7 +39,6 @@ from evenkeel.record.verify.chain import (
 from evenkeel.record.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
 from evenkeel.record.verify.contents import OnDemand
 from evenkeel.record.verify.log_check import LogReport, LogSources, check_heads, open_check
-from evenkeel.record.verify.root_sets import has_roots
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -72,9 +71,8 @@ _LONG = 100_000
 class VerifyReport:
     """`manifests` and `heads` are by cluster; `read` counts the manifests of the range, which were read in full.
 
-    `attempts` are those of the range, and `verified` is what came of them. `idle` of them decided nothing; `sums` have
-    a sum for the digest of their rows, as older versions wrote it, and no Merkle roots. `log`: what the
-    transparency log of the lake says.
+    `attempts` are those of the range, and `verified` is what came of them. `idle` of them decided nothing. `log`: what
+    the transparency log of the lake says.
     """
 
     manifests: dict[str, int]
@@ -84,7 +82,6 @@ class VerifyReport:
     idle: int
     verified: Verified
     faults: tuple[Fault, ...] = field(default=())
-    sums: int = 0
     log: LogReport | None = None
 
     @property
@@ -101,7 +98,6 @@ def verify(
     since: datetime | None = None,
     until: datetime | None = None,
     depth: str | None = TOPICS,
-    by_rows: bool = False,
     log_sources: LogSources | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
@@ -110,7 +106,7 @@ def verify(
     all by default).
 
     `depth` None looks at manifests only. A session is asked for where rows have to be looked at: those that no file
-    proves, topics whose loads are summed up, and with `by_rows` all of them. `log_sources`: what the lake's log is held
+    proves, and topics whose loads are summed up. `log_sources`: what the lake's log is held
     against beside the chains. Raises NoSuchCycle where nothing is on record, nor in the log.
     """
     sources = log_sources or LogSources()
@@ -145,7 +141,6 @@ def verify(
             faults.extend(check_reads(stretch.attempts, stretch.near))
             seen["read"] += len(stretch.rows)
             seen["attempts"] += len(stretch.attempts)
-            seen["sums"] += sum(not has_roots(attempt) for attempt in stretch.attempts)
             seen["idle"] += sum(attempt.plan_id is None for attempt in stretch.attempts)
             yield stretch
 
@@ -163,7 +158,6 @@ def verify(
                 attempts,
                 kept=read_kept(lake),
                 depth=depth,
-                by_rows=by_rows,
                 progress=progress,
             )
     logged.check_commits(is_whole=cluster is None and since is None and until is None)
@@ -173,7 +167,6 @@ def verify(
         read=seen["read"],
         attempts=seen["attempts"],
         idle=seen["idle"],
-        sums=seen["sums"],
         verified=verified,
         faults=(*faults, *logged.faults, *verified.faults),
         log=logged.report,

@@ -1,9 +1,7 @@
 """Which writes are proven by their files: what the manifest lists lies there to the byte, and nothing was added to it.
 
-To see that a file is the same takes a hundredth of the time of seeing that its rows are. Of files that upkeep has put
-together it is upkeep's word that stands for the rows: it held them against the manifests then (`proofs`). Files say
-nothing in stores that only Spark knows, in lakes that were copied row by row, and of writes whose files no manifest
-lists: there, and wherever a file is not what it was, rows are looked at (`contents`).
+Of files that upkeep has put together it is upkeep's word that stands for the rows: it compared them with the rows of
+the files before (`proofs`). Where a file is not what it was, `contents` says what became of the rows.
 """
 
 from __future__ import annotations
@@ -52,9 +50,11 @@ class Files:
         self._known: dict[str, Counter[str]] = {}
         self._seen: Same = {}
         for attempt in listed:
-            place = (attempt.cluster, str(attempt.cycle_at.date()))
-            for write in attempt.writes:
-                self._listed[key_of(write)] = (write, place)
+            for write, at in (
+                *((write, attempt.planned["predecessor_cycle_at"]) for write in attempt.reads),
+                *((write, attempt.cycle_at) for write in attempt.writes),
+            ):
+                self._listed[key_of(write)] = (write, (attempt.cluster, str(at.date())))
                 self._known.setdefault(write.table, Counter()).update(file.path for file in write.files)
         self._tables: dict[str, _Table | None] = {}
         self._proofs = _proofs(lake) if self._listed else {}
@@ -70,19 +70,32 @@ class Files:
         self._open(asked)
         found: Proven = {}
         tables = {name: table for name in asked if (table := self._tables[name]) is not None}
-        writes_of = {name: table.within_reach(asked[name]) for name, table in tables.items()}
         files = {
-            (tables[name].folder, file): self._known[name][file.path]
-            for name, own in writes_of.items()
-            for write, _ in own
+            (table.folder, file): self._known[name][file.path]
+            for name, table in tables.items()
+            for write, _ in asked[name]
             for file in write.files
         }
         same = _same(file for file in files if file not in self._seen) | self._seen
         # The file of a window comes up again with each of its cycles; it is read once.
         self._seen |= {file: same[file] for file, listing in files.items() if listing > 1}
         for name, table in tables.items():
-            found |= table.proven(writes_of[name], same)
+            found |= table.proven(asked[name], same)
         return found
+
+    def recorded(self, write: Write) -> Write:
+        """Return the write with the files that its manifest lists."""
+        return self._listed[key_of(write)][0]
+
+    def not_as_written(self, write: Write) -> list[str]:
+        """Return the files of a write that do not lie there as its manifest lists them, each with what became of it."""
+        folder = self._lake.path(write.table)
+        there = files_of(folder)
+        return [
+            f"{file.path} {'was changed' if there.exists(file.path) else 'is gone'}"
+            for file in self.recorded(write).files
+            if not _is_same(folder, file)
+        ]
 
     def _open(self, names: Iterable[str]) -> None:
         closed = [name for name in names if name not in self._tables]
@@ -94,27 +107,23 @@ class Files:
 
 
 def _proofs(lake: Lake) -> dict[str, dict[str, DataFile]]:
-    """Table -> path -> the file as upkeep saw it when its rows were right."""
+    """Return table -> path -> the file as upkeep wrote it."""
     found: dict[str, dict[str, DataFile]] = {}
     for row in read_table_if_any(lake.root, "proofs"):
-        files = (DataFile(file["path"], int(file["size"]), file["digest"]) for file in row["files"])
+        files = (DataFile(file["path"], int(file["size"]), file["digest"]) for file in row["files_after"])
         found.setdefault(row["table_name"], {}).update((file.path, file) for file in files)
     return found
 
 
 def _opened(lake: Lake, name: str, listed: Collection[str], proofs: Mapping[str, DataFile]) -> _Table | None:
-    """None where files say nothing: a store that only Spark knows, a log that cannot be read, rows deleted beside their
-    files."""
-    files = files_of(lake.path(name))
-    if files is None:
-        return None
+    """Return None where files say nothing: a log that cannot be read, rows deleted beside their files."""
     try:
         opened = open_table(lake.root, name)
     except LakeError:  # said where its rows are asked for
         return None
     if opened.protocol().min_reader_version >= _READERS_SINCE_DELETION_VECTORS:
         return None
-    return _Table(files.full("").rstrip("/"), _active(opened), listed, proofs)
+    return _Table(files_of(lake.path(name)).full("").rstrip("/"), _active(opened), listed, proofs)
 
 
 def _active(opened: Any) -> dict[str, Place]:
@@ -148,24 +157,12 @@ class _Table:
         self.together: dict[Place, list[DataFile]] = {}
         # Files that nobody vouches for: of tries that were killed, or added by somebody.
         self.strangers: dict[Place, list[str]] = {}
-        self.vouched: set[Place] = set()
         self._others: dict[Place, _Others | None] = {}
         for path, place in active.items():
             if path in proofs:
                 self.together.setdefault(place, []).append(proofs[path])
-            elif path in listed:
-                self.vouched.add(place)
-            else:
+            elif path not in listed:
                 self.strangers.setdefault(place, []).append(path)
-
-    def within_reach(self, writes: Iterable[tuple[Write, Place]]) -> list[tuple[Write, Place]]:
-        """Without writes whose files nobody listed, where upkeep says nothing of them either."""
-        unknown = self.strangers.keys() - self.vouched
-        return [
-            (write, place)
-            for write, place in writes
-            if write.files or place in self.together or (not write.rows and place not in unknown)
-        ]
 
     def proven(self, asked: Sequence[tuple[Write, Place]], known: Same) -> Proven:
         """Of writes with the places of their rows; `known` says whether their files are as they are listed."""

@@ -6,13 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from evenkeel.errors import SettingsError
-from evenkeel.lake.digest import Content, contents, nothing
+from evenkeel.lake.row_comparison import surplus
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import is_readable_here
 from evenkeel.record.read import Attempt, chunked, read_rows_of
 from evenkeel.record.verify.by_files import Files, Proven, key_of
 from evenkeel.record.verify.chain import CODE, DATA, DEFINITION, UNKNOWN, Fault, Kept, Stretch
@@ -29,7 +27,6 @@ from evenkeel.record.verify.contents import (
 from evenkeel.record.verify.decide_again import LOADS, decisions_again, listed, loads_again
 from evenkeel.record.verify.in_processes import CameOut, Deciding, FromFiles, Processes, from_files, processes
 from evenkeel.record.verify.recorded_cycle import Background, RecordedCycle, again, background_of, other_plan
-from evenkeel.record.verify.root_sets import Makers, makers_of
 from evenkeel.rounds.state import PLANNER
 from evenkeel.spark.code import code_digest, code_version, definition_of
 
@@ -79,25 +76,20 @@ def verify_attempts(
     *,
     kept: Kept | None = None,
     depth: str = TOPICS,
-    by_rows: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Verified:
     """Checks what the attempts of these stretches wrote, `attempts` of them in all, and decides those again that
     decided.
 
-    `depth` says where deciding again begins: at the topics on record, or at the loads of bundles. With `by_rows` no
-    file stands for its rows.
+    `depth` says where deciding again begins: at the topics on record, or at the loads of bundles.
     """
-    files_tell = not by_rows and is_readable_here(lake.path("cycles"))
     found = Verified()
     done = 0
-    with processes(attempts if files_tell else 0) as deciding:
+    with processes(attempts) as deciding:
 
         def begun() -> Iterator[tuple[_Judge, _Begun]]:
             for stretch in stretches:
-                makers = makers_of(stretch.near)
-                files = Files(lake, stretch.near if files_tell else ())
-                judge = _Judge(session, lake, makers, files, deciding, kept or Kept(), depth, found)
+                judge = _Judge(session, lake, Files(lake, stretch.near), deciding, kept or Kept(), depth, found)
                 for chunk in chunks(stretch.attempts):
                     yield judge, judge.begin(chunk)
 
@@ -120,9 +112,8 @@ def _some_ahead(things: Iterable[_T]) -> Iterator[_T]:
 
 
 def chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
-    """Attempts of one schema version, in order, a bounded number of rows at a time."""
-    for _, alike in groupby(attempts, key=lambda attempt: attempt.schema_version):
-        yield from chunked(alike, lambda one: sum(write.rows for write in one.writes), _ROWS_AT_ONCE, _CYCLES_AT_ONCE)
+    """Yield attempts in order, a bounded number of rows at a time."""
+    yield from chunked(attempts, lambda one: sum(write.rows for write in one.writes), _ROWS_AT_ONCE, _CYCLES_AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +132,6 @@ class _Judge:
 
     session: OnDemand
     lake: Lake
-    makers: Makers
     files: Files
     deciding: Processes
     kept: Kept
@@ -164,7 +154,7 @@ class _Judge:
         left = {write: owner for write, owner in owners.items() if key_of(write) not in begun.proven}
         self.found.by_files += len(owners) - len(left)
         self.found.by_rows += len(left)
-        checked = check_contents(_rows(self.session, self.lake, begun.attempts), left, self.makers)
+        checked = check_contents(_rows(self.session, self.lake, begun.attempts), left, self.files)
         self.found.faults += checked.faults
         own = self._decidable(begun.attempts, begun.known, checked)
         if own:
@@ -223,7 +213,7 @@ def _rows(session: OnDemand, lake: Lake, attempts: Sequence[Attempt]) -> Rows:
 
 
 def _demand_rows(attempt: Attempt, checked: Checked) -> None:
-    needed = {(w.cluster, w.table, w.write_id) for w in (*attempt.writes, *attempt.reads)}
+    needed = {*map(key_of, (*attempt.writes, *attempt.reads))}
     lost = sorted({table for _, table, _ in needed & checked.missing})
     if lost:
         raise LookupError(f"rows of {', '.join(lost)} that it rests on cannot be read as they were")
@@ -265,7 +255,7 @@ def _decide_by_rows(
     rows: Rows, own: Sequence[RecordedCycle], wrong: dict[str, list[tuple[str, str]]], *, to_the_word: bool
 ) -> set[str]:
     """Adds to `wrong` what comes out otherwise: attempt -> (table, in words). Returns attempts with other sentences."""
-    decided = decisions_again(rows, own, own[0].attempt.schema_version, to_the_word=to_the_word)
+    decided = decisions_again(rows, own, to_the_word=to_the_word)
     for table, frame in decided.rows.items():
         _tell(rows, own, table, frame, [name for name in decided.differing if table in decided.differing[name]], wrong)
     for one in own:
@@ -277,10 +267,9 @@ def _decide_by_rows(
 
 
 def _other_loads(rows: Rows, deep: Sequence[RecordedCycle], table: str, made: DataFrame) -> list[str]:
-    """The attempts whose loads come out otherwise."""
-    before, after = _recorded(rows, deep, table), contents(made, table, deep[0].attempt.schema_version, (ATTEMPT,))
-    names = [one.attempt.attempt_id for one in deep]
-    return [name for name in names if before[name] != after.get((name,), nothing())]
+    """Return the attempts whose loads come out otherwise."""
+    found = surplus(rows.of(table, listed(deep)), made, table, (ATTEMPT,)).select(ATTEMPT).distinct().collect()
+    return sorted(row[ATTEMPT] for row in found)
 
 
 def _tell(
@@ -296,18 +285,9 @@ def _tell(
         return
     recorded = rows.of(table, listed([one for one in own if one.attempt.attempt_id in other]))
     now = made.where(made[ATTEMPT].isin(sorted(other)))
-    told = differing(recorded, now, table, own[0].attempt.schema_version, ATTEMPT)
+    told = differing(recorded, now, table, ATTEMPT)
     for name in other:
         wrong.setdefault(name, []).append((table, "; ".join(told.get(name, ["another number of equal rows"]))))
-
-
-def _recorded(rows: Rows, own: Sequence[RecordedCycle], table: str) -> dict[str, Content]:
-    """What each attempt recorded in a table, by the rows that are there.
-
-    The manifest's digest would cost nothing, but who changes a row with its file and the chain may have left it.
-    """
-    found = contents(rows.of(table, listed(own)), table, own[0].attempt.schema_version, (ATTEMPT,))
-    return {one.attempt.attempt_id: found.get((one.attempt.attempt_id,), nothing()) for one in own}
 
 
 def _fault(attempt: Attempt, table: str, words: str) -> Fault:

@@ -1,122 +1,98 @@
-"""Whether the rows that manifests list are still the rows that were written."""
+"""What became of writes whose files do not prove them: rows that are there, compared with those that were written."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import Write
-from evenkeel.lake.digest import ROW_DIGEST, with_row_digest
-from evenkeel.lake.roots import NOTHING, Rooted, fits, rooted, summed
-from evenkeel.lake.schema import STAMP_NAMES
+from evenkeel.lake.row_comparison import ROW, surplus
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.store import Lake, with_all_columns
-from evenkeel.lake.table_roots import SET, set_column
+from evenkeel.lake.store import Lake
 from evenkeel.record.read import Attempt
+from evenkeel.record.verify.by_files import Files, WriteKey, key_of
 from evenkeel.record.verify.chain import CONTENT, Fault, Kept
-from evenkeel.record.verify.root_sets import Makers, RootSet, of_several, root_sets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.readwriter import DataFrameReader
     from pyspark.sql.types import StructType
-
-
-_BY = ("cluster", SET)
-_TABLES_AT_ONCE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Faults, the rows with changed writes as they were once (where that can be read), and what is not whole.
+    """Faults, the rows with changed writes as they were once (where their files still are there), and what is lost.
 
-    `missing`: (cluster, table, write id) of writes that are neither now nor at their version what they were.
+    `missing`: writes whose rows cannot be read as they were written.
     """
 
     faults: tuple[Fault, ...]
     rows: Rows
-    missing: frozenset[tuple[str, str, str]] = frozenset()
+    missing: frozenset[WriteKey] = frozenset()
 
 
-def check_contents(rows: Rows, owners: Mapping[Write, Attempt], makers: Makers) -> Checked:
-    """Compares each of these writes, which an attempt made or read, with its digest and with the root that its maker's
-    manifest names.
+def check_contents(rows: Rows, owners: Mapping[Write, Attempt], files: Files) -> Checked:
+    """Say what became of writes that their files do not prove, which an attempt made or read.
 
-    `makers`: attempts whose manifests are at hand; a write that none of them made has its digest alone.
+    Where all files of a write lie as they were written, its rows of then are compared with those that the table has
+    now. That finds no difference after an upkeep that was killed before it had put its files on record.
     """
-    # Of a write whose own manifest is not there, as in an export, the version is that of whoever read it.
-    known = {write: makers.get((write.cluster, write.write_id), one).schema_version for write, one in owners.items()}
-    sets = root_sets(owners, makers)
-    listed = {write: _listed(write, sets.get(write)) for write in owners}
     faults: list[Fault] = []
-    restored: dict[tuple[str, str], int] = {}
-    missing: set[tuple[str, str, str]] = set()
-    wrong: set[Write] = set()
-    by_kind: dict[tuple[str, int], list[Write]] = {}
-    for write in owners:
-        by_kind.setdefault((write.table, known[write]), []).append(write)
-    for (table, version), found in _each(rows, by_kind, listed):
-        for write in by_kind[table, version]:
-            content = found.get((write.cluster, write.write_id), NOTHING)
-            if isinstance(content, str):
-                words, is_kept = content, False
-            elif fits(content, listed[write]):
-                continue
-            else:
-                words, is_kept = _what_became(rows, write, content, listed[write], version)
-            wrong.add(write)
-            if is_kept:
-                restored[table, write.write_id] = write.version
-            else:
-                missing.add((write.cluster, table, write.write_id))
+    missing: set[WriteKey] = set()
+    by_table: dict[str, list[Write]] = {}
+    for write, owner in owners.items():
+        if lost := files.not_as_written(write):
+            missing.add(key_of(write))
+            faults.append(_fault(owner, write, _lost(rows, write, lost)))
+        else:
+            by_table.setdefault(write.table, []).append(write)
+    restored: set[WriteKey] = set()
+    for table, writes in sorted(by_table.items()):
+        for write, words in _compared(rows, table, writes):
+            restored.add(key_of(write))
             faults.append(_fault(owners[write], write, words))
-    for one in of_several(sets, wrong):
-        own = [write for write in one.writes if write in owners]
-        words = _what_is_wrong(rows, one, known[own[0]])
-        if words:
-            missing |= {(write.cluster, one.table, write.write_id) for write in own}
-            faults.append(_fault(owners[own[0]], own[0], words))
-    lost = frozenset((table, write_id) for _, table, write_id in missing)
-    return Checked(tuple(faults), replace(rows, restored=restored, lost=lost), frozenset(missing))
+    return Checked(tuple(faults), replace(rows, restored=frozenset(restored | missing)), frozenset(missing))
 
 
-def _each(
-    rows: Rows, by_kind: Mapping[tuple[str, int], Sequence[Write]], listed: Mapping[Write, Rooted]
-) -> Iterator[tuple[tuple[str, int], Mapping[tuple[str, ...], Rooted | str]]]:
-    """What is there of the writes, by table and schema version."""
-    alike = sorted(by_kind)
-    # A compacted table is one file, so one core reads it: several tables at a time keep the others busy.
-    with ThreadPoolExecutor(_TABLES_AT_ONCE, "contents") as threads:
-        asked = []
-        for key in alike:
-            with_roots = any(listed[write][2] for write in by_kind[key])
-            sets = [(write,) for write in by_kind[key]]
-            asked.append(threads.submit(_now, rows, key[0], sets, key[1], with_roots))
-        yield from ((key, one.result()) for key, one in zip(alike, asked, strict=True))
+def _lost(rows: Rows, write: Write, lost: Sequence[str]) -> str:
+    words = f"its rows cannot be read as they were written: {', '.join(lost)}"
+    try:
+        there = _only(rows.now(write.table, [write.cluster]), [write]).count()
+    except Exception as error:  # Spark's own, for whatever is wrong with the table or a file
+        return f"{words}; the table cannot be read: {told_by_spark(error)}"
+    return words if there == write.rows else f"{words}; {there} rows are there of {write.rows} listed"
 
 
-def _what_is_wrong(rows: Rows, one: RootSet, version: int) -> str:
-    """In words, what is wrong with rows of several writes that have one root; "" where nothing is."""
-    first = one.writes[0]
-    found = _now(rows, one.table, [one.writes], version, True).get((first.cluster, first.write_id), NOTHING)
-    if isinstance(found, str):
-        return found
-    return "" if found[2] == one.root else _CHOSEN
+def _compared(rows: Rows, table: str, writes: Sequence[Write]) -> Iterator[tuple[Write, str]]:
+    """Yield the writes whose rows are not what they were, with how they differ.
+
+    A damaged file spoils the whole job, so the writes are halved until it is alone.
+    """
+    clusters = sorted({write.cluster for write in writes})
+    try:
+        now = _only(rows.now(table, clusters), writes)
+        found = differing(rows.lake.read(rows.spark, table, writes), now, table, "write_id")
+        counts = {row["write_id"]: row["count"] for row in now.groupBy("write_id").count().collect()} if found else {}
+    except Exception as error:  # Spark's own
+        if len(writes) == 1:
+            yield writes[0], f"its rows cannot be read: {told_by_spark(error)}"
+            return
+        middle = len(writes) // 2
+        for half in (writes[:middle], writes[middle:]):
+            yield from _compared(rows, table, half)
+        return
+    for write in writes:
+        if write.write_id in found:
+            there = counts.get(write.write_id, 0)
+            number = f"{there} rows are there of {write.rows} listed" if there != write.rows else _CHANGED
+            by = f"changed by a later commit than version {write.version}"
+            yield write, f"{number}; {by}: {'; '.join(found[write.write_id])}"
 
 
-_CHOSEN = (
-    "the rows that are there have the digest that is listed, which is a sum, but not the Merkle root: somebody chose "
-    "rows that look like those that were written"
-)
-
-
-def _listed(write: Write, one: RootSet | None) -> Rooted:
-    return write.rows, write.digest, one.root if one is not None and one.is_one else ""
+_CHANGED = "its rows are not what they were"
 
 
 def _fault(one: Attempt, write: Write, words: str) -> Fault:
@@ -143,72 +119,11 @@ def can_decide(attempt: Attempt, kept: Kept) -> bool:
     return all(kept.promises(attempt, write.table) for write in attempt.writes if write.table != "topic_stats")
 
 
-def _now(
-    rows: Rows, table: str, sets: Sequence[Sequence[Write]], version: int, with_roots: bool
-) -> dict[tuple[str, ...], Rooted | str]:
-    """What is there of each set of writes, by the cluster and id of its first; the error in its place where a file
-    cannot be read.
-
-    A damaged file spoils the whole job, so the sets are halved until it is alone.
-    """
-    writes = [write for own in sets for write in own]
-    try:
-        frame = _only(rows.now(table, sorted({write.cluster for write in writes})), writes)
-    except Exception as error:  # Spark's own, for a table that is gone or whose log is broken
-        words = f"its table cannot be read: {told_by_spark(error)}"
-        return {(own[0].cluster, own[0].write_id): words for own in sets}
-    try:
-        named = frame.withColumn(SET, set_column(sets))
-        if not with_roots:
-            return {**summed(named, table, version, _BY)}
-        listed = {(own[0].cluster, own[0].write_id): sum(write.rows for write in own) for own in sets}
-        return {**rooted(named, table, version, _BY, listed)}
-    except Exception as error:  # Spark's own, for whatever is wrong with a file
-        if len(sets) == 1:
-            words = f"its rows cannot be read: {told_by_spark(error)}"
-            return {(writes[0].cluster, writes[0].write_id): words}
-        middle = len(sets) // 2
-        halves = (_now(rows, table, half, version, with_roots) for half in (sets[:middle], sets[middle:]))
-        return {key: value for half in halves for key, value in half.items()}
-
-
 def _only(frame: DataFrame, writes: Sequence[Write]) -> DataFrame:
     """By a condition and not by a join, after which Delta opens files that hold none of these."""
     from pyspark.sql import functions as F
 
     return frame.where(F.col("write_id").isin(sorted({write.write_id for write in writes})))
-
-
-def _what_became(rows: Rows, write: Write, now: Rooted, listed: Rooted, version: int) -> tuple[str, bool]:
-    """In words, and whether the write can be read as it was at the version that the manifest names."""
-    if now[:2] == listed[:2]:
-        counts = _CHOSEN
-    elif now[0] != write.rows:
-        counts = f"{now[0]} rows are there of {write.rows} listed"
-    else:
-        counts = "its rows are not what they were"
-    try:
-        once = _only(rows.at(write.table, write.version, [write.cluster]), [write])
-        key = write.cluster, write.write_id
-        own = once.withColumn(SET, set_column([(write,)]))
-        if listed[2]:
-            kept = rooted(own, write.table, version, _BY, {key: write.rows}).get(key, NOTHING)
-        else:
-            kept = summed(own, write.table, version, _BY).get(key, NOTHING)
-    except Exception as error:  # Delta's own, for files or versions that are gone
-        return f"{counts}; version {write.version} of the table cannot be read any more ({told_by_spark(error)})", False
-    if not fits(kept, listed):
-        return f"{counts}, at version {write.version} neither: a file was changed or lost: {_files(once)}", False
-    present = _only(rows.now(write.table, [write.cluster]), [write])
-    changed = differing(once, present, write.table, version, "write_id").get(write.write_id, [])
-    return f"{counts}; changed by a later commit than version {write.version}: {'; '.join(changed)}", True
-
-
-def _files(frame: DataFrame) -> str:
-    from pyspark.sql import functions as F
-
-    found = frame.select(F.input_file_name().alias("file")).distinct().limit(5).collect()
-    return ", ".join(sorted(row["file"] for row in found)) or "none of its files is there"
 
 
 def told_by_spark(error: Exception) -> str:
@@ -223,24 +138,20 @@ MOST = 5
 _LONGEST = 120
 
 
-def differing(before: DataFrame, after: DataFrame, table: str, version: int, by: str) -> dict[str, list[str]]:
-    """Value of `by` -> sentences on rows of `before` and `after` that only one side has, or that differ; see `MOST`."""
+def differing(before: DataFrame, after: DataFrame, table: str, by: str) -> dict[str, list[str]]:
+    """Return value of `by` -> sentences on rows of `before` and `after` that only one side has, or that differ; at most
+    `MOST` each."""
     from pyspark.sql import functions as F
 
-    left, right = (with_row_digest(frame, table, version) for frame in (before, after))
-    only_before = left.join(right.select(by, ROW_DIGEST), [by, ROW_DIGEST], "left_anti")
-    only_after = right.join(left.select(by, ROW_DIGEST), [by, ROW_DIGEST], "left_anti")
-    columns = [name for name in TABLES[table].names_at(version) if name not in STAMP_NAMES]
-
-    def fetched(frame: DataFrame) -> list[Any]:
-        body = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias("body")
-        rows = frame.select(by, body).groupBy(by).agg(F.sort_array(F.collect_list("body")).alias("bodies"))
-        return rows.select(by, F.slice("bodies", 1, 50 * MOST).alias("bodies")).collect()
-
-    sides = [
-        {row[by]: [json.loads(body) for body in row["bodies"]] for row in fetched(f)} for f in (only_before, only_after)
-    ]
-    return {key: list(sentences(sides[0].get(key, []), sides[1].get(key, []), table)) for key in {*sides[0], *sides[1]}}
+    row = F.struct("surplus", ROW)
+    found = surplus(before, after, table, (by,)).groupBy(by).agg(F.sort_array(F.collect_list(row)).alias("rows"))
+    told = {}
+    for one in found.select(by, F.slice("rows", 1, 100 * MOST).alias("rows")).collect():
+        sides: tuple[list[Any], list[Any]] = ([], [])
+        for number, body in one["rows"]:
+            sides[number < 0].append(json.loads(body))
+        told[one[by]] = list(sentences(*sides, table)) or ["another number of equal rows"]
+    return told
 
 
 def sentences(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], table: str) -> Iterator[str]:
@@ -275,7 +186,7 @@ def _short(value: Any) -> str:
 # The rows that manifests list, of many attempts at once: each carries the id of the attempt that it is read for.
 #
 # Rows are read as they stand now, which is what an auditor would read. Where a table was changed after a write, the
-# write is read at the version that the manifest names, as long as it is kept (`restored`).
+# rows of the write are read from its own files, as long as they are there (`restored`).
 
 ATTEMPT = "attempt_id"
 
@@ -304,17 +215,13 @@ class OnDemand:
 
 @dataclass(frozen=True)
 class Rows:
-    """The lake's rows of cycles within a span of time, of which some writes are read at an earlier version.
-
-    `restored`: (table, write id) -> version; `lost`: (table, write id) of writes in files that cannot be read.
-    """
+    """The lake's rows of cycles within a span of time; those of `restored` writes are read from their own files."""
 
     session: OnDemand
     lake: Lake
     since: datetime
     until: datetime
-    restored: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    lost: frozenset[tuple[str, str]] = frozenset()
+    restored: frozenset[WriteKey] = frozenset()
 
     @property
     def spark(self) -> SparkSession:
@@ -337,40 +244,26 @@ class Rows:
     def _rows(self, table: str, clusters: Sequence[str], asked: set[Write]) -> DataFrame:
         from pyspark.sql import functions as F
 
-        writes = {write.write_id for write in asked}
-        lost = {write_id for name, write_id in self.lost if name == table}
-        if lost:  # the table as a whole cannot be read: a join leads Delta to every file
-            return self.lake.read(self.spark, table, [write for write in asked if write.write_id not in lost])
-        earlier: dict[int, list[str]] = {}
-        for (name, write_id), version in self.restored.items():
-            if name == table and write_id in writes:
-                earlier.setdefault(version, []).append(write_id)
-        ids = sorted(write_id for one in earlier.values() for write_id in one)
-        found = self.now(table, clusters).where(F.col("write_id").isin(sorted(writes - set(ids))))
-        for version, own in sorted(earlier.items()):
-            found = found.unionByName(self.at(table, version, clusters).where(F.col("write_id").isin(sorted(own))))
-        return found
+        restored = [write for write in asked if key_of(write) in self.restored]
+        if not restored:
+            return self.now(table, clusters).where(F.col("write_id").isin(sorted(write.write_id for write in asked)))
+        # The table as a whole may not be readable: a join leads Delta to every file.
+        others = self.lake.read(self.spark, table, [write for write in asked if key_of(write) not in self.restored])
+        return others.unionByName(self.lake.read(self.spark, table, restored))
 
     def now(self, table: str, clusters: Sequence[str]) -> DataFrame:
-        """All rows of these clusters in the span of time, as the table stands."""
-        return self._within(self.spark.read.format("delta"), table, clusters)
-
-    def at(self, table: str, version: int, clusters: Sequence[str]) -> DataFrame:
-        """All rows of these clusters in the span of time, in an earlier version of the table."""
-        return self._within(self.spark.read.format("delta").option("versionAsOf", version), table, clusters)
-
-    def _within(self, reader: DataFrameReader, table: str, clusters: Sequence[str]) -> DataFrame:
+        """Return all rows of these clusters in the span of time, as the table stands."""
         from pyspark.sql import functions as F
 
         first, last = (moment.date().isoformat() for moment in (self.since, self.until))
-        frame = reader.load(self.lake.path(table))
+        frame = self.spark.read.format("delta").load(self.lake.path(table))
         kept = frame.where(
             F.col("cluster").isin(list(clusters)) & F.col("cycle_date").between(F.lit(first), F.lit(last))
         )
         # By whole seconds, so that the statistics of files, which are cut to milliseconds, exclude none of them.
         begin, end = self.since - timedelta(seconds=1), self.until + timedelta(seconds=1)
         span = F.col("cycle_at").between(*(F.to_timestamp(F.lit(moment.isoformat())) for moment in (begin, end)))
-        return with_all_columns(kept.where(span), TABLES[table])
+        return kept.where(span).select(*TABLES[table].column_names())
 
     def _type(self, table: str) -> StructType:
         from pyspark.sql.types import StringType, StructField, StructType

@@ -56,8 +56,8 @@ class Decided:
     rows: Mapping[str, DataFrame]
 
 
-def decisions_again(rows: Rows, own: Sequence[RecordedCycle], version: int, *, to_the_word: bool) -> Decided:
-    """What these attempts, all of one schema version, decide now; `to_the_word`: sentences have to be the same too."""
+def decisions_again(rows: Rows, own: Sequence[RecordedCycle], *, to_the_word: bool) -> Decided:
+    """Return what these attempts decide now; `to_the_word`: sentences have to be the same too."""
     inputs = {table: rows.of(table, listed(own)) for table in OBSERVED}
     inputs |= {again.recorded(table): rows.of(table, listed(own)) for table in again.OUTPUTS}
     inputs["state"] = rows.of(again.STATE, [(one.attempt.attempt_id, w) for one in own for w in one.attempt.reads])
@@ -72,7 +72,7 @@ def decisions_again(rows: Rows, own: Sequence[RecordedCycle], version: int, *, t
         by=[ATTEMPT],
         decide=again.held_against,
         outputs=types,
-        parameters=compared(version, to_the_word=to_the_word),
+        parameters=compared(to_the_word=to_the_word),
         schemas={name: _type(name) for name in inputs},
     )
     plans = {row[ATTEMPT]: row.asDict() for row in made.pop(again.PLAN).collect()}
@@ -83,18 +83,18 @@ def decisions_again(rows: Rows, own: Sequence[RecordedCycle], version: int, *, t
     return Decided(plans, differing, reworded, made)
 
 
-def compared(version: int, *, to_the_word: bool) -> dict[str, dict[str, list[str]]]:
-    """The parameters of `again.held_against` for rows of that schema version."""
-    columns = {table: covered(table, version) for table in again.OUTPUTS}
+def compared(*, to_the_word: bool) -> dict[str, dict[str, list[str]]]:
+    """Return the parameters of `again.held_against`."""
+    columns = {table: covered(table) for table in again.OUTPUTS}
     wording = {
         table: [name for name in names if name == again.WORDING and not to_the_word] for table, names in columns.items()
     }
     return {"columns": columns, "wording": wording}
 
 
-def covered(table: str, version: int) -> list[str]:
-    """The columns that digests cover."""
-    return [name for name in TABLES[table].names_at(version) if name not in STAMP_NAMES]
+def covered(table: str) -> list[str]:
+    """Return the columns of a table that are compared: all but the stamp of the write."""
+    return [name for name in TABLES[table].column_names() if name not in STAMP_NAMES]
 
 
 def listed(own: Sequence[RecordedCycle]) -> list[tuple[str, Write]]:

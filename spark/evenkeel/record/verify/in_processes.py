@@ -53,7 +53,6 @@ class FromFiles:
     attempt_id: str
     cycle: Mapping[str, str | None]
     planned: Mapping[str, Any]
-    version: int
     files: Mapping[str, tuple[Part, ...]] | None
     loads: Files | None
     needs_topics: bool
@@ -83,7 +82,6 @@ def from_files(one: RecordedCycle, proven: Proven, *, with_loads: bool) -> FromF
         one.attempt.attempt_id,
         one.cycle_row,
         {name: one.attempt.planned[name] for name in PLANNED},
-        one.attempt.schema_version,
         files,
         loads,
         one.needs_topics,
@@ -206,7 +204,7 @@ def _tried(one: FromFiles, find: Callable[[FromFiles], bool | None], what: str) 
 
 
 def _loads_came_out(one: FromFiles) -> bool:
-    return one.loads is not None and came_out(one.cycle, one.loads, one.version)
+    return one.loads is not None and came_out(one.cycle, one.loads)
 
 
 def _is_reworded(one: FromFiles) -> bool | None:
@@ -217,7 +215,7 @@ def _is_reworded(one: FromFiles) -> bool | None:
     ):
         return None
     rows |= {"cycle": [dict(one.cycle)], "topic_hashes": []}
-    parameters = compared(one.version, to_the_word=one.to_the_word)
+    parameters = compared(to_the_word=one.to_the_word)
     found = again.held_against({ATTEMPT: one.attempt_id}, rows, parameters=parameters)
     (plan,) = found[again.PLAN]
     return None if found[again.DIFFERING] or other_plan(one.planned, plan) else bool(found[again.REWORDED])

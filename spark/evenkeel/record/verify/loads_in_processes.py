@@ -52,9 +52,8 @@ def load_files(one: RecordedCycle, proven: Proven) -> Files | None:
     return files if len(files) == len(asked) else None
 
 
-def came_out(cycle: Row, files: Files, version: int) -> bool:
-    """Whether the loads of this cycle are those on record, of this schema version, to the bit; False where that is for
-    Spark to say."""
+def came_out(cycle: Row, files: Files) -> bool:
+    """Return True if the loads of this cycle are those on record, to the bit; False where that is for Spark to say."""
     cluster, at = cycle["cluster"], cycle["cycle_at"]
     rows: dict[str, Sequence[Row]] = {"cycle": [cycle]}
     for name, columns in inputs.COLUMNS.items():
@@ -72,8 +71,7 @@ def came_out(cycle: Row, files: Files, version: int) -> bool:
         return False
     made = decide({"cluster": cluster}, {**rows, inputs.TOPIC_SUMS: sums})
     return all(
-        same(table, covered(table, version), whole_rows_in(files[table], table, cluster), made[table])
-        for table in OUTPUTS
+        same(table, covered(table), whole_rows_in(files[table], table, cluster), made[table]) for table in OUTPUTS
     )
 
 
