@@ -17,12 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.year_of_cycles import CLUSTER, END, year_for
-from evenkeel.lake_log import LOG_FOLDER, LOG_KEY
-from evenkeel.transparency.keys import ED25519, SignerKey
+from evenkeel.transparency import LOG_FOLDER, LOG_KEY
+from evenkeel.transparency.keys import SignerKey
 
 MOST_SECONDS, MOST_SECONDS_TO_VERIFY, MOST_BYTES = 10.0, 20.0, 2e9
 MOST_SECONDS_TO_PROVE, MOST_BYTES_TO_PROVE, MOST_SECONDS_WITH_LOG = 5.0, 1e9, 60.0
-_SIGNER = SignerKey("benchmark.example/log", ED25519, bytes(range(32)))
+_SIGNER = SignerKey("benchmark.example/log", bytes(range(32)))
 _CHECK = Path(__file__).resolve().parents[1] / "tools" / "check_proof.py"
 _CLI = ("-m", "evenkeel.cli")
 _LISTED = """

@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("model",),
     ("lake",),
     ("transparency",),
-    ("filters", "lake_log", "split_algorithms", "sources", "steering"),
+    ("filters", "split_algorithms", "sources", "steering"),
     ("rounds",),
     ("manual_requests",),
     ("planner",),

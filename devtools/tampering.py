@@ -28,7 +28,7 @@ from typing import Any
 from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.lake.manifest import body_digest
-from evenkeel.transparency.keys import ED25519, SignerKey
+from evenkeel.transparency.keys import SignerKey
 
 Row = dict[str, Any]
 BEFORE = "before"
@@ -482,26 +482,26 @@ def _log_gone(lake: Path) -> None:
 
 @_way("the log is begun anew by another key of the same name", "_log", alone=False)
 def _log_by_a_stranger(lake: Path) -> None:
-    from evenkeel.lake_log.catch_up import begin
+    from evenkeel.transparency.lake_log import begin
 
     origin = (lake / "_log" / "checkpoint").read_text().split("\n", 1)[0]
     shutil.rmtree(lake / "_log")
-    begin(str(lake), [SignerKey(origin, ED25519, bytes(32))])
+    begin(str(lake), [SignerKey(origin, bytes(32))])
 
 
 @_way("a stranger's key is rotated in: a leaf that names it, and a checkpoint that it has signed", "_log", alone=False)
 def _stranger_rotated_in(lake: Path) -> None:
-    from evenkeel.lake_log.catch_up import KEYS, keys_beside
-    from evenkeel.lake_log.keys_leaf import KeysLeaf, keys_leaf
-    from evenkeel.lake_log.rotations import keep_rotation
+    from evenkeel.transparency.lake_log import KEYS, keys_beside
+    from evenkeel.transparency.leaves import KeysLeaf
     from evenkeel.transparency.log import TransparencyLog
+    from evenkeel.transparency.rotations import keep_rotation
     from evenkeel.transparency.storage import FolderStorage
 
     storage = FolderStorage(lake / "_log")
     before = keys_beside(storage)
-    stranger = SignerKey(before[0].name, ED25519, bytes(32))
+    stranger = SignerKey(before[0].name, bytes(32))
     log = TransparencyLog(storage, stranger.verifier.name, [stranger], before)
-    joined = log.append([keys_leaf(KeysLeaf((stranger.verifier,), before)).text])
+    joined = log.append([KeysLeaf((stranger.verifier,), before).text])
     keep_rotation(storage, joined.first, joined.checkpoint.note)
     storage.put(KEYS, f"{stranger.verifier.text}\n".encode())
 
@@ -532,7 +532,7 @@ def _checkpoint_changed(lake: Path) -> None:
 def _leaf_changed(lake: Path) -> None:
     for file in sorted((lake / "_log" / "tile" / "entries").rglob("*")):
         if file.is_file():
-            file.write_bytes(file.read_bytes().replace(b'"kind":"cycle"', b'"kind":"cycel"', 1))
+            file.write_bytes(file.read_bytes().replace(b'"kind":"commit"', b'"kind":"comitt"', 1))
 
 
 @_way("a bit of a tile is changed", "_log")

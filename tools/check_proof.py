@@ -1,22 +1,23 @@
-"""Checks a proof that something is in a transparency log, without the software that wrote the log.
+"""Checks a proof that a data file is in a transparency log, without the software that wrote the log.
 
-    python check_proof.py PROOF --log-key VKEY [--witness-key VKEY ...] [--at-least N]
+    python check_proof.py PROOF [FILE] --log-key VKEY [--witness-key VKEY ...] [--at-least N] [--where COLUMN=VALUE ...]
 
-PROOF is a file in the format c2sp.org/tlog-proof. A VKEY is a public key in the format c2sp.org/signed-note: get the
-log's from its operator and a witness's from the witness, by a way that you trust. It needs Python 3.9 and the package
-`cryptography`, no network, and the clock only to refuse times in the future. Exit code 0: all of it holds. 1: something
-does not, and one line says what. 2: it was called wrongly.
+PROOF is a file in the format c2sp.org/tlog-proof, FILE the Parquet file that it is about. A VKEY is a public key in the
+format c2sp.org/signed-note: get the log's from its operator and a witness's from the witness, by a way that you trust.
+It needs Python 3.9 and the package `cryptography`, no network, and the clock only to refuse times in the future. With
+the package `pyarrow`, --where prints the rows of FILE that have these values, once all is proven. Exit code 0: all of
+it holds. 1: something does not, and one line says what. 2: it was called wrongly.
 
 What is computed, from the bottom up; every H is SHA-256, `||` joins bytes:
 
-    1. row      -> table    entry = H(row); leaf = H(0x00 || entry); nodes H(0x01 || left || right) up to its root
-    2. table    -> header   entry = ["table",rows,"root"]; leaf and nodes likewise, up to `tables_root` of the header
-    3. header   -> log      entry = the header's text; leaf and nodes likewise, up to the root of the checkpoint
+    1. FILE     -> list     its size and H(FILE) stand in the list of files, with its path
+    2. list     -> leaf     H(list) is `files_digest` of the leaf; list = [["path",size,"sha256 in hex"],...] by path
+    3. leaf     -> log      entry = the leaf's text; H(0x00 || entry), nodes H(0x01 || left || right) up to the root
     4. checkpoint           Ed25519 of a log key over its text; its first line is the key's name
     5. witnesses            Ed25519 over "cosignature/v1", the time, and the checkpoint's text
 
-The row, the table and the header stand in the line `extra`, which nobody has signed. They count because of 1, 2 and 3.
-A proof without a row is checked from 3 on.
+The list and the leaf stand in the line `extra`, which nobody has signed. They count because of 2 and 3. Without FILE, 1
+is left out: then only the list is proven.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-MOST_BYTES = 1024 * 1024  # of a proof; larger files are not read
+MOST_BYTES = 8 * 1024 * 1024  # of a proof; larger files are not read
 MOST_SIGNATURES, MOST_HASHES = 64, 63  # of a checkpoint, and of a path: no tree is higher
 LOG, WITNESS = (1, "log"), (4, "witness")  # the kinds of keys
+MOST_ROWS = 100  # that are printed
 AHEAD_SECONDS = 600  # so far may a witness's clock be ahead of this one
 Signature = tuple[str, bytes, bytes]  # name, key id, body
 
@@ -214,30 +216,47 @@ def checked_signatures(
     return list(dict.fromkeys(signed)), cosigned
 
 
-def checked_row(extra: dict[str, Any], header: dict[str, Any]) -> list[str]:
-    """Lines about the row that the proof is of, after steps 1 and 2; none if it is of the header alone."""
-    if "row" not in extra and "table" not in extra:
-        return []
-    table, row = a_member(extra, "table", dict, "extra"), a_member(extra, "row", dict, "extra")
-    text, name = a_member(row, "text", str, "row"), a_member(table, "name", str, "table")
-    rows, index = a_member(table, "rows", int, "table"), a_member(row, "index", int, "row")
-    path = [a_hash(one) for one in a_member(row, "path", list, "row")]
-    entry = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-    root = root_by(entry, index, rows, path, "from the row to its table").hex()
-    if root != table.get("root"):
-        raise Wrong(f"the row is not in the table {shown(name)}: its path does not lead to the table's root")
-    listed = json.dumps([name, rows, root], separators=(",", ":")).encode()
-    path = [a_hash(one) for one in a_member(table, "path", list, "table")]
-    place, tables = a_member(table, "index", int, "table"), a_member(header, "tables", int, "header")
-    if root_by(listed, place, tables, path, "from the table to the header").hex() != header.get("tables_root"):
-        raise Wrong(f"the table {shown(name)} is not in the header: its path does not lead to `tables_root`")
-    for column, value in an_object(text, "row").items():
-        if column in ("cluster", "cycle_at") and column in header and header[column] != value:
-            raise Wrong(f"the row is of another {column} than the header")
-    return [f"The row {index} of {rows} of the table {shown(name)}:", f"    {text}", "is covered by"]
+def checked_file(extra: dict[str, Any], leaf: dict[str, Any], file: str | None) -> list[str]:
+    """Lines about the file that the proof is of, after steps 1 and 2."""
+    listed, path = a_member(extra, "files", list, "extra"), a_member(extra, "file", str, "extra")
+    text = json.dumps(listed, separators=(",", ":")).encode("ascii")
+    if len(listed) != leaf.get("files") or hashlib.sha256(text).hexdigest() != leaf.get("files_digest"):
+        raise Wrong("the list of files is not that of the leaf: its SHA-256 is not `files_digest`")
+    named = [one for one in listed if isinstance(one, list) and len(one) == 3 and one[0] == path]
+    if len(named) != 1:
+        raise Wrong(f"the list has not one file {shown(path)}")
+    _, size, digest = named[0]
+    lines = [f"    {path[:1000]!a}", f"    {size} bytes, SHA-256 {digest}"]
+    if file is None:
+        return ["The file below, which was not given: whoever shows it to you, this has to be its SHA-256:", *lines]
+    own, length = hashlib.sha256(), 0
+    with open(file, "rb") as opened:
+        for part in iter(lambda: opened.read(1 << 20), b""):
+            own.update(part)
+            length += len(part)
+    if (length, own.hexdigest()) != (size, digest):
+        raise Wrong(f"{shown(file)} is not the file of the list: {length} bytes, SHA-256 {own.hexdigest()}")
+    return [f"{shown(file)} is byte for byte the file", *lines]
 
 
-def check(data: bytes, log_keys: list[Key], witness_keys: list[Key], at_least: int) -> list[str]:
+def rows_in(file: str, where: list[str]) -> list[str]:
+    """The rows of a Parquet file that have the values of all conditions `column=value`, as JSON. Raises ImportError."""
+    import pyarrow.parquet as parquet
+
+    table = parquet.ParquetFile(file).read()
+    for condition in where:
+        column, _, value = condition.partition("=")
+        if column not in table.column_names:
+            raise Wrong(f"the file has no column {shown(column)}: it has {', '.join(sorted(table.column_names))}")
+        kept = [str(one) == value for one in table.column(column).to_pylist()]
+        table = table.filter(kept)
+    rows = [json.dumps(row, default=str, sort_keys=True) for row in table.slice(0, MOST_ROWS).to_pylist()]
+    more = table.num_rows - len(rows)
+    head = f"{table.num_rows} of its rows have these values:"
+    return [head, *(f"    {row}" for row in rows), *([f"    and {more} more"] if more else [])]
+
+
+def check(data: bytes, file: str | None, log_keys: list[Key], witness_keys: list[Key], at_least: int) -> list[str]:
     """What the proof proves, in lines for the screen. Raises Wrong."""
     extra_text, index, path, checkpoint = parts_of(data)
     text, signatures = signatures_of(checkpoint)
@@ -247,31 +266,33 @@ def check(data: bytes, log_keys: list[Key], witness_keys: list[Key], at_least: i
         raise Wrong(f"the checkpoint is not one of the log {shown(log_keys[0].name)}: it begins with {shown(lines[0])}")
     origin, size_text, root = lines[:3]
     size, extra = a_number(size_text, "the size"), an_object(extra_text, "extra")
-    header = an_object(a_member(extra, "header", str, "extra"), "header")
-    if any(type(value) not in (str, int) for value in header.values()):
-        raise Wrong("the header holds more than texts and numbers")
-    entry = extra["header"].encode("utf-8", "surrogatepass")
-    if root_by(entry, index, size, path, "from the header to the log") != a_hash(root):
-        raise Wrong("the header is not in the log: its path does not lead to the root of the signed checkpoint")
+    leaf = an_object(a_member(extra, "leaf", str, "extra"), "leaf")
+    if leaf.get("kind") != "commit" or any(type(value) not in (str, int) for value in leaf.values()):
+        raise Wrong("the leaf is not one of a commit, or holds more than texts and numbers")
+    entry = extra["leaf"].encode("utf-8", "surrogatepass")
+    if root_by(entry, index, size, path, "from the leaf to the log") != a_hash(root):
+        raise Wrong("the leaf is not in the log: its path does not lead to the root of the signed checkpoint")
     if len(cosigned) < at_least:
         raise Wrong(f"{len(cosigned)} of the witnesses that you named have cosigned, and {at_least} are asked for")
-    lines = ["PROVEN.", *checked_row(extra, header), f"The leaf {index} of the log {shown(origin)}:"]
-    lines += [f"    {name}: {json.dumps(value)}" for name, value in sorted(header.items())]
-    lines += [f"It is in the log at {size} leaves, root {root},", *(f"    signed by {key}" for key in signed)]
+    lines = ["PROVEN.", *checked_file(extra, leaf, file)]
+    lines.append(f"It was added by the commit in leaf {index} of the log {shown(origin)}:")
+    lines += [f"    {name}: {json.dumps(value)}" for name, value in sorted(leaf.items())]
+    lines += [f"The leaf is in the log at {size} leaves, root {root},", *(f"    signed by {key}" for key in signed)]
     for key, at in cosigned.items():
         lines.append(f"    cosigned by the witness {key}, who saw it at {datetime(1970, 1, 1) + timedelta(0, at)} UTC")
     if not cosigned:
         lines.append("No witness vouches for it: that all see one log, and since when, is the log's word alone.")
-    # Nothing but plain ASCII goes to the screen; other signs are shown by their number.
-    return [re.sub("[^ -~]", lambda sign: f"\\u{ord(sign[0]):04x}", line) for line in lines]
+    return lines
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Checks a proof from a transparency log (c2sp.org/tlog-proof).")
     parser.add_argument("proof", metavar="PROOF")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="the data file that the proof is of")
     parser.add_argument("--log-key", action="append", required=True, metavar="VKEY", help="several after a rotation")
     parser.add_argument("--witness-key", action="append", default=[], metavar="VKEY")
     parser.add_argument("--at-least", type=int, metavar="N", help="how many must have cosigned; default: all named")
+    parser.add_argument("--where", action="append", default=[], metavar="COLUMN=VALUE", help="rows to print (pyarrow)")
     given = parser.parse_args()
     try:
         log_keys = [Key(text, LOG) for text in given.log_key]
@@ -282,16 +303,29 @@ def main() -> int:
         at_least = len(witness_keys) if given.at_least is None else given.at_least
         if not 0 <= at_least <= len(witness_keys):
             raise Wrong(f"--at-least {at_least}: {len(witness_keys)} witness keys are given")
+        if given.where and given.file is None:
+            raise Wrong("--where looks into FILE, and none is given")
         with open(given.proof, "rb") as file:
             data = file.read(MOST_BYTES + 1)
     except (Wrong, OSError, ValueError) as error:
         parser.error(str(error))
     try:
-        print("\n".join(check(data, log_keys, witness_keys, at_least)))
-    except Wrong as error:
-        print(f"NOT PROVEN: {error}")
+        lines = check(data, given.file, log_keys, witness_keys, at_least)
+        if given.where:
+            try:
+                lines += rows_in(given.file, given.where)
+            except ImportError:
+                lines.append("Its rows are not printed: that needs the package pyarrow.")
+    except (Wrong, OSError) as error:
+        print(f"NOT PROVEN: {on_screen(str(error))}")
         return 1
+    print("\n".join(map(on_screen, lines)))
     return 0
+
+
+def on_screen(line: str) -> str:
+    """A line in plain ASCII; other signs are shown by their number."""
+    return re.sub("[^ -~]", lambda sign: f"\\u{ord(sign[0]):04x}", line)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,6 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 
 from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, approval_run_id, dag_id_of, lake_in
 from evenkeel.errors import BadInput, BadNote, EvenkeelError, LogError, NoLake, NoSuchCycle, NoSuchReplay
-from evenkeel.lake.store import Lake
-from evenkeel.lake_log.chains import Chains
-from evenkeel.lake_log.overview import read_overview
 from evenkeel.object_store import resolve_connections_by
 from evenkeel.record.plan_cost import PlanCost, read_plan_cost
 from evenkeel.record.prove import prove_cycle
@@ -40,6 +37,7 @@ from evenkeel.record.verify_runs import read_runs
 from evenkeel.record.wording import age, shortened, time, visible
 from evenkeel.settings.lakes import LakeMap
 from evenkeel.times import time_given
+from evenkeel.transparency.overview import read_overview
 from evenkeel_page import airflow_side, heat_pages, look, subject_pages, what_if_pages
 from evenkeel_page.cycle_progress import CycleProgress, cycle_progress, runs_of
 from evenkeel_page.lake_choice import choosing, first_steps, from_lakes, lake_links, lake_words, shown_name
@@ -358,9 +356,9 @@ SHOWN_SETTINGS: dict[str, tuple[str, Callable[[KeyInForce], bool]]] = {
 
 def proof(lake: str) -> Answer:
     """Heads, the transparency log as it is now, the last `verify`, and a form that asks for a proof."""
-    names = clusters_of(Record(lake), None)
-    runs, chains = read_runs(lake, _LATEST_RUNS), Chains(Lake(lake))
-    heads = {name: chains.end(name) for name in names[:_MOST_HEADS]}
+    record = Record(lake)
+    names, runs = clusters_of(record, None), read_runs(lake, _LATEST_RUNS)
+    heads = {name: _head(record, name) for name in names[:_MOST_HEADS]}
     try:
         found, missing = read_overview(lake), ""
     except (LogError, BadNote) as error:
@@ -374,13 +372,19 @@ def proof(lake: str) -> Answer:
     )  # fmt: skip
 
 
+def _head(record: Record, cluster: str) -> tuple[int, str]:
+    """The number of manifests in a cluster's chain, and the digest of the last one."""
+    links = record.links(cluster)
+    return links.num_rows, str(links.column("manifest_digest")[-1].as_py()) if links.num_rows else ""
+
+
 def proof_file(lake: str, cluster: str, at: str, decision: str | None = None, table: str | None = None) -> Answer:
     """A proof that a cycle, or a decision of it, is in the log."""
     try:
         found = prove_cycle(lake, cluster, at, subject=decision, table=table)
     except LogError as error:
         return Answer(404, _notice("No proof", str(error), ("`evenkeel log begin` starts a log of a lake.",)))
-    moment = found.row["cycle_at"].strftime("%Y-%m-%dT%H-%M-%S")
+    moment = found.manifest["cycle_at"].strftime("%Y-%m-%dT%H-%M-%S")
     name = _NOT_IN_A_FILE_NAME.sub("_", f"{cluster[:80]}-{moment}")
     return Answer(200, found.proof.data.decode(), file=f"{name}.tlog-proof")
 

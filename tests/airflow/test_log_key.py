@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from evenkeel.airflow import steps
-from evenkeel.lake_log import publishing
-from evenkeel.lake_log.catch_up import begin, open_log, storage_of
-from evenkeel.lake_log.publishing import log_manifests
-from tests.lake_log.lakes import LOG_KEY, kept_lake, publish_more
+from evenkeel.transparency import publishing
+from evenkeel.transparency.lake_log import begin, open_log, storage_of
+from evenkeel.transparency.publishing import log_manifests
+from tests.transparency.lakes import LOG_KEY, kept_lake, publish_more
 
 pytestmark = pytest.mark.airflow
 

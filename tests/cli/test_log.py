@@ -15,7 +15,7 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.transparency.keys import COSIGNATURE, ED25519, VerifierKey
-from tests.lake_log.lakes import kept_lake, publish_more, set_back
+from tests.transparency.lakes import kept_lake, publish_more, set_back
 
 NAME = "example.com/evenkeel"
 

@@ -13,9 +13,9 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.doctor.catalogue import CHECKS, site_of
 from tests.json_schemas import check
-from tests.lake_log.lakes import kept_lake
 from tests.pulsar.admin.books import replayed, requests_in
 from tests.pulsar.admin.simulated import SimulatedCluster
+from tests.transparency.lakes import kept_lake
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIRST = Path(__file__).resolve().parents[2] / "demo" / "recordings" / "own-threshold" / "0000.json.gz"

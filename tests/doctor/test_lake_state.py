@@ -16,10 +16,10 @@ from evenkeel.doctor import lake_state
 from evenkeel.doctor.findings import CheckFinding, CheckOutcome, Site
 from evenkeel.errors import EvenkeelError
 from evenkeel.lake.schema import SCHEMA_VERSION
-from evenkeel.lake_log.catch_up import begin, storage_of
-from evenkeel.lake_log.private_keys import make_key_file
+from evenkeel.transparency.lake_log import begin, storage_of
+from evenkeel.transparency.private_keys import make_key_file
 from tests.lake.lock_holder import held
-from tests.lake_log.lakes import LOG_KEY, OTHER_KEY, kept_lake, publish_more
+from tests.transparency.lakes import LOG_KEY, OTHER_KEY, kept_lake, publish_more
 
 
 @pytest.fixture(scope="module")

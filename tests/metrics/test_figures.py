@@ -11,9 +11,6 @@ import pytest
 
 from evenkeel.errors import NoLake
 from evenkeel.handover import PULSAR_ADMIN
-from evenkeel.lake_log.catch_up import begin, catch_up, storage_of
-from evenkeel.lake_log.overview import read_overview
-from evenkeel.lake_log.witnessing import STATES
 from evenkeel.metrics import log_figures
 from evenkeel.metrics.declared import NEEDS, OUTCOMES
 from evenkeel.metrics.figures import LakeFigures, LakeReader
@@ -21,9 +18,12 @@ from evenkeel.metrics.task_times import CommitTimes
 from evenkeel.record.read import Attempt, read_attempts
 from evenkeel.record.status import LakeStatus, read_status
 from evenkeel.record.verify_runs import VerifyRun, leave
-from tests.lake_log.lakes import LOG_KEY, kept_lake, publish_more
+from evenkeel.transparency.lake_log import begin, catch_up, storage_of
+from evenkeel.transparency.overview import read_overview
+from evenkeel.transparency.witnessing import STATES
 from tests.record.small_lake import moment
 from tests.record.status.urgent_lake import EVERY, UrgentLake, urgent_lake
+from tests.transparency.lakes import LOG_KEY, kept_lake, publish_more
 
 NOW = moment("2026-11-21T12:00:00")
 LATER = NOW + timedelta(seconds=50)

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from evenkeel.errors import DamagedLog, LogBusy, LogError
-from evenkeel.lake_log.bucket import BucketStorage
-from evenkeel.lake_log.catch_up import begin, catch_up, open_log, storage_of
 from evenkeel.record.verify.logged import LogSources, open_check
+from evenkeel.transparency.bucket_storage import BucketStorage
+from evenkeel.transparency.lake_log import begin, catch_up, open_log, storage_of
 from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.storage import MOST_FILE_BYTES, FolderStorage
-from tests.lake_log.lakes import LOG_KEY, ORIGIN, kept_lake
 from tests.object_store.conftest import NUMBERS
 from tests.object_store.stores import Store
+from tests.transparency.lakes import LOG_KEY, ORIGIN, kept_lake
 
 pytestmark = pytest.mark.slow
 

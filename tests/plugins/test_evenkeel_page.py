@@ -21,9 +21,9 @@ from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.handover_files import FOLDER, handed_on
 from evenkeel.lake.store import Lake
-from evenkeel.lake_log.chains import Chains
 from evenkeel.record.read import find_cycles
 from evenkeel.record.verify_runs import VerifyRun, leave
+from evenkeel.transparency.chains import Chains
 from tests.plugins.conftest import PLUGINS
 from tests.plugins.here_reader import HereReader
 from tests.record.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd

@@ -14,12 +14,12 @@ import pytest
 
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
-from evenkeel.lake_log.catch_up import begin, open_log, storage_of
-from evenkeel.lake_log.leaves import parse_manifest_leaf
 from evenkeel.publish import task
 from evenkeel.publish.gate import SendingResult
 from evenkeel.publish.manifests import AttemptsSoFar
-from tests.lake_log.lakes import LOG_KEY, append_rows, kept_lake, linked, rows_of
+from evenkeel.transparency.lake_log import begin, open_log, storage_of
+from evenkeel.transparency.leaves import parse_manifest_leaf
+from tests.transparency.lakes import LOG_KEY, append_rows, kept_lake, linked, rows_of
 
 Row = dict[str, Any]
 AT = "2026-11-21T09:00:00+00:00"

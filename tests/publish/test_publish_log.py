@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.lake_log.catch_up import begin, open_log, storage_of
-from evenkeel.lake_log.leaves import parse_manifest_leaf
 from evenkeel.publish import task
 from evenkeel.publish.gate import put_out
 from evenkeel.record.read import read_rows
-from tests.lake_log.lakes import LOG_KEY
+from evenkeel.transparency.lake_log import begin, open_log, storage_of
+from evenkeel.transparency.leaves import parse_manifest_leaf
 from tests.publish.acting import Case
+from tests.transparency.lakes import LOG_KEY
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

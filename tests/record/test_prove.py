@@ -8,159 +8,168 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
 from evenkeel.cli import main
-from evenkeel.lake_log.catch_up import begin, catch_up
-from evenkeel.lake_log.publishing import log_manifests
-from tests.lake_log.lakes import LOG_KEY, OTHER_KEY, WITNESS_KEY, copied, decide_once_more, kept_lake, rows_of
-from tests.lake_log.witnesses_here import line_of, witness
+from evenkeel.transparency.lake_log import begin
+from evenkeel.transparency.publishing import log_commits
+from tests.transparency.http_witness import line_of, witness
+from tests.transparency.lakes import (
+    BUNDLE,
+    commit_file,
+    copied,
+    grow,
+    newest_commits,
+    publish_more,
+    published,
+    rows_of,
+    small_lake,
+)
+from tests.transparency.logs import LOG_KEY, OTHER_KEY, WITNESS_KEY
 
 CHECK = Path(__file__).resolve().parents[2] / "tools" / "check_proof.py"
-AT = "2026-11-21T08:27:23Z"
-BUNDLE = "acme/ns1/0x80000000_0x90000000"
 LOG, WITNESS = ("--log-key", LOG_KEY.verifier.text), ("--witness-key", WITNESS_KEY.verifier.text)
+DECISION = ("lab", "latest", "--decision", BUNDLE, "--number", "1")
 
 
 @pytest.fixture(scope="module")
-def with_roots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake with a log; the last cycle of `extensible` has a manifest with roots."""
-    lake = kept_lake(tmp_path_factory.mktemp("kept"))
-    decide_once_more(lake, "extensible")
+def with_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    lake = small_lake(tmp_path_factory.mktemp("kept"))
     begin(str(lake), [LOG_KEY])
+    published(lake)
     return lake
 
 
 @pytest.fixture
-def lake(with_roots: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def lake(with_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("EVENKEEL_WITNESSES", raising=False)
-    return copied(with_roots, tmp_path / "lake")
+    return copied(with_log, tmp_path / "lake")
 
 
-def proved(lake: Path, *words: str) -> Path:
-    """The proof of a cycle of `lake`, beside it."""
+def proved(lake: Path, *words: str) -> tuple[str, str]:
+    """The proof, and its data file."""
     out = lake.parent / "proof.tlog"
     assert main(["prove", *words, "--lake", str(lake), "--out", str(out)]) == 0
-    return out
+    return str(out), f"{out}.parquet"
 
 
-def checked(proof: Path, *words: str) -> tuple[int, str]:
+def checked(*words: str) -> tuple[int, str]:
     """Exit code and text of the verifier that knows nothing of Evenkeel."""
-    command = [sys.executable, "-I", str(CHECK), str(proof), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-I", str(CHECK), *words], capture_output=True, text=True, check=False)
     return done.returncode, done.stdout
 
 
-def test_a_decision_is_proven_to_a_stranger(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    proof = proved(lake, "extensible", AT, "--decision", BUNDLE, "--table", "unload_decisions")
-    assert "with the row of unload_decisions" in capsys.readouterr().out
-    code, text = checked(proof, *LOG)
-    assert (code, text.splitlines()[0]) == (0, "PROVEN.")
-    assert "of the table 'unload_decisions'" in text
-    assert "with it 70.2 KiB/s leave of the 650.0 KiB/s wanted" in text
-    digest = rows_of(lake, "extensible")[-1]["manifest_digest"]
-    assert f'digest: "{digest}"' in text
-    assert 'status: "closed"' in text
-    assert len(proof.read_bytes()) < 5_000
-    assert checked(proof, "--log-key", OTHER_KEY.verifier.text)[0] == 1
-    changed = proof.read_bytes().replace(b"extra ", b"extra A", 1)
-    proof.write_bytes(changed)
-    assert checked(proof, *LOG)[0] == 1
-
-
-def test_a_cycle_is_proven_of_every_cluster_and_schema_version(lake: Path) -> None:
-    for cluster, status in (("lab", "closed"), ("modular", "closed"), ("silent", "skipped")):
-        code, text = checked(proved(lake, cluster, "latest"), *LOG)
-        assert code == 0
-        assert f'cluster: "{cluster}"' in text
-        assert f'status: "{status}"' in text
-
-
-def test_a_witness_vouches_in_the_proof(
-    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with witness(tmp_path / "state") as url:
-        monkeypatch.setenv("EVENKEEL_WITNESSES", line_of(url))
-        log_manifests(
-            str(lake), environment={"EVENKEEL_LOG_KEY": LOG_KEY.secret().reveal(), "EVENKEEL_WITNESSES": line_of(url)}
-        )
-    proof = proved(lake, "lab", "latest")
-    command = capsys.readouterr().out.splitlines()[-1].split()
-    assert command[:2] == ["python", "tools/check_proof.py"]
-    code, text = checked(Path(command[2]), *command[3:])
-    assert (code, "cosigned by the witness 'witness.example/1'" in text) == (0, True)
-    assert checked(proof, *LOG, *WITNESS)[0] == 0
-
-
-def test_without_a_witness_a_proof_says_so_and_does_not_pass_for_one_with(lake: Path) -> None:
-    proof = proved(lake, "lab", "latest")
-    assert "No witness vouches for it" in checked(proof, *LOG)[1]
-    assert checked(proof, *LOG, *WITNESS)[0] == 1
-
-
 def refused(lake: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What is said where no proof can be made."""
+    """The message where no proof can be made."""
     out = lake.parent / "none.tlog"
+    capsys.readouterr()
     assert main(["prove", *words, "--lake", str(lake), "--out", str(out)]) == 2
     assert not out.exists()
     return capsys.readouterr().err
 
 
+def test_a_decision_is_proven_to_a_stranger_by_the_command_that_is_printed(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proof, file = proved(lake, *DECISION)
+    command = capsys.readouterr().out.splitlines()[-1].split()
+    assert command[:4] == ["python", "tools/check_proof.py", proof, file]
+    code, text = checked(*command[2:])
+    assert (code, text.splitlines()[0]) == (0, "PROVEN.")
+    assert '    table: "unload_decisions"\n' in text
+    assert "2 of its rows have these values:\n" in text
+    assert f'"sentence": "{BUNDLE} leaves 0."' in text
+    assert len(Path(proof).read_bytes()) < 5_000
+    assert checked(proof, file, "--log-key", OTHER_KEY.verifier.text)[0] == 1
+    Path(file).write_bytes(Path(file).read_bytes() + b"x")
+    code, text = checked(proof, file, *LOG)
+    assert (code, "is not the file of the list" in text) == (1, True)
+
+
+def test_the_manifest_of_every_cluster_is_proven(lake: Path) -> None:
+    for cluster in ("lab", "modular", "silent"):
+        digest = rows_of(lake, cluster)[-1]["manifest_digest"]
+        code, text = checked(*proved(lake, cluster, "latest"), *LOG, "--where", f"manifest_digest={digest}")
+        assert code == 0
+        assert '    table: "cycles"\n' in text
+        assert "1 of its rows have these values:" in text
+        assert '"status": "closed"' in text
+
+
+def test_without_the_file_its_digest_is_proven(lake: Path) -> None:
+    code, text = checked(proved(lake, "lab", "latest")[0], *LOG)
+    assert code == 0
+    assert "The file below, which was not given" in text
+
+
+def test_a_witness_vouches_in_the_proof(
+    lake: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with witness({}) as url:
+        monkeypatch.setenv("EVENKEEL_WITNESSES", line_of(url))
+        own = {"EVENKEEL_LOG_KEY": LOG_KEY.secret().reveal(), "EVENKEEL_WITNESSES": line_of(url)}
+        log_commits(str(lake), [], environment=own)
+    proof = proved(lake, "lab", "latest")
+    code, text = checked(*capsys.readouterr().out.splitlines()[-1].split()[2:])
+    assert (code, "cosigned by the witness 'witness.example/1'" in text) == (0, True)
+    assert checked(*proof, *LOG, *WITNESS)[0] == 0
+
+
+def test_without_a_witness_a_proof_says_so_and_does_not_pass_for_one_with(lake: Path) -> None:
+    proof = proved(lake, "lab", "latest")
+    assert "No witness vouches for it" in checked(*proof, *LOG)[1]
+    assert checked(*proof, *LOG, *WITNESS)[0] == 1
+
+
 def test_what_is_ambiguous_or_missing_is_told_with_what_there_is(
     lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = refused(lake, capsys, "extensible", AT, "--decision", BUNDLE)
-    assert "decisions are about" in text
-    assert "unload_decisions: " in text
-    assert "placement_decisions: " in text
-    text = refused(lake, capsys, "extensible", AT, "--decision", BUNDLE[:-1])
-    assert f"Did you mean '{BUNDLE}'?" in text
-    assert "decision" in refused(lake, capsys, "extensible", AT, "--decision", BUNDLE, "--number", "99")
-    assert "schema version 5, which listed no Merkle roots" in refused(
-        lake, capsys, "modular", "latest", "--decision", "any"
-    )
-    assert "no cycle at 2001" in refused(lake, capsys, "extensible", "2001-01-01")
-    assert "go with --decision" in refused(lake, capsys, "extensible", AT, "--number", "1")
-    assert "decisions stand in" in refused(lake, capsys, "extensible", AT, "--decision", "x", "--table", "settings")
-
-
-def test_every_decision_that_is_listed_can_be_proven_by_its_number(
-    lake: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    listed = refused(lake, capsys, "extensible", AT, "--decision", BUNDLE)
-    seen = set()
-    for number in range(1, listed.count(BUNDLE)):
-        proof = proved(lake, "extensible", AT, "--decision", BUNDLE, "--number", str(number))
-        code, text = checked(proof, *LOG)
-        assert code == 0
-        seen.add(json.loads(text.splitlines()[2].strip())["sentence"])
-    assert len(seen) == listed.count(BUNDLE) - 1 >= 2
+    text = refused(lake, capsys, "lab", "latest", "--decision", BUNDLE)
+    assert f"2 decisions are about '{BUNDLE}': choose one (--number)" in text
+    assert f"1 unload_decisions: {BUNDLE}, unload; 2 unload_decisions: " in text
+    assert f"Did you mean '{BUNDLE}'?" in refused(lake, capsys, "lab", "latest", "--decision", BUNDLE[:-1])
+    assert "--number 99: 2 decisions" in refused(lake, capsys, *DECISION[:-1], "99")
+    assert "no cycle at 2001" in refused(lake, capsys, "lab", "2001-01-01")
+    assert "go with --decision" in refused(lake, capsys, "lab", "latest", "--number", "1")
+    assert "decisions stand in" in refused(lake, capsys, *DECISION, "--table", "settings")
 
 
 def test_rows_that_upkeep_has_put_together_are_found_too(lake: Path) -> None:
-    assert DeltaTable(str(lake / "unload_decisions")).optimize.compact()["numFilesAdded"] > 0
-    DeltaTable(str(lake / "unload_decisions")).vacuum(0, dry_run=False, enforce_retention_duration=False)
-    proof = proved(lake, "extensible", AT, "--decision", BUNDLE, "--table", "unload_decisions")
-    assert checked(proof, *LOG)[0] == 0
+    for table in ("unload_decisions", "cycles"):
+        first = DeltaTable(str(lake / table)).version() + 1
+        opened = DeltaTable(str(lake / table))
+        assert opened.optimize.compact()["numFilesAdded"] > 0
+        opened.vacuum(0, dry_run=False, enforce_retention_duration=False)
+        grow(lake, newest_commits(lake, table, DeltaTable(str(lake / table)).version() + 1 - first))
+    for words in (DECISION, ("lab", "latest")):
+        assert checked(*proved(lake, *words), *LOG)[0] == 0
 
 
-def test_a_row_that_was_changed_is_not_proven(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for file in (lake / "unload_decisions" / "cluster=extensible").rglob("*.parquet"):
-        rows = pq.ParquetFile(file).read()
-        place = rows.schema.get_field_index("sentence")
-        other = pa.array([f"{text} Or so." for text in rows.column("sentence").to_pylist()])
-        pq.write_table(rows.set_column(place, "sentence", other), file)
-    words = ("extensible", AT, "--decision", BUNDLE, "--table", "unload_decisions")
-    assert "are not the" in refused(lake, capsys, *words)
+def test_a_file_that_was_changed_is_not_proven(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (commit,) = newest_commits(lake, "unload_decisions")
+    file = lake / "unload_decisions" / commit.files[0].path
+    data = file.read_bytes()
+    file.write_bytes(data.replace(b"leaves 0.", b"leaves 7."))
+    assert "is not as it was logged: it was changed" in refused(lake, capsys, *DECISION)
 
 
-def test_a_manifest_without_a_leaf_is_told(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    decide_once_more(lake, "lab")
-    assert "has no leaf in the log: `evenkeel log catch-up`" in refused(lake, capsys, "lab", "latest")
-    catch_up(str(lake), [LOG_KEY])
-    assert checked(proved(lake, "lab", "latest"), *LOG)[0] == 0
+def test_a_commit_without_a_leaf_is_told(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commits = publish_more(lake, "lab")
+    text = refused(lake, capsys, "lab", "latest")
+    assert "version 6 of cycles has no leaf in the log" in text
+    grow(lake, commits)
+    assert checked(*proved(lake, "lab", "latest"), *LOG)[0] == 0
+    commit_file(lake, "unload_decisions", 6).unlink()  # as its log retention does
+    assert checked(*proved(lake, *DECISION), *LOG)[0] == 0, "the manifest lists its files"
+    commit_file(lake, "cycles", 6).unlink()
     shutil.rmtree(lake / "_log")
-    assert "there is no transparency log" in refused(lake, capsys, "lab", "latest")
+    assert "there is no transparency log" in refused(lake, capsys, *DECISION)
+
+
+def test_the_result_is_a_document_for_programs(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["prove", *DECISION, "--lake", str(lake), "--out", str(lake.parent / "p"), "--json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["table"], found["version"], found["leaf"], found["leaves"]) == ("unload_decisions", 5, 13, 14)
+    assert found["row"]["subject"] == BUNDLE

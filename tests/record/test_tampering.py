@@ -15,13 +15,13 @@ from devtools.tampering import BEFORE, KINDS, Tampering, tampered, verdict_on
 from evenkeel.cli import main
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake.store import Lake, append_row
-from evenkeel.lake_log.catch_up import begin
 from evenkeel.maintenance.upkeep import Request, keep
 from evenkeel.pipeline import run_window
 from evenkeel.record.read import read_attempts
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.server import Engine
-from tests.lake_log.lakes import LOG_KEY
+from evenkeel.transparency.lake_log import begin
+from tests.transparency.lakes import LOG_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

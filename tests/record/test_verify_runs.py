@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.lake_log.catch_up import begin
 from evenkeel.record.export import MANIFEST
 from evenkeel.record.verify_runs import FOLDER, KEPT, MOST_BYTES, VerifyRun, leave, read_runs
-from tests.lake_log.lakes import LOG_KEY, kept_lake
+from evenkeel.transparency.lake_log import begin
+from tests.transparency.lakes import LOG_KEY, kept_lake
 
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 GOOD = VerifyRun(NOON, "jo@audit", "v1", "topics", "", "", "", 11, 5, 5, 0, 16, 2)

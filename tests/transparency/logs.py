@@ -5,15 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from evenkeel.transparency.keys import COSIGNATURE, ED25519, SignerKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from evenkeel.transparency.keys import COSIGNATURE, NoteSignature, SignerKey, VerifierKey, cosigned_message
 from evenkeel.transparency.log import TransparencyLog
 
 ORIGIN = "example.com/evenkeel"
-LOG_KEY = SignerKey(ORIGIN, ED25519, bytes(range(32)))
-OTHER_KEY = SignerKey(ORIGIN, ED25519, bytes(range(1, 33)))
-WITNESS_KEY = SignerKey("witness.example/1", COSIGNATURE, bytes(range(2, 34)))
-SECOND_WITNESS_KEY = SignerKey("witness.example/2", COSIGNATURE, bytes(range(3, 35)))
+LOG_KEY = SignerKey(ORIGIN, bytes(range(32)))
+OTHER_KEY = SignerKey(ORIGIN, bytes(range(1, 33)))
 NOON = 1_795_694_400  # 2026-11-26T12:00:00Z, in seconds
+
+
+class CosigningKey:
+    """The private key of a witness, as other programs have it."""
+
+    def __init__(self, name: str, seed: bytes) -> None:
+        self._private = Ed25519PrivateKey.from_private_bytes(seed)
+        self.verifier = VerifierKey(name, COSIGNATURE, self._private.public_key().public_bytes_raw())
+
+    def sign(self, text: bytes, at: int) -> NoteSignature:
+        body = at.to_bytes(8) + self._private.sign(cosigned_message(text, at))
+        return NoteSignature(self.verifier.name, self.verifier.key_id, body)
+
+
+WITNESS_KEY = CosigningKey("witness.example/1", bytes(range(2, 34)))
+SECOND_WITNESS_KEY = CosigningKey("witness.example/2", bytes(range(3, 35)))
 
 
 class KilledWriter(BaseException):
@@ -61,7 +77,7 @@ def entries_of(size: int, begin: int = 0) -> list[bytes]:
 
 
 def opened(storage: MemoryStorage, signers: Sequence[SignerKey] = (LOG_KEY,)) -> TransparencyLog:
-    return TransparencyLog(storage, ORIGIN, signers, clock=lambda: NOON)
+    return TransparencyLog(storage, ORIGIN, signers)
 
 
 def log_of(entries: Sequence[bytes], storage: MemoryStorage | None = None) -> TransparencyLog:

@@ -9,76 +9,66 @@ import random
 import subprocess
 import sys
 import venv
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import distribution
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from evenkeel.errors import BadInput, BadNote, LogError
-from evenkeel.lake.merkle import inclusion_proof, root_of
-from evenkeel.transparency import proof_file
-from evenkeel.transparency.keys import COSIGNATURE, ED25519, SignerKey, VerifierKey, base64_text
-from evenkeel.transparency.leaf import LogLeaf, ProvenRow, TableRoot, cycle_leaf, prove_row
+from evenkeel.handover import Commit, DataFile
+from evenkeel.transparency.keys import COSIGNATURE, SignerKey, VerifierKey
+from evenkeel.transparency.leaves import CommitLeaf
 from evenkeel.transparency.log import TransparencyLog
+from evenkeel.transparency.merkle import root_of
 from evenkeel.transparency.proof_file import MOST_PROOF_BYTES, ProofFile, prove
 from tests.transparency.logs import (
     LOG_KEY,
-    NOON,
     ORIGIN,
     OTHER_KEY,
     SECOND_WITNESS_KEY,
     WITNESS_KEY,
+    CosigningKey,
     entries_of,
     log_of,
 )
 from tools import check_proof
 
 TOOL = Path(check_proof.__file__)
-AT = "2026-11-26T12:00:00.000Z"
 EARLIER = 1_700_000_000  # 2023-11-14 22:13:20 UTC
-ROWS = [f'{{"bundle":"b{number}","cluster":"eu-1","cycle_at":"{AT}"}}' for number in range(50)]
 WITNESSES = [WITNESS_KEY.verifier, SECOND_WITNESS_KEY.verifier]
 KEYS = ["--log-key", LOG_KEY.verifier.text]
 WITNESS_KEYS = [part for key in WITNESSES for part in ("--witness-key", key.text)]
+CONTENT = b"a Parquet file"
+PATH = "cluster=eu-1/cycle_date=2026-11-26/part-7.parquet"
+FILES = [
+    DataFile(PATH, len(CONTENT), hashlib.sha256(CONTENT).hexdigest()),
+    *(DataFile(f"cluster=eu-{number}/part-\u00e9.parquet", number, f"{number:064x}") for number in range(2, 14)),
+]
+COMMIT = Commit("unload_decisions", 12, "ab" * 32, tuple(FILES))
+LEAF = CommitLeaf.of(COMMIT, datetime(2026, 11, 26, 12, tzinfo=UTC))
 
 
-def digests(rows: list[str]) -> list[bytes]:
-    return [hashlib.sha256(row.encode()).digest() for row in rows]
-
-
-def root(rows: list[str]) -> TableRoot:
-    return TableRoot(len(rows), root_of(sorted(digests(rows))).hex())
-
-
-def leaf_over(rows: list[str]) -> LogLeaf:
-    tables = {"unload_decisions": root(rows), **{f"table_{number}": root(ROWS[:number]) for number in range(1, 14)}}
-    return cycle_leaf("eu-1", 7, datetime(2026, 11, 26, 12, tzinfo=UTC), 1, "planned", "plan-1", "ab" * 32, tables)
-
-
-def witnessed(log: TransparencyLog, *keys: SignerKey, at: int = EARLIER) -> None:
+def witnessed(log: TransparencyLog, *keys: CosigningKey, at: int = EARLIER) -> None:
     under = log.checkpoint()
     log.add_cosignatures(under, [key.sign(under.note.text.encode(), at) for key in keys], WITNESSES)
 
 
 def proof_of(
-    leaf: LogLeaf,
-    row: ProvenRow | None = None,
-    *keys: SignerKey,
-    at: int = EARLIER,
-    before: int = 300,
-    after: int = 400,
+    *keys: CosigningKey, files: list[DataFile] = FILES, at: int = EARLIER, before: int = 300, after: int = 400
 ) -> bytes:
-    """The proof of a leaf in a log with others before and after it."""
+    """The proof of a commit's first file in a log with other leaves before and after it."""
+    leaf = CommitLeaf.of(replace(COMMIT, files=tuple(files)), LEAF.moment)
     log = log_of([*entries_of(before), leaf.text, *entries_of(after)])
     if keys:
         witnessed(log, *keys, at=at)
-    return prove(log, before, leaf, row, WITNESSES).data
+    return prove(log, before, leaf, files, files[0].path, WITNESSES).data
 
 
-LEAF = leaf_over(ROWS)
-ROW = prove_row(LEAF, "unload_decisions", ROWS[17], digests(ROWS))
-PROOF = proof_of(LEAF, ROW, WITNESS_KEY, SECOND_WITNESS_KEY)
+PROOF = proof_of(WITNESS_KEY, SECOND_WITNESS_KEY)
 
 
 def run(folder: Path, data: bytes, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -87,12 +77,13 @@ def run(folder: Path, data: bytes, *arguments: str) -> subprocess.CompletedProce
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60)
 
 
-def checked(data: bytes, at_least: int = 2, log_key: SignerKey = LOG_KEY) -> str:
+def checked(data: bytes, at_least: int = 2, log_key: SignerKey = LOG_KEY, file: Path | None = None) -> str:
     """What the tool says of a proof, or the one line with the fault."""
     log_keys = [check_proof.Key(log_key.verifier.text, check_proof.LOG)]
     witness_keys = [check_proof.Key(key.text, check_proof.WITNESS) for key in WITNESSES]
+    given = None if file is None else str(file)
     try:
-        return "\n".join(check_proof.check(data, log_keys, witness_keys, at_least))
+        return "\n".join(map(check_proof.on_screen, check_proof.check(data, given, log_keys, witness_keys, at_least)))
     except check_proof.Wrong as error:
         found = f"NOT PROVEN: {error}"
     assert "\n" not in found
@@ -100,33 +91,61 @@ def checked(data: bytes, at_least: int = 2, log_key: SignerKey = LOG_KEY) -> str
     return found
 
 
-def test_it_says_what_is_proven_by_whom_and_as_of_when(tmp_path: Path) -> None:
-    done = run(tmp_path, PROOF, *KEYS, *WITNESS_KEYS)
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "file.parquet").write_bytes(CONTENT)
+    return tmp_path / "file.parquet"
+
+
+def test_it_says_what_is_proven_by_whom_and_as_of_when(tmp_path: Path, file: Path) -> None:
+    done = run(tmp_path, PROOF, str(file), *KEYS, *WITNESS_KEYS)
     assert (done.returncode, done.stderr) == (0, "")
-    size, text = json.loads(LEAF.text), done.stdout
-    assert text.startswith(f"PROVEN.\nThe row {ROW.index} of 50 of the table 'unload_decisions':\n    {ROWS[17]}\n")
-    assert f"The leaf 300 of the log '{ORIGIN}':" in text
-    for name, value in size.items():
+    text = done.stdout
+    head = f"PROVEN.\n'{file}' is byte for byte the file\n    '{PATH}'\n    14 bytes, SHA-256 {FILES[0].digest}\n"
+    assert text.startswith(head)
+    assert f"It was added by the commit in leaf 300 of the log '{ORIGIN}':" in text
+    for name, value in json.loads(LEAF.text).items():
         assert f"    {name}: {json.dumps(value)}\n" in text
-    assert "It is in the log at 701 leaves, root " in text
+    assert "The leaf is in the log at 701 leaves, root " in text
     assert f"signed by '{ORIGIN}' (key {LOG_KEY.verifier.key_id.hex()})" in text
     for key in WITNESSES:
         seen = f"the witness '{key.name}' (key {key.key_id.hex()}), who saw it at 2023-11-14 22:13:20 UTC"
         assert f"cosigned by {seen}" in text
 
 
-def test_without_witnesses_it_says_what_that_leaves_open(tmp_path: Path) -> None:
+def test_without_witnesses_or_the_file_it_says_what_that_leaves_open(tmp_path: Path) -> None:
     done = run(tmp_path, PROOF, *KEYS)
     assert done.returncode == 0
+    assert "The file below, which was not given" in done.stdout
     assert done.stdout.endswith(
         "No witness vouches for it: that all see one log, and since when, is the log's word alone.\n"
     )
 
 
-def test_a_leaf_is_proven_without_a_row(tmp_path: Path) -> None:
-    done = run(tmp_path, proof_of(LEAF), *KEYS)
+@pytest.mark.parametrize("content", [CONTENT + b"x", CONTENT[:-1] + b"E", b""])
+def test_another_file_is_not_proven(tmp_path: Path, file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    done = run(tmp_path, PROOF, str(file), *KEYS)
+    assert done.returncode == 1
+    assert done.stdout.startswith("NOT PROVEN: ")
+    assert "is not the file of the list" in done.stdout
+    file.unlink()
+    assert run(tmp_path, PROOF, str(file), *KEYS).returncode == 1
+
+
+def test_rows_are_printed_once_the_file_is_proven(tmp_path: Path, file: Path) -> None:
+    rows = [{"subject": f"b{number % 2}", "share": number / 4, "sentence": "é\x1b[2J"} for number in range(5)]
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    data = file.read_bytes()
+    own = DataFile("part.parquet", len(data), hashlib.sha256(data).hexdigest())
+    proof = proof_of(files=[own])
+    done = run(tmp_path, proof, str(file), *KEYS, "--where", "subject=b0", "--where", "share=1.0")
     assert done.returncode == 0
-    assert done.stdout.startswith("PROVEN.\nThe leaf 300 of")
+    assert '1 of its rows have these values:\n    {"sentence": "\\u00e9\\u001b[2J", "share": 1.0' in done.stdout
+    assert "0 of its rows" in run(tmp_path, proof, str(file), *KEYS, "--where", "subject=b7").stdout
+    done = run(tmp_path, proof, str(file), *KEYS, "--where", "colour=red")
+    assert (done.returncode, "has no column 'colour'" in done.stdout) == (1, True)
+    assert run(tmp_path, proof, *KEYS, "--where", "subject=b0").returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -142,10 +161,10 @@ def test_a_leaf_is_proven_without_a_row(tmp_path: Path) -> None:
     ],
 )
 def test_as_many_witnesses_as_asked_for_have_cosigned(
-    tmp_path: Path, keys: list[SignerKey], given: int, at_least: int | None, status: int
+    tmp_path: Path, keys: list[CosigningKey], given: int, at_least: int | None, status: int
 ) -> None:
     asked = [] if at_least is None else ["--at-least", str(at_least)]
-    done = run(tmp_path, proof_of(LEAF, ROW, *keys), *KEYS, *WITNESS_KEYS[: given * 2], *asked)
+    done = run(tmp_path, proof_of(*keys), *KEYS, *WITNESS_KEYS[: given * 2], *asked)
     assert done.returncode == status
     if status:
         assert done.stdout.startswith("NOT PROVEN: ")
@@ -174,7 +193,7 @@ def test_a_key_is_no_witness_twice_and_a_log_not_its_own(tmp_path: Path) -> None
         [*KEYS, "--at-least", "1"],
         [*KEYS, *WITNESS_KEYS, "--at-least", "3"],
         [*KEYS, *WITNESS_KEYS, "--at-least", "-1"],
-        [*KEYS, "--log-key", SignerKey("example.com/other", ED25519, bytes(32)).verifier.text],
+        [*KEYS, "--log-key", SignerKey("example.com/other", bytes(32)).verifier.text],
         [*KEYS, "--unknown"],
     ],
 )
@@ -226,60 +245,42 @@ def test_no_cut_and_no_doubled_or_missing_line_passes() -> None:
 
 
 def with_extra(change: dict[str, object], data: bytes = PROOF) -> bytes:
-    """The proof with parts of `extra` replaced: {"row.index": 3}."""
+    """The proof with parts of `extra` replaced, or removed where the value is None."""
     proof = ProofFile.read(data)
-    extra = json.loads(proof.extra)
-    for path, value in change.items():
-        *above, name = path.split(".")
-        place = extra
-        for one in above:
-            place = place[one]
-        if value is None:
-            del place[name]
-        else:
-            place[name] = value
+    extra = {**json.loads(proof.extra or b""), **change}
+    extra = {name: value for name, value in extra.items() if value is not None}
     return ProofFile(proof.index, proof.path, proof.checkpoint, json.dumps(extra).encode()).data
 
 
 DEEP: object = []
 for _ in range(500):
     DEEP = [DEEP]
+LISTED = [[file.path, file.size, file.digest] for file in sorted(FILES, key=lambda file: file.path)]
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"row.text": ROWS[18]},
-        {"row.text": ROWS[17] + " "},
-        {"row.index": 18},
-        {"row.index": -1},
-        {"row.index": 50},
-        {"row.index": True},
-        {"row.index": "1"},
-        {"row.index": 1.0},
-        {"row.index": 10**400},
-        {"row.path": []},
-        {"row.path": None},
-        {"row.path": [1]},
-        {"row.path": DEEP},
-        {"row.path": "AAAA"},
-        {"row": None},
-        {"row": []},
-        {"row": DEEP},
-        {"table": None},
-        {"table.rows": 51},
-        {"table.rows": 0},
-        {"table.root": "00" * 32},
-        {"table.name": "placement_decisions"},
-        {"table.name": "unload_decisiоns"},
-        {"table.name": "\ud800"},
-        {"table.index": 0},
-        {"table.path": [base64_text(bytes(32))] * 64},
-        {"header": None},
-        {"header": "{}"},
-        {"header": LEAF.text.decode() + " "},
-        {"header": "\ud800"},
-        {"header": {}},
+        {"file": None},
+        {"file": 7},
+        {"file": "part.parquet"},
+        {"file": "\ud800"},
+        {"files": None},
+        {"files": {}},
+        {"files": []},
+        {"files": DEEP},
+        {"files": LISTED[1:]},
+        {"files": LISTED[::-1]},
+        {"files": [[PATH, len(CONTENT), "ab" * 32], *LISTED[1:]]},
+        {"files": [*LISTED, ["more.parquet", 1, "ab" * 32]]},
+        {"files": [[*LISTED[0], 1], *LISTED[1:]]},
+        {"files": [[LISTED[0][0], float(LISTED[0][1]), LISTED[0][2]], *LISTED[1:]]},
+        {"leaf": None},
+        {"leaf": "{}"},
+        {"leaf": LEAF.text.decode() + " "},
+        {"leaf": LEAF.text.decode().replace('"commit":12', '"commit":13')},
+        {"leaf": "\ud800"},
+        {"leaf": {}},
     ],
 )
 def test_what_nobody_signed_counts_only_as_far_as_it_leads_to_what_was_signed(change: dict[str, object]) -> None:
@@ -316,7 +317,7 @@ def test_hostile_files_are_refused_in_one_line(data: bytes, fault: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "extra", ["[" * 200_000, '{"a":' * 100_000, '{"header":1e999}', '{"header":"a","header":"b"}', "null"]
+    "extra", ["[" * 200_000, '{"a":' * 100_000, '{"leaf":1e999}', '{"leaf":"a","leaf":"b"}', "null"]
 )
 def test_an_extra_that_is_no_plain_object_is_refused(extra: str) -> None:
     proof = ProofFile.read(PROOF)
@@ -325,59 +326,55 @@ def test_an_extra_that_is_no_plain_object_is_refused(extra: str) -> None:
 
 
 def test_signatures_of_strangers_are_passed_over() -> None:
-    stranger = SignerKey.make("stranger.example/1", COSIGNATURE).sign(b"x", 1).line.encode()
+    stranger = CosigningKey("stranger.example/1", bytes(32)).sign(b"x", 1).line.encode()
     assert checked(PROOF + stranger * 3).startswith("PROVEN.")
 
 
 def test_a_cosignature_of_the_future_is_refused() -> None:
     future = int(datetime.now(UTC).timestamp()) + 3600
-    found = checked(proof_of(LEAF, ROW, WITNESS_KEY, SECOND_WITNESS_KEY, at=future))
+    found = checked(proof_of(WITNESS_KEY, SECOND_WITNESS_KEY, at=future))
     assert "of a time in the future" in found
-    assert "of a time in the future" in checked(proof_of(LEAF, ROW, WITNESS_KEY, at=(1 << 63) - 1), at_least=1)
+    assert "of a time in the future" in checked(proof_of(WITNESS_KEY, at=(1 << 63) - 1), at_least=1)
 
 
-def signed_by_a_hostile_log(header: str, row: str | None = None) -> bytes:
+def signed_by_a_hostile_log(leaf: str, files: list[object]) -> bytes:
     """A proof that holds, of whatever its operator likes to log."""
     log = log_of([])
-    table = root([row or ""])
-    entry = json.dumps(["t", table.rows, table.root], separators=(",", ":")).encode()
-    text = header.replace("ROOT", root_of([entry]).hex())
-    log.append([text.encode(errors="surrogatepass")])
-    extra: dict[str, object] = {"header": text}
-    if row is not None:
-        extra["table"] = {"name": "t", "rows": 1, "root": table.root, "index": 0, "path": []}
-        extra["row"] = {"text": row, "index": 0, "path": []}
+    text = json.dumps(files, separators=(",", ":")).encode()
+    own = leaf.replace("DIGEST", hashlib.sha256(text).hexdigest())
+    log.append([own.encode(errors="surrogatepass")])
+    extra = {"leaf": own, "files": files, "file": "x"}
     return ProofFile(0, (), log.checkpoint().note.data, json.dumps(extra).encode()).data
 
 
+OWN = '"kind":"commit","files":1,"files_digest":"DIGEST"'
+
+
 def test_what_a_hostile_log_says_reaches_no_terminal() -> None:
-    header = json.dumps({"tables": 1, "tables_root": "ROOT", "\x1b[2J\u202e": "PROVEN\n\x9b\x7f"}, ensure_ascii=False)
-    found = checked(signed_by_a_hostile_log(header, '{"a":"é\u202e\x7f\U0001f6a2"}'), at_least=0)
-    assert found.startswith("PROVEN.\nThe row 0 of 1 of the table 't':\n    " + r'{"a":"\u00e9\u202e\u007f\u1f6a2"}')
+    leaf = json.dumps({"\x1b[2J\u202e": "PROVEN\n\x9b\x7f"}, ensure_ascii=False)[:-1] + f",{OWN}}}"
+    found = checked(signed_by_a_hostile_log(leaf, [["x", "\u202e\n", "\x1b\U0001f6a2"]]), at_least=0)
+    assert found.startswith("PROVEN.\n")
+    assert r"\u202e\u000a bytes, SHA-256 \u001b\u1f6a2" in found
     assert all(" " <= sign <= "~" for line in found.split("\n") for sign in line)
 
 
 @pytest.mark.parametrize(
-    ("header", "row", "fault"),
+    ("leaf", "files", "fault"),
     [
-        (
-            '{"cluster":"eu-2","tables":1,"tables_root":"ROOT"}',
-            '{"cluster":"eu-1"}',
-            "of another cluster than the header",
-        ),
-        ('{"cycle_at":"2026","tables":1,"tables_root":"ROOT"}', '{"cycle_at":"2027"}', "of another cycle_at than"),
-        ('{"tables":1,"tables_root":"ROOT"}', "[]", "the row is not a JSON object"),
-        ('{"tables":1,"tables_root":"ROOT"}', '{"a":1,"a":2}', "or has a name twice"),
-        ('{"tables":2,"tables_root":"ROOT"}', "{}", "from the table to the header: the path is too short"),
-        ('{"tables_root":"ROOT"}', "{}", "the header lacks tables"),
-        ('{"a":"1","a":"2"}', None, "or has a name twice"),
-        ('{"a":{"b":1}}', None, "more than texts and numbers"),
-        ("[1]", None, "the header is not a JSON object"),
-        ("[" * 10_000, None, "the header is not a JSON object"),
+        (f"{{{OWN}}}", [], "is not that of the leaf"),
+        (f"{{{OWN}}}", [["y", 1, "ab"]], "has not one file 'x'"),
+        (f"{{{OWN}}}", [["x", 1]], "has not one file 'x'"),
+        (f"{{{OWN}}}", ["x"], "has not one file 'x'"),
+        (OWN.replace("1", "2").join("{}"), [["x", 1, "ab"], ["x", 2, "cd"]], "has not one file 'x'"),
+        (f'{{{OWN},"a":"1","a":"2"}}', [["x", 1, "ab"]], "or has a name twice"),
+        (f'{{{OWN},"a":{{"b":1}}}}', [["x", 1, "ab"]], "more than texts and numbers"),
+        (f"{{{OWN}}}".replace("commit", "keys"), [["x", 1, "ab"]], "not one of a commit"),
+        ("[1]", [["x", 1, "ab"]], "the leaf is not a JSON object"),
+        ("[" * 10_000, [["x", 1, "ab"]], "the leaf is not a JSON object"),
     ],
 )
-def test_a_leaf_that_says_two_things_proves_none(header: str, row: str | None, fault: str) -> None:
-    found = checked(signed_by_a_hostile_log(header, row), at_least=0)
+def test_a_leaf_that_says_two_things_proves_none(leaf: str, files: list[object], fault: str) -> None:
+    found = checked(signed_by_a_hostile_log(leaf, files), at_least=0)
     assert found.startswith("NOT PROVEN: ")
     assert fault in found
 
@@ -385,48 +382,38 @@ def test_a_leaf_that_says_two_things_proves_none(header: str, row: str | None, f
 @pytest.mark.parametrize("before", [0, 1, 2, 255, 256, 300])
 @pytest.mark.parametrize("after", [0, 1, 255, 700])
 def test_proofs_hold_at_any_place_of_any_log(before: int, after: int) -> None:
-    for rows in (1, 2, 3, 50):
-        leaf = leaf_over(ROWS[:rows])
-        row = prove_row(leaf, "unload_decisions", ROWS[rows - 1], digests(ROWS[:rows]))
-        proof = proof_of(leaf, row, WITNESS_KEY, SECOND_WITNESS_KEY, before=before, after=after)
-        assert checked(proof).startswith("PROVEN.")
-        assert ProofFile.read(proof).data == proof
-
-
-def test_a_proof_is_short() -> None:
-    """A million rows, in a log of a year of minutes: as long as the paths would be, and a row beside it."""
-    path = tuple(bytes([number]) * 32 for number in range(20))
-    row = ProvenRow("unload_decisions", 10**6, "ab" * 32, 3, path[:5], ROWS[0], 10**6 - 1, path)
-    note = log_of([]).checkpoint().note
-    more = note.with_signatures(key.sign(b"x", NOON) for key in (WITNESS_KEY, SECOND_WITNESS_KEY))
-    whole = ProofFile(525_599, path, more.data, proof_file._extra(LEAF, row)).data
-    assert len(whole) - len(ROWS[0]) < 5_000
+    proof = proof_of(WITNESS_KEY, SECOND_WITNESS_KEY, before=before, after=after)
+    assert checked(proof).startswith("PROVEN.")
+    assert ProofFile.read(proof).data == proof
 
 
 def test_a_proof_leads_to_the_newest_cosigned_checkpoint_that_covers_it() -> None:
     log = log_of([LEAF.text])
     witnessed(log, WITNESS_KEY)
-    later = LogLeaf("upkeep", {"cluster": "eu-1"})
+    later = CommitLeaf.of(replace(COMMIT, version=13), LEAF.moment)
     log.append([later.text])
-    assert b"\n1\n" in prove(log, 0, LEAF, None, WITNESSES).checkpoint
-    assert b"\n2\n" in prove(log, 1, later, None, WITNESSES).checkpoint
+    assert b"\n1\n" in prove(log, 0, LEAF, FILES, PATH, WITNESSES).checkpoint
+    assert b"\n2\n" in prove(log, 1, later, FILES, PATH, WITNESSES).checkpoint
     with pytest.raises(LogError, match="another leaf at 1"):
-        prove(log, 1, LEAF)
+        prove(log, 1, LEAF, FILES, PATH)
     with pytest.raises(LogError, match="no leaf 2"):
-        prove(log, 2, LEAF)
+        prove(log, 2, LEAF, FILES, PATH)
+    for files, path in ((FILES[1:], FILES[1].path), (FILES, "part.parquet")):
+        with pytest.raises(LogError, match="the files are not those that leaf 0 holds of version 12"):
+            prove(log, 0, LEAF, files, path)
 
 
 def test_a_file_that_is_no_proof_is_not_read() -> None:
     for data in (b"", PROOF[1:], PROOF.replace(b"index ", b"Index "), PROOF[:300], b"x" * (MOST_PROOF_BYTES + 1)):
         with pytest.raises(BadNote):
             ProofFile.read(data)
-    with pytest.raises(BadInput, match="its row is large"):
+    with pytest.raises(BadInput, match="its commit has many files"):
         _ = ProofFile(0, (), b"x", bytes(MOST_PROOF_BYTES)).data
 
 
 def test_it_stands_alone() -> None:
     source = TOOL.read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= 300
+    assert len(source.splitlines()) <= 340
     found = {
         name.partition(".")[0]
         for node in ast.walk(ast.parse(source))
@@ -435,7 +422,7 @@ def test_it_stands_alone() -> None:
         )
         if isinstance(node, ast.Import | ast.ImportFrom)
     }
-    assert found - sys.stdlib_module_names == {"cryptography"}
+    assert found - sys.stdlib_module_names == {"cryptography", "pyarrow"}, "the latter where it is there"
     loaded = "import sys, runpy; sys.argv = ['x', '-h']\ntry: runpy.run_path(sys.orig_argv[-1], run_name='__main__')\n"
     loaded += "except SystemExit: print('LOADED', *{name.partition('.')[0] for name in sys.modules})"
     done = subprocess.run([sys.executable, "-I", "-c", loaded, str(TOOL)], capture_output=True, text=True, timeout=60)
@@ -462,7 +449,8 @@ def test_an_environment_with_cryptography_alone_is_enough(tmp_path: Path) -> Non
 
 def test_its_proofs_of_inclusion_are_those_of_the_room() -> None:
     entries = entries_of(37)
+    tree = log_of(entries).tree()
     for size in range(1, 38):
         for index in range(size):
-            path = inclusion_proof(entries[:size], index)
+            path = tree.inclusion(index, size)
             assert check_proof.root_by(entries[index], index, size, path, "x") == root_of(entries[:size])

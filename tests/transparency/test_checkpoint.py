@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evenkeel.errors import BadNote, BadSignature
-from evenkeel.lake.merkle import EMPTY, root_of
 from evenkeel.transparency.checkpoint import Checkpoint, open_checkpoint, parse_checkpoint
+from evenkeel.transparency.merkle import EMPTY, root_of
 from evenkeel.transparency.notes import Note, signed_note
 from tests.transparency.logs import LOG_KEY, NOON, ORIGIN, OTHER_KEY, SECOND_WITNESS_KEY, WITNESS_KEY
 
@@ -14,7 +14,7 @@ from tests.transparency.logs import LOG_KEY, NOON, ORIGIN, OTHER_KEY, SECOND_WIT
 EXAMPLE = "example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n"
 ROOT = "CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I="
 CHECKPOINT = Checkpoint(ORIGIN, 3, root_of([b"a", b"b", b"c"]))
-NOTE = signed_note(CHECKPOINT.text, [LOG_KEY], NOON)
+NOTE = signed_note(CHECKPOINT.text, [LOG_KEY])
 LOG_KEYS, WITNESS_KEYS = [LOG_KEY.verifier], [WITNESS_KEY.verifier, SECOND_WITNESS_KEY.verifier]
 
 
@@ -78,6 +78,6 @@ def test_a_witness_alone_or_another_log_vouches_for_nothing() -> None:
 
 def test_a_cosignature_covers_extension_lines() -> None:
     text = f"{CHECKPOINT.text}an extension\n"
-    extended = Note(text, (LOG_KEY.sign(text.encode(), NOON), WITNESS_KEY.sign(NOTE.text.encode(), NOON)))
+    extended = Note(text, (LOG_KEY.sign(text.encode()), WITNESS_KEY.sign(NOTE.text.encode(), NOON)))
     with pytest.raises(BadSignature, match=r"'witness\.example/1' is wrong"):
         open_checkpoint(extended.data, ORIGIN, LOG_KEYS, WITNESS_KEYS)

@@ -28,7 +28,7 @@ vt5T6GaLCXvyHFl9VUvvItR43XZxfLgftEcTyO3eJCQ=
 — sum.golang.org Az3grpukl5AXaVfYkLiDGORx/DN2nlcS5kZHR5uYOBV2KA2HgXpD+gu9HHONebHLAyaKbbTM75QTtPydhKCExixSfwQ=
 """
 TEXT = "a text\n\nwith an empty line\n"
-NOTE = signed_note(TEXT, [LOG_KEY], NOON)
+NOTE = signed_note(TEXT, [LOG_KEY])
 LINE = NOTE.signatures[0].line
 KEYS = [LOG_KEY.verifier]
 
@@ -49,7 +49,7 @@ def test_a_note_has_its_text_up_to_the_last_empty_line() -> None:
 
 
 def test_unknown_signatures_are_passed_over_and_a_wrong_known_one_is_an_error() -> None:
-    both = signed_note(TEXT, [OTHER_KEY, LOG_KEY], NOON)
+    both = signed_note(TEXT, [OTHER_KEY, LOG_KEY])
     assert [one.key for one in verified(both, KEYS)] == KEYS
     with pytest.raises(BadSignature, match="no known key has signed"):
         verified(NOTE, [OTHER_KEY.verifier])
@@ -57,7 +57,7 @@ def test_unknown_signatures_are_passed_over_and_a_wrong_known_one_is_an_error() 
         verified(NOTE, [])
     with pytest.raises(BadSignature, match="is wrong"):
         verified(Note("another text\n", both.signatures), KEYS)
-    wrong = Note(TEXT, (*NOTE.signatures, Note("x\n", ()).with_signatures([LOG_KEY.sign(b"x\n", 0)]).signatures[0]))
+    wrong = Note(TEXT, (*NOTE.signatures, Note("x\n", ()).with_signatures([LOG_KEY.sign(b"x\n")]).signatures[0]))
     with pytest.raises(BadSignature, match="is wrong"):  # one right and one wrong by the same key
         verified(wrong, KEYS)
 
@@ -135,7 +135,7 @@ def test_a_huge_text_costs_no_memory() -> None:
 def test_a_text_that_would_not_be_read_is_not_signed() -> None:
     for text in ("no line feed", "control\x07\n", "x" * MOST_BYTES + "\n"):
         with pytest.raises(BadNote):
-            signed_note(text, [LOG_KEY], NOON)
+            signed_note(text, [LOG_KEY])
 
 
 def test_a_further_signature_replaces_the_one_before_by_the_same_key() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.errors import BadInput, DamagedLog, LogError
-from evenkeel.lake.merkle import EMPTY, is_consistent, is_included, leaf_of, root_of
+from evenkeel.transparency.merkle import EMPTY, is_consistent, is_included, leaf_of, root_of
 from evenkeel.transparency.tiles import (
     MOST_ENTRY_BYTES,
     Tree,

@@ -1,6 +1,6 @@
 """A bucket as a witness: the requests that are made of it, and what its answers come to.
 
-The answers are those of S3's documentation. `tests/lake_log/test_locked_bucket.py` asks a store that knows Object Lock.
+The answers are those of S3's documentation. `test_locked_bucket.py` asks a store that knows Object Lock.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from evenkeel.secret import Secret
 from evenkeel.transparency import witness_bucket
 from evenkeel.transparency.checkpoint import SignedCheckpoint
 from evenkeel.transparency.log import TransparencyLog
-from evenkeel.transparency.witness import origin_hash
 from evenkeel.transparency.witness_bucket import BucketPlace, WitnessBucket
+from evenkeel.transparency.witness_client import origin_hash
 from tests.transparency.logs import LOG_KEY, NOON, ORIGIN, OTHER_KEY, MemoryStorage, entries_of, log_of
 
 PLACE = BucketPlace("s3://witnesses/lab", retain_days=30)

@@ -51,7 +51,7 @@ OWN = tuple(
         *("place.round", "plan_splits.round", "heat"),
     )
 )
-OF_LOG = ("evenkeel.lake_log.publishing",)
+OF_LOG = ("evenkeel.transparency.publishing",)
 """What *publish* needs beside these where the lake's transparency log has a key."""
 _PACKAGE = "evenkeel"
 

@@ -34,14 +34,14 @@ from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoLake, NoSuchCy
 from evenkeel.handover import FAILED, Handover
 from evenkeel.lake.handover_files import handed_on
 from evenkeel.lake.one_writer import refusal_in
-from evenkeel.lake_log import LOG_CONNECTION
-from evenkeel.lake_log.publishing import resolve_keys_by
 from evenkeel.object_store import CONNECTION_VARIABLE, explained, hand_over, is_object_store, resolve_connections_by
 from evenkeel.settings.lakes import MAIN, configured_lakes
 from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.spark.cluster_faults import cluster_fault
 from evenkeel.spark.home import Home
 from evenkeel.times import moment_given
+from evenkeel.transparency import LOG_CONNECTION
+from evenkeel.transparency.publishing import resolve_keys_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

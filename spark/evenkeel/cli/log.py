@@ -1,9 +1,8 @@
-"""`evenkeel log`: the transparency log of a lake, its keys, and a witness of logs."""
+"""`evenkeel log`: the transparency log of a lake, and its keys."""
 
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.cli.options import check_folder
 from evenkeel.cli.output import add_json, print_result
 from evenkeel.cli.progress import course_of
-from evenkeel.cli.serving import address_in, cannot_listen, serve_until_ended
 from evenkeel.errors import SettingsError
-from evenkeel.lake_log import LOG_KEY
 from evenkeel.model.amounts import plural
+from evenkeel.transparency import LOG_KEY
 
 if TYPE_CHECKING:
-    from evenkeel.lake_log.catch_up import CaughtUp
-    from evenkeel.lake_log.witnessing import WitnessState
     from evenkeel.transparency.keys import SignerKey
+    from evenkeel.transparency.lake_log import Growth
+    from evenkeel.transparency.witnessing import WitnessState
 
 NOT_SOUND = 1
 EPILOG = f"""A log's private key stands in {LOG_KEY}, or in a file that only its owner may read: {LOG_KEY}=file:PATH.
@@ -33,25 +31,30 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     """Adds the command."""
     parser = commands.add_parser(
         "log",
-        help="the transparency log of a lake: begin, catch up, show; keys and witnesses",
+        help="the transparency log of a lake: begin, catch up, show; its keys",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     acts = parser.add_subparsers(dest="act", required=True, metavar="ACT")
     make = acts.add_parser("make-key", help="make a private key, and print its verifier key")
-    make.add_argument("name", metavar="NAME", help="the log's or witness's name, e.g. example.com/evenkeel")
-    make.add_argument("--witness", action="store_true", help="a key for a witness, and not for a log")
+    make.add_argument("name", metavar="NAME", help="the log's name, e.g. example.com/evenkeel")
     make.add_argument("--out", required=True, metavar="FILE", help="a new file, which its owner alone may read")
     add_json(make)
     make.set_defaults(run=make_key)
     for name, words, run in (
         ("begin", "begin the log of a lake with all that is on record", begin_log),
-        ("catch-up", "take in what a publish has left, and tell the witnesses", catch_up_log),
+        ("catch-up", "change keys, adopt commits, and give the checkpoint to the witnesses", catch_up_log),
         ("show", "say what the log has, and how far the witnesses are", show_log),
     ):
         own = acts.add_parser(name, help=words)
         own.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
         if name == "catch-up":
+            own.add_argument(
+                "--adopt",
+                action="store_true",
+                help="take in the commits that no task handed on, with your login in their leaves: of a killed task, "
+                "or of a publish that could not log. Know whose they are before",
+            )
             own.add_argument(
                 "--old-key-is-lost",
                 metavar="VKEY",
@@ -60,22 +63,14 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
             )
         add_json(own)
         own.set_defaults(run=run)
-    serve = acts.add_parser("witness", help="cosign the checkpoints of logs that have grown from what was seen before")
-    serve.add_argument("--address", required=True, metavar="HOST:PORT", help="where to listen, e.g. 127.0.0.1:7380")
-    serve.add_argument("--key", required=True, metavar="FILE", help="the witness's private key")
-    serve.add_argument("--state", required=True, metavar="DIR", help="its memory: never restore an old copy of it")
-    serve.add_argument(
-        "--log-key", action="append", required=True, metavar="VKEY", help="a log to be witnessed (repeatable)"
-    )
-    serve.set_defaults(run=serve_witness)
 
 
 def make_key(given: argparse.Namespace) -> int:
     """Writes a new private key into a file, and prints the verifier key."""
-    from evenkeel.lake_log.private_keys import make_key_file
-    from evenkeel.transparency.keys import COSIGNATURE, ED25519, SignerKey
+    from evenkeel.transparency.keys import SignerKey
+    from evenkeel.transparency.private_keys import make_key_file
 
-    key = SignerKey.make(given.name, COSIGNATURE if given.witness else ED25519)
+    key = SignerKey.make(given.name)
     make_key_file(Path(given.out), key.secret())
     print_result(given, key.verifier.text, {"verifier_key": key.verifier.text, "file": given.out})
     return 0
@@ -83,14 +78,14 @@ def make_key(given: argparse.Namespace) -> int:
 
 def begin_log(given: argparse.Namespace) -> int:
     """Begins a log, and says what it begins with."""
-    from evenkeel.lake_log.catch_up import begin
+    from evenkeel.transparency.lake_log import begin
 
     check_folder(given.lake, "--lake")
     signers = _signers()
-    with course_of("manifests") as progress:
+    with course_of("commits") as progress:
         found = begin(given.lake, signers, progress=progress)
     words = [
-        f"the log {signers[0].verifier.name} begins with {plural(found.manifests, 'manifest')}, which nothing had "
+        f"the log {signers[0].verifier.name} begins with {plural(found.commits, 'commit')}, which nothing had "
         "witnessed before; give its verifier key to whoever is to check proofs:",
         *(signer.verifier.text for signer in signers),
     ]
@@ -98,25 +93,32 @@ def begin_log(given: argparse.Namespace) -> int:
 
 
 def catch_up_log(given: argparse.Namespace) -> int:
-    """Takes in what has no leaf, and tells the witnesses; 1 where a chain or a witness contradicts the log."""
-    from evenkeel.lake_log.catch_up import catch_up
+    """Changes the log's keys, adopts commits if asked, and gives the checkpoint to the witnesses; 1 if a table or a
+    witness contradicts the log."""
+    from evenkeel.spark.home import login
     from evenkeel.transparency.keys import VerifierKey
+    from evenkeel.transparency.lake_log import append_commits
+    from evenkeel.transparency.overview import read_overview
 
     signers = _signers()
     lost = None if given.old_key_is_lost is None else VerifierKey.read(given.old_key_is_lost)
-    with course_of("manifests") as progress:
-        found = catch_up(given.lake, signers, lost=lost, progress=progress)
+    with course_of("commits") as progress:
+        found = append_commits(
+            given.lake, signers, adopt_by=login() if given.adopt else "", lost=lost, progress=progress
+        )
     words = [f"{plural(found.leaves, 'leaf', 'leaves')} appended"]
     if found.rotation is not None:
         words.append(f"the log's keys have changed, and its last leaf says so: {found.rotation.words}")
-    return _told(given, signers, found, words)
+    overview = read_overview(given.lake, signers)
+    code = _told(given, signers, found, [*words, *overview.table_words()])
+    return NOT_SOUND if overview.lost else code
 
 
 def show_log(given: argparse.Namespace) -> int:
-    """Prints the checkpoint, the keys and their rotations, chains that are longer or shorter than their leaves, and
-    where the witnesses are; 1 where rows are gone, or a witness has seen another tree."""
-    from evenkeel.lake_log.overview import read_overview
-    from evenkeel.lake_log.private_keys import signers_from_environment
+    """Prints the checkpoint, the keys and their rotations, commits without a leaf or lost, and the witnesses; 1 if
+    commits are lost, or a witness has seen another tree."""
+    from evenkeel.transparency.overview import read_overview
+    from evenkeel.transparency.private_keys import signers_from_environment
 
     found = read_overview(given.lake, signers_from_environment())
     lines = [found.checkpoint.note.data.decode()]
@@ -127,18 +129,19 @@ def show_log(given: argparse.Namespace) -> int:
         "leaves": found.checkpoint.checkpoint.size,
         "keys": [{"verifier_key": key.text, "named": key in found.named} for key in found.keys],
         "rotations": [*found.rotations],
-        "beside": dict(found.beside),
+        "unlogged": dict(found.unlogged),
+        "lost": dict(found.lost),
         "witnesses": [*map(_witness, found.witnesses)],
     }
-    print_result(given, "\n".join([*lines, *found.chain_words(), *found.witness_words()]), result)
+    print_result(given, "\n".join([*lines, *found.table_words(), *found.witness_words()]), result)
     return NOT_SOUND if found.is_wrong else 0
 
 
-def _told(given: argparse.Namespace, signers: tuple[SignerKey, ...], found: CaughtUp, words: Sequence[str]) -> int:
+def _told(given: argparse.Namespace, signers: tuple[SignerKey, ...], found: Growth, words: Sequence[str]) -> int:
     """Tells the witnesses, prints the words with what came of it and what is wrong; the exit code."""
-    from evenkeel.lake_log.catch_up import open_log, storage_of
-    from evenkeel.lake_log.witness_lines import witnesses_from_environment
-    from evenkeel.lake_log.witnessing import tell_witnesses
+    from evenkeel.transparency.lake_log import open_log, storage_of
+    from evenkeel.transparency.witness_lines import witnesses_from_environment
+    from evenkeel.transparency.witnessing import tell_witnesses
 
     storage, witnesses = storage_of(given.lake), witnesses_from_environment()
     states = tell_witnesses(storage, open_log(storage, signers), witnesses) if witnesses else []
@@ -147,7 +150,7 @@ def _told(given: argparse.Namespace, signers: tuple[SignerKey, ...], found: Caug
         "log": signers[0].verifier.name,
         "verifier_keys": [signer.verifier.text for signer in signers],
         "appended": found.leaves,
-        "manifests": found.manifests,
+        "commits": found.commits,
         "leaves": size,
         "rotation": None if found.rotation is None else found.rotation.words,
         "witnesses": [*map(_witness, states)],
@@ -172,7 +175,7 @@ def _witness(state: WitnessState) -> dict[str, Any]:
 
 
 def _signers() -> tuple[SignerKey, ...]:
-    from evenkeel.lake_log.private_keys import signers_from_environment
+    from evenkeel.transparency.private_keys import signers_from_environment
 
     signers = signers_from_environment()
     if not signers:
@@ -180,30 +183,3 @@ def _signers() -> tuple[SignerKey, ...]:
             f"{LOG_KEY} is not set: `evenkeel log make-key NAME --out FILE` makes a key, then set {LOG_KEY}=file:FILE"
         )
     return signers
-
-
-def serve_witness(given: argparse.Namespace) -> int:
-    """Serves until it is told to end (SIGTERM, SIGINT)."""
-    from evenkeel.lake_log.private_keys import signers_of
-    from evenkeel.transparency.keys import VerifierKey
-    from evenkeel.transparency.storage import FolderStorage
-    from evenkeel.transparency.witness import Witness
-    from evenkeel.transparency.witness_server import WitnessServer
-
-    (signer, *more) = signers_of(f"file:{given.key}", "--key")
-    if more:
-        raise SettingsError(f"--key {given.key} holds several keys: a witness has one")
-    logs: dict[str, list[VerifierKey]] = {}
-    for key in map(VerifierKey.read, given.log_key):
-        logs.setdefault(key.name, []).append(key)
-    check_folder(given.state, "--state")
-    witness = Witness(signer, logs, FolderStorage(Path(given.state)))
-    host, port = address_in(given.address, "--address", "127.0.0.1:7380")
-    try:
-        server = WitnessServer((host, port), witness)
-    except OSError as error:
-        raise cannot_listen("--address", given.address, error) from None
-    logging.getLogger("evenkeel.transparency").setLevel(logging.INFO)
-    print(f"{signer.verifier.text} http://{host}:{server.server_port}", flush=True)
-    serve_until_ended(server)
-    return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from functools import partial
 from pathlib import Path
 
@@ -11,37 +12,42 @@ from evenkeel.cli.options import check_file
 from evenkeel.cli.output import add_json, print_result
 from evenkeel.errors import BadInput
 
-EPILOG = """The file is in the format c2sp.org/tlog-proof: checkpoint with its signatures, the manifest's leaf, the
-hashes between, and with --decision the row itself. Whoever gets it checks it with tools/check_proof.py, which needs
-Python, the package cryptography, and your log's verifier key; neither Evenkeel nor the lake."""
+EPILOG = """The proof is in the format c2sp.org/tlog-proof: the checkpoint with its signatures, the leaf of a commit,
+the hashes between, and the list of the commit's data files. The Parquet file with the row is copied beside it. Who gets
+both checks them with tools/check_proof.py, which needs Python, the package cryptography, and your log's verifier key;
+with pyarrow it prints the row. It needs neither Evenkeel nor the lake."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "prove",
-        help="write a proof of a cycle, or of a decision, for somebody outside",
+        help="write a proof of a cycle, or of a decision, for people outside",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("cluster", metavar="CLUSTER")
     parser.add_argument("cycle", metavar="CYCLE", help="the cycle's time (UTC where no zone is given), or `latest`")
-    parser.add_argument("--decision", metavar="SUBJECT", help="the row about a bundle, broker or wish, too")
+    parser.add_argument(
+        "--decision", metavar="SUBJECT", help="instead of the manifest, the decision about a bundle, broker or wish"
+    )
     parser.add_argument("--table", metavar="TABLE", help="only decisions in this table, e.g. unload_decisions")
     parser.add_argument("--number", type=int, metavar="N", help="which of several decisions, as they are listed")
     add_lake_option(parser, ALL)
     parser.add_argument("--log-key", action="append", default=[], metavar="VKEY", help="the log's key, if not its own")
-    parser.add_argument("--out", required=True, metavar="FILE", help="where the proof is written to")
+    parser.add_argument(
+        "--out", required=True, metavar="FILE", help="the proof; its data file is written beside it, to FILE.parquet"
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Writes the proof, and says how it is checked."""
+    """Writes the proof and its data file, and says how they are checked."""
     from evenkeel.cli.progress import busy_with
-    from evenkeel.lake_log.witness_lines import witnesses_from_environment
     from evenkeel.record.prove import TABLES_OF_DECISIONS, prove_cycle
     from evenkeel.transparency.keys import VerifierKey
+    from evenkeel.transparency.witness_lines import witnesses_from_environment
 
     check_file(given.out, "--out")
     if given.decision is None and (given.table or given.number is not None):
@@ -63,25 +69,36 @@ def run(given: argparse.Namespace) -> int:
     with busy_with("reading the record and its log"):
         found = first_with(lakes_chosen(given), proving, given.cluster)
     out = Path(given.out)
+    file = out.with_name(f"{out.name}.parquet")
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(found.proof.data)
+    file.write_bytes(found.content)
     size = found.proof.checkpoint.split(b"\n", 2)[1].decode()
-    of = "" if found.decision is None else f", with the row of {found.decision[0]} about {given.decision}"
-    keys = "".join(f" --log-key {key.text}" for key in found.keys)
-    keys += "".join(f" --witness-key {key.text}" for key in witness_keys)
+    row = found.row
+    options = [f"--where {shlex.quote(f'{column}={value}')}" for column, value in row.where.items()]
+    options += [f"--log-key {key.text}" for key in found.keys]
+    options += [f"--witness-key {key.text}" for key in witness_keys]
+    of = "the manifest" if given.decision is None else f"the decision about {given.decision}"
+    at = found.manifest["cycle_at"].isoformat()
+    sizes = f"{out}: {len(found.proof.data):,} bytes; {file}: {len(found.content):,} bytes"
     words = (
-        f"{given.cluster} at {found.row['cycle_at'].isoformat()}: leaf {found.proof.index} of {size}{of}\n"
-        f"{out}: {len(found.proof.data):,} bytes. Whoever gets it checks it with\n"
-        f"    python tools/check_proof.py {out}{keys}"
+        f"{given.cluster} at {at}: {of} is in version {row.version} of {row.table}, "
+        f"leaf {found.proof.index} of {size}\n"
+        f"{sizes}. Who gets both checks them with\n"
+        f"    python tools/check_proof.py {shlex.quote(str(out))} {shlex.quote(str(file))} {' '.join(options)}"
     )
     result = {
         "cluster": given.cluster,
-        "cycle_at": found.row["cycle_at"],
+        "cycle_at": found.manifest["cycle_at"],
         "leaf": found.proof.index,
         "leaves": int(size),
-        "decision": None if found.decision is None else {"table": found.decision[0], "subject": given.decision},
+        "table": row.table,
+        "version": row.version,
+        "row": dict(row.where),
+        "decision": given.decision,
         "file": str(out),
         "bytes": len(found.proof.data),
+        "data_file": str(file),
         "log_keys": [key.text for key in found.keys],
         "witness_keys": [key.text for key in witness_keys],
     }

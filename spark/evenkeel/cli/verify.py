@@ -25,8 +25,8 @@ from evenkeel.times import IN_UTC, bounds_given
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from evenkeel.lake_log.witness_lines import LakeWitness
     from evenkeel.settings.lakes import LakeMap
+    from evenkeel.transparency.witness_lines import LakeWitness
 
 _HEAD = re.compile(r"[0-9a-f]{64}")
 _NAME = "verify"
@@ -43,9 +43,9 @@ A file that still is, byte for byte, the one that its manifest lists stands for 
 together and compared with the files before. Of the others rows are compared with those that were written, as long as
 their own files are there. Spark is started for that, and for depth topics, only.
 
-Where the lake has a transparency log, each manifest must have its leaf and each leaf its manifest, so a cut end and
-another past are named. Give --log-key, and --checkpoint or --against: whoever may write to the lake can put up another
-log as well, and only somebody else who saw the first one can show it."""
+If the lake has a transparency log, each commit of each table must have its leaf and each leaf its commit, so a cut
+end, another past and rows of strangers are named. Give --log-key, and --checkpoint or --against: anybody who may write
+to the lake can put up another log as well, and only somebody else who saw the first one can show it."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -187,8 +187,8 @@ def _leave(
 
 def _log_sources(given: argparse.Namespace) -> LogSources:
     """What the log is held against: the keys in the environment too, as far as there are any."""
-    from evenkeel.lake_log.private_keys import signers_from_environment
     from evenkeel.transparency.keys import VerifierKey
+    from evenkeel.transparency.private_keys import signers_from_environment
 
     own = [signer.verifier for signer in signers_from_environment()]
     keys = dict.fromkeys([*map(VerifierKey.read, given.log_key), *own])
@@ -217,7 +217,7 @@ def _read(name: str, option: str) -> bytes:
 
 
 def _asked_witness(text: str) -> LakeWitness:
-    from evenkeel.lake_log.witness_lines import witnesses_from_environment, witnesses_of
+    from evenkeel.transparency.witness_lines import witnesses_from_environment, witnesses_of
 
     named = [one for one in witnesses_from_environment() if one.name == text.strip()] if " " not in text.strip() else []
     (found, *more) = named or witnesses_of(text, "--against") or (None,)
@@ -283,7 +283,10 @@ def _log_lines(log: LogReport) -> list[str]:
         lines.append(f"    key {key.text}{own}")
     lines += [f"    keys were changed at {line}" for line in log.rotations]
     if log.before:
-        lines.append(f"{plural(log.before, 'manifest')} from before the log began, which nothing had witnessed then")
+        lines.append(f"{plural(log.before, 'commit')} from before the log began, which nothing had witnessed then")
+    lines += [f"adopted though no task had handed them on: {line}" for line in log.adopted]
+    if log.expired:
+        lines.append(f"{plural(log.expired, 'commit')} past the log retention of their tables")
     lines += [f"the log has grown from what {who} has" for who in log.agreed]
     lines += log.stamps
     return [*lines, *(f"witness {line}" for line in log.lines), *log.waiting]
@@ -322,7 +325,9 @@ def _log_as_json(log: LogReport) -> dict[str, Any]:
         "keys_as_the_log_names_them": log.own_keys,
         "rotations": [*log.rotations],
         "stamps": [*log.stamps],
-        "manifests_before": log.before,
+        "commits_before": log.before,
+        "commits_adopted": [*log.adopted],
+        "commits_expired": log.expired,
         "agreed": [*log.agreed],
         "witnesses": [*log.lines],
         "not_logged_yet": [*log.waiting],

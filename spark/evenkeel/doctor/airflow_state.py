@@ -11,11 +11,11 @@ from evenkeel.airflow.dag_names import CONNECTION
 from evenkeel.airflow.lake_dags import expected_dags
 from evenkeel.doctor.aside import AsideFailed, asked_aside
 from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
-from evenkeel.lake_log import LOG_CONNECTION
 from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection
 from evenkeel.pulsar.admin.connection import Credentials, from_environment
 from evenkeel.secret import Secret
 from evenkeel.steering.queue.signing import keys_from_environment
+from evenkeel.transparency import LOG_CONNECTION
 
 SECONDS = 120.0
 _SIDE = "evenkeel.doctor.airflow_side"

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.errors import SettingsError
-from evenkeel.lake_log.witness_lines import witnesses_of
 from evenkeel.settings import resolve, toml_in
 from evenkeel.settings.lakes import lake_faults
 from evenkeel.settings.operation import ENTRIES, MODES, OperationEntry
@@ -20,6 +19,7 @@ from evenkeel.settings.parsing import check_allowed, coerce, known_key
 from evenkeel.settings.resolving import SWITCHES
 from evenkeel.sources.configuration import faults_of_clusters, read_configuration
 from evenkeel.sources.configuration_schema import configuration_schema
+from evenkeel.transparency.witness_lines import witnesses_of
 
 _LINE = re.compile(r"\(at line (\d+), column")
 _SHOWN = 120

@@ -16,15 +16,15 @@ from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.schemas import FROM_THE_FIRST, TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import FolderFiles, StoreFiles, files_of
-from evenkeel.lake_log import KEY_PLACES, LOG_CONNECTION
-from evenkeel.lake_log.catch_up import has_log, storage_of
-from evenkeel.lake_log.overview import LogOverview, read_overview
-from evenkeel.lake_log.private_keys import signers_from_environment
 from evenkeel.model.amounts import plural
 from evenkeel.object_store import explained
 from evenkeel.record.read.tables import is_table, open_table
 from evenkeel.record.status import read_status
 from evenkeel.spark.server import status
+from evenkeel.transparency import KEY_PLACES, LOG_CONNECTION
+from evenkeel.transparency.lake_log import has_log, storage_of
+from evenkeel.transparency.overview import LogOverview, read_overview
+from evenkeel.transparency.private_keys import signers_from_environment
 
 NO_LAKE = "no lake is named: give --lake, set EVENKEEL_LAKE, or write `lake` into the configuration"
 _SHOWN = 5
@@ -153,7 +153,7 @@ def _probed(site: Site, files: FolderFiles | StoreFiles, said: str) -> CheckFind
 
 
 def check_log(site: Site, _: str) -> CheckFinding:
-    """The transparency log: its key, its head, and chains that are longer or shorter than their leaves."""
+    """The transparency log: its key, its head, and commits without a leaf or lost."""
     if site.lake is None:
         return skipped(NO_LAKE)
     signers = () if site.environment.get(LOG_CONNECTION) else signers_from_environment(site.environment)
@@ -165,11 +165,11 @@ def check_log(site: Site, _: str) -> CheckFinding:
     found = read_overview(site.lake, signers)
     size = found.checkpoint.checkpoint.size
     said = f"{plural(size, 'leaf', 'leaves')}, keys of {', '.join(sorted({key.name for key in found.keys}))}"
-    behind = found.chain_words()
-    if any(more < 0 for more in found.beside.values()):
-        return fail(f"{said}; {'; '.join(behind)}", "rows are gone that the log vouches for: run `evenkeel verify`")
-    if behind:
-        return warn(f"{said}; {'; '.join(behind)}", "" if has_key else "set the log's key for whoever publishes")
+    beside = found.table_words()
+    if found.lost:
+        return fail(f"{said}; {'; '.join(beside)}", "commits are gone that the log vouches for: run `evenkeel verify`")
+    if beside:
+        return warn(f"{said}; {'; '.join(beside)}", "" if has_key else "set the log's key for whoever publishes")
     if not has_key:
         return warn(f"{said}; its key is not set here", "set EVENKEEL_LOG_KEY_FILE for whoever publishes")
     return ok(f"{said}, with all that is on record")

@@ -22,7 +22,6 @@ from evenkeel.lake.delta_log import kept_days, table_exists, version_days, versi
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake, append_values
-from evenkeel.lake_log.publishing import log_commits
 from evenkeel.maintenance.compaction import batches, clean_log, compact
 from evenkeel.maintenance.expiry import (
     OUTBOX,
@@ -42,6 +41,7 @@ from evenkeel.maintenance.statements import change, speaking
 from evenkeel.model.amounts import plural, size
 from evenkeel.spark.code import code_version
 from evenkeel.spark.sql import iso
+from evenkeel.transparency.publishing import log_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

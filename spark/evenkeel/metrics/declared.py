@@ -187,9 +187,11 @@ OF_THE_LOG: tuple[ExportedMetric, ...] = (
         "when the newest checkpoint was written, by the clock of the folder or store",
         (),
     ),
-    ExportedMetric("evenkeel_unlogged_manifests", "manifests", "manifests of a cluster without a leaf in the log"),
     ExportedMetric(
-        "evenkeel_lost_manifests", "manifests", "manifests of a cluster that have a leaf in the log and are gone"
+        "evenkeel_unlogged_commits", "commits", "commits of the record's tables without a leaf in the log", ()
+    ),
+    ExportedMetric(
+        "evenkeel_lost_commits", "commits", "commits that have a leaf in the log and are newer than their table", ()
     ),
     ExportedMetric(
         "evenkeel_witness_timestamp_seconds",

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow.compute as pc
 
 from evenkeel.errors import EvenkeelError
-from evenkeel.lake_log.overview import LogOverview
 from evenkeel.metrics.declared import NEEDS, OPEN_COMMAND, OUTCOMES, SEVERITIES
 from evenkeel.metrics.log_figures import LogSeen, LogWatch
 from evenkeel.metrics.task_times import CommitTimes
@@ -21,6 +20,7 @@ from evenkeel.record.status.attention import StatusRows, is_newer, usual_distanc
 from evenkeel.record.status.gather import StatusGathered, gather_status, written_rows
 from evenkeel.record.status.line import ClusterStatus, line_of
 from evenkeel.record.verify_runs import read_runs
+from evenkeel.transparency.overview import LogOverview
 
 MOST_WITNESSES = 32
 _LOG, _VERIFY = "log", "verify"
@@ -137,11 +137,8 @@ def _say_log(figures: LakeFigures, seen: LogSeen | None) -> None:
     size = found.checkpoint.checkpoint.size
     figures.say("evenkeel_log_leaves", size)
     figures.say("evenkeel_checkpoint_timestamp_seconds", seen.written_at)
-    on_record = {cluster for (cluster,) in figures.values["evenkeel_cycle_timestamp_seconds"]}
-    for name in sorted(on_record | found.beside.keys()):  # of a cluster that is gone as a whole the log knows
-        more = found.beside.get(name, 0)
-        figures.say("evenkeel_unlogged_manifests", max(more, 0), name)
-        figures.say("evenkeel_lost_manifests", max(-more, 0), name)
+    figures.say("evenkeel_unlogged_commits", sum(found.unlogged.values()))
+    figures.say("evenkeel_lost_commits", sum(found.lost.values()))
     _say_witnesses(figures, found, size)
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import files_of
-from evenkeel.lake_log import LOG_FOLDER
-from evenkeel.lake_log.catch_up import has_log, storage_of
-from evenkeel.lake_log.overview import LogOverview, read_overview
-from evenkeel.lake_log.witnessing import STATES
+from evenkeel.transparency import LOG_FOLDER
+from evenkeel.transparency.lake_log import has_log, storage_of
 from evenkeel.transparency.log import CHECKPOINT
+from evenkeel.transparency.overview import LogOverview, read_overview
+from evenkeel.transparency.witnessing import STATES
 
 REST = 20
 """So many times as long as a reading took nothing is read."""

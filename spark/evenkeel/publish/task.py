@@ -31,7 +31,6 @@ from evenkeel.lake.manifests_here import manifests_at
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
-from evenkeel.lake_log.publishing import log_commits
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import GateReasons, Sending
@@ -42,6 +41,7 @@ from evenkeel.publish.rehearsal import rehearse
 from evenkeel.rounds.frames import RoundInputs, decide_rounds
 from evenkeel.spark.sql import in_spans, with_moments
 from evenkeel.steering.admin_request import ACTING
+from evenkeel.transparency.publishing import log_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

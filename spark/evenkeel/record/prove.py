@@ -1,63 +1,70 @@
-"""`prove`: a proof in a file that a cycle, or one decision of it, is in the transparency log of a lake.
+"""`prove`: a proof in a file that a manifest, or a decision, stands in a data file of a commit that the log has.
 
-Read without Spark. Whoever has the log's verifier key checks what comes out: `tools/check_proof.py` does so without
-anything of Evenkeel.
+Read without Spark. `tools/check_proof.py` checks the proof with the log's verifier key, and without this package.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from evenkeel.errors import BadInput, LakeError, LogError
-from evenkeel.handover import Write
-from evenkeel.lake.arrow_files import read_file, with_cluster
-from evenkeel.lake.data_files import found_rows
-from evenkeel.lake.plain_rows import types_of
-from evenkeel.lake.roots_here import row_texts
-from evenkeel.lake.schema import STAMP_NAMES
+from evenkeel.handover import DataFile, Write
+from evenkeel.lake.arrow_files import read_file
+from evenkeel.lake.delta_log import add_actions, hashed
+from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import DECIDED
 from evenkeel.lake.store import Lake
-from evenkeel.lake_log.catch_up import open_followed, storage_of
-from evenkeel.lake_log.leaves import manifest_leaf
-from evenkeel.lake_log.rotations import newest_checkpoint, signers_among
 from evenkeel.model.amounts import plural
 from evenkeel.record.read import Attempt, find_cycles
 from evenkeel.record.read.ranges import nearest
-from evenkeel.record.read.tables import open_table
 from evenkeel.transparency.keys import VerifierKey
-from evenkeel.transparency.leaf import LogLeaf, ProvenRow, prove_row
+from evenkeel.transparency.lake_commits import actions_of, adding_commit, commit_data, paths_of, table_place
+from evenkeel.transparency.lake_log import commit_leaf_in, open_followed, storage_of
+from evenkeel.transparency.leaves import CommitLeaf, files_digest
 from evenkeel.transparency.notes import parse_note
 from evenkeel.transparency.proof_file import ProofFile, prove
-from evenkeel.transparency.tiles import Tree
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from evenkeel.transparency.rotations import newest_checkpoint, signers_among
 
 TABLES_OF_DECISIONS = tuple(table.name for table in DECIDED)
 """The tables in which a decision is looked for."""
+_CYCLES = "cycles"
 _SUBJECTS = ("subject", "broker", "destination", "wish_id", "sentence")
 """Columns that name what a decision is about; the first of them in which the name stands counts."""
+_TOLD = ("outcome", "rule", "strategy")
 _SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenRow:
+    """A row of a table, and where it lies.
+
+    `file`: the data file, its path below the table's folder. `version`: of the commit that added it. `where`: columns
+    and values by which the row is found in the file.
+    """
+
+    table: str
+    version: int
+    file: str
+    where: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ProvenCycle:
     """A proof, and what it is of.
 
-    `row`: the manifest, a row of `cycles`. `decision`: the table and the JSON of the row under it, where one was asked
-    for. `keys`: the log's keys that have signed its checkpoint.
+    `manifest`: a row of `cycles`. `row`: that manifest or a decision, which stands in the proven file. `content`: the
+    file's bytes. `keys`: the log's keys that have signed its checkpoint.
     """
 
     proof: ProofFile
-    row: dict[str, Any]
-    decision: tuple[str, str] | None
+    manifest: dict[str, Any]
+    row: ProvenRow
+    content: bytes
     keys: tuple[VerifierKey, ...]
 
 
@@ -72,65 +79,83 @@ def prove_cycle(
     log_keys: Collection[VerifierKey] = (),
     witness_keys: Collection[VerifierKey] = (),
 ) -> ProvenCycle:
-    """The proof of the attempt that counts for a cycle, and with `subject` of the decision about it.
+    """Return the proof of the manifest of a cycle's attempt that counts, or with `subject` of the decision about it.
 
     `subject` is a bundle, a broker, a wish or a sentence; `table` and `number` (from 1, in the order of the list that
-    BadInput gives) say which where there are several. Raises NoSuchCycle, BadInput with what there is, LogError where
-    the manifest has no leaf, and DamagedLog.
+    BadInput gives) choose among several decisions. Raises NoSuchCycle, BadInput with what there is, LogError if the
+    commit has no leaf, LakeError if the file is not as it was logged, and DamagedLog.
     """
     (attempt,) = find_cycles(lake, cluster=cluster, cycle=cycle, option="CYCLE")
-    row = dict(attempt.closed or attempt.planned)
     storage = storage_of(lake)
     log, followed = open_followed(storage, log_keys=log_keys)
-    newest = newest_checkpoint(storage, log, followed)
-    leaf = manifest_leaf(row)
-    index = _index_of(log.tree(newest.checkpoint), leaf, row)
-    decision = None if subject is None else _decision(Lake(lake), attempt, leaf, subject, table, number)
-    proof = prove(log, index, leaf, decision, witness_keys)
-    keys = signers_among(parse_note(proof.checkpoint), log.all_keys)
-    return ProvenCycle(proof, row, None if decision is None else (decision.table, decision.row), keys)
-
-
-def _index_of(tree: Tree, leaf: LogLeaf, row: dict[str, Any]) -> int:
-    part = b'"digest":"%s"' % row["manifest_digest"].encode()
-    for index, entry in tree.find(part):
-        if entry == leaf.text:
-            return index
+    tree = log.tree(newest_checkpoint(storage, log, followed).checkpoint)
+    row = manifest_row(lake, attempt) if subject is None else _decision(lake, attempt, subject, table, number)
+    logged = commit_leaf_in(tree, row.table, row.version)
+    if logged is None:
         raise LogError(
-            f"the leaf {index} of the log has the manifest's digest and says something else: {entry.decode()}"
+            f"version {row.version} of {row.table} has no leaf in the log: a publish logs what it was handed on, and "
+            "`evenkeel log catch-up --adopt` takes in the rest; `evenkeel verify` says more"
         )
-    raise LogError(
-        f"the manifest of {row['cluster']} at {row['cycle_at'].isoformat()} (row {row['sequence']} of its chain) has "
-        "no leaf in the log: `evenkeel log catch-up` takes in what a publish has left; `evenkeel verify` says more"
-    )
+    index, leaf = logged
+    files = {file.path: file for file in _files(lake, attempt, leaf)}
+    proof = prove(log, index, leaf, files.values(), row.file, witness_keys)
+    content = table_place(lake, row.table).read(row.file)
+    if hashlib.sha256(content).hexdigest() != files[row.file].digest:
+        raise LakeError(
+            f"{row.file} of {row.table} is not as it was logged: it was changed. `evenkeel verify` says more"
+        )
+    keys = signers_among(parse_note(proof.checkpoint), log.all_keys)
+    return ProvenCycle(proof, dict(attempt.closed or attempt.planned), row, content, keys)
+
+
+def manifest_row(lake: str, attempt: Attempt) -> ProvenRow:
+    """Return where the newest manifest of an attempt lies. Raises LakeError if it cannot be found."""
+    manifest = attempt.closed or attempt.planned
+    digest = str(manifest["manifest_digest"])
+    for path, modified in _active_files(lake, _CYCLES, attempt.cluster, int(manifest["sequence"])):
+        if digest in _column(lake, _CYCLES, path, "manifest_digest"):
+            return ProvenRow(_CYCLES, _version_of(lake, _CYCLES, path, modified), path, {"manifest_digest": digest})
+    raise LakeError(f"no file of `cycles` in {lake} has row {manifest['sequence']} of {attempt.cluster} any more")
+
+
+def _files(lake: str, attempt: Attempt, leaf: CommitLeaf) -> list[DataFile]:
+    """The data files of a commit as its leaf has them: as they lie, or as the manifest lists them."""
+    listed = [write.files for write in attempt.writes if (write.table, write.version) == (leaf.table, leaf.commit)]
+    known = {file.path: file for files in listed for file in files}
+    if files_digest(known.values()) == leaf.files_digest:
+        return [*known.values()]
+    place, path = table_place(lake, leaf.table), Lake(lake).path(leaf.table)
+    names = paths_of(actions_of(commit_data(lake, leaf.table, leaf.commit) or b""))
+    found = [known.get(name) or hashed(path, name) for name in names if name in known or place.exists(name)]
+    if files_digest(found) != leaf.files_digest:
+        raise LakeError(
+            f"the files of version {leaf.commit} of {leaf.table} are not those that were logged: some were put "
+            "together since and removed, or changed. `evenkeel verify` says which"
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
-class _DecisionRow:
-    """A row of a table of decisions: its JSON, what that holds, and the digests of all rows of the table."""
+class _Decision:
+    """A row of a table of decisions: its values as far as they are shown, its write, and its file."""
 
     table: str
-    text: str
-    values: dict[str, Any]
-    digests: Sequence[bytes]
+    values: Mapping[str, Any]
+    write: Write
+    file: str
+    version: int | None
+    modified: int
 
     @property
     def words(self) -> str:
         """One line that tells the row from others."""
-        own = [str(self.values.get(name)) for name in ("subject", "outcome", "rule", "strategy") if name in self.values]
+        own = [str(self.values[name]) for name in ("subject", *_TOLD) if self.values.get(name)]
         return f"{self.table}: {', '.join(own)}"
 
 
-def _decision(
-    lake: Lake, attempt: Attempt, leaf: LogLeaf, subject: str, table: str | None, number: int | None
-) -> ProvenRow:
-    if not leaf.tables:
-        raise BadInput(
-            f"the manifest of {attempt.cluster} at {attempt.cycle_at.isoformat()} is of schema version "
-            f"{attempt.schema_version}, which listed no Merkle roots: its leaf can be proven, and no row under it"
-        )
-    rows = [row for name in TABLES_OF_DECISIONS if table in (None, name) for row in _rows_of(lake, attempt, leaf, name)]
-    chosen = _about(rows, subject)
+def _decision(lake: str, attempt: Attempt, subject: str, table: str | None, number: int | None) -> ProvenRow:
+    rows = [row for name in TABLES_OF_DECISIONS if table in (None, name) for row in _rows_of(lake, attempt, name)]
+    column, chosen = _about(rows, subject)
     if not chosen:
         raise BadInput(_not_there(attempt, rows, subject))
     if number is None and len(chosen) > 1:
@@ -140,73 +165,90 @@ def _decision(
     if number is not None and not 1 <= number <= len(chosen):
         raise BadInput(f"--number {number}: {plural(len(chosen), 'decision')} about {subject!r}: {_list(chosen)}")
     one = chosen[(number or 1) - 1]
-    return prove_row(leaf, one.table, one.text, one.digests)
+    version = one.version if one.version is not None else _version_of(lake, one.table, one.file, one.modified)
+    where = {"write_id": one.write.write_id, column: subject}
+    where |= {name: str(one.values[name]) for name in _TOLD if one.values.get(name)}
+    return ProvenRow(one.table, version, one.file, where)
 
 
-def _about(rows: Sequence[_DecisionRow], subject: str) -> list[_DecisionRow]:
+def _about(rows: Sequence[_Decision], subject: str) -> tuple[str, list[_Decision]]:
     for column in _SUBJECTS:
         found = [row for row in rows if row.values.get(column) == subject]
         if found:
-            return sorted(found, key=lambda row: (row.table, row.text))
-    return []
+            return column, sorted(found, key=lambda row: (row.table, str(row.values)))
+    return "", []
 
 
-def _not_there(attempt: Attempt, rows: Sequence[_DecisionRow], subject: str) -> str:
+def _not_there(attempt: Attempt, rows: Sequence[_Decision], subject: str) -> str:
     # A model of the planner's has no subject: it is about a broker.
-    there = sorted({str(row.values.get("subject") or row.values["broker"]) for row in rows})
+    there = sorted({str(row.values.get("subject") or row.values.get("broker")) for row in rows})
     hint = nearest(subject, there) if there else " Nothing was decided in it."
     at = attempt.cycle_at.isoformat()
     return f"no decision of {attempt.cluster} at {at} is about {subject!r}.{hint}"
 
 
-def _list(rows: Sequence[_DecisionRow]) -> str:
+def _list(rows: Sequence[_Decision]) -> str:
     lines = [f"{number} {row.words}" for number, row in enumerate(rows[:_SHOWN], start=1)]
     return "; ".join([*lines, *([f"and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else [])])
 
 
-def _rows_of(lake: Lake, attempt: Attempt, leaf: LogLeaf, table: str) -> Iterator[_DecisionRow]:
-    """The rows that the attempt wrote to a table, of which the leaf has the root."""
-    if table not in leaf.tables:
+def _rows_of(lake: str, attempt: Attempt, table: str) -> Iterator[_Decision]:
+    """The rows that the attempt wrote to a table, from its own files or from those that upkeep put together."""
+    names = {column.name for column in TABLES[table].columns}
+    columns = [name for name in (*_SUBJECTS, *_TOLD) if name in names]
+    place = table_place(lake, table)
+    for write in attempt.writes_of(table):
+        if not write.rows:
+            continue
+        files: list[tuple[str, int | None, int]] = [(file.path, write.version, 0) for file in write.files]
+        if not files or not all(place.exists(path) for path, _, _ in files):
+            day = attempt.cycle_at.date().isoformat()
+            files = [(path, None, at) for path, at in _active_files(lake, table, attempt.cluster, day=day)]
+        for path, version, modified in files:
+            rows = _read(lake, table, path, [*columns, "write_id"])
+            yield from (
+                _Decision(table, values, write, path, version, modified)
+                for values in rows
+                if values.get("write_id") == write.write_id
+            )
+
+
+def _active_files(
+    lake: str, table: str, cluster: str, sequence: int | None = None, day: str | None = None
+) -> Iterator[tuple[str, int]]:
+    """Path and time of change (ms since 1970) of a table's data files of a cluster and date, or that may have a
+    sequence."""
+    actions = add_actions(Lake(lake).path(table), flatten=True)
+    if actions is None:
         return
-    parts = [_rows_in_files(lake, attempt, write) for write in attempt.writes_of(table) if write.rows]
-    made = [row_texts(table, part) for part in parts]
-    texts = [text for own in made if own is not None for text in own]
-    if None in made or len(texts) != leaf.tables[table].rows:
+    there = {*actions.schema.names}
+    nothing = [None] * actions.num_rows
+    names = ("path", "modification_time", "partition.cluster", "partition.cycle_date", "min.sequence", "max.sequence")
+    columns = [actions.column(name).to_pylist() if name in there else nothing for name in names]
+    for path, modified, own, date, first, last in zip(*columns, strict=True):
+        is_in = sequence is None or first is None or last is None or first <= sequence <= last
+        if own in (None, cluster) and is_in and (day is None or str(date) == day):
+            yield unquote(path), int(modified)
+
+
+def _version_of(lake: str, table: str, path: str, modified: int) -> int:
+    version = adding_commit(lake, table, path, modified)
+    if version is None:
         raise LakeError(
-            f"table {table} holds {len(texts)} of the {leaf.tables[table].rows} rows that the manifest lists, or rows "
-            "that cannot be written as they were digested: `evenkeel verify` says which"
+            f"the commit that added {path} to {table} is gone: it is past the log retention of the table, so its list "
+            "of files cannot be put together"
         )
-    digests = [hashlib.sha256(text.encode()).digest() for text in texts]
-    yield from (_DecisionRow(table, text, json.loads(text), digests) for text in texts)
+    return version
 
 
-def _rows_in_files(lake: Lake, attempt: Attempt, write: Write) -> pa.Table:
-    """The rows of a write, from the files of its commit, or of its date where upkeep has put them together."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def _column(lake: str, table: str, path: str, column: str) -> list[Any]:
+    return [row.get(column) for row in _read(lake, table, path, [column])]
 
-    columns = [name for name in types_of(write.table) if name not in STAMP_NAMES]
+
+def _read(lake: str, table: str, path: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+    full = table_place(lake, table).full(path)
     try:
-        found = found_rows(lake, write, columns)
-        if found is not None:
-            return found
-        inside = [name for name in columns if name != "cluster"]
-        parts = []
-        for file in _files_of_date(lake, attempt, write.table):
-            rows = read_file(file, write.table, (*inside, "write_id"))
-            own = rows.filter(pc.equal(rows.column("write_id").cast("string"), write.write_id))
-            parts.append(with_cluster(own.drop_columns("write_id"), write.cluster))
+        rows: list[dict[str, Any]] = read_file(full, table, columns).to_pylist()
     except (OSError, ValueError, KeyError, NotImplementedError) as error:
-        raise LakeError(f"table {write.table} of {lake.root} cannot be read: {str(error)[:200]}") from error
-    return pa.concat_tables(parts, promote_options="default") if parts else pa.table({})
-
-
-def _files_of_date(lake: Lake, attempt: Attempt, table: str) -> Iterator[str]:
-    import pyarrow as pa
-
-    actions = pa.table(open_table(lake.root, table).get_add_actions(flatten=True))
-    day = attempt.cycle_at.date().isoformat()
-    folder = Path(lake.path(table).removeprefix("file://"))
-    for one in actions.select(["path", "partition.cluster", "partition.cycle_date"]).to_pylist():
-        if one["partition.cluster"] == attempt.cluster and str(one["partition.cycle_date"]) == day:
-            yield str(folder / unquote(one["path"]))
+        raise LakeError(f"{full} cannot be read: {str(error)[:200]}; restore it") from error
+    return rows

@@ -1,6 +1,20 @@
-"""The transparency log: a signed Merkle tree of what was published, witnesses of it, and proofs for strangers.
+"""The transparency log of a lake: a signed Merkle tree with a leaf for every commit of every table of the record.
 
-Leaves are short headers of published cycles, and of whatever else of a lake has a leaf of its own. The tree lies in
-files beside the lake, in the formats of C2SP (c2sp.org): signed notes, checkpoints, tiles, cosignatures, witnesses and
-proofs. Nothing here knows Spark or Delta. `tools/check_proof.py` reads a proof without anything of this package.
+A leaf names a commit of a table's Delta log, the SHA-256 of its JSON, and the SHA-256 of the list of its data files.
+The tree lies in files in the folder `_log` of the lake, in the formats of C2SP (c2sp.org): signed notes, checkpoints,
+tiles, cosignatures and proofs. Only commits that their writers handed on are logged. Nothing here is needed to decide
+or to publish, and nothing of it is imported without a key. `tools/check_proof.py` reads a proof without this package.
 """
+
+from evenkeel.secret import FILE
+
+LOG_KEY = "EVENKEEL_LOG_KEY"
+"""The environment variable with the log's private key; without it the lake is unsigned."""
+LOG_CONNECTION = "EVENKEEL_LOG_CONNECTION"
+"""The environment variable that names a connection of Airflow's instead, whose password is the key."""
+KEY_PLACES = (LOG_KEY, LOG_KEY + FILE, LOG_CONNECTION)
+"""The variables of which one says where the log's private key is."""
+WITNESSES = "EVENKEEL_WITNESSES"
+"""The environment variable with the witnesses of a log, or `file:PATH` of a file that names them."""
+LOG_FOLDER = "_log"
+"""The folder of the log in a lake's root; no table has a name that begins with an underscore."""

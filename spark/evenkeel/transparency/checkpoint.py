@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from evenkeel.errors import BadNote, BadSignature
-from evenkeel.lake.merkle import EMPTY
 from evenkeel.transparency.keys import COSIGNATURE, VerifierKey, base64_bytes, base64_text, shown
+from evenkeel.transparency.merkle import EMPTY
 from evenkeel.transparency.notes import Note, parse_note, verified
 
 MOST_LEAVES = (1 << 63) - 1

@@ -1,7 +1,7 @@
 """Keys of signed notes: one signs, and its verifier key is given away.
 
-C2SP signed-note and tlog-cosignature. Two kinds of signature are made and verified: Ed25519 over the note's text (0x01,
-by logs), and Ed25519 over a checkpoint and the time at which it was seen (0x04, by witnesses).
+C2SP signed-note and tlog-cosignature. Two kinds of signature are verified: Ed25519 over the note's text (0x01, by logs;
+made here), and Ed25519 over a checkpoint and the time at which it was seen (0x04, by witnesses).
 
 The private key is one line of text, `PRIVATE+KEY+<name>+<key id>+<base64>`, as other programs for signed notes keep it:
 for a file, an environment variable or the password of a connection. It is shown only by `SignerKey.secret`.
@@ -108,6 +108,19 @@ class VerifierKey:
             raise BadNote(f"the verifier key {shown(text)} has an id that is not its own: it was cut or changed")
         return key
 
+    @property
+    def bare(self) -> str:
+        """The key without its name, `<hex of the id>+<base64>`."""
+        return self.text.removeprefix(f"{self.name}+")
+
+    @classmethod
+    def read_bare(cls, name: str, text: str) -> VerifierKey:
+        """Return the log key of that name, from `bare`. Raises BadNote."""
+        key = cls.read(f"{name}+{text}")
+        if key.kind != ED25519:
+            raise BadNote("the key of a witness where a log's key belongs")
+        return key
+
     def verify(self, text: bytes, signature: NoteSignature) -> int | None:
         """Demands that the signature of this key is right; gives its time in seconds since 1970, None for `ED25519`.
 
@@ -133,57 +146,51 @@ def cosigned_message(text: bytes, at: int) -> bytes:
 
 
 class SignerKey:
-    """Holds a private key. `repr` and formatting show its public half; pickling is refused."""
+    """The private key of a log. `repr` and formatting show its public half; pickling is refused."""
 
     __slots__ = ("__private", "verifier")
 
-    def __init__(self, name: str, kind: int, seed: bytes) -> None:
+    def __init__(self, name: str, seed: bytes) -> None:
         """`name`: printable ASCII without blank, plus and comma, e.g. `example.com/evenkeel`; `seed`: 32 bytes."""
         if not _OWN_NAME.fullmatch(name) or not is_key_name(name):
             raise SettingsError(
                 f"a key named {shown(name)}: a name is 1 to {MOST_NAME_BYTES} printable ASCII characters, no blank, "
                 "plus or comma among them, best a domain and a path that are yours, such as example.com/evenkeel"
             )
-        if kind not in (ED25519, COSIGNATURE):
-            raise SettingsError(f"a key of the kind {kind}: {ED25519} (logs) and {COSIGNATURE} (witnesses) are made")
         self.__private = Ed25519PrivateKey.from_private_bytes(seed)
-        self.verifier = VerifierKey(name, kind, self.__private.public_key().public_bytes_raw())
+        self.verifier = VerifierKey(name, ED25519, self.__private.public_key().public_bytes_raw())
 
     @classmethod
-    def make(cls, name: str, kind: int = ED25519) -> SignerKey:
-        """A new key of that name."""
-        return cls(name, kind, Ed25519PrivateKey.generate().private_bytes_raw())
+    def make(cls, name: str) -> SignerKey:
+        """Return a new key of that name."""
+        return cls(name, Ed25519PrivateKey.generate().private_bytes_raw())
 
     @classmethod
     def read(cls, secret: Secret) -> SignerKey:
-        """The key that its private text holds. Raises SettingsError, which shows nothing of the text."""
+        """Return the key in its private text. Raises SettingsError, which shows nothing of the text."""
         parts = secret.reveal().split("+", 2)
         try:
             if tuple(parts[:2]) != _PRIVATE:
                 raise BadNote("no private key")
             kind, name, key_id, seed = _parts_of(parts[2], "private key")
-            key = cls(name, kind, seed)
-            if key.verifier.key_id.hex() != key_id:
-                raise BadNote("another id")
+            key = cls(name, seed)
+            if kind != ED25519 or key.verifier.key_id.hex() != key_id:
+                raise BadNote("another kind or id")
         except (BadNote, SettingsError):
             raise SettingsError(
-                "the private key of the log or witness cannot be read: it is one line that begins with PRIVATE+KEY+, "
-                "as it was made; nothing of it is shown here"
+                "the private key of the log cannot be read: it is one line that begins with PRIVATE+KEY+, as "
+                "`evenkeel log make-key` wrote it; nothing of it is shown here"
             ) from None
         return key
 
     def secret(self) -> Secret:
-        """The private key as one line of text, for the operator alone."""
-        body = base64_text(bytes([self.verifier.kind]) + self.__private.private_bytes_raw())
+        """Return the private key as one line of text, for the operator alone."""
+        body = base64_text(bytes([ED25519]) + self.__private.private_bytes_raw())
         return Secret(f"{'+'.join(_PRIVATE)}+{self.verifier.name}+{self.verifier.key_id.hex()}+{body}")
 
-    def sign(self, text: bytes, at: int) -> NoteSignature:
-        """The signature of a note's text, with its last line feed. `at`: seconds since 1970, which only `COSIGNATURE`
-        holds."""
-        message, stamp = text, b""
-        if self.verifier.kind == COSIGNATURE:
-            message, stamp = cosigned_message(text, at), at.to_bytes(_TIME_BYTES)
-        return NoteSignature(self.verifier.name, self.verifier.key_id, stamp + self.__private.sign(message))
+    def sign(self, text: bytes) -> NoteSignature:
+        """Return the signature of a note's text, with its last line feed."""
+        return NoteSignature(self.verifier.name, self.verifier.key_id, self.__private.sign(text))
 
     def __repr__(self) -> str:
         return f"SignerKey({self.verifier.text})"

@@ -11,14 +11,13 @@ set back, the cosigned checkpoint beside the newest shows it before anything is 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from evenkeel.errors import BadInput, BadNote, DamagedLog, InconsistentLog, LogError
-from evenkeel.lake.merkle import EMPTY, leaf_of, root_above
 from evenkeel.transparency.checkpoint import MOST_LEAVES, Checkpoint, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import ED25519, NoteSignature, SignerKey, VerifierKey, shown
+from evenkeel.transparency.merkle import EMPTY, leaf_of, root_above
 from evenkeel.transparency.notes import signed_note
 from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import (
@@ -67,7 +66,6 @@ class TransparencyLog:
         origin: str,
         signers: Sequence[SignerKey] = (),
         log_keys: Collection[VerifierKey] = (),
-        clock: Callable[[], float] = time.time,
         former_keys: Collection[VerifierKey] = (),
     ) -> None:
         self.origin = origin
@@ -76,7 +74,6 @@ class TransparencyLog:
         """The keys by which what somebody kept of the log is read; it counts only where the log has grown from it."""
         self._storage = storage
         self._signers = signers
-        self._clock = clock
         for key in self.all_keys:
             # tlog-checkpoint: the key's name should match the origin. tlog-tiles: one Ed25519 signature at least.
             if key.name != origin or key.kind != ED25519:
@@ -104,15 +101,8 @@ class TransparencyLog:
         return Tree(self._storage, of.size, of.root)
 
     def append(self, entries: Sequence[bytes]) -> Appended:
-        """Appends entries (0 … 65,535 bytes each) and signs the checkpoint of the tree with them.
-
-        Entries with which the log ends already are not appended again, so that a task that was killed after its append
-        may be run again. Raises as `append_made`.
-        """
-        if any(len(entry) > MOST_ENTRY_BYTES for entry in entries):
-            raise BadInput(f"an entry of a transparency log has at most {MOST_ENTRY_BYTES:,} bytes")
-        found = self.append_made(lambda tree: () if _ends_with(tree, entries) else entries)
-        return found if found.is_new else replace(found, first=found.checkpoint.checkpoint.size - len(entries))
+        """Append entries (0 … 65,535 bytes each) and sign the checkpoint over them. Raises as `append_made`."""
+        return self.append_made(lambda tree: entries)
 
     def append_made(self, make: Callable[[Tree], Iterable[bytes]]) -> Appended:
         """Appends the entries that `make` gives for the tree as it is while nobody else appends: all or none of them.
@@ -206,14 +196,9 @@ class TransparencyLog:
 
     def _publish(self, size: int, root: bytes) -> SignedCheckpoint:
         checkpoint = Checkpoint(self.origin, size, root)
-        note = signed_note(checkpoint.text, self._signers, int(self._clock()))
+        note = signed_note(checkpoint.text, self._signers)
         self._storage.put(CHECKPOINT, note.data)
         return SignedCheckpoint(checkpoint, note, {})
-
-
-def _ends_with(tree: Tree, entries: Sequence[bytes]) -> bool:
-    first = tree.size - len(entries)
-    return first >= 0 and all(tree.leaf_hash(first + at) == leaf_of(entry) for at, entry in enumerate(entries))
 
 
 def _joined(found: SignedCheckpoint, kept: SignedCheckpoint | None) -> bytes:

@@ -49,11 +49,10 @@ class VerifiedSignature:
     at: int | None
 
 
-def signed_note(text: str, signers: Sequence[SignerKey], at: int) -> Note:
-    """A text signed by each of the keys. `at`: seconds since 1970, for cosignatures. Raises BadNote where the text is
-    not fit for a note."""
+def signed_note(text: str, signers: Sequence[SignerKey]) -> Note:
+    """Return a text signed by each of the keys. Raises BadNote if the text is not fit for a note."""
     _demand_text(text)
-    return Note(text, tuple(signer.sign(text.encode(), at) for signer in signers))
+    return Note(text, tuple(signer.sign(text.encode()) for signer in signers))
 
 
 def parse_note(data: bytes) -> Note:

@@ -1,27 +1,28 @@
-"""Proofs as files (C2SP tlog-proof): what a stranger needs to check a leaf, or a row under it, with the keys alone.
+"""Proofs as files (C2SP tlog-proof): what a stranger needs to check a commit's data file, with the keys alone.
 
-`extra` is JSON and is not authenticated: `header` (the leaf's text), and for a row `table` and `row` with their paths.
-A verifier computes the leaf's hash from it, and the row's way to the leaf. `tools/check_proof.py` does so.
+`extra` is JSON that nobody signs: `leaf` (the text of the commit's leaf), `files` (its list of data files) and `file`
+(the path of the one that is proven). A verifier computes the way from the file to the signed root;
+`tools/check_proof.py` does so.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from evenkeel.errors import BadInput, BadNote, LogError
-from evenkeel.lake.merkle import EMPTY, leaf_of
+from evenkeel.handover import DataFile
 from evenkeel.transparency.checkpoint import number_of
 from evenkeel.transparency.keys import VerifierKey, base64_bytes, base64_text
-from evenkeel.transparency.leaf import LogLeaf, ProvenRow
+from evenkeel.transparency.leaves import CommitLeaf, file_list, files_digest
 from evenkeel.transparency.log import TransparencyLog
+from evenkeel.transparency.merkle import EMPTY, leaf_of
 
 HEAD = "c2sp.org/tlog-proof@v1"
 """The first line of a proof."""
-MOST_PROOF_BYTES = 1024 * 1024
-"""The largest proof: some 4 kB and the row."""
+MOST_PROOF_BYTES = 8 * 1024 * 1024
+"""The largest proof: some 4 kB, and 250 bytes for each file of the commit."""
 _MOST_PATH = 63
 
 
@@ -30,7 +31,7 @@ class ProofFile:
     """A proof as it stands in a file.
 
     `index`: of the leaf. `path`: hashes from the leaf to the root. `checkpoint`: the signed note as it is. `extra`: of
-    the application, None where there is none.
+    the application, None if there is none.
     """
 
     index: int
@@ -40,17 +41,19 @@ class ProofFile:
 
     @property
     def data(self) -> bytes:
-        """The file's content. Raises BadInput where it is larger than `MOST_PROOF_BYTES`."""
+        """The file's content. Raises BadInput if it is larger than `MOST_PROOF_BYTES`."""
         extra = [] if self.extra is None else [f"extra {base64_text(self.extra)}"]
         lines = [HEAD, *extra, f"index {self.index}", *map(base64_text, self.path), ""]
         found = "".join(f"{line}\n" for line in lines).encode() + self.checkpoint
         if len(found) > MOST_PROOF_BYTES:
-            raise BadInput(f"a proof of {len(found):,} bytes, for its row is large: {MOST_PROOF_BYTES:,} are the most")
+            raise BadInput(
+                f"a proof of {len(found):,} bytes, for its commit has many files; {MOST_PROOF_BYTES:,} at most"
+            )
         return found
 
     @classmethod
     def read(cls, data: bytes) -> ProofFile:
-        """The proof that a file's content is; nothing of it is verified. Raises BadNote with the fault."""
+        """Return the proof in a file's content; nothing of it is verified. Raises BadNote with the fault."""
         if len(data) > MOST_PROOF_BYTES:
             raise BadNote(f"a proof of {len(data):,} bytes: {MOST_PROOF_BYTES:,} are read at most")
         head, _, checkpoint = data.partition(b"\n\n")
@@ -69,38 +72,25 @@ class ProofFile:
 def prove(
     log: TransparencyLog,
     index: int,
-    leaf: LogLeaf,
-    row: ProvenRow | None = None,
+    leaf: CommitLeaf,
+    files: Iterable[DataFile],
+    path: str,
     witness_keys: Collection[VerifierKey] = (),
 ) -> ProofFile:
-    """The proof that a leaf is in a log, and the row under it.
+    """Return the proof that a log has a commit with these files, one of which lies at `path` below the table's folder.
 
-    It leads to the newest checkpoint that a witness has cosigned, or where that does not cover the leaf, to the newest.
-    Raises LogError where the log has another leaf at that index, DamagedLog where its files do not hold.
+    It leads to the newest checkpoint that a witness has cosigned, or if that does not cover the leaf, to the newest.
+    Raises LogError if the log has another leaf at that index or the leaf has other files, DamagedLog.
     """
     under = log.cosigned(witness_keys)
     if under is None or under.checkpoint.size <= index:
         under = log.checkpoint()
     tree = log.tree(under.checkpoint)
-    path = tree.inclusion(index)
+    hashes = tree.inclusion(index)
+    known = [*files]
     if tree.leaf_hash(index) != leaf_of(leaf.text):
-        raise LogError(f"the log has another leaf at {index} than this one of the kind {leaf.kind}")
-    return ProofFile(index, tuple(path), under.note.data, _extra(leaf, row))
-
-
-def _extra(leaf: LogLeaf, row: ProvenRow | None) -> bytes:
-    found: dict[str, Any] = {"header": leaf.text.decode("ascii")}
-    if row is not None:
-        found["table"] = {
-            "name": row.table,
-            "rows": row.rows,
-            "root": row.root,
-            "index": row.place,
-            "path": _texts(row.table_path),
-        }
-        found["row"] = {"text": row.row, "index": row.index, "path": _texts(row.path)}
-    return json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def _texts(path: Sequence[bytes]) -> list[str]:
-    return [base64_text(one) for one in path]
+        raise LogError(f"the log has another leaf at {index} than that of version {leaf.commit} of {leaf.table}")
+    if files_digest(known) != leaf.files_digest or path not in [file.path for file in known]:
+        raise LogError(f"the files are not those that leaf {index} holds of version {leaf.commit} of {leaf.table}")
+    said = {"leaf": leaf.text.decode("ascii"), "files": file_list(known), "file": path}
+    return ProofFile(index, tuple(hashes), under.note.data, json.dumps(said, sort_keys=True).encode())

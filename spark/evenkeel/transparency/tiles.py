@@ -12,7 +12,15 @@ import struct
 from collections.abc import Iterator, Sequence
 
 from evenkeel.errors import BadInput, DamagedLog, LogError
-from evenkeel.lake.merkle import EMPTY, consistency_ranges, inclusion_ranges, leaf_of, node_of, root_above, split_of
+from evenkeel.transparency.merkle import (
+    EMPTY,
+    consistency_ranges,
+    inclusion_ranges,
+    leaf_of,
+    node_of,
+    root_above,
+    split_of,
+)
 from evenkeel.transparency.storage import LogStorage
 
 WIDTH = 256

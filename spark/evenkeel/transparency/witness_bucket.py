@@ -18,13 +18,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel.errors import BadInput, BadNote, InconsistentLog, WitnessError
-from evenkeel.lake.merkle import is_consistent
 from evenkeel.object_store import SCHEME, bucket_of, canonical
 from evenkeel.transparency.checkpoint import SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import VerifierKey, shown
+from evenkeel.transparency.merkle import is_consistent
 from evenkeel.transparency.notes import MOST_BYTES
-from evenkeel.transparency.witness import origin_hash
-from evenkeel.transparency.witness_client import Prove
+from evenkeel.transparency.witness_client import Prove, origin_hash
 
 DEFAULT_RETAIN_DAYS = 400
 """So long an object is locked where nothing else is asked for. No lock of this mode can be shortened afterwards."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ from evenkeel.transparency.checkpoint import SignedCheckpoint, number_of, open_c
 from evenkeel.transparency.http_exchange import exchange
 from evenkeel.transparency.keys import COSIGNATURE, NoteSignature, VerifierKey, base64_text, shown
 from evenkeel.transparency.notes import MOST_BYTES, parse_signatures
-from evenkeel.transparency.witness import origin_hash
 
 Prove = Callable[[int, int], Sequence[bytes]]
 """From an old and a new size of a log to the consistency proof between them, e.g. `Tree.consistency`."""
@@ -24,6 +24,11 @@ _MEANING = {
     403: "it does not know the key that signed; give it the log's newest verifier key",
     404: "it does not know this log; configure the log's origin and verifier key there",
 }
+
+
+def origin_hash(origin: str) -> str:
+    """Return the name of a log's folder at a witness, 64 hex digits (tlog-witness, *Monitor Retrieval Mechanism*)."""
+    return hashlib.sha256(origin.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,16 @@ from pathlib import Path
 from evenkeel.errors import LakeError
 from evenkeel.lake.outbox import harmed
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
-from evenkeel.lake_log.standing import UNSIGNED, signed_words
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.past_commands import HARMED
 from evenkeel.record.compare import Cycle, LoggedMove, Round, ShedderComparison, compare, read_rounds
+from evenkeel.record.prove import manifest_row
 from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
 from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import is_in
 from evenkeel.shed.rows import AVERAGES, usage_averages
+from evenkeel.transparency.overview import UNSIGNED, signed_words
 
 # The course is a picture: more points than this could not be distinguished.
 COURSE_CYCLES = 60
@@ -146,7 +147,7 @@ def _cluster_rows(record: Record, attempt: Attempt, recording: str | Path | None
         harm = _harm(record, attempt)
     except LakeError as error:
         missing["commands"] = str(error)
-    signed = signed_words(str(lake), attempt.cluster, int((attempt.closed or attempt.planned)["sequence"]))
+    signed = signed_words(str(lake), lambda: manifest_row(str(lake), attempt).version)
     return ClusterRows(attempt, newest, tables, course, comparison, missing, commands, harm, signed)
 
 

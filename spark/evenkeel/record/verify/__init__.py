@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ from evenkeel.record.verify.chain import (
 )
 from evenkeel.record.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
 from evenkeel.record.verify.contents import OnDemand
-from evenkeel.record.verify.logged import LogReport, LogSources, check_heads, open_check
+from evenkeel.record.verify.log_check import LogReport, LogSources, check_heads, open_check
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -115,8 +115,10 @@ def verify(
     try:
         chains = {name: record.links(name) for name in clusters_of(record, cluster)}
     except NoSuchCycle:
-        if cluster not in logged.chains and not (cluster is None and logged.chains):
+        logged.check_commits(is_whole=False)
+        if not logged.faults:  # the log has no commit that is gone
             raise
+        logged = replace(logged, commits=None)
         chains = {}
     chains = {name: links for name, links in chains.items() if links.num_rows}
     if (manifests := sum(links.num_rows for links in chains.values())) >= _LONG:
@@ -128,21 +130,14 @@ def verify(
         for fault in check_links(name, _in_order(links), _beginning(name, links, anchors))
     ]
     faults += [Fault("", None, CHAIN, "cycles", "its log", words) for words in rewriting_commits(lake, "cycles")]
-    for name, links in chains.items():
-        logged.check_links(name, links, _beginning(name, links, anchors))
-    for name in sorted(name for name in logged.chains.keys() - chains.keys() if cluster in (None, name)):
-        # The head of a chain never expires, so no anchor stands for all of it.
-        known = [one for one in anchors if one["cluster"] == name]
-        logged.check_links(name, None, anchor_of(logged.chains[name].last, known))
     faults += check_heads(sources.expected_heads, chains)
-    logged.check_other_rows(lake, None if cluster is None else [cluster])
     dates = sum((dates_of(links, span) for links in chains.values()), Counter[date]())
     seen = Counter[str]()
 
     def looked_at() -> Iterator[Stretch]:
         for stretch in in_stretches(record, [*chains], dates, span):
             faults.extend(check_bodies(stretch.rows))
-            logged.check_rows(stretch.rows)
+            logged.check_listed([write for attempt in stretch.attempts for write in attempt.writes])
             faults.extend(check_reads(stretch.attempts, stretch.near))
             seen["read"] += len(stretch.rows)
             seen["attempts"] += len(stretch.attempts)
@@ -165,6 +160,7 @@ def verify(
                 depth=depth,
                 progress=progress,
             )
+    logged.check_commits(is_whole=cluster is None and since is None and until is None)
     return VerifyReport(
         manifests={name: links.num_rows for name, links in chains.items()},
         heads={name: links.column("manifest_digest")[-1].as_py() for name, links in chains.items()},

@@ -1,0 +1,106 @@
+"""Commits that lie in the Delta logs of a lake's tables, with their data files hashed as they lie."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from evenkeel.errors import LakeError
+from evenkeel.handover import Commit
+from evenkeel.lake.delta_log import hashed
+from evenkeel.lake.schemas import OF_RECORD
+from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import TableFiles, files_of
+
+_LOG = "_delta_log"
+_COMMIT = re.compile(r"([0-9]{20})\.json")
+
+
+def table_place(lake: str, table: str) -> TableFiles:
+    """Return the files of a table. Raises LakeError for a store that does not speak S3."""
+    place = files_of(Lake(lake).path(table))
+    if place is None:
+        raise LakeError(f"{lake}: the tables of a lake lie in a folder, or in a store that speaks S3")
+    return place
+
+
+def commit_numbers(lake: str, table: str) -> list[int]:
+    """Return the versions of a table whose JSON lies in its Delta log, in ascending order."""
+    names = table_place(lake, table).names(_LOG)
+    return sorted(int(name[1]) for name in map(_COMMIT.fullmatch, names) if name)
+
+
+def commit_data(lake: str, table: str, number: int) -> bytes | None:
+    """Return the bytes of a commit's JSON; None if it is gone. Raises LakeError if it cannot be read."""
+    try:
+        return table_place(lake, table).read(f"{_LOG}/{number:020d}.json")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LakeError(f"commit {number} of {Lake(lake).path(table)} cannot be read: {error}") from error
+
+
+def actions_of(data: bytes) -> list[dict[str, Any]]:
+    """Return the actions in a commit's JSON; none if it is not such a text."""
+    try:
+        found = [json.loads(line) for line in data.splitlines() if line.strip()]
+    except (ValueError, RecursionError):
+        return []
+    return [action for action in found if isinstance(action, dict)]
+
+
+def paths_of(actions: list[dict[str, Any]], kind: str = "add") -> list[str]:
+    """Return the paths of the data files that a commit adds, or with `remove` takes away, in ascending order."""
+    return sorted(unquote(action[kind]["path"]) for action in actions if kind in action)
+
+
+def commits_there(lake: str, table: str, numbers: Iterable[int]) -> Iterator[Commit]:
+    """Yield commits of a table as they lie; data files that are gone are left out of their lists.
+
+    Raises LakeError if a commit is gone.
+    """
+    place, path = table_place(lake, table), Lake(lake).path(table)
+    for number in numbers:
+        data = commit_data(lake, table, number)
+        if data is None:
+            raise LakeError(f"commit {number} of {path} was removed meanwhile: run this again")
+        files = tuple(hashed(path, name) for name in paths_of(actions_of(data)) if place.exists(name))
+        yield Commit(table, number, hashlib.sha256(data).hexdigest(), files)
+
+
+def numbers_by_table(lake: str) -> dict[str, list[int]]:
+    """Return the versions in the Delta log of each table of the record that is there."""
+    found = {name: commit_numbers(lake, name) for name in OF_RECORD}
+    return {name: numbers for name, numbers in found.items() if numbers}
+
+
+def adding_commit(lake: str, table: str, path: str, modified: int) -> int | None:
+    """Return the version that added a data file, which was last changed at `modified` (ms since 1970); None if its
+    commit is gone."""
+    numbers = commit_numbers(lake, table)
+    # Commits bear their times in ascending order, but for clocks that differ: so all are looked at, the likely first.
+    near = bisect_left(numbers, modified, key=lambda number: committed_at(actions_of(_data(lake, table, number))) or 0)
+    for place in sorted(range(len(numbers)), key=lambda place: abs(place - near)):
+        number = numbers[place]
+        if path in paths_of(actions_of(_data(lake, table, number))):
+            return number
+    return None
+
+
+def committed_at(actions: list[dict[str, Any]]) -> int | None:
+    """Return when a commit says that it was made (ms since 1970); None if it does not."""
+    for action in actions:
+        info = action.get("commitInfo")
+        at = info.get("timestamp") if isinstance(info, dict) else None
+        if type(at) is int and 0 <= at < 1 << 48:
+            return at
+    return None
+
+
+def _data(lake: str, table: str, number: int) -> bytes:
+    return commit_data(lake, table, number) or b""

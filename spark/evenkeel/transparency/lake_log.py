@@ -1,0 +1,250 @@
+"""The log of a lake: begun once with all commits that lie there, then grown by the commits that writers hand on.
+
+Nothing is logged because it merely lies in a table: a commit that no writer handed on gets a leaf when an operator asks
+for it (`adopt`), with the operator's name. No leaf is taken back. A commit number that is logged with another digest is
+a problem, which is reported.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from evenkeel.errors import BadInput, BadNote, LogError
+from evenkeel.handover import Commit
+from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import FolderFiles, files_of
+from evenkeel.times import utc_milliseconds
+from evenkeel.transparency import LOG_FOLDER
+from evenkeel.transparency.checkpoint import SignedCheckpoint
+from evenkeel.transparency.keys import SignerKey, VerifierKey
+from evenkeel.transparency.keys_on_record import KeysOnRecord, demand_handover
+from evenkeel.transparency.lake_commits import commits_there, numbers_by_table
+from evenkeel.transparency.leaves import BEFORE_THE_LOG, BegunLeaf, CommitLeaf, KeysLeaf, parse_leaf
+from evenkeel.transparency.log import CHECKPOINT, TransparencyLog
+from evenkeel.transparency.log_state import LogState, keep_state, read_state
+from evenkeel.transparency.rotations import FollowedKeys, follow
+from evenkeel.transparency.storage import FolderStorage, LogStorage
+from evenkeel.transparency.tiles import Tree
+
+KEYS = "keys"
+"""The file with the verifier keys that have signed the log, a line each; nobody signs it."""
+Progress = Callable[[int, int], None]
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The result of an append to the log of a lake.
+
+    `leaves`: the number appended, `commits` of them of commits. `checkpoint`: the newest. `problems`: a sentence for
+    each commit that the log contradicts, and for keys that cannot be followed. `rotation`: the change of the log's
+    keys, None if there is none.
+    """
+
+    leaves: int
+    commits: int
+    checkpoint: SignedCheckpoint
+    problems: tuple[str, ...] = ()
+    rotation: KeysLeaf | None = None
+
+
+def storage_of(lake: str) -> LogStorage:
+    """Return the place of a lake's log. Raises LogError for an object store that does not speak S3."""
+    files = files_of(Lake(lake).root)
+    if isinstance(files, FolderFiles):
+        return FolderStorage(Path(files.full(LOG_FOLDER)))
+    if files is None:
+        raise LogError(f"{lake}: a transparency log is kept of lakes in folders, and in stores that speak S3")
+    from evenkeel.transparency.bucket_storage import BucketStorage
+
+    return BucketStorage(files.full(LOG_FOLDER))
+
+
+def has_log(storage: LogStorage) -> bool:
+    """Return True if something of a log lies there."""
+    return any(storage.get(name) is not None for name in (CHECKPOINT, KEYS))
+
+
+def keys_beside(storage: LogStorage) -> tuple[VerifierKey, ...]:
+    """Return the verifier keys that the log itself names. Anybody who may write to the lake can put others there."""
+    lines = (storage.get(KEYS) or b"").decode("utf-8", "replace").split("\n")
+    try:
+        return tuple(VerifierKey.read(line) for line in lines if line.strip())
+    except BadNote as error:
+        raise LogError(f"{LOG_FOLDER}/{KEYS}: {error}; give the log's verifier key (--log-key)") from None
+
+
+def open_log(
+    storage: LogStorage, signers: Sequence[SignerKey] = (), log_keys: Collection[VerifierKey] = ()
+) -> TransparencyLog:
+    """Return the log in a place, read by the given keys, or without any by those that it names itself.
+
+    Keys that took over from these on record count, and retired ones do not. Raises BadInput if they do not bear one
+    name, LogError if there is no key at all, DamagedLog.
+    """
+    return open_followed(storage, signers, log_keys)[0]
+
+
+def open_followed(
+    storage: LogStorage, signers: Sequence[SignerKey] = (), log_keys: Collection[VerifierKey] = ()
+) -> tuple[TransparencyLog, FollowedKeys]:
+    """Return the log as `open_log` does, and how its keys follow from those that were given."""
+    keys = [*(signer.verifier for signer in signers), *log_keys] or [*keys_beside(storage)]
+    if not keys:
+        raise LogError("there is no transparency log: `evenkeel log begin` makes one, with the key in EVENKEEL_LOG_KEY")
+    if len(names := sorted({key.name for key in keys})) > 1:
+        raise BadInput(f"the log's keys bear several names, and a log has one: {', '.join(names)}")
+    followed = follow(storage, keys)
+    former = (*followed.former, *keys)
+    return TransparencyLog(storage, keys[0].name, signers, followed.trusted, former), followed
+
+
+def begin(
+    lake: str, signers: Sequence[SignerKey], clock: Clock = time.time, progress: Progress = lambda done, of: None
+) -> Growth:
+    """Begin the log of a lake and take in all commits of its tables. If it was killed half-way, it can be run again.
+
+    `progress` gets commits taken in, and commits in all. Raises LogError if the log was begun before, and as
+    `append_commits`.
+    """
+    storage = storage_of(lake)
+    log = open_log(storage, signers)
+    if storage.get(CHECKPOINT) is None:
+        log.create()
+    else:
+        demand_handover(storage, log)
+        if log.checkpoint().checkpoint.size:
+            raise LogError(f"the log of {lake} was begun before: `evenkeel log catch-up` goes on with it")
+    return append_commits(lake, signers, clock=clock, progress=progress)
+
+
+def append_commits(
+    lake: str,
+    signers: Sequence[SignerKey],
+    commits: Iterable[Commit] = (),
+    *,
+    adopt_by: str = "",
+    lost: VerifierKey | None = None,
+    clock: Clock = time.time,
+    progress: Progress = lambda done, of: None,
+) -> Growth:
+    """Append leaves of the commits that have none yet, and of the log's keys if these are others now.
+
+    `adopt_by`: the login of an operator who takes in all other commits that lie in the tables, too. A new key takes
+    over when an old one signs with it, once. `lost`: the verifier key of an old one that cannot sign any more; the log
+    goes on without it, and says so.
+
+    Raises LogError if no log was begun, another process holds it, or the old key is missing; DamagedLog,
+    InconsistentLog, and LakeError if a table cannot be read. The log is then as it was.
+    """
+    storage = storage_of(lake)
+    log = open_log(storage, signers, () if lost is None else [lost])
+    if storage.get(CHECKPOINT) is None:
+        raise LogError(
+            f"the lake {lake} has no transparency log, or its checkpoint was removed: `evenkeel log begin` makes one; "
+            "if there was one, restore the folder _log from a copy"
+        )
+    demand_handover(storage, log)
+    _keep_keys(storage, signers)
+    keys = KeysOnRecord(storage, log, signers, lost)
+    new = _NewLeaves(lake, storage, clock, progress)
+
+    def entries(tree: Tree) -> Iterator[bytes]:
+        new.state = read_state(storage, tree)
+        keys.look_at(new.state.keys)
+        yield from new.of_all() if tree.size == 0 else new.of_commits(tree, commits)
+        if adopt_by and tree.size:
+            yield from new.of_others(adopt_by)
+        yield from keys.entries()
+
+    appended = log.append_made(entries)
+    newest = appended.checkpoint.checkpoint
+    if keys.rotation is not None:
+        keys.keep(newest.size - 1, appended.checkpoint.note)
+        new.state.keys = newest.size - 1, keys.rotation
+    if appended.is_new:
+        keep_state(storage, log.tree(newest), new.state)
+    leaves, problems = newest.size - appended.first, (*new.problems, *keys.problems)
+    return Growth(leaves, new.count if leaves else 0, appended.checkpoint, problems, keys.rotation)
+
+
+def unlogged_commits(lake: str, state: LogState) -> dict[str, list[int]]:
+    """Return the versions that lie in the Delta log of each table without a leaf; tables without any are left out."""
+    there = numbers_by_table(lake)
+    found = {table: [one for one in numbers if not state.has(table, one)] for table, numbers in there.items()}
+    return {table: numbers for table, numbers in found.items() if numbers}
+
+
+class _NewLeaves:
+    """Makes the leaves that a log lacks. `count`: those made so far."""
+
+    def __init__(self, lake: str, storage: LogStorage, clock: Clock, progress: Progress) -> None:
+        self._lake = lake
+        self._storage = storage
+        self._at = datetime.fromtimestamp(clock(), UTC)
+        self._progress = progress
+        self.state = LogState()
+        self.problems: list[str] = []
+        self.count = 0
+
+    def of_all(self) -> Iterator[bytes]:
+        """The first leaves of a log: how it begins, and one for each commit that lies in a table."""
+        there = numbers_by_table(self._lake)
+        begun = BegunLeaf({table: len(numbers) for table, numbers in there.items()}, utc_milliseconds(self._at))
+        yield begun.text
+        for table, numbers in there.items():
+            yield from self._leaves(table, numbers, BEFORE_THE_LOG, begun.commits)
+
+    def of_commits(self, tree: Tree, commits: Iterable[Commit]) -> Iterator[bytes]:
+        """Leaves of commits that were handed on, by table and number."""
+        given = sorted({(one.table, one.version, one.digest): one for one in commits}.items())
+        known = {key[:2]: commit_leaf_in(tree, *key[:2]) for key, _ in given if self.state.has(*key[:2])}
+        logged = {key: None if found is None else found[1].digest for key, found in known.items()}
+        if None in logged.values() and not self.state.is_read:  # the file claims leaves that are not in the log
+            self.state = read_state(self._storage, tree, from_leaves=True)
+        for (table, number, digest), commit in given:
+            if not self.state.has(table, number):
+                logged[table, number] = digest
+                yield self._leaf(commit)
+            elif logged[table, number] != digest:
+                self.problems.append(
+                    f"{table}: version {number} is in the log with the digest {logged[table, number]}, and was handed "
+                    f"on with {digest}: the table was set back or written anew. `evenkeel verify` says more"
+                )
+
+    def of_others(self, by: str) -> Iterator[bytes]:
+        """Leaves of all other commits that lie in the tables and have none."""
+        missing = unlogged_commits(self._lake, self.state)
+        of = self.count + sum(map(len, missing.values()))
+        for table, numbers in missing.items():
+            yield from self._leaves(table, numbers, by, of)
+
+    def _leaves(self, table: str, numbers: Iterable[int], by: str, of: int) -> Iterator[bytes]:
+        for commit in commits_there(self._lake, table, numbers):
+            yield self._leaf(commit, by)
+            self._progress(self.count, of)
+
+    def _leaf(self, commit: Commit, by: str = "") -> bytes:
+        self.state.add(commit.table, commit.version)
+        self.count += 1
+        return CommitLeaf.of(commit, self._at, by).text
+
+
+def commit_leaf_in(tree: Tree, table: str, number: int) -> tuple[int, CommitLeaf] | None:
+    """Return index and content of the newest leaf of a commit; None if there is none."""
+    for index, entry in tree.find(b'"commit":%d,"digest":' % number):
+        leaf = parse_leaf(entry)
+        if isinstance(leaf, CommitLeaf) and (leaf.table, leaf.commit) == (table, number):
+            return index, leaf
+    return None
+
+
+def _keep_keys(storage: LogStorage, signers: Sequence[SignerKey]) -> None:
+    own = [signer.verifier.text for signer in signers]
+    there = (storage.get(KEYS) or b"").decode("utf-8", "replace").split()
+    if missing := [text for text in own if text not in there]:
+        storage.put(KEYS, "".join(f"{text}\n" for text in (*there, *missing)).encode())

@@ -1,0 +1,236 @@
+"""From an old key of a log to a new one: the checkpoints that the old keys signed over the leaves that name the new.
+
+A log signs with the new key alone once the old one is dropped, so the checkpoint with which an old key vouched for the
+new one is kept for good, in the file `rotations`: one line of JSON each, its `leaf` (the index) and its `checkpoint`.
+Nobody signs the file. A line counts as far as its checkpoint is signed by a key that is trusted and its tree is there.
+
+Trust goes forward alone. A key that joins is trusted by the signature of a key that was in force before it, and one
+that is retired is trusted no more. The key that was retired never becomes trusted by the newer one's signature: it may
+have been retired because somebody stole it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from evenkeel.errors import BadNote, DamagedLog, LogError
+from evenkeel.json_text import NotJson, parse_json
+from evenkeel.transparency.checkpoint import Checkpoint, SignedCheckpoint, parse_checkpoint
+from evenkeel.transparency.keys import VerifierKey, shown
+from evenkeel.transparency.leaves import KeysLeaf, ids_of, parse_leaf
+from evenkeel.transparency.log import TransparencyLog
+from evenkeel.transparency.notes import Note, parse_note, verified
+from evenkeel.transparency.storage import LogStorage
+from evenkeel.transparency.tiles import Tree
+
+ROTATIONS = "rotations"
+"""The file's name; one of ours, outside tlog-tiles."""
+MOST_ROTATIONS = 1_000
+"""So many lines are kept and read at most. Each takes 0.6 ms of processor time to follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class RotationLine:
+    """A line of the file, nothing of it verified. `last`: of a lost key the last checkpoint that it had signed."""
+
+    index: int
+    note: Note
+    checkpoint: Checkpoint
+    last: Note | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """A leaf of keys, and the checkpoint over it that keys have signed which were trusted (`signers`)."""
+
+    index: int
+    leaf: KeysLeaf
+    checkpoint: Checkpoint
+    signers: tuple[VerifierKey, ...]
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether one that signed was in force before the leaf."""
+        return any(key in self.leaf.before for key in self.signers)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedKeys:
+    """What follows from the keys that somebody was given.
+
+    `trusted`: whose signature under the newest checkpoint counts. `former`: other keys of this log, which may have
+    signed what somebody kept of it. `rotations`: those that a trusted key has signed. `others`: the lines that none
+    has signed.
+    """
+
+    trusted: tuple[VerifierKey, ...]
+    former: tuple[VerifierKey, ...]
+    rotations: tuple[Rotation, ...]
+    others: tuple[RotationLine, ...]
+
+
+def rotation_lines(storage: LogStorage) -> Iterator[RotationLine]:
+    """The lines of the file, by the sizes of their checkpoints. Raises DamagedLog where it holds anything else."""
+    lines = [line for line in (storage.get(ROTATIONS) or b"").split(b"\n") if line]
+    if len(lines) > MOST_ROTATIONS:
+        raise DamagedLog(f"{ROTATIONS}: {len(lines)} lines, and {MOST_ROTATIONS} are read at most: it was replaced")
+    yield from sorted(map(_line, lines), key=lambda line: line.checkpoint.size)
+
+
+def follow(storage: LogStorage, given: Collection[VerifierKey]) -> FollowedKeys:
+    """The keys that are trusted by whoever was given some, after all rotations on record.
+
+    That the log has grown from the rotations' checkpoints is not looked at: `newest_checkpoint` does.
+    Raises DamagedLog where the file, or the tree of a checkpoint that a trusted key has signed, is not as it was.
+    """
+    trusted = list(dict.fromkeys(given))
+    known, rotations, others = dict.fromkeys(trusted), list[Rotation](), list[RotationLine]()
+    tree: Tree | None = None
+    for line in rotation_lines(storage):
+        try:
+            _demand_origin(line, trusted)
+            signers = tuple(one.key for one in verified(line.note, trusted))
+        except BadNote:
+            others.append(line)
+            continue
+        tree = Tree(storage, line.checkpoint.size, line.checkpoint.root)
+        rotation = Rotation(line.index, _leaf_in(tree, line.index), line.checkpoint, signers)
+        if any(key.name != line.checkpoint.origin for key in (*rotation.leaf.keys, *rotation.leaf.before)):
+            raise DamagedLog(f"{ROTATIONS}: leaf {line.index} names keys of another log than its own")
+        rotations.append(rotation)
+        known |= dict.fromkeys([*rotation.leaf.keys, *rotation.leaf.before])
+        if rotation.is_handed_over:
+            trusted += [key for key in rotation.leaf.added if key not in trusted]
+        trusted = [key for key in trusted if key not in rotation.leaf.retired]
+    for line in others if tree is not None else ():
+        assert tree is not None
+        # The newest tree that a trusted key has signed vouches for what it holds of earlier rotations.
+        leaf = parse_leaf(tree.entry(line.index)) if line.index < tree.size else None
+        if isinstance(leaf, KeysLeaf):
+            known |= dict.fromkeys([*leaf.keys, *leaf.before])
+    return FollowedKeys(
+        tuple(trusted), tuple(key for key in known if key not in trusted), tuple(rotations), tuple(others)
+    )
+
+
+def rotations_in(storage: LogStorage, tree: Tree) -> Iterator[str]:
+    """A line on each rotation of a log, by the leaves of its newest tree. Raises DamagedLog."""
+    for line in rotation_lines(storage):
+        leaf = _leaf_in(tree, line.index)
+        signers = signers_among(line.note, (*leaf.keys, *leaf.retired))
+        yield f"leaf {line.index}: {leaf.words}; signed by {ids_of(signers)}"
+
+
+def newest_checkpoint(storage: LogStorage, opened: TransparencyLog, followed: FollowedKeys) -> SignedCheckpoint:
+    """The newest checkpoint of a log.
+
+    Raises DamagedLog where no trusted key has signed it, with what is on record of the one that has, and
+    InconsistentLog where the log has not grown from a checkpoint with which a key was handed over.
+    """
+    try:
+        newest = opened.checkpoint()
+    except DamagedLog as error:
+        if (said := _not_followed(storage, followed)) is not None:
+            raise DamagedLog(f"{said} ({error})") from None
+        raise
+    for rotation in followed.rotations:
+        opened.demand_continues(rotation.checkpoint)
+    return newest
+
+
+def keep_rotation(storage: LogStorage, index: int, note: Note, last: Note | None = None) -> bool:
+    """Keeps a checkpoint that covers the leaf of keys at an index; False where one of that leaf is kept.
+
+    For whoever holds the log's lock. Raises LogError where the file is full.
+    """
+    lines = [*rotation_lines(storage)]
+    if any(line.index == index for line in lines):
+        return False
+    demand_room(len(lines))
+    said = {"leaf": index, "checkpoint": note.data.decode()} | ({"last": last.data.decode()} if last else {})
+    storage.put(ROTATIONS, (storage.get(ROTATIONS) or b"") + json.dumps(said).encode() + b"\n")
+    return True
+
+
+def demand_room(lines: int) -> None:
+    """Raises LogError where a file of so many lines takes no further one."""
+    if lines >= MOST_ROTATIONS:
+        raise LogError(
+            f"the keys of this log have changed {lines} times, and {MOST_ROTATIONS} are the most: do several machines "
+            "publish with other keys? Give all of them the same EVENKEEL_LOG_KEY"
+        )
+
+
+def _not_followed(storage: LogStorage, followed: FollowedKeys) -> str | None:
+    """Why the keys that somebody has lead no further, in words; None where the file says nothing of it.
+
+    What it tells of is signed by none of these keys: somebody who may write to the lake can have made it up.
+    """
+    behind = max((rotation.index for rotation in followed.rotations), default=-1)
+    for line in followed.others:
+        if line.index <= behind:
+            continue
+        with suppress(LogError, BadNote):
+            leaf = _leaf_in(Tree(storage, line.checkpoint.size, line.checkpoint.root), line.index)
+            if leaf.is_lost:
+                return _said_lost(storage, followed, line, leaf)
+            why = (
+                "a stranger's key was rotated in"
+                if all(key in followed.trusted for key in leaf.before)
+                else f"an earlier line of {ROTATIONS} is gone, or a stranger's key was rotated in"
+            )
+            return f"leaf {line.index} says that {leaf.words}, and no key that is trusted has signed for it: {why}"
+    return None
+
+
+def _said_lost(storage: LogStorage, followed: FollowedKeys, line: RotationLine, leaf: KeysLeaf) -> str:
+    """Words on a rotation without the old key, and how far the old key's last checkpoint goes."""
+    proven = ""
+    with suppress(LogError, BadNote):
+        assert line.last is not None
+        last = parse_checkpoint(line.last.text)
+        verified(line.last, followed.trusted)
+        if Tree(storage, line.checkpoint.size, line.checkpoint.root).root_at(last.size) == last.root:
+            proven = f" The log has grown from {last.words}, which the old key has signed"
+    return (
+        f"not proven: leaf {line.index} says that the old key ({ids_of(leaf.before)}) was lost and that "
+        f"{ids_of(leaf.keys)} goes on, which anybody who may write to the lake can say. Ask the operator for the new "
+        f"verifier key.{proven}"
+    )
+
+
+def _demand_origin(line: RotationLine, keys: Sequence[VerifierKey]) -> None:
+    """Raises BadNote where a line is of another log than the keys'."""
+    if any(key.name != line.checkpoint.origin for key in keys):
+        raise BadNote(f"a checkpoint of the log {shown(line.checkpoint.origin)}")
+
+
+def _leaf_in(tree: Tree, index: int) -> KeysLeaf:
+    leaf = parse_leaf(tree.entry(index)) if index < tree.size else None
+    if not isinstance(leaf, KeysLeaf):
+        raise DamagedLog(f"{ROTATIONS}: leaf {index} of the log names no keys; restore the file from a copy")
+    return leaf
+
+
+def _line(data: bytes) -> RotationLine:
+    try:
+        said = parse_json(data, depth=2, values=10)
+        index, text, last = said["leaf"], said["checkpoint"], said.get("last")
+        note = parse_note(text.encode())
+        checkpoint = parse_checkpoint(note.text)
+        if type(index) is not int or not 0 <= index < checkpoint.size:
+            raise BadNote("a leaf that its checkpoint does not cover")
+        return RotationLine(index, note, checkpoint, None if last is None else parse_note(last.encode()))
+    except (NotJson, KeyError, TypeError, AttributeError, UnicodeEncodeError, BadNote) as error:
+        raise DamagedLog(f"{ROTATIONS}: a line that is no rotation ({error}); restore the file from a copy") from None
+
+
+def signers_among(note: Note, keys: Sequence[VerifierKey]) -> tuple[VerifierKey, ...]:
+    """The keys that have signed a note, of those given; none where one of the signatures is wrong."""
+    try:
+        return tuple(dict.fromkeys(one.key for one in verified(note, keys)))
+    except BadNote:
+        return ()

@@ -1,0 +1,128 @@
+"""The witnesses of a lake's log, as an operator names them: one a line, in the environment or in a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from evenkeel.errors import BadInput, BadNote, SettingsError
+from evenkeel.object_store import access
+from evenkeel.settings.operation import ENVIRONMENT
+from evenkeel.transparency import WITNESSES
+from evenkeel.transparency.keys import COSIGNATURE, VerifierKey, shown
+from evenkeel.transparency.private_keys import IN_FILE
+from evenkeel.transparency.stamps import DEFAULT_EVERY, StampAuthority
+from evenkeel.transparency.time_stamp_client import AuthorityAddress
+from evenkeel.transparency.witness_bucket import BucketPlace, WitnessBucket
+from evenkeel.transparency.witness_client import WitnessAddress
+
+STAMP = "rfc3161"
+"""Begins the line of a time stamp authority."""
+BUCKET = "s3://"
+"""Begins the line of a bucket."""
+_USER = re.compile(r"//[^/\s]*@")
+_RETAIN = re.compile(r"retain_days=([1-9][0-9]{0,5})")
+_PERIOD = re.compile(r"([1-9][0-9]{0,5})([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_LEAST_EVERY = 300
+
+
+@dataclass(frozen=True, slots=True)
+class LakeWitness:
+    """A witness of a lake's log: one that listens at an address, a file or a bucket that keeps every checkpoint, or an
+    authority that stamps some of them with the time.
+
+    `name` is the URL or the path as it was given; one of `address`, `path`, `authority` and `bucket` is set.
+    """
+
+    name: str
+    address: WitnessAddress | None = None
+    path: Path | None = None
+    authority: StampAuthority | None = None
+    bucket: BucketPlace | None = None
+
+    def bucket_of(
+        self, origin: str, log_keys: Collection[VerifierKey], *, timeout_seconds: float = 30.0
+    ) -> WitnessBucket:
+        """The checkpoints of a log in the bucket. Raises SettingsError where no keys of the store are found."""
+        assert self.bucket is not None
+        client = access(what=f"the witness {self.name}").for_boto(timeout_seconds=timeout_seconds, tries=2)
+        return WitnessBucket(client, self.bucket, origin, log_keys)
+
+
+def witnesses_from_environment(environment: Mapping[str, str] = ENVIRONMENT) -> tuple[LakeWitness, ...]:
+    """The witnesses that `EVENKEEL_WITNESSES` names; none where it is not set."""
+    text = environment.get(WITNESSES, "")
+    return witnesses_of(text, WITNESSES) if text.strip() else ()
+
+
+def witnesses_of(text: str, place: str) -> tuple[LakeWitness, ...]:
+    """The witnesses in a text, or in the file that `file:PATH` names: one a line (or with commas between them).
+
+    A line is `<vkey> <URL>`, the path of a file that keeps every checkpoint, `s3://<bucket>/<prefix>` of a bucket with
+    Object Lock, with `retain_days=<number>` as one likes, or `rfc3161 <URL> ca_file=<path>` with
+    `every=<number><s, m, h or d>` and `plain_http=true` as one likes; lines that begin with `#` are passed over.
+    Raises SettingsError, which names the place and the line.
+    """
+    if text.startswith(IN_FILE):
+        file = text.removeprefix(IN_FILE).strip()
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise SettingsError(f"{place} names {file}, which cannot be read: {reason}") from None
+    lines = [line.strip() for line in re.split(r"[,\n]", text)]
+    found = tuple(_witness(line, place) for line in lines if line and not line.startswith("#"))
+    if len({one.name for one in found}) < len(found):
+        raise SettingsError(f"{place} names a witness twice")
+    return found
+
+
+def _witness(line: str, place: str) -> LakeWitness:
+    vkey, blank, url = line.rpartition(" ")
+    try:
+        if line.split()[0] == STAMP:
+            return _authority(line.split()[1:])
+        if line.startswith(BUCKET):
+            return _bucket(line.split())
+        if not blank and "://" not in line:
+            return LakeWitness(line, path=Path(line))
+        if not vkey or urlsplit(url).scheme not in ("http", "https"):
+            raise BadNote(
+                "a line is `<verifier key> <URL>`, `rfc3161 <URL> ca_file=PATH`, `s3://BUCKET/PREFIX`, or the path of "
+                "a file"
+            )
+        key = VerifierKey.read(vkey)
+        if key.kind != COSIGNATURE:
+            raise BadNote("the key is one of a log, and not of a witness")
+        return LakeWitness(url, WitnessAddress(url, (key,)))
+    except (BadInput, ValueError) as error:
+        line = _USER.sub("//…@", line)  # of a URL: what stands there may be secret
+        raise SettingsError(f"{place}: the witness {shown(line)} cannot be read: {error}") from None
+
+
+def _bucket(words: list[str]) -> LakeWitness:
+    """The bucket that a line names."""
+    url, *options = words
+    days = _RETAIN.fullmatch(options[0]) if options else None
+    if len(options) > 1 or (options and days is None):
+        raise BadInput("a line is `s3://BUCKET/PREFIX`, with `retain_days=NUMBER` as one likes")
+    return LakeWitness(url, bucket=BucketPlace(url) if days is None else BucketPlace(url, int(days[1])))
+
+
+def _authority(words: list[str]) -> LakeWitness:
+    """The time stamp authority that the words behind `rfc3161` name."""
+    url, *options = words or [""]
+    given = dict(option.partition("=")[::2] for option in options)
+    every, plain = given.pop("every", f"{DEFAULT_EVERY}s"), given.pop("plain_http", "false")
+    ca_file, period = given.pop("ca_file", ""), _PERIOD.fullmatch(every)
+    if not ca_file or given or len(options) > len({option.partition("=")[0] for option in options}):
+        raise BadInput(f"a line is `{STAMP} <URL> ca_file=PATH`, and each of every= and plain_http= once at most")
+    if period is None or (seconds := int(period[1]) * _SECONDS[period[2]]) < _LEAST_EVERY:
+        raise BadInput(f"every={shown(every)}: write 1h, 90m or 1d; {_LEAST_EVERY}s is the least")
+    if plain not in ("true", "false"):
+        raise BadInput(f"plain_http={shown(plain)}: write true or false")
+    return LakeWitness(url, authority=StampAuthority(AuthorityAddress(url, plain == "true"), Path(ca_file), seconds))
