@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from py4j.java_gateway import GatewayParameters, JavaGateway
+
 from evenkeel.spark import local_files, object_store_files
 
 MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
@@ -74,8 +76,6 @@ def _read(told: Path) -> tuple[int, str]:
 
 
 def _open_to_clients(port: int, secret: str, classes: Path, sources: Sequence[str]) -> None:
-    from py4j.java_gateway import GatewayParameters, JavaGateway
-
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it complains when the JVM ends before its objects
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
     if classes.is_dir():
