@@ -17,8 +17,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from py4j.java_gateway import GatewayParameters, JavaGateway
-
 from evenkeel.spark import local_files, object_store_files
 
 MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
@@ -42,6 +40,8 @@ def start(
     command: Sequence[str], environment: Mapping[str, str], folder: Path, output: IO[str]
 ) -> subprocess.Popen[bytes]:
     """The JVM, which serves some seconds later, or ends and says why on its standard error."""
+    import py4j.java_gateway  # noqa: F401 (not first in the thread that uses it)
+
     told = folder / "gateway"
     told.unlink(missing_ok=True)
     server = subprocess.Popen(
@@ -76,6 +76,8 @@ def _read(told: Path) -> tuple[int, str]:
 
 
 def _open_to_clients(port: int, secret: str, classes: Path, sources: Sequence[str]) -> None:
+    from py4j.java_gateway import GatewayParameters, JavaGateway
+
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it complains when the JVM ends before its objects
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
     if classes.is_dir():
