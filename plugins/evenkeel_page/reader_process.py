@@ -10,6 +10,8 @@ import time
 from importlib import import_module
 from multiprocessing.connection import Connection
 
+import psutil
+
 from evenkeel_page.reader import OUT_OF_MEMORY
 
 _LOOKS_EVERY_S = 0.5
@@ -55,8 +57,6 @@ def _watch(parent: int, memory: int) -> None:
 
 def _held() -> int:
     """Bytes in memory."""
-    import psutil
-
     found: int = psutil.Process().memory_info().rss
     return found
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from filelock import FileLock, Timeout
+
 if TYPE_CHECKING:
     from filelock import BaseFileLock, LockOptions
 
@@ -30,8 +32,6 @@ def acquired(
     `on_acquired` is given the open file's descriptor, to write who the holder is. `OSError`: the file cannot be made
     or opened, or the file system has no locks (a mere file instead of a lock would outlive a holder that is killed).
     """
-    from filelock import FileLock, Timeout
-
     options: LockOptions = {"thread_local": False, "fallback_to_soft": False, "on_acquired": on_acquired}
     if mode is not None:
         options["mode"] = mode

@@ -209,6 +209,15 @@ def access(environment: Mapping[str, str] = os.environ, *, what: str = "the lake
     return StoreAccess(given.access_key, given.secret_key, given.session_token, region, endpoint)
 
 
+def load_client(path: str) -> None:
+    """Import boto3 if the address is one of S3's. For callers that start threads: two must not import one package at
+    the same time."""
+    if is_object_store(path):
+        import boto3  # noqa: F401
+
+        import evenkeel.aws_errors  # noqa: F401
+
+
 def _connection(environment: Mapping[str, str]) -> S3Connection:
     name = environment.get(CONNECTION_VARIABLE)
     if not name:

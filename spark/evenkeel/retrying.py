@@ -11,10 +11,16 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    retry_if_result,
+    stop_after_attempt,
+    stop_before_delay,
+)
 
 T = TypeVar("T")
 Pause = Callable[[int], float]
@@ -69,8 +75,6 @@ def retry(
     early), and `say` gets before it how many attempts have failed. No attempt begins later than `within_s` after
     the first began. After the last attempt its exception passes or its value is returned, as it is.
     """
-    from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_attempt, stop_before_delay
-
     # tenacity keeps what it is given until the garbage collector comes by, and values may be large.
     values: list[T] = []
 

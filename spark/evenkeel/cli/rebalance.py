@@ -11,9 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import add_source, check_folder, overrides_of, session
@@ -26,14 +24,11 @@ from evenkeel.model.amounts import plural
 from evenkeel.pipeline import LARGE_SNAPSHOT_BYTES, WindowProgress, is_large, run_cycle, run_window
 from evenkeel.record.read import Attempt, Record
 from evenkeel.times import IN_UTC, bounds_given, moment_given
-from evenkeel.validate.suites import load_great_expectations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BACKFILL = "backfill"
-IMPORTING_AHEAD = "import-ahead"
-"""Name of the thread that `_import_ahead` starts."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -85,7 +80,6 @@ def run(given: argparse.Namespace) -> int:
         raise BadInput("--anew goes with --all, --from or --to: one moment is always decided anew")
     check_folder(given.lake, "--lake")
     check(request)
-    _import_ahead()
     with session("evenkeel rebalance", given.lake, writes=True, brief=_is_small(given.recording)) as spark:
         return 0 if _run_one(spark, request, as_json=given.json) else 1
 
@@ -104,7 +98,6 @@ def _run_window(given: argparse.Namespace, request: CycleRequest) -> int:
     )
     check_folder(given.lake, "--lake")
     cycles = landed_in(window, lambda told: print(told, file=sys.stderr, flush=True))
-    _import_ahead()
     brief = not is_large(cycle for cycle in cycles if cycle.snapshot.path)
     with session("evenkeel rebalance", given.lake, writes=True, brief=brief) as spark:
         return _decide(spark, window, cycles, anew=given.anew, as_json=given.json)
@@ -150,16 +143,6 @@ def _is_small(recording: str | None) -> bool:
     if recording is None or not Path(recording).is_dir():
         return False
     return all(landed_bytes(str(path)) <= LARGE_SNAPSHOT_BYTES for path in Path(recording).iterdir())
-
-
-def _import_ahead() -> None:
-    """Great Expectations takes seconds to import: that happens while the first task waits for Spark.
-
-    What a session needs is imported first. Two threads that import a package at once, one of them by a part of it, may
-    each find the half of it that the other has got to.
-    """
-    import_module("pyspark.sql.connect.session")
-    Thread(target=load_great_expectations, name=IMPORTING_AHEAD, daemon=True).start()
 
 
 def _run_one(spark: SparkSession, request: CycleRequest, *, as_json: bool) -> bool:

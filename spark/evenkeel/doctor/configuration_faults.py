@@ -11,6 +11,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from croniter import CroniterBadDateError, CroniterError, croniter
+from jsonschema import Draft202012Validator
+
 from evenkeel.errors import SettingsError
 from evenkeel.settings import resolve, toml_in
 from evenkeel.settings.lakes import lake_faults
@@ -65,8 +68,6 @@ def configuration_faults(file: Path) -> list[ConfigurationFault]:
 
 
 def _of_schema(body: Mapping[str, Any], lines: Mapping[EntryPath, int]) -> Iterator[ConfigurationFault]:
-    from jsonschema import Draft202012Validator
-
     schema = configuration_schema()
     for error in Draft202012Validator(schema).iter_errors(body):
         path = tuple(error.absolute_path)
@@ -216,8 +217,6 @@ def _meaning_fault(entry: OperationEntry, value: Any, table: Mapping[str, Any]) 
 
 
 def _schedule_fault(entry: OperationEntry, value: str) -> str | None:
-    from croniter import CroniterBadDateError, CroniterError, croniter
-
     if value == _NEVER:
         needs = "the DAG needs intervals: leave it out, or give a cron expression"
         return needs if entry.name == "history_schedule" else None

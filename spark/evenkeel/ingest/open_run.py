@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from evenkeel.object_store import Resolver as StoreResolver
     from evenkeel.pulsar.admin.connection import Resolver
+    from evenkeel.sources.landing_zone.search import S3Landing
 
 log = logging.getLogger(__name__)
 S3 = "s3"
@@ -301,20 +302,20 @@ def _fetched(
     Uploads go on whoever decides, so the past can be fetched too; what bears a time to come is left for then. Clients
     are made here and not in the pool, as above.
     """
+    from evenkeel.sources.landing_zone.search import S3Landing
+
     assert source.zone is not None
     try:
         client = connect(source.zone.connection)
     except EvenkeelError as error:
         return partial(_left_out, source, utc(at), error)
-    coming = pool.submit(_fetch, source, at, client)
+    landing = S3Landing(source.zone.url, source.recording, str(source.cluster), client, source.limits)
+    coming = pool.submit(_fetch, source, at, landing)
     return _waiting(coming.result, source, utc(at))
 
 
-def _fetch(source: ClusterSource, at: str, client: Any) -> ClusterCycle:
-    from evenkeel.sources.landing_zone.search import S3Landing
-
+def _fetch(source: ClusterSource, at: str, landing: S3Landing) -> ClusterCycle:
     assert source.zone is not None
-    landing = S3Landing(source.zone.url, source.recording, str(source.cluster), client, source.limits)
     found = landing.snapshot_at(at)
     landing.expire(source.zone.landing_days)
     unreadable = tuple((problem.file, problem.place, problem.reason) for problem in found.problems)

@@ -28,7 +28,7 @@ from evenkeel.lake.schema import Column, Table, column_definition, sql_text
 from evenkeel.lake.schemas import FROM_THE_FIRST, TABLES
 from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
 from evenkeel.lake.write_ids import id_column, ids_of, new_try, try_of
-from evenkeel.object_store import canonical, is_object_store
+from evenkeel.object_store import canonical, is_object_store, load_client
 from evenkeel.retrying import at_once
 from evenkeel.spark.code import code_digest, code_version
 from evenkeel.spark.object_store_files import LOG_STORE, LOG_STORE_SETTING
@@ -125,6 +125,7 @@ class Lake:
         def one(item: tuple[str, DataFrame]) -> list[Write]:
             return self._append_one(item[0], item[1], handover, task, read)
 
+        load_client(self.root)
         with ThreadPoolExecutor(_PARALLEL_APPENDS) as pool:
             return tuple(write for writes in pool.map(one, frames.items()) for write in writes)
 

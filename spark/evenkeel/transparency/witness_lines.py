@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from evenkeel.errors import BadInput, BadNote, SettingsError
-from evenkeel.object_store import access
+from evenkeel.object_store import SCHEME, access, load_client
 from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.transparency import WITNESSES
 from evenkeel.transparency.keys import COSIGNATURE, VerifierKey, shown
 from evenkeel.transparency.private_keys import IN_FILE
 from evenkeel.transparency.stamps import DEFAULT_EVERY, StampAuthority
+from evenkeel.transparency.time_stamp import rfc3161_library
 from evenkeel.transparency.time_stamp_client import AuthorityAddress
 from evenkeel.transparency.witness_bucket import BucketPlace, WitnessBucket
 from evenkeel.transparency.witness_client import WitnessAddress
@@ -43,6 +45,15 @@ class LakeWitness:
     path: Path | None = None
     authority: StampAuthority | None = None
     bucket: BucketPlace | None = None
+
+    def load_libraries(self) -> None:
+        """Import what asks the witness. For callers that start threads: two must not import one package at the same
+        time."""
+        if self.bucket is not None:
+            load_client(SCHEME)
+        if self.authority is not None:
+            with suppress(SettingsError):  # a missing one is reported with what the witness answers
+                rfc3161_library()
 
     def bucket_of(
         self, origin: str, log_keys: Collection[VerifierKey], *, timeout_seconds: float = 30.0

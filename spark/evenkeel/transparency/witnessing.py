@@ -94,6 +94,8 @@ def tell_witnesses(
     ]
     if not asked:
         return known
+    for one, _ in asked:
+        one.load_libraries()
     with ThreadPoolExecutor(len(asked)) as pool:
         told = pool.map(lambda pair: _told(storage, opened, pair[0], pair[1], clock, timeout_seconds), asked)
         after = {state.name: state for state in told}

@@ -10,14 +10,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.machinery import ModuleSpec
-from importlib.util import LazyLoader, find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import EvenkeelError
@@ -233,10 +228,6 @@ def listing(names: Sequence[str], most: int = 3) -> str:
 # Over a few hundred rows its pandas engine takes a tenth of the time that its Spark engine does. Importing the library
 # takes seconds, so it happens only here, when a suite is run.
 
-# For its charts and its tests of distributions: a third of the time of importing it, and neither is used here.
-# (Its SQL engine would be as much again, but sqlalchemy breaks when a part of it is imported before the whole.)
-_UNUSED = ("altair", "scipy.stats", "scipy.sparse")
-
 # The second sets a level of its own, and notes a temporary folder for every context.
 _TALKATIVE = ("great_expectations", "great_expectations.data_context.types.base")
 
@@ -267,18 +258,11 @@ def run_suite(suite: Suite, rows: pa.Table | DataFrame) -> tuple[ExpectationVerd
     return tuple(_verdict(rule, found[rule.name]) for rule in suite.rules)
 
 
-def load_great_expectations() -> Any:
-    """The package, imported when it is first needed (seconds), with its telemetry off."""
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    with put_off(*_UNUSED):
-        import great_expectations
-
-    return great_expectations
-
-
 def run_expectations(suite: Suite, rows: pa.Table | DataFrame) -> Any:
     """The suite's result as Great Expectations gives it, in the form BASIC: it counts offenders, and names some."""
-    gx = load_great_expectations()
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations as gx
+
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
     # A context of its own for each run: a shared one gets slower with every suite that was added to it. Batch and suite
@@ -344,35 +328,3 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={each}" for name, each in sorted(value.items()))
     return str(value)
-
-
-# Puts the import of a library off until something of it is used, for libraries that others import and never use.
-
-
-class _Finder:
-    """Finds the named modules as Python would, and gives them a loader that waits for the first use."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = set(names)
-
-    def find_spec(
-        self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name not in self._names:
-            return None
-        self._names.discard(name)  # asked below for the same name, the others must answer
-        spec = find_spec(name)
-        if spec is not None and spec.loader is not None:
-            spec.loader = LazyLoader(spec.loader)
-        return spec
-
-
-@contextmanager
-def put_off(*names: str) -> Iterator[None]:
-    """While the block runs, importing one of these modules for the first time only notes where it is."""
-    finder = _Finder([name for name in names if name not in sys.modules])
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)

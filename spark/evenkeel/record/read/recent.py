@@ -16,7 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from evenkeel.lake.table_files import arrow_place
+from evenkeel.lake.table_files import arrow_place, load_libraries
 from evenkeel.object_store import canonical, is_object_store
 from evenkeel.record.read.known_files import KnownFile, KnownFiles
 from evenkeel.record.read.open_tables import brought_up_to_date, mark_of
@@ -114,6 +114,7 @@ class Recent:
     def _read(
         self, table: str, files: Sequence[KnownFile], key: tuple[tuple[str, ...], str], where: Any
     ) -> list[_Kept]:
+        load_libraries(self.lake)
         root, system = arrow_place(self._path(table))
         threads = min(_THREADS_IN_STORE if is_object_store(self.lake) else _THREADS_HERE, len(files))
         slices = [files[number::threads] for number in range(threads)]

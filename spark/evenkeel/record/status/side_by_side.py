@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from evenkeel.errors import LakeError
+from evenkeel.lake.table_files import load_libraries
 from evenkeel.record.read.recent import Recent
 from evenkeel.record.status.gather import StatusGathered, gather_status
 
@@ -42,6 +43,7 @@ class SideBySideReader:
         """What each of the lakes at these addresses holds, or why it cannot be read."""
         for path in paths:
             if not self.is_under_way(path):
+                load_libraries(path)
                 self._under_way[path] = _UnderWay(time.monotonic(), self._threads.submit(self._gather, path))
         found = {path: self._result(self._under_way[path]) for path in paths}
         self._under_way = {path: one for path, one in self._under_way.items() if not one.gathered.done()}

@@ -17,7 +17,7 @@ from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile, Write
 from evenkeel.lake.delta_log import hashed
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import arrow_source, files_of
+from evenkeel.lake.table_files import arrow_source, files_of, load_libraries
 from evenkeel.record.read import Attempt, read_table_if_any
 from evenkeel.record.read.tables import open_table
 
@@ -99,6 +99,7 @@ class Files:
 
     def _open(self, names: Iterable[str]) -> None:
         closed = [name for name in names if name not in self._tables]
+        load_libraries(self._lake.root)
         with ThreadPoolExecutor(_AT_ONCE, "logs") as threads:
             self._tables.update(zip(closed, threads.map(self._opened, closed), strict=True))
 

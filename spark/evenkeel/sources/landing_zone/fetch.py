@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from boto3.s3.transfer import TransferConfig, create_transfer_manager
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
 from evenkeel.aws_errors import RAISED_BY_BOTO, is_absent
@@ -166,8 +167,6 @@ def _partial(folder: Path) -> Iterator[Path]:
 
 
 def _fetch(client: Any, place: Place, manifest: Manifest, partial: Path) -> None:
-    from boto3.s3.transfer import TransferConfig, create_transfer_manager
-
     prefix = place.data(manifest)
     data = partial / "data"
     data.mkdir()

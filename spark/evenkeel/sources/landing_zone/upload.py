@@ -15,6 +15,7 @@ from pathlib import Path
 from socket import gethostname
 from typing import Any, Literal
 
+from boto3.s3.transfer import TransferConfig, create_transfer_manager
 from botocore.exceptions import ClientError
 
 from evenkeel import __version__
@@ -153,8 +154,6 @@ def _manifest_there(client: Any, place: Place, key: str) -> Manifest | None:
 
 
 def _send_data(client: Any, place: Place, manifest: Manifest, files: dict[str, Path]) -> None:
-    from boto3.s3.transfer import TransferConfig, create_transfer_manager
-
     prefix = place.data(manifest)
     there = objects_below(client, place, prefix)
     config = TransferConfig(multipart_threshold=LARGE_BYTES, multipart_chunksize=PART_BYTES, max_concurrency=AT_ONCE)

@@ -201,6 +201,8 @@ def sqs_client(url: str) -> Any:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
+    import evenkeel.aws_errors  # noqa: F401 (threads share the client)
+
     parts = _checked(url)
     named = _AWS_HOST.search(parts.hostname or "")
     config = Config(
