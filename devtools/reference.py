@@ -6,7 +6,7 @@ A test compares what lies in `docs/reference` with what this gives, so that the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,11 @@ from evenkeel.metrics.declared import (
     ExportedMetric,
 )
 from evenkeel.pipeline import TASK_IDS
-from evenkeel.pulsar.limits import DEFAULT, LIMIT_MEANINGS, highest_limit
 from evenkeel.settings import describe
-from evenkeel.settings.lakes import LAKE_ENTRIES
-from evenkeel.settings.operation import ENTRIES, OperationEntry
-from evenkeel.sources.configuration_entries import CLUSTER_ENTRIES
+from evenkeel.settings.cluster_entries import ClusterEntries, LimitEntries
+from evenkeel.settings.configuration import configuration_schema
+from evenkeel.settings.entries import Entries
+from evenkeel.settings.operation_entries import AirflowEntries, LakeEntries, LogEntries, Operation, variables_of
 
 _LAYERS = {
     "observed": "What a snapshot showed",
@@ -131,70 +131,72 @@ def configuration_page() -> str:
         "`--config`, clusters, settings and limits count; the lake, `[airflow]` and `[log]` are read of the one that",
         "`EVENKEEL_CONFIG` names.",
     ]
-    for table, title in (("", "The file's own level"), ("airflow", "`[airflow]`"), ("log", "`[log]`")):
-        lines += ["", f"## {title}", "", "| entry | type | default | variable | meaning |", "|---|---|---|---|---|"]
-        lines += [_operation(entry) for entry in ENTRIES if entry.table == table]
+    tables = configuration_schema()["$defs"]
+    lines += ["", "## The file's own level", "", *_entries(Operation, configuration_schema(), ("lake",))]
+    for model, title, about in _CONFIGURED:
+        lines += ["", f"## `[{title}]`", ""] + [line for text in about for line in (text, "")]
+        lines += _entries(model, tables[model.__name__], model.model_fields)
     lines += [
         "",
-        "## `[lakes.NAME]`",
+        "## `[settings]`, `[clusters.NAME.settings]`",
         "",
-        "Several lakes, each with its own writer: [lakes.md](../how-to/lakes.md).",
-        "",
+        "Keys as in [settings.md](settings.md), for all clusters or for one. Those for one cluster win.",
     ]
-    lines += ["| entry | type | default | meaning |", "|---|---|---|---|"]
-    lines += [f"| `{e.name}` | {_type_of(e.schema)} | needed | {_cell(e.meaning)} |" for e in LAKE_ENTRIES]
-    lines += ["", "## `[clusters.NAME]`", "", "A table for each cluster. `evenkeel doctor` tries what it names.", ""]
-    lines += ["| entry | type | default | unit | meaning |", "|---|---|---|---|---|"]
-    lines += [
-        f"| `{entry.name}` | {_type_of(entry.schema)} | {entry.default} | {entry.unit} | {_cell(entry.meaning)} |"
-        for entry in CLUSTER_ENTRIES
-    ]
-    lines += [
-        "",
-        "`[clusters.NAME.settings]` and `[clusters.NAME.limits]` win over the tables below for this cluster.",
-        "",
-    ]
-    lines += [
-        "## `[settings]`",
-        "",
-        "Keys as in [settings.md](settings.md), for all clusters.",
-        "",
-        "## `[limits]`",
-        "",
-    ]
-    lines += ["| entry | default | unit | highest | of what |", "|---|---|---|---|---|"]
-    for name, (unit, meaning) in LIMIT_MEANINGS.items():
-        most = highest_limit(name)
-        default = f"{getattr(DEFAULT, name):,}"
-        lines.append(f"| `{name}` | {default} | {unit} | {'' if most is None else f'{most:,}'} | {_cell(meaning)} |")
     return "\n".join(lines) + "\n"
 
 
-def _operation(entry: OperationEntry) -> str:
-    kind = _ENTRY_TYPES[entry.kind] if not entry.choices else f"text, one of {', '.join(entry.choices)}"
-    default = f"`{entry.default}`" if "*" in entry.default else entry.default
-    return f"| `{entry.name}` | {kind} | {default} | `{entry.variable}` | {_cell(entry.meaning)} |"
-
-
-_ENTRY_TYPES = {
-    "text": "text",
-    "path": "path",
-    "address": "path or address",
-    "switch": "true or false",
-    "names": "list of texts",
-    "lines": "list of texts",
+_CONFIGURED: tuple[tuple[type[Entries], str, tuple[str, ...]], ...] = (
+    (AirflowEntries, "airflow", ()),
+    (LogEntries, "log", ()),
+    (LakeEntries, "lakes.NAME", ("Several lakes, each with its own writer: [lakes.md](../how-to/lakes.md).",)),
+    (ClusterEntries, "clusters.NAME", ("A table for each cluster. `evenkeel doctor` tries what it names.",)),
+    (
+        LimitEntries,
+        "limits",
+        ("How much is read of all clusters at most. `[clusters.NAME.limits]` has those of one cluster, which win.",),
+    ),
+)
+_TYPES = {
+    "string": "text",
+    "boolean": "true or false",
+    "number": "number",
+    "integer": "whole number",
+    "array": "list of texts",
 }
-_TYPES = {"string": "text", "boolean": "true or false", "number": "number", "integer": "whole number", "array": "list"}
+
+
+def _entries(model: type[Entries], schema: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """The entries of a table, with the variable of each where any of them has one."""
+    variables = {name: f" `{variable.name}` |" for name, variable in variables_of(model).items()}
+    heading = " variable |" if variables else ""
+    lines = [f"| entry | type | default |{heading} meaning |", f"|---|---|---|{'---|' if variables else ''}---|"]
+    for name in names:
+        entry = schema["properties"][name]
+        if "$ref" in entry:  # a table, which is shown by itself
+            continue
+        default = f"`{_toml(entry['default'])}`" if "default" in entry else ""
+        default = "needed" if name in schema.get("required", ()) else default
+        about = _cell(entry["description"])
+        lines.append(f"| `{name}` | {_type_of(entry)} | {default} |{variables.get(name, '')} {about} |")
+    return lines
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _type_of(schema: Mapping[str, Any]) -> str:
-    """The type and the range of an entry's schema in words."""
-    names = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-    words = " or ".join(_TYPES[name] for name in names)
+    """The type and the range of an entry in words."""
+    if "enum" in schema:
+        return f"one of {', '.join(schema['enum'])}"
+    if "anyOf" in schema:
+        return " or ".join(map(_type_of, schema["anyOf"]))
     above, lowest, highest = (schema.get(name) for name in ("exclusiveMinimum", "minimum", "maximum"))
-    parts = [f"above {above:,}" if above is not None else "", f"from {lowest:,g}" if lowest is not None else ""]
-    parts.append(f"to {highest:,g}" if highest is not None else "")
-    return " ".join([words, *(part for part in parts if part)])
+    parts = [f"above {above:,}" if above is not None else "", f"from {lowest:,}" if lowest is not None else ""]
+    parts.append(f"to {highest:,}" if highest is not None else "")
+    return " ".join([_TYPES[schema["type"]], *filter(None, parts)])
 
 
 def _before(key: Mapping[str, object]) -> str:

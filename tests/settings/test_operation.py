@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import SettingsError
-from evenkeel.settings.operation import CONFIGURATION, ENTRIES, MODES, OperatorEnvironment
+from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
+from evenkeel.settings.operation_entries import MODES, AirflowEntries, LogEntries, Operation, variables_of
 from evenkeel.steering.admin_request import ACTING
 
 WHOLE = """
@@ -86,14 +87,14 @@ def test_a_file_that_cannot_be_read_is_told_only_where_it_is_needed(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("lake = 5", "`lake` cannot be 5: write a text"),
-        ("lake = ''", "`lake` cannot be ''"),
-        ("airflow = 5", "`airflow` is not a table"),
-        ("[airflow]\nmode = 'atuo'", "`airflow.mode` cannot be 'atuo': write one of dry_run, approve, auto"),
-        ("[airflow]\nfour_eyes = 'yes'", "`airflow.four_eyes` cannot be 'yes': write true or false"),
-        ("[airflow]\napprovers = 'alice'", "`airflow.approvers` cannot be 'alice': write a list of texts"),
-        ("[airflow]\napprovers = ['']", r"`airflow.approvers` cannot be \[''\]"),
-        ("[log]\nwitnesses = [1]", r"`log.witnesses` cannot be \[1\]"),
+        ("lake = 5", "lake: Input should be a valid string"),
+        ("lake = ''", "lake: Input should be a text that is not empty"),
+        ("airflow = 5", "airflow: Input should be a table"),
+        ("[airflow]\nmode = 'atuo'", "airflow.mode: Input should be one of dry_run, approve, auto"),
+        ("[airflow]\nfour_eyes = 'yes'", "airflow.four_eyes: Input should be a valid boolean"),
+        ("[airflow]\napprovers = 'alice'", "airflow.approvers: Input should be a valid list"),
+        ("[airflow]\napprovers = ['']", r"airflow.approvers.0: Input should be a text that is not empty"),
+        ("[log]\nwitnesses = [1]", r"log.witnesses.0: Input should be a valid string"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
@@ -101,9 +102,15 @@ def test_a_value_that_cannot_be_is_refused_by_name(tmp_path: Path, text: str, sa
         environment(tmp_path, text).get("EVENKEEL_LAKE")
 
 
+def test_a_fault_of_a_cluster_is_none_of_how_evenkeel_is_run(tmp_path: Path) -> None:
+    found = environment(tmp_path, "lake = '/lake'\n[clusters.east]\nadmn = 5\n[settings]\nx = 1\n")
+    assert found["EVENKEEL_LAKE"] == "/lake"
+
+
 def test_the_modes_are_those_that_a_publish_knows() -> None:
     assert ("dry_run", *ACTING) == MODES
-    assert len({entry.variable for entry in ENTRIES}) == len({entry.path for entry in ENTRIES}) == len(ENTRIES)
+    variables = [one for table in (Operation, AirflowEntries, LogEntries) for one in variables_of(table).values()]
+    assert len({one.name for one in variables}) == len(variables) == 13
 
 
 def test_dag_files_take_schedule_mode_and_approvers_from_the_file(

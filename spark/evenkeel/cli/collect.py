@@ -193,9 +193,9 @@ def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection,
     may be silent."""
     from evenkeel.pulsar.admin.connection import from_environment
     from evenkeel.pulsar.limits import DEFAULT
+    from evenkeel.settings.cluster_entries import SILENT_SECONDS
     from evenkeel.sources.collecting import connection_of
     from evenkeel.sources.configuration import choose, read_configuration
-    from evenkeel.sources.configuration_entries import SILENT_SECONDS
     from evenkeel.sources.landing_zone.spool import S3_SCHEME
 
     if given.config:

@@ -9,11 +9,10 @@ An operator sets them in the configuration file, as `[limits]` for all clusters 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evenkeel.errors import BadInput, SettingsError
+from evenkeel.errors import BadInput
 from evenkeel.pulsar.answers import Kind, subject_of
 
 MIB = 1 << 20
@@ -21,44 +20,41 @@ MOST_BROKERS = 10_000
 """A longer list of brokers is not believed to come from a cluster of Pulsar."""
 
 _TOPIC_SIZED = frozenset({Kind.TOPIC_FIGURES, Kind.TOPIC_LIST})
-_MOST = {
-    "json_depth": (500, "deeper JSON cannot be read at all"),
-    # See `spark.sql.MOST_THOUSANDTHS`.
-    "topics": (2**25, "sums over more would not be exact"),
-}
 
 
 class BeyondLimit(BadInput):
     """More than a limit allows came from a cluster, a recording or a landing zone."""
 
 
+def _limit(default: int, unit: str, meaning: str, highest: int | None = None) -> Any:
+    return field(default=default, metadata={"unit": unit, "meaning": meaning, "highest": highest})
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one cluster; sizes in MiB of unpacked bytes, but for `packed_mib`.
+    """Limits of one cluster; sizes in MiB of unpacked bytes, but for `packed_mib`."""
 
-    `answer_mib`: an answer with topic figures or a list of topics; `small_answer_mib`: any other answer, and
-    `small_answers_mib` all of those of a snapshot, which are read in the task's own process; `json_values` bounds the
-    values in them and `json_depth` how deep they are nested. `snapshot_mib`: all answers of a snapshot together;
-    `packed_mib`: its files as they lie there; `document_mib`: a snapshot that is one JSON document. `requests`: in one
-    snapshot. `rows`: of a broker- or bundle-sized table; `topics`: of `topic_stats`. `snapshots`: in one folder.
-    `quotas`: bundles whose resource quota is asked about for one snapshot.
-    `run_mib`: what the rows and texts of all clusters of a run take in its process; of several values the largest.
-    """
-
-    answer_mib: int = 64
-    small_answer_mib: int = 32
-    small_answers_mib: int = 128
-    snapshot_mib: int = 65_536
-    packed_mib: int = 16_384
-    document_mib: int = 64
-    json_depth: int = 100
-    json_values: int = 8_000_000
-    requests: int = 300_000
-    rows: int = 150_000
-    topics: int = 20_000_000
-    run_mib: int = 512
-    snapshots: int = 500_000
-    quotas: int = 5_000
+    answer_mib: int = _limit(64, "MiB", "One answer with topic figures, or one list of topics.")
+    small_answer_mib: int = _limit(32, "MiB", "Any other answer.")
+    small_answers_mib: int = _limit(128, "MiB", "All those other answers of a snapshot, as held in memory.")
+    snapshot_mib: int = _limit(65_536, "MiB", "All answers of a snapshot.")
+    packed_mib: int = _limit(16_384, "MiB", "The files of a snapshot as they lie there.")
+    document_mib: int = _limit(64, "MiB", "A snapshot that is one JSON document.")
+    json_depth: int = _limit(100, "levels", "How deep JSON is nested; deeper than the highest cannot be read.", 500)
+    json_values: int = _limit(8_000_000, "values", "Values in the small answers of a snapshot.")
+    requests: int = _limit(300_000, "requests", "Requests of a snapshot.")
+    rows: int = _limit(150_000, "rows", "Rows of a table of the size of brokers or bundles.")
+    topics: int = _limit(
+        20_000_000,
+        "topics",
+        "Topics in figures, and in lists, of a snapshot; sums over more than the highest would not be exact.",
+        2**25,  # see `spark.sql.MOST_THOUSANDTHS`
+    )
+    run_mib: int = _limit(
+        512, "MiB", "Rows and texts of all clusters of a run in its process; of several values the largest counts."
+    )
+    snapshots: int = _limit(500_000, "snapshots", "Snapshots in a recording's folder.")
+    quotas: int = _limit(5_000, "bundles", "Bundles whose resource quota is asked for in one snapshot.")
 
     def bytes_of(self, name: str) -> int:
         """The limit of that name in bytes."""
@@ -90,42 +86,3 @@ class Limits:
 
 
 DEFAULT = Limits()
-LIMIT_MEANINGS: Mapping[str, tuple[str, str]] = {
-    "answer_mib": ("MiB", "One answer with topic figures, or one list of topics."),
-    "small_answer_mib": ("MiB", "Any other answer."),
-    "small_answers_mib": ("MiB", "All those other answers of a snapshot, as held in memory."),
-    "snapshot_mib": ("MiB", "All answers of a snapshot."),
-    "packed_mib": ("MiB", "The files of a snapshot as they lie there."),
-    "document_mib": ("MiB", "A snapshot that is one JSON document."),
-    "json_depth": ("levels", "How deep JSON is nested."),
-    "json_values": ("values", "Values in the small answers of a snapshot."),
-    "requests": ("requests", "Requests of a snapshot."),
-    "rows": ("rows", "Rows of a table of the size of brokers or bundles."),
-    "topics": ("topics", "Topics in figures, and in lists, of a snapshot."),
-    "run_mib": ("MiB", "Rows and texts of all clusters of a run in its process; of several values the largest counts."),
-    "snapshots": ("snapshots", "Snapshots in a recording's folder."),
-    "quotas": ("bundles", "Bundles whose resource quota is asked for in one snapshot."),
-}
-"""Limit -> its unit and what it bounds, for pages and the schema of the configuration."""
-
-
-def highest_limit(name: str) -> int | None:
-    """The most that an operator may set this limit to; None where nothing bounds it."""
-    return _MOST[name][0] if name in _MOST else None
-
-
-def limits_of(*given: Mapping[str, Any] | None, place: str = "limits") -> Limits:
-    """The limits in tables of a configuration, of which later ones win; `SettingsError` names `place` and the entry."""
-    values: dict[str, int] = {}
-    known = {field.name for field in fields(Limits)}
-    for table in given:
-        for name, value in (table or {}).items():
-            if name not in known:
-                raise SettingsError(f"{place}: unknown entry {name!r}; known are {', '.join(sorted(known))}")
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise SettingsError(f"{place}: `{name}` is a whole number of 1 and more, not {value!r}")
-            most, reason = _MOST.get(name, (value, ""))
-            if value > most:
-                raise SettingsError(f"{place}: `{name}` is at most {most}: {reason}")
-            values[name] = value
-    return Limits(**values)

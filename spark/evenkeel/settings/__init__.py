@@ -1,4 +1,4 @@
-"""Settings: Pulsar's own keys (and Evenkeel's few), typed, with unit, range, default per generation, and origin."""
+"""Settings: Pulsar's own keys (and Evenkeel's few) with unit, range, default and origin; the configuration file."""
 
 from __future__ import annotations
 

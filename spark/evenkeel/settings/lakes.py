@@ -13,46 +13,14 @@ its record stays readable.
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
 
 from evenkeel.errors import SettingsError
-from evenkeel.settings.operation import CONFIGURATION, ENVIRONMENT, address_beside
-from evenkeel.settings.resolving import toml_in
-
-MAIN: Final = "main"
-"""The name of the lake that the entry `lake` is about; no table of [lakes] has it."""
-NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$"
-"""What a lake may be called: the ids of its DAGs end with it."""
-_SIGNS = re.compile(r"[*?\[]")
-_TEXT: Final = {"type": "string", "pattern": r"\S"}
-EntryNames = tuple[str | int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LakeEntry:
-    """An entry of `[lakes.NAME]`; `schema`: its JSON schema."""
-
-    name: str
-    schema: dict[str, Any]
-    meaning: str
-
-
-LAKE_ENTRIES: Final = (
-    LakeEntry("path", _TEXT,
-        "Root of the lake's tables: a folder, relative to this file, or `s3a://bucket/prefix`."),
-    LakeEntry("clusters", {"type": "array", "items": _TEXT},
-        "The clusters that belong to the lake: names, and patterns with `*`, `?` and `[…]`. Empty: nothing is written "
-        "to it any more."),
-)  # fmt: skip
-"""Both are needed."""
+from evenkeel.settings.lake_claims import MAIN, address_beside, claims_of, comparable
+from evenkeel.settings.operation import CONFIGURATION, ENVIRONMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,123 +85,8 @@ class LakeMap:
 
     def at(self, address: str) -> ConfiguredLake | None:
         """The lake at an address; None where it is none of these."""
-        wanted = _place(address)
-        return next((lake for lake in self.lakes if _place(lake.path) == wanted), None)
-
-
-def claims_of(cluster: str, lists: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """The names of the lakes whose list names the cluster, else of those with a pattern that it fits."""
-    exact = [name for name, own in lists if cluster in own]
-    return exact or [name for name, own in lists if any(_is_pattern(one) and fnmatchcase(cluster, one) for one in own)]
-
-
-def _is_pattern(text: str) -> bool:
-    return _SIGNS.search(text) is not None
-
-
-def _place(address: str) -> str:
-    """An address as it is compared with others."""
-    if "://" in address and not address.startswith("file://"):
-        return address.rstrip("/")
-    return os.path.realpath(address.removeprefix("file://"))
-
-
-# What is wrong with the tables, of a body whose entries have the kinds that the schema asks for.
-
-
-def lake_faults(file: Path, body: Mapping[str, Any]) -> Iterator[tuple[EntryNames, str]]:
-    """(entry, what is wrong with it) of the tables [lakes.NAME] and of clusters without a lake."""
-    tables = body.get("lakes")
-    if tables is None:
-        return
-    if not isinstance(tables, Mapping) or not tables:
-        yield ("lakes",), "names no lake: add a table [lakes.NAME] with `path` and `clusters`"
-        return
-    broken = [*_table_faults(tables)]
-    yield from broken
-    if not broken:
-        yield from _shared_places(file, body, tables)
-        yield from _claim_faults(body, tables)
-
-
-def _table_faults(tables: Mapping[str, Any]) -> Iterator[tuple[EntryNames, str]]:
-    known = [entry.name for entry in LAKE_ENTRIES]
-    for name, table in tables.items():
-        path = ("lakes", name)
-        if name == MAIN:
-            yield path, f"the lake {MAIN} is the one at `lake`: give this one another name, or write `lake`"
-        elif not re.match(NAME_PATTERN, name):
-            yield path, "is not a name of a lake: letters, digits, `_` and `-`, 60 at most"
-        if not isinstance(table, Mapping):
-            yield path, "is not a table"
-            continue
-        for entry in table:
-            if entry not in known:
-                near = get_close_matches(entry, known, n=1)
-                yield (
-                    (*path, entry),
-                    f"unknown entry; {f'did you mean `{near[0]}`?' if near else 'known are path and clusters'}",
-                )
-        if not _is_text(table.get("path")):
-            yield (*path, "path"), "is to be the root of the lake's tables, a text that is not empty"
-        own = table.get("clusters")
-        if not isinstance(own, list) or not all(map(_is_text, own)):
-            yield (*path, "clusters"), 'is to be a list of names and patterns, as in ["eu-*", "uk"]'
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and "\0" not in value
-
-
-def _shared_places(file: Path, body: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[tuple[EntryNames, str]]:
-    main = body.get("lake")
-    seen = {_place(address_beside(file, main)): "`lake`"} if isinstance(main, str) and _is_text(main) else {}
-    for name, table in tables.items():
-        place = _place(address_beside(file, table["path"]))
-        before = seen.setdefault(place, name)
-        if before != name:
-            yield ("lakes", name, "path"), f"is the place of {before}, too: each lake has its own"
-
-
-def _claim_faults(body: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[tuple[EntryNames, str]]:
-    configured = body.get("clusters")
-    names = sorted(configured) if isinstance(configured, Mapping) else []
-    lists = [(name, table["clusters"]) for name, table in tables.items()]
-    for lake, own in lists:
-        for one in (one for one in own if not _is_pattern(one) and one not in names):
-            near = get_close_matches(one, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            yield ("lakes", lake, "clusters"), f"{one!r} is not a configured cluster{hint}"
-    for name in names:
-        lakes = claims_of(name, lists)
-        if len(lakes) > 1:
-            said = f"the cluster {name!r} belongs to {lakes[0]}, too: name it in the list of one of them"
-            yield ("lakes", lakes[1], "clusters"), said
-        elif not lakes and not body.get("lake") and not os.environ.get("EVENKEEL_LAKE"):
-            yield ("clusters", name), "belongs to no lake: name it in a table of [lakes], or write `lake` for the rest"
-
-
-# The lakes of this process.
-
-
-def lakes_in(file: Path, body: Mapping[str, Any]) -> tuple[ConfiguredLake, ...]:
-    """The lakes of the tables [lakes.NAME], by their order; SettingsError names the entry that is wrong."""
-    for path, said in lake_faults(file, body):
-        raise SettingsError(f"configuration {file}: `{'.'.join(map(str, path))}`: {said}")
-    return tuple(
-        ConfiguredLake(name, address_beside(file, table["path"]), tuple(table["clusters"]))
-        for name, table in body.get("lakes", {}).items()
-    )
-
-
-@lru_cache(maxsize=4)
-def _read(path: str, changed: tuple[int, int] | None) -> LakeMap:
-    """The tables of a file as it was at its last change (ns) and size, without `main`."""
-    file = Path(path)
-    body = toml_in(file, "configuration")[0]
-    clusters = body.get("clusters")
-    names = tuple(sorted(clusters)) if isinstance(clusters, Mapping) else ()
-    return LakeMap(lakes_in(file, body), names)
+        wanted = comparable(address)
+        return next((lake for lake in self.lakes if comparable(lake.path) == wanted), None)
 
 
 def configured_lakes(environment: Mapping[str, str] = ENVIRONMENT) -> LakeMap:
@@ -242,18 +95,22 @@ def configured_lakes(environment: Mapping[str, str] = ENVIRONMENT) -> LakeMap:
     Raises SettingsError where the file cannot be read, or its lakes are wrong.
     """
     path, main = environment.get(CONFIGURATION), environment.get("EVENKEEL_LAKE")
-    found = LakeMap() if not path else _read(path, _changed(path))
+    lakes = _lakes_in(path) if path else LakeMap()
     if not main:
-        return found
-    lakes = (ConfiguredLake(MAIN, main), *found.lakes)
-    if (other := found.at(main)) is not None:
+        return lakes
+    if (other := lakes.at(main)) is not None:
         raise SettingsError(f"EVENKEEL_LAKE, or `lake`, is {main}, which is the lake {other.name}, too: take one")
-    return replace(found, lakes=lakes)
+    return replace(lakes, lakes=(ConfiguredLake(MAIN, main), *lakes.lakes))
 
 
-def _changed(path: str) -> tuple[int, int] | None:
-    try:
-        stat = os.stat(path)
-    except (OSError, ValueError):  # reading says why
-        return None
-    return stat.st_mtime_ns, stat.st_size
+def _lakes_in(path: str) -> LakeMap:
+    """The lakes of the tables [lakes.NAME], without `main`."""
+    from evenkeel.settings.configuration_file import operation_in
+
+    operation, clusters = operation_in(path)
+    tables = operation.lakes or {}
+    lakes = (
+        ConfiguredLake(name, address_beside(Path(path), table.path), tuple(table.clusters))
+        for name, table in tables.items()
+    )
+    return LakeMap(tuple(lakes), clusters)

@@ -274,6 +274,16 @@ def read_overrides(path: str | Path) -> dict[str, Value]:
     return overrides
 
 
+class NotToml(SettingsError):
+    """A file that is not TOML. `reason`: what is wrong with it; `line`: where, None if that is not known."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.reason = f"is not TOML: {reason}"
+        super().__init__(f"{name} {self.reason}")
+        line = re.search(r"\(at line (\d+), column", reason)
+        self.line = None if line is None else int(line[1])
+
+
 def toml_in(file: Path, what: str) -> tuple[dict[str, Any], str]:
     """What stands in a TOML file, and its text; all that can be wrong is a `SettingsError` about `what`."""
     try:
@@ -283,9 +293,9 @@ def toml_in(file: Path, what: str) -> tuple[dict[str, Any], str]:
     try:
         return tomllib.loads(text), text
     except RecursionError:
-        raise SettingsError(f"{what} {file} is not TOML that can be read: it is nested too deep") from None
+        raise NotToml(f"{what} {file}", "it is nested too deep") from None
     except ValueError as error:  # TOMLDecodeError, and whole numbers and dates that Python cannot hold
-        raise SettingsError(f"{what} {file} is not TOML: {error}") from None
+        raise NotToml(f"{what} {file}", str(error)) from None
 
 
 def _line(text: str, name: str) -> str:

@@ -41,9 +41,9 @@ from evenkeel.pulsar.admin.connection import Resolver, resolved
 from evenkeel.pulsar.admin.http_exchange import metadata_read, names_in
 from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, BeyondLimit, Limits
 from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, manager_of_class, manager_of_cluster, own_cluster
+from evenkeel.settings.cluster_entries import SILENT_SECONDS
 from evenkeel.sources.asking import IF_IT_IS_PULSAR, Asking, RequestTally, Turns
 from evenkeel.sources.configuration import LiveSource
-from evenkeel.sources.configuration_entries import SILENT_SECONDS
 from evenkeel.sources.landing import Landing
 from evenkeel.sources.quota_requests import ask_for_quotas, bundles_to_ask, named_in
 from evenkeel.sources.writing import Head, SnapshotWriter

@@ -237,12 +237,11 @@ def test_what_a_configuration_says_of_a_zone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
-        ('s3 = "bucket/prefix"', "`s3`: 'bucket/prefix' is not an S3 address"),
-        ("s3 = 1", "`s3` cannot be 1"),
-        ('s3 = "s3://b"\nlanding_days = 0', "`landing_days` is more than 0"),
-        ('admin = "http://b:1"\ns3_connection = "x"', "`s3_connection` goes with `s3`, which is missing"),
-        ('recording = "x"\ns3 = "s3://b"', "`s3` is for a running cluster, and `recording` is a folder"),
-        ('s3 = "s3://b"\nca_file = "x"', "no admin address"),
+        ('s3 = "bucket/prefix"', "s3: Input should be an S3 address: write s3://BUCKET/PREFIX"),
+        ('s3 = "s3://user:password@host:9000/b"', "s3: An S3 address holds neither credentials"),
+        ("s3 = 1", "s3: Input should be a valid string"),
+        ('admin = "http://b:1"\ns3_connection = "x"', "s3_connection: This goes with `s3`, which is missing"),
+        ('recording = "x"\ns3 = "s3://b"', "s3: This is for a running cluster, and `recording` is a folder"),
         ('s3 = "s3://b"\nlanding = "x"\n[clusters.b]\ns3 = "s3://b"\nlanding = "x"', "a and b land in the same folder"),
     ],
 )

@@ -163,13 +163,13 @@ def test_queues_are_configured_in_pairs(tmp_path: Path) -> None:
     file = tmp_path / "evenkeel.toml"
     head = '[clusters.far]\ns3 = "s3://bucket/far"\nqueue = "http://q/far.fifo"\n'
     file.write_text(head)
-    with pytest.raises(SettingsError, match="`queue` and `reports` go together"):
+    with pytest.raises(SettingsError, match="queue: This goes with `reports`, which is missing"):
         read_configuration(file)
     file.write_text(head + 'reports = "http://q/far-reports.fifo"\n')
     (source,) = read_configuration(file)
     assert source.queues == QueueSource("http://q/far.fifo", "http://q/far-reports.fifo", "queue_far")
     file.write_text('[clusters.far]\nrecording = "x"\nqueue = "http://q/far.fifo"\n')
-    with pytest.raises(SettingsError, match="`queue` is for a running cluster"):
+    with pytest.raises(SettingsError, match="queue: This is for a running cluster"):
         read_configuration(file)
 
 

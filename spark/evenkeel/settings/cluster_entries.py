@@ -1,0 +1,203 @@
+"""Entries of a cluster: where its snapshots come from, how it is reached, its settings and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
+
+from pydantic import ConfigDict, Field, PlainValidator, ValidationError, ValidationInfo, create_model, model_validator
+from pydantic import WithJsonSchema as JsonSchema
+
+from evenkeel.errors import SettingsError
+from evenkeel.pulsar.limits import Limits
+from evenkeel.settings.entries import (
+    AdminAddresses,
+    Entries,
+    FaultPath,
+    FileContext,
+    S3Address,
+    Text,
+    context_of,
+    did_you_mean,
+    fault,
+    raise_faults,
+    without,
+)
+from evenkeel.settings.key import Key
+from evenkeel.settings.parsing import check_allowed, coerce
+from evenkeel.settings.registry import registry
+from evenkeel.settings.resolving import SWITCHES, resolve
+
+DAYS_KEPT: Final = 35.0
+"""A month that is over can still be decided again."""
+SILENT_SECONDS: Final = 80.0
+"""A broker's topic figures may take 60 s; a quarter of the time is left for others to answer (`sources.asking`)."""
+LIVE: Final = frozenset(
+    ("admin", "connection", "ca_file", "check_hostname", "broker_url", "full_every", "silent_seconds")
+)
+"""The entries of a running cluster that is asked from here."""
+_SOURCES = ("recording", "admin", "connection", "s3")
+_NEEDS = {"s3_connection": ["s3"], "queue": ["reports"], "reports": ["queue"], "queue_keys": ["queue", "reports"]}
+_TYPES: Mapping[str, Any] = {
+    "bool": ["boolean", "string"],
+    "int": ["integer", "string"],
+    "float": ["number", "string"],
+    "optional float": ["number", "string"],
+    "list": ["array", "string"],
+    "set": ["array", "string"],
+}
+"""The JSON types of a setting by its kind: each may also be text, as a broker would write it."""
+
+
+def _setting(key: Key) -> Any:
+    """The definition of a field for one of Pulsar's keys."""
+
+    def check(value: Any) -> Any:
+        try:
+            check_allowed(key, coerce(key, value))
+        except SettingsError:
+            raise fault(f"Input should be {key.allowed} ({key.unit}){did_you_mean(value, key.choices)}") from None
+        return value
+
+    newer = "" if key.default == key.default_5_0 else f" Default of Pulsar 5: {key.default_5_0}."
+    default = sorted(key.default) if isinstance(key.default, frozenset) else key.default
+    schema = {
+        "type": _TYPES.get(key.kind, "string"),
+        "minimum": key.lowest,
+        "maximum": key.highest,
+        "items": {"type": "string"} if key.kind in ("list", "set") else None,
+        "enum": list(key.choices) if key.kind == "str" and key.choices else None,
+        "default": list(default) if isinstance(default, tuple) else default,
+        "deprecated": True if key.deprecated_alias_of else None,
+        "description": f"{key.meaning} Unit: {key.unit}.{newer}",
+    }
+    return Annotated[Any, PlainValidator(check), JsonSchema({n: v for n, v in schema.items() if v is not None})], None
+
+
+def _limit(name: str, unit: str, meaning: str, highest: int | None) -> Any:
+    return int, Field(getattr(Limits(), name), ge=1, le=highest, description=f"{meaning} Unit: {unit}.")
+
+
+if TYPE_CHECKING:
+    SettingEntries: TypeAlias = Entries
+    LimitEntries: TypeAlias = Entries
+else:
+    SettingEntries = create_model(
+        "SettingEntries",
+        __base__=Entries,
+        **{name: _setting(key) for name, key in registry().items() if name not in SWITCHES},
+    )
+    LimitEntries = create_model(
+        "LimitEntries", __base__=Entries, **{one.name: _limit(one.name, **one.metadata) for one in fields(Limits)}
+    )
+
+
+def _rules_between_entries(schema: dict[str, Any]) -> None:
+    running = schema["properties"].keys() - {"recording", "settings", "limits"}
+    schema["anyOf"] = [{"required": [name]} for name in _SOURCES]
+    schema["dependentRequired"] = _NEEDS
+    schema["dependentSchemas"] = {"recording": {"properties": {name: {"not": {}} for name in sorted(running)}}}
+
+
+class ClusterEntries(Entries):
+    """A cluster."""
+
+    model_config = ConfigDict(json_schema_extra=_rules_between_entries)
+
+    recording: Text | None = None
+    """Folder of the cluster's snapshots, relative to this file; in place of all that is about a running cluster."""
+    admin: AdminAddresses | None = None
+    """Web addresses of brokers, tried in this order. Default: those of `connection`."""
+    connection: Text | None = None
+    """Name of what brings the token: `EVENKEEL_TOKEN_<NAME>`, the file of `EVENKEEL_TOKEN_<NAME>_FILE`, or a connection
+    of Airflow's. Default: no token."""
+    ca_file: Text | None = None
+    """File of PEM certificates to trust, relative to this file. Default: the system's."""
+    check_hostname: bool = True
+    """A broker's certificate has to name its host."""
+    broker_url: Text | None = None
+    """Where a broker known as host:port is asked, as in `https://{host}:8443`. Default: at its id."""
+    landing: Text | None = None
+    """Folder that the cluster's snapshots land in, relative to this file. Default: `landing/<NAME>`."""
+    landing_days: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] = DAYS_KEPT
+    """Days for which landed snapshots are kept."""
+    full_every: Annotated[int, Field(ge=1)] = 1
+    """Topic lists are in every n-th snapshot only."""
+    silent_seconds: Annotated[float, Field(ge=1, le=240, allow_inf_nan=False)] = SILENT_SECONDS
+    """A cluster that gives no answer for so many seconds is left out of the cycle."""
+    s3: S3Address | None = None
+    """Where `evenkeel collect` beside the cluster puts its snapshots: `s3://bucket/prefix`."""
+    s3_connection: Text | None = None
+    """Airflow's connection of the AWS kind with the keys of `s3`. Default: what boto3 finds."""
+    queue: Text | None = None
+    """URL of the FIFO queue of SQS for the commands to the agent beside the cluster."""
+    reports: Text | None = None
+    """URL of the FIFO queue of what that agent reports."""
+    queue_keys: Text | None = None
+    """Name of the keys that sign both queues' messages: `EVENKEEL_KEYS_<NAME>`, its `_FILE`, or a connection. Default:
+    `queue_<NAME>`."""
+    settings: SettingEntries = SettingEntries()
+    """Settings of this cluster; they win over those for all."""
+    limits: LimitEntries = LimitEntries()
+    """Limits of this cluster; they win over those for all."""
+
+    @property
+    def is_live(self) -> bool:
+        """True if an entry says how the cluster is reached from here."""
+        return not LIVE.isdisjoint(self.model_fields_set)
+
+    @model_validator(mode="after")
+    def _entries_fit(self, info: ValidationInfo) -> Self:
+        raise_faults([*self._source_faults(), *self._setting_faults(context_of(info))])
+        return self
+
+    def _source_faults(self) -> Iterator[tuple[FaultPath, str]]:
+        from evenkeel.pulsar.admin.connection import AdminConnection
+
+        given = self.model_fields_set
+        if "recording" in given:
+            for name in sorted(given - {"recording", "settings", "limits"}):
+                yield (name,), "This is for a running cluster, and `recording` is a folder: take one"
+            return
+        if given.isdisjoint(_SOURCES):
+            told = "give `admin` (web addresses of brokers), `connection`, `s3` or `recording`"
+            yield (), f"Nothing says where snapshots come from: {told}"
+        for name, beside in _NEEDS.items():
+            for missing in (other for other in beside if name in given and other not in given):
+                yield (name,), f"This goes with `{missing}`, which is missing"
+        if self.landing is not None and "://" in self.landing:
+            yield ("landing",), "Snapshots land in a folder: give one of this machine, and no address"
+        if self.is_live and (self.admin or not self.connection):
+            try:
+                AdminConnection(tuple(self.admin or ()), broker_url=self.broker_url)
+            except SettingsError as error:
+                entry = "broker_url" if self.admin and self.broker_url else "admin"
+                yield (entry,), without(str(error), [*(self.admin or ()), self.broker_url or ""])
+
+    def _setting_faults(self, context: FileContext) -> Iterator[tuple[FaultPath, str]]:
+        """Contradictions between the cluster's settings, taken together with those for all clusters."""
+        settings = {**context.table("settings"), **self.settings.given()}
+        sound = {name: value for name, value in settings.items() if _is_sound(name, value)}
+        try:
+            resolve(observed=None, overrides=sound)
+        except SettingsError as error:
+            yield ("settings",), without(str(error), _typed_texts(sound))
+
+
+def _is_sound(name: str, value: Any) -> bool:
+    """Return True if a setting has no fault of its own."""
+    try:
+        SettingEntries.model_validate({name: value})
+    except ValidationError:
+        return False
+    return True
+
+
+def _typed_texts(settings: Mapping[str, Any]) -> Iterator[str]:
+    """The texts among the values of settings, but for those that Evenkeel knows."""
+    for name, given in settings.items():
+        key = registry()[name]
+        value = coerce(key, given)
+        texts = [value] if isinstance(value, str) else value if isinstance(value, tuple | frozenset) else ()
+        yield from (text for text in texts if text not in key.choices)

@@ -1,0 +1,179 @@
+"""Reading a configuration file: its models, or all its faults at once, each with its line and what to do."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from evenkeel.errors import SettingsError
+from evenkeel.settings.cluster_entries import SettingEntries
+from evenkeel.settings.configuration import Configuration, entries_at
+from evenkeel.settings.entries import Entries, FaultPath, FileContext, did_you_mean
+from evenkeel.settings.operation_entries import FROM_ROOT, Operation
+from evenkeel.settings.parsing import nearest
+from evenkeel.settings.resolving import SWITCHES, NotToml, toml_in
+
+_MANY = 5
+_MESSAGES = {
+    "model_type": "Input should be a table",
+    "dict_type": "Input should be a table",
+    "too_short": "Input should have one item at least",
+    "missing": "This entry is missing, and has no default",
+}
+_Model = TypeVar("_Model", bound=Entries)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationFault:
+    """One fault: the path of its entry, as in `clusters.east.silent_seconds` ("" for the file as a whole), the line
+    that it stands in (None if it is not known), and what is wrong with what to do."""
+
+    entry: str
+    line: int | None
+    text: str
+
+    def words(self, file: Path) -> str:
+        """Return the fault in one line, with the file before it as compilers write it."""
+        place = str(file) if self.line is None else f"{file}:{self.line}"
+        return f"{place}: {self.entry}: {self.text}" if self.entry else f"{place}: {self.text}"
+
+
+class FaultyConfiguration(SettingsError):
+    """A configuration file with faults; the text has the first of them."""
+
+    def __init__(self, file: Path, faults: Sequence[ConfigurationFault]) -> None:
+        more = f"; and {len(faults) - _MANY} faults more: `evenkeel config check`" if len(faults) > _MANY else ""
+        super().__init__(f"configuration {'; '.join(one.words(file) for one in faults[:_MANY])}{more}")
+        self.faults = tuple(faults)
+
+
+def faults_in(file: Path) -> tuple[ConfigurationFault, ...]:
+    """Return the faults of a file in the order of its lines; none if it is sound.
+
+    SettingsError if it cannot be read."""
+    try:
+        configuration_in(file)
+    except FaultyConfiguration as error:
+        return error.faults
+    return ()
+
+
+def fault_at(file: Path, path: FaultPath, text: str) -> ConfigurationFault:
+    """Return a fault of the entry at a path of the file."""
+    return ConfigurationFault(".".join(map(str, path)), _line(path, _read(file)[1]), text)
+
+
+def configuration_in(file: Path) -> Configuration:
+    """Return the whole configuration; FaultyConfiguration if anything is wrong with it."""
+    return _validated(Configuration, file, *_read(file))
+
+
+def operation_in(path: str) -> tuple[Operation, tuple[str, ...]]:
+    """Return how Evenkeel is run, and the names of all clusters, of a file that is read again when it has changed.
+
+    A fault of a cluster is no fault here. FaultyConfiguration for others.
+    """
+    try:
+        stat = os.stat(path)
+    except (OSError, ValueError):
+        return _operation.__wrapped__(path, None)  # reading says why
+    return _operation(path, (stat.st_mtime_ns, stat.st_size))
+
+
+@lru_cache(maxsize=4)
+def _operation(path: str, _: tuple[int, int] | None) -> tuple[Operation, tuple[str, ...]]:
+    file = Path(path)
+    body, lines = _read(file)
+    clusters = body.get("clusters")
+    return _validated(Operation, file, body, lines), tuple(sorted(clusters)) if isinstance(clusters, dict) else ()
+
+
+def _read(file: Path) -> tuple[dict[str, Any], Mapping[FaultPath, int]]:
+    try:
+        body, text = toml_in(file, "configuration")
+    except NotToml as error:
+        raise FaultyConfiguration(file, [ConfigurationFault("", error.line, error.reason)]) from None
+    return body, lines_of(text)
+
+
+def _validated(model: type[_Model], file: Path, body: Mapping[str, Any], lines: Mapping[FaultPath, int]) -> _Model:
+    """The model of a file's body; entries of the first level that only the whole file has are left out."""
+    entries = {name: value for name, value in body.items() if model is Configuration or name in model.model_fields}
+    try:
+        return model.model_validate(entries, context=FileContext(file, body))
+    except ValidationError as error:
+        faults = {_fault(one, lines) for one in error.errors(include_url=False, include_input=False)}
+        raise FaultyConfiguration(file, sorted(faults, key=lambda one: (one.line or 0, one.entry, one.text))) from None
+
+
+def _fault(error: Any, lines: Mapping[FaultPath, int]) -> ConfigurationFault:
+    path: FaultPath = error["loc"]
+    if path[:2] == ("lakes", FROM_ROOT):
+        path = path[2:]
+    elif path[0] == "lakes" and path[-1] == "[key]":  # how pydantic marks a fault of a name
+        path = path[:-1]
+    text = _MESSAGES.get(error["type"], error["msg"])
+    if error["type"] == "extra_forbidden":
+        text = _unknown(path)
+    elif path == ("clusters",) and error["type"] in ("missing", "too_short"):
+        path, text = (), "No cluster is named: add a table [clusters.NAME] with `admin`, `s3` or `recording`"
+    return ConfigurationFault(".".join(map(str, path)), _line(path, lines), text)
+
+
+def _unknown(path: FaultPath) -> str:
+    table, name = entries_at(path[:-1]), str(path[-1])
+    if name in SWITCHES:
+        return f"This is the brokers' own switch and does not switch Evenkeel: set {SWITCHES[name]}"
+    if table is SettingEntries:
+        return f"There is no such setting: {nearest(name)}"
+    if name in SettingEntries.model_fields:
+        return "This is a setting: write it below [settings], or [clusters.NAME.settings]"
+    hint = did_you_mean(name, table.model_fields) or f"; known are {', '.join(sorted(table.model_fields))}"
+    return f"There is no such entry{hint}"
+
+
+# Lines of entries. `tomllib` keeps none, so each line that may begin an entry is read by itself.
+
+
+def lines_of(text: str) -> dict[FaultPath, int]:
+    """Return for each entry the line, from 1 on, in which its table begins or its value stands."""
+    lines: dict[FaultPath, int] = {}
+    table: FaultPath = ()
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        entry: FaultPath = ()
+        if line.startswith("["):
+            table = _path_in(line) or table
+        elif "=" in line and not line.startswith("#"):
+            entry = _path_in(f"{line.partition('=')[0]} = 0") or ()
+        else:
+            continue
+        for size in range(1, len(table) + len(entry) + 1):
+            lines.setdefault((*table, *entry)[:size], number)
+    return lines
+
+
+def _path_in(line: str) -> FaultPath | None:
+    """The names that lead to the only entry of a line of TOML; None where it is none."""
+    try:
+        body: Any = tomllib.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return tuple(_names(body)) or None
+
+
+def _names(body: Any) -> Iterator[str]:
+    while isinstance(body, dict) and len(body) == 1:
+        ((name, body),) = body.items()
+        yield name
+
+
+def _line(path: FaultPath, lines: Mapping[FaultPath, int]) -> int | None:
+    """The line of an entry, or of the nearest table around it."""
+    return next((lines[path[:size]] for size in range(len(path), 0, -1) if path[:size] in lines), None)
