@@ -24,6 +24,7 @@ from evenkeel.lake.delta_log import (
     versions_carrying,
     written_files,
 )
+from evenkeel.lake.pending_commits import hand_on
 from evenkeel.lake.schema import Column, Table, column_definition, sql_text
 from evenkeel.lake.schemas import FROM_THE_FIRST, TABLES
 from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
@@ -142,6 +143,7 @@ class Lake:
         if version is None:
             return []
         commit, added = read_commit(path, name, version)
+        hand_on(self.root, commit)
         files = _files_by_cycle(path, added, ids)
         counted = sum(rows for own in files.values() for rows in own.values())
         there = sum(one.rows for one in added)
@@ -183,7 +185,10 @@ class Lake:
     def note(self, table: str, said: str, *, after: int) -> None:
         """Add the commits of a table after version `after` whose text carries `said` to `committed`."""
         path = self.path(table)
-        self.committed += [read_commit(path, table, one)[0] for one in versions_carrying(path, said, after)]
+        for version in versions_carrying(path, said, after):
+            commit, _ = read_commit(path, table, version)
+            self.committed.append(commit)
+            hand_on(self.root, commit)
 
 
 def _files_by_cycle(

@@ -1,0 +1,65 @@
+"""Commits of tables outside manifests that wait for their leaf in the transparency log: a small file for each.
+
+Whoever commits such rows may have no key of the log (an operator's shell), or be killed before its publish. So the
+commit is handed on by a file in the folder `_pending` of the lake, and the next publisher with the key logs it. A
+commit without leaf and without such a file is one that no writer of ours made.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from evenkeel.handover import Commit, DataFile
+from evenkeel.lake.table_files import files_of
+
+FOLDER = "_pending"
+"""The folder of the files in a lake's root; no table has a name that begins with an underscore."""
+OUTSIDE_MANIFESTS = frozenset(
+    {"anchors", "approvals", "commands", "controls", "cycles", "outcomes", "proofs", "upkeeps", "wishes"}
+)
+"""The tables whose files no manifest lists."""
+_LOG = "_log/checkpoint"
+_MOST_FILES = 10_000
+
+
+def hand_on(lake: str, commit: Commit) -> None:
+    """Leave the file of a commit of a table outside manifests; nothing in a lake without a transparency log."""
+    files = files_of(lake)
+    if commit.table in OUTSIDE_MANIFESTS and files.exists(_LOG):
+        text = json.dumps({**asdict(commit), "by": getpass.getuser()}, sort_keys=True)
+        files.write_new(f"{FOLDER}/{_name(commit.table, commit.version)}", text.encode())
+
+
+def pending(lake: str) -> list[tuple[Commit, str]]:
+    """Return the commits that wait, each with who made it; a file that is not one of these is left out."""
+    files = files_of(lake)
+    if not files.has_folder(FOLDER):
+        return []
+    names = sorted(name for name in files.names(FOLDER) if name.endswith(".json"))[:_MOST_FILES]
+    found = (_read(files.read(f"{FOLDER}/{name}")) for name in names)
+    return [one for one in found if one is not None]
+
+
+def take_away(lake: str, commits: Iterable[Commit]) -> None:
+    """Remove the files of commits that have their leaf."""
+    files = files_of(lake)
+    for commit in commits:
+        if commit.table in OUTSIDE_MANIFESTS:
+            files.remove(f"{FOLDER}/{_name(commit.table, commit.version)}")
+
+
+def _name(table: str, version: int) -> str:
+    return f"{table}-{version:020d}.json"
+
+
+def _read(data: bytes) -> tuple[Commit, str] | None:
+    try:
+        body = json.loads(data)
+        files = tuple(DataFile(str(one["path"]), int(one["size"]), str(one["digest"])) for one in body["files"])
+        commit = Commit(str(body["table"]), int(body["version"]), str(body["digest"]), files)
+        return (commit, str(body["by"])) if commit.table in OUTSIDE_MANIFESTS else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
