@@ -427,7 +427,7 @@ def _proof_forged(lake: Path) -> None:
         }
         for file in files_of(lake, "bundle_load")
     ]
-    own = {"table_name": "bundle_load", "files": files, "proven_at": row["proven_at"] - timedelta(days=30)}
+    own = {"table_name": "bundle_load", "files_after": files, "proven_at": row["proven_at"] - timedelta(days=30)}
     append(lake, "proofs", [{**row, **own, "cluster": cluster} for cluster in clusters])
 
 

@@ -13,7 +13,7 @@ def test_one_of_a_thing_is_in_the_singular() -> None:
     text = as_text(VerifyReport({"lab": 1}, {"lab": "5d1c70aa52cf8e10"}, 1, 1, 1, verified, (fault,))).splitlines()
     assert text[:3] == [
         "lab: a chain of 1 manifest, head 5d1c70aa52cf8e10",
-        "1 write looked at by file, 0 by row",
+        "1 write proven by their files, 0 looked at by row",
         "1 attempt decided nothing (skipped or failed)",
     ]
     assert text[-1] == "not as it should be: 1 place"

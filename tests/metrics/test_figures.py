@@ -164,8 +164,8 @@ def test_a_commit_that_says_nothing_of_its_task_has_no_time(tmp_path: Path, line
 
 
 def attempt_of_rows(lake: Path) -> dict[str, object]:
-    write = {"table": "broker_load", "write_id": "w", "version": 3, "rows": 1, "digest": "d"}
-    return {"cluster": "lab", "writes": [write], "kind": "live", "recorded_at": NOW}
+    write = {"table": "broker_load", "write_id": "w", "version": 3, "rows": 1, "commit": "d"}
+    return {"cluster": "lab", "writes": [write], "kind": "live", "recorded_at": NOW, "files": []}
 
 
 # The transparency log, witnesses, and the last verify

@@ -50,7 +50,7 @@ def rows(lake: str, table: str) -> list[dict[str, Any]]:
 def test_a_cycle_is_decided_and_its_files_prove_it(run: Run, store: Store) -> None:
     lake = store.lake("cycle")
     assert "closed" in run("rebalance", "--recording", str(RECORDING), "--lake", lake)
-    assert "0 by row" in run("verify", "--lake", lake)
+    assert "0 looked at by row" in run("verify", "--lake", lake)
 
 
 @pytest.mark.exhaustive
@@ -67,7 +67,7 @@ def test_a_day_is_decided_proved_and_taken_along_as_in_a_folder(run: Run, store:
     assert digests[0] == digests[1]
 
     proved = run("verify", "--lake", lake)
-    assert "0 by row" in proved, "files prove themselves in a store, too"
+    assert "0 looked at by row" in proved, "files prove themselves in a store, too"
     assert "all is as it was written" in proved
     decisions = rows(lake, "unload_decisions")
     subject = next(row["subject"] for row in decisions if row["subject_kind"] == "bundle")

@@ -7,9 +7,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from evenkeel.lake.manifest import writes_of
 from evenkeel.record.read import Attempt, read_attempts
 from evenkeel.record.verify import verify
 from tests.shed.fitted import FITTED
+from tests.written_rows import rows_digest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CASES: Mapping[str, tuple[str, dict[str, Any]]] = {
@@ -36,12 +38,12 @@ OF_THE_RUN = {"attempt_id", "run_id", "recorded_at", "predecessor_attempt_id", "
 OF_THE_CHAIN = {"body_digest", "previous_digest", "manifest_digest"}
 
 
-def content(attempt: Attempt) -> dict[str, list[tuple[int, str]]]:
-    """Table -> rows and digest of each write."""
+def content(lake: Path, attempt: Attempt) -> dict[str, list[tuple[int, str]]]:
+    """Table -> rows and content of each write."""
     assert attempt.closed is not None
     found: dict[str, list[tuple[int, str]]] = {}
-    for write in attempt.closed["writes"]:
-        found.setdefault(write["table"], []).append((write["rows"], write["digest"]))
+    for write in writes_of(attempt.cluster, attempt.closed["writes"], attempt.closed["files"]):
+        found.setdefault(write.table, []).append((write.rows, rows_digest(lake, write)))
     return {table: sorted(own) for table, own in found.items()}
 
 
@@ -55,14 +57,14 @@ def demand_the_same(one_by_one: Path, windows: Path) -> list[Attempt]:
     assert [attempt.cycle_at for attempt in second] == [attempt.cycle_at for attempt in first]
     for alone, own in zip(first, second, strict=True):
         assert own.plan_id == alone.plan_id is not None
-        assert content(own) == content(alone), own.cycle_at
+        assert content(windows, own) == content(one_by_one, alone), own.cycle_at
         for kind in ("planned", "closed"):
             assert named(getattr(own, kind)) == named(getattr(alone, kind)), (kind, own.cycle_at)
     ids = {alone.attempt_id: own.attempt_id for alone, own in zip(first, second, strict=True)}
     for alone, own in zip(first, second, strict=True):
         before = alone.planned["predecessor_attempt_id"]
         assert own.planned["predecessor_attempt_id"] == (before and ids[before])
-        assert [r["digest"] for r in own.planned["reads"] if r["rows"]] or before is None
+        assert [r["commit"] for r in own.planned["reads"] if r["rows"]] or before is None
     return second
 
 

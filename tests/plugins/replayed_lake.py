@@ -60,7 +60,7 @@ class ReplayedLake(SmallLake):
                     rows.append({**row, **stamp, "cycle_date": row["cycle_at"].date()})
         self.append(CYCLES, rows[:kept])
         is_model = kind == CLOSED_LOOP
-        write = {"table": CYCLES, "write_id": stamp["write_id"], "version": 1, "rows": len(rows), "digest": "d"}
+        write = {"table": CYCLES, "write_id": stamp["write_id"], "version": 1, "rows": len(rows), "commit": "d"}
         run = {
             "cluster": cluster, "replay_id": replay_id, "kind": kind, "since": made.moments[0],
             "until": made.moments[-1], "cycles": cycles, "variants": json.dumps(words), "limit": 0.85,

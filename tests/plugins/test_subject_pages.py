@@ -154,7 +154,7 @@ def test_what_the_decision_rests_on_is_what_the_manifest_lists(page: TestClient,
     attempt = cycle_at(warm, BEGIN + timedelta(hours=12))
     rows = cells(text, "Written in this cycle")
     assert {(row[0], row[3], row[4], row[5]) for row in rows} == {
-        (write["table"], str(write["version"]), write["write_id"], write["digest"])
+        (write["table"], str(write["version"]), write["write_id"], write["commit"])
         for write in attempt.planned["writes"]
     }
     assert attempt.attempt_id in text

@@ -111,7 +111,7 @@ class SmallLake:
             **stamp, "attempt": number, "attempt_id": attempt_id, "kind": "live", "mode": "dry_run",
             "writes": writes, "reads": [], "dag_id": "rebalance", "run_id": f"manual__{at.isoformat()}",
             "code_version": "0.1.0", "code_digest": "c0de" * 16, "recorded_at": at + timedelta(seconds=9),
-            "source": "recording:/recordings/lab", "snapshot": "/recordings/lab/0000.json.gz",
+            "source": "recording:/recordings/lab", "snapshot": "/recordings/lab/0000.json.gz", "schema_version": 1,
             "predecessor_status": "used", "predecessor_cycle_at": at - timedelta(minutes=1), **manifest,
         }  # fmt: skip
         if status in ("skipped", "failed", "planned"):
@@ -126,7 +126,7 @@ class SmallLake:
         write_id = f"{self._writes:032x}"
         stamp = {"cluster": cluster, "cycle_at": at, "cycle_date": at.date(), "write_id": write_id}
         self.append(name, [{**row, **stamp} for row in rows])
-        return {"table": name, "write_id": write_id, "version": 1, "rows": len(rows), "digest": f"{write_id}-digest"}
+        return {"table": name, "write_id": write_id, "version": 1, "rows": len(rows), "commit": f"{write_id}-commit"}
 
     def _manifest(self, row: Row) -> None:
         sequence = self._sequence[row["cluster"]] = self._sequence.get(row["cluster"], 0) + 1

@@ -19,11 +19,11 @@ TABLES_OF_A_CYCLE = ("topic_stats", "bundle_load", "unload_decisions", "settings
 
 def attempt(days: int) -> Attempt:
     writes = [
-        {"table": table, "write_id": f"w-{table}", "version": 1, "rows": 3, "digest": "d"}
+        {"table": table, "write_id": f"w-{table}", "version": 1, "rows": 3, "commit": "d"}
         for table in TABLES_OF_A_CYCLE
     ]
     planned = {"cluster": "lab", "cycle_at": NOW - timedelta(days=days), "attempt_id": "a", "writes": writes}
-    return Attempt({**planned, "reads": [], "plan_id": "p"})
+    return Attempt({**planned, "reads": [], "files": [], "plan_id": "p"})
 
 
 @pytest.mark.parametrize(

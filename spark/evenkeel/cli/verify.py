@@ -40,8 +40,8 @@ lakes that are configured each is verified; 2 where one of them cannot be read.
 before that; bundles always at those loads; chain looks at the manifests alone.
 
 A file that still is, byte for byte, the one that its manifest lists stands for its rows; so does one that upkeep put
-together and held against the manifests. Others (in an object store, of an export, or changed) are looked at row by row,
-and so are all with --rows. Spark is started for that, and for depth topics, only.
+together and compared with the files before. Of the others rows are compared with those that were written, as long as
+their own files are there. Spark is started for that, and for depth topics, only.
 
 If the lake has a transparency log, each commit of each table must have its leaf and each leaf its commit, so a cut
 end, another past and rows of strangers are named. Give --log-key, and --checkpoint or --against: anybody who may write

@@ -56,7 +56,7 @@ class WriteLine:
     rows: int
     version: int
     write_id: str
-    digest: str
+    commit: str
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def _provenance(attempt: Attempt, signed: str) -> Provenance:
 
 
 def _writes(rows: Sequence[Row]) -> tuple[WriteLine, ...]:
-    lines = (WriteLine(w["table"], int(w["rows"]), int(w["version"]), w["write_id"], w["digest"]) for w in rows)
+    lines = (WriteLine(w["table"], int(w["rows"]), int(w["version"]), w["write_id"], w["commit"]) for w in rows)
     return tuple(sorted(lines, key=lambda line: (line.table, line.write_id)))
 
 

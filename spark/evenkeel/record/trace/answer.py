@@ -21,7 +21,7 @@ class Written:
     write_id: str
     version: int
     rows: int
-    digest: str
+    commit: str
 
 
 @dataclass(frozen=True, slots=True)

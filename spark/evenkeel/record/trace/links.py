@@ -105,7 +105,7 @@ def written(rows: Sequence[Mapping[str, Any]]) -> tuple[Written, ...]:
             one["write_id"],
             int(one["version"]),
             int(one["rows"]),
-            one["digest"],
+            one["commit"],
         )
         for one in sorted(listed, key=lambda one: order.index(one["table"]) if one["table"] in order else 99)
     )
