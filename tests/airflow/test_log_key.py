@@ -10,9 +10,10 @@ import pytest
 
 from evenkeel.airflow import steps
 from evenkeel.transparency import publishing
-from evenkeel.transparency.lake_log import begin, open_log, storage_of
-from evenkeel.transparency.publishing import log_manifests
-from tests.transparency.lakes import LOG_KEY, kept_lake, publish_more
+from evenkeel.transparency.lake_log import begin
+from evenkeel.transparency.publishing import log_commits
+from tests.transparency.lakes import publish_more, size_of, small_lake
+from tests.transparency.logs import LOG_KEY
 
 pytestmark = pytest.mark.airflow
 
@@ -20,9 +21,9 @@ pytestmark = pytest.mark.airflow
 def test_a_task_signs_with_the_connections_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lake = kept_lake(tmp_path)
+    lake = small_lake(tmp_path)
     begin(str(lake), [LOG_KEY])
-    before = open_log(storage_of(str(lake))).checkpoint().checkpoint.size
+    before = size_of(lake)
     connection = {"conn_type": "generic", "password": LOG_KEY.secret().reveal()}
     monkeypatch.setenv("AIRFLOW_CONN_EVENKEEL_LOG", json.dumps(connection))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
@@ -31,9 +32,9 @@ def test_a_task_signs_with_the_connections_key(
     for name in ("EVENKEEL_LOG_KEY", "EVENKEEL_LOG_KEY_FILE", "EVENKEEL_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(publishing, "_resolve", None)
-    publish_more(lake, "lab")
-    log_manifests(str(lake))
+    commits = publish_more(lake, "lab")
+    log_commits(str(lake), commits)
     assert "'evenkeel_log', which is not known here" in caplog.text, "outside of a task"
     with steps._explained_errors(SimpleNamespace(task_id="publish", xcom_push=lambda key, value: None)):
-        log_manifests(str(lake))
-    assert open_log(storage_of(str(lake))).checkpoint().checkpoint.size == before + 2
+        log_commits(str(lake), commits)
+    assert size_of(lake) == before + 2

@@ -1,21 +1,16 @@
-"""`evenkeel log`: keys that are made once, a log that is begun once, and a witness as a process of its own."""
+"""`evenkeel log`: keys that are made once, a log that is begun once, and what witnesses make of it."""
 
 from __future__ import annotations
 
-import os
-import signal
 import stat
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.transparency.keys import COSIGNATURE, ED25519, VerifierKey
-from tests.transparency.lakes import kept_lake, publish_more, set_back
+from evenkeel.transparency.keys import VerifierKey
+from tests.transparency.http_witness import line_of, witness
+from tests.transparency.lakes import publish_more, set_back, small_lake
 
 NAME = "example.com/evenkeel"
 
@@ -40,44 +35,46 @@ def key(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 def test_a_key_is_made_for_its_owner_and_its_verifier_key_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for words, kind in (((), ED25519), (("--witness",), COSIGNATURE)):
-        file = tmp_path / f"{kind}.key"
-        code, lines, _ = said(capsys, "make-key", NAME, *words, "--out", str(file))
-        found = VerifierKey.read(lines[0])
-        assert (code, found.name, found.kind) == (0, NAME, kind)
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
-        assert file.read_text().startswith("PRIVATE+KEY+")
-        code, _, err = said(capsys, "make-key", NAME, *words, "--out", str(file))
-        assert (code, "no key is ever written over" in err) == (2, True)
+    file = tmp_path / "log.key"
+    code, lines, _ = said(capsys, "make-key", NAME, "--out", str(file))
+    assert (code, VerifierKey.read(lines[0]).name) == (0, NAME)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.read_text().startswith("PRIVATE+KEY+")
+    code, _, err = said(capsys, "make-key", NAME, "--out", str(file))
+    assert (code, "no key is ever written over" in err) == (2, True)
     code, _, err = said(capsys, "make-key", "two words", "--out", str(tmp_path / "no.key"))
     assert (code, (tmp_path / "no.key").exists()) == (2, False)
 
 
-def test_a_log_is_begun_caught_up_and_shown(tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str]) -> None:
-    lake = kept_lake(tmp_path)
+def test_a_log_is_begun_grown_and_shown(tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = small_lake(tmp_path)
     code, lines, _ = said(capsys, "begin", "--lake", str(lake))
     assert (code, lines[1]) == (0, key)
-    assert lines[0].startswith(f"the log {NAME} begins with 11 manifests, which nothing had witnessed before")
+    assert lines[0].startswith(f"the log {NAME} begins with 11 commits, which nothing had witnessed before")
     publish_more(lake, "lab")
-    assert "lab: 2 manifests without a leaf: `evenkeel log catch-up`" in said(capsys, "show", "--lake", str(lake))[1]
-    assert said(capsys, "catch-up", "--lake", str(lake)) == (0, ["2 leaves appended"], "")
+    for act in ("show", "catch-up"):
+        code, lines, _ = said(capsys, act, "--lake", str(lake))
+        assert (code, [line[:33] for line in lines if "--adopt" in line][-1]) == (
+            0,
+            "cycles: 1 commit without a leaf: ",
+        )
+    assert said(capsys, "catch-up", "--lake", str(lake), "--adopt") == (0, ["2 leaves appended"], "")
     code, lines, _ = said(capsys, "show", "--lake", str(lake))
     assert (code, lines[0], lines[1]) == (0, NAME, "14")
     assert f"key: {key}" in lines
     assert lines[-1] == "no witness: that all are shown one log is the word of whoever holds the key"
     assert said(capsys, "begin", "--lake", str(lake))[0] == 2
     set_back(lake)
-    code, lines, err = said(capsys, "catch-up", "--lake", str(lake))
-    assert (code, lines) == (1, ["0 leaves appended"])
-    assert "lab: the log has row 4 of its chain, and `cycles` ends at row 2" in err
+    code, lines, _ = said(capsys, "catch-up", "--lake", str(lake))
+    assert (code, lines) == (1, ["0 leaves appended", "cycles: 1 commit lost: `evenkeel verify`"])
     code, lines, _ = said(capsys, "show", "--lake", str(lake))
-    assert (code, "lab: 2 manifests gone: `evenkeel verify`" in lines) == (1, True)
+    assert (code, "cycles: 1 commit lost: `evenkeel verify`" in lines) == (1, True)
 
 
 def test_without_a_key_nothing_can_be_begun_and_all_can_be_shown(
     tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake = kept_lake(tmp_path)
+    lake = small_lake(tmp_path)
     said(capsys, "begin", "--lake", str(lake))
     monkeypatch.delenv("EVENKEEL_LOG_KEY")
     assert said(capsys, "show", "--lake", str(lake))[0] == 0
@@ -87,51 +84,22 @@ def test_without_a_key_nothing_can_be_begun_and_all_can_be_shown(
     assert (code, "there is no transparency log" in err) == (2, True)
 
 
-@contextmanager
-def serving(tmp_path: Path, log_key: str) -> Iterator[str]:
-    """The line of a witness that runs as a process: its key and URL."""
-    command = [
-        *(sys.executable, "-m", "evenkeel.cli", "log", "witness", "--address", "127.0.0.1:0"),
-        *("--key", str(tmp_path / "witness.key"), "--state", str(tmp_path / "state"), "--log-key", log_key),
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ})
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
-        process.stdout.close()
-
-
-def test_a_witness_on_another_port_cosigns_and_catches_a_split_view(
+def test_two_logs_of_one_key_are_a_split_view_to_a_witness(
     tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = kept_lake(tmp_path / "one"), kept_lake(tmp_path / "other")
-    said(capsys, "make-key", "witness.example/1", "--witness", "--out", str(tmp_path / "witness.key"))
+    one, other = small_lake(tmp_path / "one"), small_lake(tmp_path / "other")
     for lake in (one, other):
-        said(capsys, "begin", "--lake", str(lake))
-    with serving(tmp_path, key) as line:
-        url = line.split()[1]
-        monkeypatch.setenv("EVENKEEL_WITNESSES", line)
+        assert said(capsys, "begin", "--lake", str(lake))[0] == 0
+    with witness({}, log_keys=[VerifierKey.read(key)]) as url:
+        monkeypatch.setenv("EVENKEEL_WITNESSES", line_of(url))
         publish_more(one, "lab")
-        code, lines, _ = said(capsys, "catch-up", "--lake", str(one))
-        assert (code, lines[1].startswith(f"witness {url}: has seen all 14 leaves")) == (0, True)
+        code, lines, _ = said(capsys, "catch-up", "--lake", str(one), "--adopt")
+        assert (code, f"witness {url}: has seen all 14 leaves" in "\n".join(lines)) == (0, True)
         publish_more(other, "modular")
-        code, lines, _ = said(capsys, "catch-up", "--lake", str(other))
-        assert (code, lines[1].startswith(f"witness {url}: INCONSISTENT since")) == (1, True)
+        code, lines, _ = said(capsys, "catch-up", "--lake", str(other), "--adopt")
+        assert (code, f"witness {url}: INCONSISTENT since" in "\n".join(lines)) == (1, True)
         assert said(capsys, "show", "--lake", str(other))[0] == 1
     publish_more(one, "lab")
-    code, lines, _ = said(capsys, "catch-up", "--lake", str(one))
+    code, lines, _ = said(capsys, "catch-up", "--lake", str(one), "--adopt")
     assert code == 0
-    assert lines[1].startswith(f"witness {url}: 2 leaves behind since 20")
-
-
-@pytest.mark.parametrize("address", ["7380", ":7380", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:99999"])
-def test_an_address_is_a_host_and_a_port(
-    address: str, tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said(capsys, "make-key", "witness.example/1", "--witness", "--out", str(tmp_path / "witness.key"))
-    words = ("--key", str(tmp_path / "witness.key"), "--state", str(tmp_path / "state"), "--log-key", key)
-    code, _, err = said(capsys, "witness", "--address", address, *words)
-    assert (code, "write HOST:PORT" in err) == (2, True)
+    assert f"witness {url}: 2 leaves behind since 20" in "\n".join(lines)

@@ -13,9 +13,9 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.doctor.catalogue import CHECKS, site_of
 from tests.json_schemas import check
+from tests.kept_lakes.unpacking import kept_lake
 from tests.pulsar.admin.books import replayed, requests_in
 from tests.pulsar.admin.simulated import SimulatedCluster
-from tests.transparency.lakes import kept_lake
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIRST = Path(__file__).resolve().parents[2] / "demo" / "recordings" / "own-threshold" / "0000.json.gz"
@@ -30,7 +30,7 @@ def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
         monkeypatch.delenv(name)
     monkeypatch.setenv("EVENKEEL_HOME", str(tmp_path))
     monkeypatch.setenv("EVENKEEL_TOKEN_PULSAR_EAST", TOKEN)
-    kept_lake(tmp_path, with_others=True)
+    kept_lake(tmp_path)
     with SimulatedCluster(replayed(requests_in(FIRST)), brokers=3, token=TOKEN) as cluster:
         file = tmp_path / "evenkeel.toml"
         file.write_text(

@@ -18,19 +18,27 @@ from evenkeel.errors import EvenkeelError
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.transparency.lake_log import begin, storage_of
 from evenkeel.transparency.private_keys import make_key_file
+from tests.kept_lakes.unpacking import kept_lake
 from tests.lake.lock_holder import held
-from tests.transparency.lakes import LOG_KEY, OTHER_KEY, kept_lake, publish_more
+from tests.transparency.lakes import publish_more, set_back, small_lake
+from tests.transparency.logs import LOG_KEY, OTHER_KEY
 
 
 @pytest.fixture(scope="module")
-def schema_5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return kept_lake(tmp_path_factory.mktemp("kept"), with_others=True)
+def schema_1(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return kept_lake(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture
-def lake(schema_5: Path, tmp_path: Path) -> Path:
-    shutil.copytree(schema_5, tmp_path / "lake")
+def lake(schema_1: Path, tmp_path: Path) -> Path:
+    shutil.copytree(schema_1, tmp_path / "lake")
     return tmp_path / "lake"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A lake of a few tables."""
+    return small_lake(tmp_path)
 
 
 def site(lake: Path, **environment: str) -> Site:
@@ -122,7 +130,8 @@ def test_a_folder_without_rights_and_a_file_in_the_way_fail(lake: Path, tmp_path
     assert "controls/_delta_log" in found.words
 
 
-def test_a_log_is_told_with_its_key_and_what_has_no_leaf(lake: Path, tmp_path: Path) -> None:
+def test_a_log_is_told_with_its_key_and_what_has_no_leaf(small: Path, tmp_path: Path) -> None:
+    lake = small
     key = tmp_path / "log.key"
     make_key_file(key, LOG_KEY.secret())
     own = {"EVENKEEL_LOG_KEY_FILE": str(key)}
@@ -136,20 +145,18 @@ def test_a_log_is_told_with_its_key_and_what_has_no_leaf(lake: Path, tmp_path: P
     publish_more(lake, "modular", 2)
     found = lake_state.check_log(site(lake, **own), "")
     assert found.outcome == CheckOutcome.WARN
-    assert "modular: 4 manifests without a leaf: `evenkeel log catch-up`" in found.words
+    assert "cycles: 2 commits without a leaf: " in found.words
     key.chmod(0o640)
     with pytest.raises(EvenkeelError, match="chmod 600"):
         lake_state.check_log(site(lake, **own), "")
 
 
-def test_rows_that_the_log_vouches_for_and_that_are_gone_fail(lake: Path) -> None:
-    publish_more(lake, "modular", 2)
-    begin(str(lake), [LOG_KEY])
-    table = DeltaTable(str(lake / "cycles"))
-    table.restore(table.version() - 1)
-    found = lake_state.check_log(site(lake), "")
+def test_commits_that_the_log_vouches_for_and_that_are_gone_fail(small: Path) -> None:
+    begin(str(small), [LOG_KEY])
+    set_back(small)
+    found = lake_state.check_log(site(small), "")
     assert found.outcome == CheckOutcome.FAIL
-    assert "gone" in found.words
+    assert "cycles: 1 commit lost" in found.words
     assert "evenkeel verify" in found.advice
 
 
@@ -164,11 +171,12 @@ def test_rows_that_the_log_vouches_for_and_that_are_gone_fail(lake: Path) -> Non
     ],
 )
 def test_witnesses_are_told_with_how_far_behind_each_is(
-    state: dict[str, object], outcome: CheckOutcome, lake: Path, monkeypatch: pytest.MonkeyPatch
+    state: dict[str, object], outcome: CheckOutcome, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import json
 
     monkeypatch.delenv("EVENKEEL_WITNESSES", raising=False)
+    lake = small
     begin(str(lake), [LOG_KEY])
     if state:
         text = json.dumps({"https://w.example": {"name": "https://w.example", **state}})

@@ -18,12 +18,14 @@ from evenkeel.metrics.task_times import CommitTimes
 from evenkeel.record.read import Attempt, read_attempts
 from evenkeel.record.status import LakeStatus, read_status
 from evenkeel.record.verify_runs import VerifyRun, leave
-from evenkeel.transparency.lake_log import begin, catch_up, storage_of
+from evenkeel.transparency.lake_log import begin, storage_of
 from evenkeel.transparency.overview import read_overview
 from evenkeel.transparency.witnessing import STATES
+from tests.kept_lakes.unpacking import kept_lake
 from tests.record.small_lake import moment
 from tests.record.status.urgent_lake import EVERY, UrgentLake, urgent_lake
-from tests.transparency.lakes import LOG_KEY, kept_lake, publish_more
+from tests.transparency.lakes import grow, publish_more, small_lake
+from tests.transparency.logs import LOG_KEY
 
 NOW = moment("2026-11-21T12:00:00")
 LATER = NOW + timedelta(seconds=50)
@@ -118,7 +120,7 @@ def attempt_of(lake: Path, **more: object) -> Attempt:
 
 
 def test_tasks_take_the_time_between_their_last_commits(tmp_path: Path) -> None:
-    lake = kept_lake(tmp_path, with_others=True)
+    lake = kept_lake(tmp_path)
     attempt = attempt_of(lake)
     ends: dict[str, float] = {}
     for write in attempt.writes:
@@ -133,7 +135,7 @@ def test_tasks_take_the_time_between_their_last_commits(tmp_path: Path) -> None:
 
 
 def test_ingest_counts_from_a_snapshot_that_was_taken_by_the_cycle_itself(tmp_path: Path) -> None:
-    lake = kept_lake(tmp_path, with_others=True)
+    lake = kept_lake(tmp_path)
     recorded = attempt_of(lake).planned["recorded_at"]
     taken = recorded - timedelta(seconds=60)
     assert (
@@ -154,7 +156,7 @@ def test_ingest_counts_from_a_snapshot_that_was_taken_by_the_cycle_itself(tmp_pa
     ],
 )
 def test_a_commit_that_says_nothing_of_its_task_has_no_time(tmp_path: Path, line: bytes) -> None:
-    lake = kept_lake(tmp_path, with_others=True)
+    lake = kept_lake(tmp_path)
     for commit in lake.glob("*/_delta_log/*.json"):
         commit.write_bytes(line)
     attempt = Attempt({**attempt_of_rows(lake)}, None)
@@ -170,7 +172,7 @@ def attempt_of_rows(lake: Path) -> dict[str, object]:
 
 
 def test_a_log_its_witnesses_and_the_last_verify(tmp_path: Path) -> None:
-    lake = kept_lake(tmp_path)
+    lake = small_lake(tmp_path)
     assert not any(
         name.startswith(("evenkeel_log", "evenkeel_witness")) for name in LakeReader(str(lake)).read(LATER).values
     )
@@ -187,7 +189,7 @@ def test_a_log_its_witnesses_and_the_last_verify(tmp_path: Path) -> None:
     size = begun.checkpoint.checkpoint.size
     assert values["evenkeel_log_leaves"] == {(): size}
     assert values["evenkeel_checkpoint_timestamp_seconds"][()] == (lake / "_log" / "checkpoint").stat().st_mtime
-    assert set(values["evenkeel_unlogged_manifests"].values()) == {0}
+    assert values["evenkeel_unlogged_commits"] == values["evenkeel_lost_commits"] == {(): 0}
     assert values["evenkeel_witness_behind_leaves"] == {("near",): 0, ("far",): size - 3, ("split",): size - 1}
     assert values["evenkeel_witness_failing"] == {("near",): 0, ("far",): 1, ("split",): 1}
     assert values["evenkeel_witness_inconsistent"] == {("near",): 0, ("far",): 0, ("split",): 1}
@@ -197,28 +199,28 @@ def test_a_log_its_witnesses_and_the_last_verify(tmp_path: Path) -> None:
 
 
 def test_a_log_is_read_again_once_it_has_changed_and_not_too_often(tmp_path: Path, monkeypatch) -> None:
-    lake = kept_lake(tmp_path)
+    lake = small_lake(tmp_path)
     begin(str(lake), [LOG_KEY])
     reader, readings = LakeReader(str(lake)), []
     monkeypatch.setattr(log_figures, "read_overview", lambda path: readings.append(path) or read_overview(path))
     monkeypatch.setattr(log_figures, "REST", 0)
     first = reader.read(LATER).values["evenkeel_log_leaves"]
     assert (reader.read(LATER).values["evenkeel_log_leaves"], len(readings)) == (first, 1)
-    publish_more(lake, "lab")
-    assert reader.read(LATER).values["evenkeel_unlogged_manifests"]["lab",] == 2
+    commits = publish_more(lake, "lab")
+    assert reader.read(LATER).values["evenkeel_unlogged_commits"] == {(): 2}
     monkeypatch.setattr(log_figures, "REST", 1e6)
-    catch_up(str(lake), [LOG_KEY])
+    grow(lake, commits)
     assert reader.read(LATER).values["evenkeel_log_leaves"] == {(): first[()] + 2}
     publish_more(lake, "lab")
-    assert reader.read(LATER).values["evenkeel_unlogged_manifests"]["lab",] == 0, "it is too early to look again"
+    assert reader.read(LATER).values["evenkeel_unlogged_commits"] == {(): 0}, "it is too early to look again"
     assert len(readings) == 3
 
 
 def test_a_damaged_log_is_told_of_and_clusters_stand(tmp_path: Path) -> None:
-    lake = kept_lake(tmp_path)
+    lake = small_lake(tmp_path)
     begin(str(lake), [LOG_KEY])
     (lake / "_log" / "checkpoint").write_bytes(b"nothing\n")
     found = LakeReader(str(lake)).read(LATER)
     assert set(found.unread) == {"log"}
     assert not found.values["evenkeel_log_leaves"]
-    assert found.values["evenkeel_balance_ratio"]["lab",] > 1
+    assert found.values["evenkeel_cycle_timestamp_seconds"]["lab",] > 1

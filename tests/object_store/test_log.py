@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from evenkeel.errors import DamagedLog, LogBusy, LogError
-from evenkeel.record.verify.logged import LogSources, open_check
+from evenkeel.record.verify.log_check import LogSources, open_check
 from evenkeel.transparency.bucket_storage import BucketStorage
-from evenkeel.transparency.lake_log import begin, catch_up, open_log, storage_of
+from evenkeel.transparency.lake_log import append_commits, begin, open_log, storage_of
 from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.storage import MOST_FILE_BYTES, FolderStorage
 from tests.object_store.conftest import NUMBERS
 from tests.object_store.stores import Store
-from tests.transparency.lakes import LOG_KEY, ORIGIN, kept_lake
+from tests.transparency.lakes import small_lake
+from tests.transparency.logs import LOG_KEY, ORIGIN
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +36,7 @@ def place(store: Store, monkeypatch: pytest.MonkeyPatch) -> Places:
 
 
 def log_in(storage: Any) -> TransparencyLog:
-    return TransparencyLog(storage, ORIGIN, [LOG_KEY], clock=lambda: NOON)
+    return TransparencyLog(storage, ORIGIN, [LOG_KEY])
 
 
 def test_it_has_the_same_files_as_in_a_folder(place: Places, tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_what_nobody_of_ours_puts_is_told(place: Places, store: Store) -> None:
 def test_a_lake_in_a_store_is_logged_and_verified(
     place: Places, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    local, lake = kept_lake(tmp_path, with_others=True), store.lake(f"logged-{next(NUMBERS)}")
+    local, lake = small_lake(tmp_path), store.lake(f"logged-{next(NUMBERS)}")
     client, bucket = store.client(), store.bucket
     for path in local.rglob("*"):
         if path.is_file():
@@ -117,6 +118,8 @@ def test_a_lake_in_a_store_is_logged_and_verified(
             client.put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
     found = [begin(str(one), [LOG_KEY], clock=lambda: NOON) for one in (local, lake)]
     assert found[0].checkpoint.checkpoint == found[1].checkpoint.checkpoint
-    assert catch_up(lake, [LOG_KEY]).leaves == 0
+    assert append_commits(lake, [LOG_KEY], adopt_by="alice").leaves == 0
     assert open_log(storage_of(lake)).checkpoint().checkpoint.size == found[0].checkpoint.checkpoint.size
-    assert not open_check(lake, LogSources(log_keys=(LOG_KEY.verifier,))).faults
+    check = open_check(lake, LogSources(log_keys=(LOG_KEY.verifier,)))
+    check.check_commits(is_whole=True)
+    assert check.faults == []

@@ -21,7 +21,7 @@ from evenkeel.record.read import read_attempts
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.server import Engine
 from evenkeel.transparency.lake_log import begin
-from tests.transparency.lakes import LOG_KEY
+from tests.transparency.logs import LOG_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

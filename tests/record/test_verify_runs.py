@@ -14,7 +14,8 @@ from evenkeel.cli import main
 from evenkeel.record.export import MANIFEST
 from evenkeel.record.verify_runs import FOLDER, KEPT, MOST_BYTES, VerifyRun, leave, read_runs
 from evenkeel.transparency.lake_log import begin
-from tests.transparency.lakes import LOG_KEY, kept_lake
+from tests.transparency.lakes import small_lake
+from tests.transparency.logs import LOG_KEY
 
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 GOOD = VerifyRun(NOON, "jo@audit", "v1", "topics", "", "", "", 11, 5, 5, 0, 16, 2)
@@ -22,7 +23,7 @@ GOOD = VerifyRun(NOON, "jo@audit", "v1", "topics", "", "", "", 11, 5, 5, 0, 16, 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    return kept_lake(tmp_path)
+    return small_lake(tmp_path)
 
 
 def verified(lake: Path, *more: str) -> int:
