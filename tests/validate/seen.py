@@ -7,28 +7,21 @@ from typing import Any
 
 from evenkeel.model.load import RATES
 from evenkeel.settings import resolve
-from evenkeel.validate.facts import BROKEN, KEY, PLACE, RECORD, ClusterFacts
+from evenkeel.validate.facts import ClusterFacts
 from tests.builders import ClusterBuilder
 
 
 def seen(cluster: ClusterBuilder) -> ClusterFacts:
     """The facts of a cluster none of whose rows breaks an expectation."""
     rows = cluster.rows()
-    marked = {
-        name: tuple(
-            {**row, BROKEN: [], PLACE: row.get("broker") or "", KEY: str(n), RECORD: "{}"}
-            for n, row in enumerate(found)
-        )
-        for name, found in rows.items()
-    }
-    policies = marked["cluster_policies"]
+    policies = rows["cluster_policies"]
     return ClusterFacts(
         cluster=cluster.name,
         settings=resolve(observed=None, overrides=cluster.overrides).settings,
         policies=policies[0] if policies else {},
-        brokers=marked["broker_reports"],
-        namespaces=marked["namespace_bundles"],
-        claims=marked["bundle_ownership"],
+        brokers=tuple(rows["broker_reports"]),
+        namespaces=tuple(rows["namespace_bundles"]),
+        claims=tuple(rows["bundle_ownership"]),
         topics=tuple(_summed(rows["topic_stats"])),
     )
 

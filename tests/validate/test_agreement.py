@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evenkeel.validate.facts import filtered, is_broken
+from evenkeel.validate.facts import by_row, is_broken
 from evenkeel.validate.suites import SUITES, read_suites, run_suite
 from tests.builders import NOON, frame
 
@@ -61,7 +61,7 @@ def test_counts_agree_between_the_library_and_our_filters(spark: SparkSession, t
 
     suite = read_suites()[table]
     rows = frame(spark, table, rows_of(table)).select(*suite.columns())
-    ours = rows.agg(*[F.count_if(is_broken(rule)).alias(rule.name) for rule in filtered(suite.rules)]).first()
+    ours = rows.agg(*[F.count_if(is_broken(rule)).alias(rule.name) for rule in by_row(suite.rules)]).first()
     over_pandas = {verdict.rule.name: verdict for verdict in run_suite(suite, rows.toArrow())}
     over_spark = {verdict.rule.name: verdict for verdict in run_suite(suite, rows)}
     assert ours is not None

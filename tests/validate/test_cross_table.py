@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from evenkeel.lake.rejected_records import place_of
 from evenkeel.lake.schemas import TABLES
 from evenkeel.validate.bundle_rules import unknown_namespaces
 from evenkeel.validate.judging import CROSS_RULES, check_cluster, refused_records
@@ -107,11 +108,8 @@ def test_claim_of_a_broker_that_nobody_lists_is_set_aside() -> None:
     built.bundle(built.bundles()[0], "stranger:8080", is_owned=False)
     assert only(built, "owners_are_known").rule.severity == "reject"
     (record,) = refused_records(seen(built))
-    assert (record["rejected_from"], record["rule"], record["place"]) == (
-        "bundle_ownership",
-        "owners_are_known",
-        "stranger:8080",
-    )
+    assert (record.table, record.rule.name) == ("bundle_ownership", "owners_are_known")
+    assert place_of(record.table, record.row).endswith(" on broker stranger:8080")
 
 
 def test_claim_of_a_bundle_outside_the_boundaries_warns() -> None:
@@ -171,7 +169,7 @@ def test_report_older_than_allowed_is_set_aside_and_its_age_named() -> None:
         1_200.0,
         ["b2:8080"],
     )
-    assert [record["place"] for record in refused_records(seen(built))] == ["b2:8080"]
+    assert [record.row["broker"] for record in refused_records(seen(built))] == ["b2:8080"]
 
 
 def test_report_exactly_as_old_as_allowed_passes() -> None:

@@ -13,7 +13,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.observed import OBSERVED
 from evenkeel.spark.code import suites_folder
 from evenkeel.validate.suites import (
-    FILTERED,
+    BY_ROW,
     REJECT,
     SEVERITIES,
     SUITES,
@@ -38,7 +38,7 @@ def test_every_expectation_names_existing_columns_a_severity_and_what_to_do(tabl
         assert set(columns_of(rule)) <= set(TABLES[table].column_names()), rule.name
         assert rule.severity in SEVERITIES, rule.name
         assert rule.advice.endswith((".", "?")), rule.name
-        assert rule.severity != REJECT or rule.definition["type"] in FILTERED, rule.name
+        assert rule.severity != REJECT or rule.definition["type"] in BY_ROW, rule.name
 
 
 @pytest.mark.parametrize("table", SUITES)
@@ -81,6 +81,7 @@ def damaged(tmp_path: Path, expectation: dict[str, Any]) -> Path:
         ({"meta": {"rule": "r", "severity": "loud"}}, "meta.severity (one of reject, quarantine, warn)"),
         ({"meta": {"severity": "warn"}}, "needs meta.rule"),
         ({"type": "expect_column_mean_to_be_between"}, "possible are"),
+        ({"kwargs": {"column": "hash", "row_condition": "hash > 1"}}, "rule r has a row_condition"),
     ],
 )
 def test_damaged_expectation_is_refused_with_file_and_rule(tmp_path: Path, change: dict[str, Any], words: str) -> None:

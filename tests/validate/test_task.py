@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -17,9 +17,10 @@ from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.frames import read_checked
 from evenkeel.spark.sql import iso
+from evenkeel.validate import facts, judging
 from evenkeel.validate import task as validate
 from evenkeel.validate.at_hand import facts_at_hand
-from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RECORD, fetch
+from evenkeel.validate.facts import AT, fetch
 from evenkeel.validate.suites import read_suites
 from tests.builders import NOON, ClusterBuilder, cluster, observed
 from tests.written_rows import rows_digest
@@ -220,14 +221,23 @@ def test_rows_that_spark_has_to_fetch_are_judged_alike(
             ]
 
 
-def test_where_no_record_is_broken_spark_is_asked_nothing(
-    spark: SparkSession, new_lake: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = observed(spark, str(new_lake), sound(), claimed_twice("claimed"))
+def test_few_rows_are_judged_without_asking_spark(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(validate, "fetch")
-    after = validate.run(spark, before)
-    assert after.open_clusters() == ["claimed", "sound"]
-    assert after.writes_of("rejected") == ()
+    tables = validate.observed(checked.spark, checked.lake, checked.before)
+    assert validate.judged(checked.lake, checked.before, read_suites(), tables).refusals
+
+
+def test_topics_that_are_too_many_to_be_named_are_counted_and_filtered_by_spark(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validate, "facts_at_hand", lambda *_: None)
+    for module, limit, most in ((judging, "MOST_NAMED", 0), (facts, "MOST_TOPICS", 1)):
+        monkeypatch.setattr(module, limit, most)
+        again = validate.run(checked.spark, checked.before)
+        for table in ("validation_results", "rejected"):
+            assert [(write.rows, write.digest) for write in again.writes_of(table)] == [
+                (write.rows, write.digest) for write in checked.after.writes_of(table)
+            ]
 
 
 def test_what_is_read_here_is_what_spark_reads(spark: SparkSession, new_lake: Path) -> None:
@@ -237,16 +247,11 @@ def test_what_is_read_here_is_what_spark_reads(spark: SparkSession, new_lake: Pa
     assert here is not None
     tables = validate.observed(spark, lake, before)
     by_spark = fetch(tables, suites, 0, are_few=True)
-    unnamed = {PLACE, KEY, RECORD, BROKEN}
-    for table, found in {**here.small, "topics": here.topics}.items():
-        expected = by_spark.topics if table == "topics" else by_spark.small[table]
-        assert _contents(found.rows, unnamed) == _contents(expected.rows, unnamed)
-    for facts in (here, by_spark):
-        assert not any(names for rows in facts.small.values() for names in rows.rows[BROKEN].to_pylist())
-    assert here.topic_rows is not None
-    assert by_spark.topic_rows is not None
-    columns = by_spark.topic_rows.rows.column_names
-    assert _contents(here.topic_rows.rows.select(columns)) == _contents(by_spark.topic_rows.rows)
+    for table, found in {**here.small, "topics": here.topics, "topic_rows": here.topic_rows}.items():
+        expected = getattr(by_spark, table) if table.startswith("topic") else by_spark.small[table]
+        assert found is not None
+        columns = expected.rows.column_names
+        assert _contents(found.rows.select(columns)) == _contents(expected.rows)
 
 
 def test_of_what_the_suites_look_at_broken_rows_too_are_read_as_spark_reads_them(checked: Checked) -> None:
@@ -262,9 +267,9 @@ def test_of_what_the_suites_look_at_broken_rows_too_are_read_as_spark_reads_them
         assert _contents(rows.rows.select([*columns, AT])) == _contents(expected)
 
 
-def _contents(rows: pa.Table, without: Collection[str] = ()) -> tuple[dict[str, pa.DataType], Counter[str]]:
+def _contents(rows: pa.Table) -> tuple[dict[str, pa.DataType], Counter[str]]:
     """Columns with their types, and rows in no order."""
-    names = sorted({*rows.column_names} - {*without})
+    names = sorted(rows.column_names)
     found = rows.select(names)
     return {name: found.schema.field(name).type for name in names}, Counter(map(repr, found.to_pylist()))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -11,14 +12,14 @@ if TYPE_CHECKING:
 
     from evenkeel.lake.schema import Table
 
+# Text and column, in turn; a part whose column is NULL is left out.
 _PLACES = {
-    "topic_stats": "concat('topic ', topic, coalesce(concat(' on broker ', broker), ''))",
-    "broker_reports": "concat('broker ', broker)",
-    "bundle_ownership": "concat('bundle ', bundle, ' on broker ', broker)",
-    "namespace_bundles": "concat('namespace ', namespace)",
-    "resource_quotas": "concat('resource quota of bundle ', bundle)",
-    "cluster_policies": "concat('cluster ', cluster)",
-    "raw_answers": "concat('answer ', n, coalesce(concat(' of ', broker), ''), coalesce(concat(' to ', path), ''))",
+    "topic_stats": (("topic ", "topic"), (" on broker ", "broker")),
+    "broker_reports": (("broker ", "broker"),),
+    "bundle_ownership": (("bundle ", "bundle"), (" on broker ", "broker")),
+    "namespace_bundles": (("namespace ", "namespace"),),
+    "cluster_policies": (("cluster ", "cluster"),),
+    "raw_answers": (("answer ", "n"), (" of ", "broker"), (" to ", "path")),
 }
 
 
@@ -29,4 +30,15 @@ def record_key(table: Table) -> Column:
 
 def place(table: Table) -> Column:
     """Where the record stood, in words."""
-    return F.expr(_PLACES[table.name])
+    parts = [F.concat(F.lit(text), F.col(name).cast("string")) for text, name in _PLACES[table.name]]
+    return F.concat(*[F.coalesce(part, F.lit("")) for part in parts])
+
+
+def place_of(table: str, row: Mapping[str, Any]) -> str:
+    """Where a record stood, in words, as `place` has it."""
+    return "".join(f"{text}{row[name]}" for text, name in _PLACES[table] if row[name] is not None)
+
+
+def place_columns(table: str) -> list[str]:
+    """The columns that `place_of` looks at."""
+    return [name for _, name in _PLACES[table]]

@@ -1,8 +1,4 @@
-"""What validate looks at, read in this process where rows are few: a cycle in which all is in order asks Spark nothing.
-
-Here it is only found whether a row breaks a rule. Which one does, and how it is named on record, Spark says
-(`facts.fetch`).
-"""
+"""The facts of a cycle with few rows, read in this process: a cycle in which all is in order asks Spark nothing."""
 
 from __future__ import annotations
 
@@ -13,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.handover import Handover
 from evenkeel.lake.data_files import found_rows
 from evenkeel.lake.plain_rows import types_of
-from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.exact_sums import exact_sum
 from evenkeel.model.load import RATES
-from evenkeel.spark.column_types import type_of
 from evenkeel.spark.rows import arrow_type, each_once, moment_text, ticks
-from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RECORD, Facts, Row, RowsOfCycles, filtered, looked_at
-from evenkeel.validate.judging import TOPICS
-from evenkeel.validate.suites import Suite
+from evenkeel.validate.facts import AT, Facts, Row, RowsOfCycles, small_columns, topic_columns
+from evenkeel.validate.suites import TOPICS, Suite
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,16 +26,16 @@ _ADDED = ("msg_rate_in", "msg_rate_out")
 
 
 def facts_at_hand(lake: Lake, handover: Handover, suites: Mapping[str, Suite]) -> Facts | None:
-    """The facts of open cycles, with no row marked as breaking a rule; None where a file cannot be read from here."""
+    """The facts of open cycles; None where a file cannot be read from here."""
     found: dict[str, RowsOfCycles] = {}
     for table, suite in suites.items():
-        names = {*suite.columns(), *(_TOPIC_COLUMNS if table == TOPICS else looked_at(TABLES[table]))}
+        names = {*topic_columns(suite), *_TOPIC_COLUMNS} if table == TOPICS else {*small_columns(suite)}
         rows = _read(lake, handover, table, names)
         if rows is None:
             return None
-        found[table] = RowsOfCycles(rows if table == TOPICS else _unmarked(rows))
+        found[table] = RowsOfCycles(rows)
     topics = found.pop(TOPICS)
-    return Facts(found, RowsOfCycles(_summed(topics.rows, suites[TOPICS])), topics)
+    return Facts(found, RowsOfCycles(_summed(topics.rows)), topics)
 
 
 def _read(lake: Lake, handover: Handover, table: str, names: Iterable[str]) -> pa.Table | None:
@@ -62,18 +55,8 @@ def _read(lake: Lake, handover: Handover, table: str, names: Iterable[str]) -> p
     return typed.append_column(AT, pa.array(each_once(moments, moment_text), pa.string()))
 
 
-def _unmarked(rows: pa.Table) -> pa.Table:
-    """Rows of a small table as `facts.fetch` gives those that break no rule, but that they are not named."""
-    import pyarrow as pa
-
-    marked = rows.append_column(BROKEN, pa.array([[]] * rows.num_rows, arrow_type(type_of("array<string>"))))
-    for name in (PLACE, KEY, RECORD):
-        marked = marked.append_column(name, pa.nulls(rows.num_rows, pa.string()))
-    return marked
-
-
-def _summed(topics: pa.Table, suite: Suite) -> pa.Table:
-    """The rows of `facts.topic_groups` for topics none of which breaks a rule of its suite."""
+def _summed(topics: pa.Table) -> pa.Table:
+    """The rows of `facts.topic_groups`."""
     import pyarrow as pa
 
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
@@ -82,12 +65,12 @@ def _summed(topics: pa.Table, suite: Suite) -> pa.Table:
     whole, double = pa.int64(), pa.float64()
     types = dict.fromkeys((*_GROUP,), pa.string()) | {"cycle_at": topics.schema.field("cycle_at").type}
     types |= dict.fromkeys(("rows", "loaded", "without_rate", "lowest_hash", "highest_hash"), whole)
-    types |= dict.fromkeys(_ADDED, double) | {f"broken_{rule.name}": whole for rule in filtered(suite.rules)}
-    rows = [_group(own, [name for name in types if name.startswith("broken_")]) for own in groups.values()]
+    types |= dict.fromkeys(_ADDED, double)
+    rows = [_group(own) for own in groups.values()]
     return pa.Table.from_pylist(rows, pa.schema([*types.items()]))
 
 
-def _group(topics: Sequence[Row], broken: Iterable[str]) -> Row:
+def _group(topics: Sequence[Row]) -> Row:
     first = topics[0]
     loaded = [topic for topic in topics if topic["observation"] == "loaded"]
     hashes = [topic["hash"] for topic in topics if topic["hash"] is not None]
@@ -99,5 +82,4 @@ def _group(topics: Sequence[Row], broken: Iterable[str]) -> Row:
         "lowest_hash": min(hashes, default=None),
         "highest_hash": max(hashes, default=None),
         **{name: exact_sum(topic[name] for topic in topics) for name in _ADDED},
-        **dict.fromkeys(broken, 0),
     }

@@ -126,14 +126,14 @@ def _ages(facts: ClusterFacts) -> dict[str, float]:
 
 def _usable(facts: ClusterFacts) -> set[str]:
     """Brokers whose report can be used: it came, is in time, and breaks no expectation that rejects."""
-    ages, settings = _ages(facts), facts.settings
+    ages, settings, unusable = _ages(facts), facts.settings, {*map(repr, facts.unusable)}  # NaN is no equal of NaN
     oldest, furthest = settings.evenkeelMaxReportAgeSeconds, settings.evenkeelFutureToleranceSeconds
     return {
         row["broker"]
         for row in facts.brokers
         if row["state"] == "reported"
         and -furthest <= ages.get(row["broker"], 0.0) <= oldest
-        and not facts.is_set_aside(row)
+        and not (unusable and repr(row) in unusable)
     }
 
 

@@ -1,26 +1,27 @@
 """From what was observed to findings, quarantined cycles and records set aside.
 
 Each cycle is judged by itself; only Great Expectations looks at all of them at once, since a look takes a tenth of a
-second and more.
+second and more. It names the rows that break a rule.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evenkeel.handover import CycleKey
+from evenkeel.lake.rejected_records import place_columns, place_of
 from evenkeel.settings import Settings
 from evenkeel.spark.sql import is_one_of
 from evenkeel.validate.broker_rules import BROKER_RULES
 from evenkeel.validate.bundle_rules import BUNDLE_RULES, TOPIC_RULES, unknown_namespaces
-from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RECORD, ClusterFacts, Facts, Row, RowsOfCycles, filtered
+from evenkeel.validate.facts import AT, ClusterFacts, Facts, Row, RowsOfCycles, by_row
 from evenkeel.validate.suites import (
-    FILTERED,
     QUARANTINE,
     REJECT,
+    TOPICS,
     ExpectationVerdict,
     Finding,
     Found,
@@ -31,71 +32,99 @@ from evenkeel.validate.suites import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
-TOPICS = "topic_stats"
+MOST_NAMED = 10_000
+"""Topics that break one rule are named one by one up to so many; beyond, Spark filters them by the suite's rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A record to set aside: a row of a table as it was read, the rule and why."""
+
+    table: str
+    row: Row
+    rule: ValidationRule
+    words: str
+
+    @property
+    def key(self) -> CycleKey:
+        """What tells the record's cycle apart from the others of the run."""
+        return self.row["cluster"], self.row[AT]
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """What validate says of the open cycles.
 
-    `records` are bodies of `rejected` rows of the small tables, with `cluster` and `_cycle_at`; `record` is None where
-    a rule over several tables refuses what breaks no rule of its own (`facts.with_records`). Of topic_stats, whose rows
-    are not here, `broken_topic_rules` are the rules that some topic breaks and `strange_namespaces` those whose topics
-    are set aside, each with its cycle.
+    `refusals` are records to set aside. Topics come besides: all that break one of `topic_rules`, and those of
+    `strange_namespaces`, each with its cycle.
     """
 
     findings: tuple[Finding, ...]
     quarantined: Mapping[CycleKey, str]
-    records: tuple[Row, ...]
-    broken_topic_rules: tuple[ValidationRule, ...]
+    refusals: tuple[Refusal, ...]
+    topic_rules: tuple[ValidationRule, ...]
     strange_namespaces: tuple[tuple[CycleKey, str], ...]
 
-    @property
-    def sets_aside(self) -> bool:
-        """Whether any record is to be set aside."""
-        return bool(self.records or self.broken_topic_rules)
 
+@dataclass(frozen=True, slots=True)
+class Offenders:
+    """Who breaks a rule in one cycle: the number of rows, and names for people."""
 
-Verdicts = tuple[ExpectationVerdict, ...]
-"""On each rule of a suite, in its order."""
+    rows: int
+    names: Sequence[str]
 
 
 def judge(
-    facts: Facts,
-    suites: Mapping[str, Suite],
-    settings: Mapping[CycleKey, Settings],
-    topic_stats: DataFrame,
-    verdicts: Mapping[str, Verdicts] | None = None,
+    facts: Facts, suites: Mapping[str, Suite], settings: Mapping[CycleKey, Settings], topic_stats: DataFrame
 ) -> Judgement:
-    """Runs every suite and every cross-table rule. `settings` are those in force, by open cycle; `verdicts` what Great
-    Expectations has said already of all rows of tables."""
-    keys, said = sorted(settings), verdicts or {}
-    findings = [
-        finding
-        for suite in suites.values()
-        for finding in judge_suite(facts, suite, keys, topic_stats, said.get(suite.table))
-    ]
-    records: list[Row] = []
+    """Runs every suite and every cross-table rule. `settings` are those in force, by open cycle."""
+    keys = sorted(settings)
+    findings: list[Finding] = []
+    refusals: list[Refusal] = []
+    for suite in suites.values():
+        found, refused = judge_suite(facts, suite, keys, topic_stats)
+        findings += found
+        refusals += refused
+    named = {one.rule.name for one in refusals if one.table == TOPICS}
+    unusable: dict[CycleKey, list[Row]] = {}
+    for one in refusals:
+        if one.table == "broker_reports":
+            unusable.setdefault(one.key, []).append(one.row)
     strange: list[tuple[CycleKey, str]] = []
     for key in keys:
-        seen = cluster_facts(facts, suites, key, settings[key])
+        seen = cluster_facts(facts, key, settings[key], unusable.get(key, ()))
         findings += check_cluster(seen)
-        records += refused_records(seen)
+        refusals += refused_records(seen)
         strange += [(key, name) for name in unknown_namespaces(seen)]
-    records += [row for suite in suites.values() if suite.table != TOPICS for row in broken_records(facts, suite)]
-    failed = {finding.rule.name for finding in findings if not finding.passed and finding.rule.table == TOPICS}
-    by_name = {finding.rule.name: finding.rule for finding in findings if finding.rule.table == TOPICS}
+    of_topics = [one.rule for one in findings if not one.passed and one.rule.table == TOPICS]
     return Judgement(
         findings=tuple(findings),
         quarantined=quarantined(findings),
-        records=tuple(records),
-        broken_topic_rules=tuple(by_name[name] for name in sorted(failed) if by_name[name].severity == REJECT),
+        refusals=tuple(refusals),
+        topic_rules=tuple(
+            {one.name: one for one in of_topics if one.severity == REJECT and one.name not in named}.values()
+        ),
         strange_namespaces=tuple(strange),
     )
+
+
+def _refused_by_suite(
+    rows: RowsOfCycles, findings: Iterable[Finding], verdicts: Iterable[ExpectationVerdict]
+) -> Iterator[Refusal]:
+    """The records that break a rejecting rule of a suite, once per rule; none of topics that Spark has to filter."""
+    failed = {(one.key, one.rule.name) for one in findings if not one.passed}
+    for verdict in verdicts:
+        rule = verdict.rule
+        is_topics = rule.table == TOPICS
+        if rule.severity != REJECT or (is_topics and verdict.failed > MOST_NAMED):
+            continue
+        for row in rows.at(verdict.positions):
+            if ((row["cluster"], row[AT]), rule.name) in failed:
+                words = broken_words(rule, None if is_topics else row)
+                yield Refusal(rule.table, row, rule, f"{words} {rule.advice}".strip())
 
 
 def quarantined(findings: Iterable[Finding]) -> dict[CycleKey, str]:
@@ -112,97 +141,77 @@ def quarantined(findings: Iterable[Finding]) -> dict[CycleKey, str]:
 
 
 def judge_suite(
-    facts: Facts,
-    suite: Suite,
-    keys: Sequence[CycleKey],
-    topic_stats: DataFrame,
-    verdicts: Verdicts | None = None,
-) -> list[Finding]:
-    """One finding per rule and cycle; `verdicts` as for `judge`.
+    facts: Facts, suite: Suite, keys: Sequence[CycleKey], topic_stats: DataFrame
+) -> tuple[list[Finding], list[Refusal]]:
+    """One finding per rule and cycle, and the records that break a rejecting rule.
 
-    Great Expectations runs once over all cycles. Where a rule fails there, our own filters say in which of them; where
-    these cannot say it, or come to another number, it runs once more for each cycle that may be meant.
+    Great Expectations looks at a cycle by itself only where all rows cannot tell: with `mostly`, where one cycle may
+    fail and all together pass, and where rows of Spark are to be unique.
     """
-    if verdicts is None:
-        rows = rows_to_check(facts, suite)
-        verdicts = run_suite(suite, topic_stats.select(*suite.columns()) if rows is None else rows)
-    checked = _counts(facts, suite.table)
-    if len(keys) == 1:
-        return [_finding(facts, keys[0], verdict, checked) for verdict in verdicts]
-    marks = offences(facts, suite)
-    unsure = {verdict.rule.name: _to_look_at_again(facts, verdict, marks, keys) for verdict in verdicts}
-    own = {key: _own_verdicts(facts, suite, key, topic_stats) for key in sorted(set().union(*unsure.values()))}
+    rows, columns, checked = facts.checked(suite.table), [*suite.columns()], _counts(facts, suite.table)
+    verdicts = run_suite(suite, topic_stats.select(*columns) if rows is None else rows.rows.select(columns))
     findings = []
     for verdict in verdicts:
-        name = verdict.rule.name
+        rule = verdict.rule
+        offenders = _offenders(facts, rows, verdict, keys)
         for key in keys:
-            count = marks[name].get(key, 0) if name in marks else 0
-            told = replace(verdict, passed=not count, failed=count, offenders=())
-            findings.append(_finding(facts, key, own[key][name] if key in unsure[name] else told, checked))
-    return findings
+            own = offenders.get(key)
+            if own is not None and len(keys) > 1 and ("mostly" in rule.definition["kwargs"] or not own.rows):
+                (alone,) = _alone(suite, rule, key, rows, topic_stats)
+                own = None if alone.passed else Offenders(alone.failed, own.names or alone.samples)
+            elif verdict.passed:
+                own = None
+            findings.append(_finding(key, rule, checked.get(key, 0), own))
+    return findings, [] if rows is None else [*_refused_by_suite(rows, findings, verdicts)]
 
 
-_KNOWN = frozenset({"column", "min_value", "max_value", "value_set", "regex"})
+def _alone(
+    suite: Suite, rule: ValidationRule, key: CycleKey, rows: RowsOfCycles | None, topic_stats: DataFrame
+) -> tuple[ExpectationVerdict, ...]:
+    """The verdict on one rule in one cycle."""
+    columns = [*suite.columns()]
+    own = topic_stats.where(is_one_of([key])).select(*columns) if rows is None else rows.of(key).select(columns)
+    return run_suite(Suite(suite.table, (rule,)), own)
 
 
-def _to_look_at_again(
-    facts: Facts,
-    verdict: ExpectationVerdict,
-    marks: Mapping[str, Mapping[CycleKey, int]],
-    keys: Sequence[CycleKey],
-) -> frozenset[CycleKey]:
-    """The cycles for which Great Expectations has to judge a rule by itself: none where our filters tell."""
+def _offenders(
+    facts: Facts, rows: RowsOfCycles | None, verdict: ExpectationVerdict, keys: Sequence[CycleKey]
+) -> dict[CycleKey, Offenders]:
+    """Who breaks a rule, by cycle; of topics the bundles (the records themselves stand in `rejected`). In Spark 0 rows
+    stand for a number that is not known."""
     rule = verdict.rule
-    if rule.definition["type"] in FILTERED:
-        failed = marks[rule.name]
-        if not _KNOWN.issuperset(rule.definition["kwargs"]):
-            return frozenset(failed)  # as with `mostly`, where one cycle may fail and all together pass
-        agree = sum(failed.values()) == verdict.failed and verdict.passed == (not verdict.failed)
-        return frozenset() if agree else frozenset(keys)
-    if verdict.passed and {"cluster", "cycle_at"}.issubset(rule.definition["kwargs"]["column_list"]):
-        return frozenset()
-    return frozenset(keys) if rule.table == TOPICS else _doubled(facts.small[rule.table], rule)
+    if not verdict.failed:
+        return {}
+    names: dict[CycleKey, list[str]] = {}
+    if rows is not None:
+        columns = _named_by(rule)
+        for row in rows.at(verdict.positions, ("cluster", AT, *columns)):
+            names.setdefault((row["cluster"], row[AT]), []).append(_name(rule, row, columns))
+        return {key: Offenders(len(own), own) for key, own in names.items()}
+    if not by_row([rule]):
+        return {key: Offenders(verdict.failed if len(keys) == 1 else 0, verdict.samples) for key in keys}
+    counts: Counter[CycleKey] = Counter()
+    for row in facts.topics.rows.to_pylist():
+        if row[f"broken_{rule.name}"]:
+            counts[row["cluster"], row[AT]] += row[f"broken_{rule.name}"]
+            names.setdefault((row["cluster"], row[AT]), []).append(f"{row['namespace']}/{row['bundle_range']}")
+    return {key: Offenders(count, names[key]) for key, count in counts.items()}
 
 
-def _doubled(rows: RowsOfCycles, rule: ValidationRule) -> frozenset[CycleKey]:
-    """The cycles in which these columns of the rule do not tell the rows apart."""
-    import pyarrow.compute as pc
-
-    by = list(dict.fromkeys(["cluster", AT, *rule.definition["kwargs"]["column_list"]]))
-    found = rows.rows.select(by).group_by(by).aggregate([([], "count_all")])
-    doubled = found.filter(pc.greater(found["count_all"], 1))
-    return frozenset(zip(doubled["cluster"].to_pylist(), doubled[AT].to_pylist(), strict=True))
+def _named_by(rule: ValidationRule) -> list[str]:
+    if not by_row([rule]):
+        return list(rule.definition["kwargs"]["column_list"])
+    return ["namespace", "bundle_range"] if rule.table == TOPICS else place_columns(rule.table)
 
 
-def _own_verdicts(facts: Facts, suite: Suite, key: CycleKey, topic_stats: DataFrame) -> dict[str, ExpectationVerdict]:
-    """What Great Expectations says of one cycle alone."""
-    rows = rows_to_check(facts, suite, key)
-    found = run_suite(suite, topic_stats.where(is_one_of([key])).select(*suite.columns()) if rows is None else rows)
-    return {verdict.rule.name: verdict for verdict in found}
+def _name(rule: ValidationRule, row: Row, columns: Sequence[str]) -> str:
+    if not by_row([rule]):
+        return ", ".join(f"{name}={row[name]}" for name in sorted(columns))
+    return f"{row['namespace']}/{row['bundle_range']}" if rule.table == TOPICS else place_of(rule.table, row)
 
 
-def offences(facts: Facts, suite: Suite) -> dict[str, Counter[CycleKey]]:
-    """How many rows of each cycle break each rule of a suite, by our own filters; of cycles where none does nothing."""
-    import pyarrow.compute as pc
-
-    found: dict[str, Counter[CycleKey]] = {rule.name: Counter() for rule in filtered(suite.rules)}
-    if suite.table == TOPICS:
-        rows = facts.topics.rows
-        for name, counts in found.items():
-            column = f"broken_{name}"
-            for row in rows.filter(pc.greater(rows[column], 0)).select(["cluster", AT, column]).to_pylist():
-                counts[row["cluster"], row[AT]] += row[column]
-        return found
-    rows = facts.small[suite.table].rows
-    broken = rows.filter(pc.greater(pc.list_value_length(rows[BROKEN]), 0)).select(["cluster", AT, BROKEN])
-    for row in broken.to_pylist():
-        for name in row[BROKEN]:
-            found[name][row["cluster"], row[AT]] += 1
-    return found
-
-
-def cluster_facts(facts: Facts, suites: Mapping[str, Suite], key: CycleKey, settings: Settings) -> ClusterFacts:
-    """What the cross-table rules look at, of one cycle."""
+def cluster_facts(facts: Facts, key: CycleKey, settings: Settings, unusable: Sequence[Row] = ()) -> ClusterFacts:
+    """What the cross-table rules look at, of one cycle; `unusable` are the broker reports that its suite rejects."""
     policies = facts.rows("cluster_policies", key)
     return ClusterFacts(
         cluster=key[0],
@@ -213,32 +222,8 @@ def cluster_facts(facts: Facts, suites: Mapping[str, Suite], key: CycleKey, sett
         namespaces=tuple(facts.rows("namespace_bundles", key)),
         claims=tuple(facts.rows("bundle_ownership", key)),
         topics=tuple(facts.rows(TOPICS, key)),
-        rejecting=frozenset(rule.name for rule in suites["broker_reports"].rules if rule.severity == REJECT),
+        unusable=tuple(unusable),
     )
-
-
-def broken_records(facts: Facts, suite: Suite) -> list[Row]:
-    """Bodies of `rejected` rows: the records of a small table that break a rejecting rule, once per rule."""
-    import pyarrow.compute as pc
-
-    rules = {rule.name: rule for rule in suite.rules if rule.severity == REJECT}
-    rows = facts.small[suite.table].rows
-    broken = rows.filter(pc.greater(pc.list_value_length(rows[BROKEN]), 0)).to_pylist() if rules else []
-    return [
-        {
-            "cluster": row["cluster"],
-            AT: row[AT],
-            "rejected_from": suite.table,
-            "place": row[PLACE],
-            "rule": name,
-            "reason": f"{row[PLACE]}: {broken_words(rules[name], row)} {rules[name].advice}".strip(),
-            "record": row[RECORD],
-            "record_key": row[KEY],
-        }
-        for row in broken
-        for name in row[BROKEN]
-        if name in rules
-    ]
 
 
 def broken_words(rule: ValidationRule, row: Row | None = None) -> str:
@@ -255,15 +240,6 @@ def broken_words(rule: ValidationRule, row: Row | None = None) -> str:
     return f"{is_value}, allowed is {kwargs.get('min_value')} to {kwargs.get('max_value')}."
 
 
-def rows_to_check(facts: Facts, suite: Suite, key: CycleKey | None = None) -> pa.Table | None:
-    """What Great Expectations is given, of one cycle or of all: the columns that the suite looks at; None where there
-    are more topics than are worth fetching."""
-    found = facts.topic_rows if suite.table == TOPICS else facts.small[suite.table]
-    if found is None:
-        return None
-    return (found.rows if key is None else found.of(key)).select(list(suite.columns()))
-
-
 def _counts(facts: Facts, table: str) -> dict[CycleKey, int]:
     """The rows of each cycle."""
     if table != TOPICS:
@@ -273,24 +249,11 @@ def _counts(facts: Facts, table: str) -> dict[CycleKey, int]:
     return {(row["cluster"], row[AT]): row["rows_sum"] for row in found}
 
 
-def _finding(facts: Facts, key: CycleKey, verdict: ExpectationVerdict, counts: Mapping[CycleKey, int]) -> Finding:
-    rule, checked = verdict.rule, counts.get(key, 0)
-    if verdict.passed:
+def _finding(key: CycleKey, rule: ValidationRule, checked: int, offenders: Offenders | None) -> Finding:
+    if offenders is None:
         return Finding(key[0], rule, Found(checked), key[1])
-    offenders = _offenders(facts, key, rule) or list(verdict.offenders)
-    what = listing(offenders)
-    said = f"{verdict.failed} of {checked} rows of {rule.table} break {rule.name}: {what}."
-    return Finding(key[0], rule, Found(checked, offenders, said, failed=verdict.failed), key[1])
-
-
-def _offenders(facts: Facts, key: CycleKey, rule: ValidationRule) -> list[str]:
-    """Who breaks the rule, by our own filters; of topics the bundles (the records themselves stand in `rejected`)."""
-    if rule.definition["type"] not in FILTERED:
-        return []
-    rows = facts.rows(rule.table, key)
-    if rule.table == TOPICS:
-        return [f"{row['namespace']}/{row['bundle_range']}" for row in rows if row[f"broken_{rule.name}"]]
-    return [row[PLACE] for row in rows if rule.name in row[BROKEN]]
+    said = f"{offenders.rows} of {checked} rows of {rule.table} break {rule.name}: {listing(offenders.names)}."
+    return Finding(key[0], rule, Found(checked, offenders.names, said, failed=offenders.rows), key[1])
 
 
 # All rules over several tables, run on one cycle.
@@ -306,23 +269,11 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
     return [Finding(facts.cluster, each.rule, each.look(facts), facts.cycle_at) for each in CROSS_RULES]
 
 
-def refused_records(facts: ClusterFacts) -> list[Row]:
-    """Records of small tables that a cross-table rule sets aside, as bodies of `rejected` rows."""
-    found: list[Row] = []
+def refused_records(facts: ClusterFacts) -> list[Refusal]:
+    """Records of small tables that a cross-table rule sets aside."""
+    found: list[Refusal] = []
     for each in CROSS_RULES:
         rows = each.refuse(facts) if each.refuse is not None else []
-        said = each.look(facts).said if rows else ""
-        found += (
-            {
-                "cluster": facts.cluster,
-                AT: facts.cycle_at,
-                "rejected_from": each.rule.table,
-                "place": row[PLACE],
-                "rule": each.rule.name,
-                "reason": f"{row[PLACE]}: {said} {each.rule.advice}".strip(),
-                "record": row[RECORD],
-                "record_key": row[KEY],
-            }
-            for row in rows
-        )
+        words = f"{each.look(facts).said} {each.rule.advice}".strip() if rows else ""
+        found += (Refusal(each.rule.table, row, each.rule, words) for row in rows)
     return found

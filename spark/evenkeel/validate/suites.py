@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +27,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-SUITES = ("broker_reports", "topic_stats", "namespace_bundles", "bundle_ownership", "cluster_policies", "raw_answers")
+TOPICS = "topic_stats"
+SUITES = ("broker_reports", TOPICS, "namespace_bundles", "bundle_ownership", "cluster_policies", "raw_answers")
 
-# Types whose offending records our own filters can find; only those can reject.
-FILTERED = {
+OF_CYCLE = ("cluster", "cycle_at")
+
+# Types that single rows break; only those can reject.
+BY_ROW = {
     "expect_column_values_to_not_be_null",
     "expect_column_values_to_be_between",
     "expect_column_values_to_be_in_set",
@@ -50,8 +54,8 @@ class Suite:
     rules: tuple[ValidationRule, ...]
 
     def columns(self) -> tuple[str, ...]:
-        """The columns that any of the expectations looks at, sorted."""
-        return tuple(sorted({column for rule in self.rules for column in columns_of(rule)}))
+        """The columns that Great Expectations needs, sorted: those of any rule, and those that tell cycles apart."""
+        return tuple(sorted({*OF_CYCLE, *(column for rule in self.rules for column in columns_of(rule))}))
 
 
 def read_suites(place: Path | None = None) -> dict[str, Suite]:
@@ -76,9 +80,11 @@ def read_suite(path: Path, table: str) -> Suite:
 
 
 def columns_of(rule: ValidationRule) -> list[str]:
-    """The columns that an expectation names."""
+    """The columns that an expectation names, also in its `row_condition`."""
     kwargs = rule.definition["kwargs"]
-    return [kwargs["column"]] if "column" in kwargs else list(kwargs["column_list"])
+    words = re.findall(r"\w+", json.dumps(kwargs.get("row_condition")))
+    named = [kwargs["column"]] if "column" in kwargs else kwargs["column_list"]
+    return [*named, *(name for name in TABLES[rule.table].column_names() if name in words)]
 
 
 def _rule(path: Path, table: str, expectation: Mapping[str, Any]) -> ValidationRule:
@@ -86,9 +92,14 @@ def _rule(path: Path, table: str, expectation: Mapping[str, Any]) -> ValidationR
     name, severity = meta.get("rule"), meta.get("severity")
     if not name or severity not in SEVERITIES:
         raise SuiteError(f"{path}: {kind} needs meta.rule and meta.severity (one of {', '.join(SEVERITIES)})")
-    if kind not in FILTERED | WHOLE or (severity == REJECT and kind not in FILTERED):
-        known = ", ".join(sorted(FILTERED if severity == REJECT else FILTERED | WHOLE))
+    if kind not in BY_ROW | WHOLE or (severity == REJECT and kind not in BY_ROW):
+        known = ", ".join(sorted(BY_ROW if severity == REJECT else BY_ROW | WHOLE))
         raise SuiteError(f"{path}: rule {name} ({severity}) is of type {kind}; possible are {known}")
+    if table == TOPICS and "row_condition" in expectation["kwargs"]:
+        raise SuiteError(
+            f"{path}: rule {name} has a row_condition, which rules on {TOPICS} cannot have: of very many topics Spark "
+            "filters the rows"
+        )
     rule = ValidationRule(
         name=name,
         table=table,
@@ -223,43 +234,58 @@ def listing(names: Sequence[str], most: int = 3) -> str:
     return shown if len(ordered) <= most else f"{shown} and {len(ordered) - most} more"
 
 
-# Runs a suite with Great Expectations: over pandas where the rows are few, over Spark where they are many.
+# Runs a suite with Great Expectations: over pandas where the rows are here, else over Spark.
 #
 # Over a few hundred rows its pandas engine takes a tenth of the time that its Spark engine does. Importing the library
-# takes seconds, so it happens only here, when a suite is run.
+# takes seconds, so it happens only when a suite is run.
 
 # The second sets a level of its own, and notes a temporary folder for every context.
 _TALKATIVE = ("great_expectations", "great_expectations.data_context.types.base")
+_COMPLETE = {"result_format": "COMPLETE", "return_unexpected_index_query": False}
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectationVerdict:
-    """What Great Expectations found for one rule."""
+    """Great Expectations' verdict on one rule.
+
+    `failed`: number of rows that break the rule; with `mostly` a rule may pass nevertheless. `positions`: these rows,
+    counted from 0, in an Arrow table; none for a Spark frame, of which `samples` has some values.
+    """
 
     rule: ValidationRule
     passed: bool
-    checked: int
     failed: int
-    offenders: tuple[str, ...]
-
-    @property
-    def breaks_by_row(self) -> bool:
-        """Whether rows break the rule, each by itself: our own filters then say which."""
-        return self.rule.definition["type"] in FILTERED and (self.failed > 0 or not self.passed)
+    positions: Sequence[int] = ()
+    samples: Sequence[str] = ()
 
 
 def run_suite(suite: Suite, rows: pa.Table | DataFrame) -> tuple[ExpectationVerdict, ...]:
-    """The verdict on each rule of the suite, in its order.
+    """Return the verdict on each rule of the suite, in its order.
 
-    `rows` are an Arrow table (checked by the pandas engine) or a Spark frame (checked by the Spark engine).
+    `rows` are an Arrow table (checked by the pandas engine) or a Spark frame (checked by the Spark engine), with the
+    columns that `Suite.columns` names.
     """
-    result = run_expectations(suite, rows)
-    found = {each.expectation_config.meta["rule"]: each for each in result.results}
-    return tuple(_verdict(rule, found[rule.name]) for rule in suite.rules)
+    is_arrow = hasattr(rows, "to_pandas") and hasattr(rows, "column_names")
+    batch = _batch(_to_pandas(rows) if is_arrow else rows, "pandas" if is_arrow else "spark")
+    found = _validated(batch, suite.table, suite.rules, "BASIC")
+    broken = [rule for rule in suite.rules if is_arrow and found[rule.name].get("unexpected_count")]
+    if broken:
+        found |= _validated(batch, suite.table, broken, _COMPLETE)
+    return tuple(
+        ExpectationVerdict(
+            rule,
+            bool(result["success"]),
+            int(result.get("unexpected_count", 0)),
+            result.get("unexpected_index_list") or (),
+            tuple(_text(value) for value in result.get("partial_unexpected_list", ())),
+        )
+        for rule in suite.rules
+        for result in [found[rule.name]]
+    )
 
 
-def run_expectations(suite: Suite, rows: pa.Table | DataFrame) -> Any:
-    """The suite's result as Great Expectations gives it, in the form BASIC: it counts offenders, and names some."""
+def _batch(frame: Any, engine: str) -> Any:
+    """A frame as Great Expectations takes it."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
 
@@ -269,31 +295,42 @@ def run_expectations(suite: Suite, rows: pa.Table | DataFrame) -> Any:
     # are put together here, since what a context is to keep it first writes as YAML.
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
-    expectations = gx.ExpectationSuite(name=suite.table, expectations=expectations_of(suite))
-    is_arrow = hasattr(rows, "to_pandas") and hasattr(rows, "column_names")
-    source = context.data_sources.add_pandas("rows") if is_arrow else context.data_sources.add_spark("rows")
-    definition = source.add_dataframe_asset(suite.table).add_batch_definition_whole_dataframe("all")
-    batch = definition.get_batch(batch_parameters={"dataframe": _to_pandas(rows) if is_arrow else rows})
-    return batch.validate(expectations, result_format="BASIC")
+    source = getattr(context.data_sources, f"add_{engine}")("rows")
+    definition = source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("all")
+    return definition.get_batch(batch_parameters={"dataframe": frame})
 
 
-def expectations_of(suite: Suite) -> list[dict[str, Any]]:
-    """The suite in Great Expectations' own form."""
-    return [
-        {
-            "type": rule.definition["type"],
-            "kwargs": dict(rule.definition["kwargs"]),
-            "meta": {"rule": rule.name, "severity": rule.severity, "advice": rule.advice},
-        }
-        for rule in suite.rules
-    ]
+def _validated(batch: Any, table: str, rules: Sequence[ValidationRule], form: Any) -> dict[str, dict[str, Any]]:
+    """Rule name -> its result with `success`. Raises SuiteError for a rule that cannot be checked."""
+    import great_expectations as gx
+
+    suite = gx.ExpectationSuite(name=table, expectations=[expectation_of(rule) for rule in rules])
+    found = {}
+    for each in batch.validate(suite, result_format=form).results:
+        name = each.expectation_config.meta["rule"]
+        infos = [each.exception_info] if "raised_exception" in each.exception_info else each.exception_info.values()
+        for info in infos:
+            if info.get("raised_exception"):
+                why = info.get("exception_message") or "no message"
+                raise SuiteError(
+                    f"rule {name} on {table} could not be checked: {why}; look at expectations/{table}.json"
+                )
+        found[name] = {**each.result, "success": each.success}
+    return found
+
+
+def expectation_of(rule: ValidationRule) -> dict[str, Any]:
+    """The rule in Great Expectations' own form. Rows of several cycles are unique only within their cycle."""
+    kwargs = dict(rule.definition["kwargs"])
+    if "column_list" in kwargs:
+        kwargs["column_list"] = [*dict.fromkeys((*OF_CYCLE, *kwargs["column_list"]))]
+    return {"type": rule.definition["type"], "kwargs": kwargs, "meta": {"rule": rule.name}}
 
 
 def _to_pandas(rows: pa.Table) -> Any:
-    """Rows as a pandas frame that keeps NULL apart from NaN: pandas has one sign for both, so NaN becomes infinite.
-
-    Both break the same rules, since every rule on a figure has an upper bound.
-    """
+    """Rows as a pandas frame that keeps whole numbers whole, and NULL apart from NaN: pandas has one sign for both, so
+    NaN becomes infinite. Both break the same rules, since every rule on a figure has an upper bound."""
+    import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -301,27 +338,7 @@ def _to_pandas(rows: pa.Table) -> Any:
         if pa.types.is_floating(column.type):
             marked = pc.if_else(pc.is_nan(rows[column.name]), float("inf"), rows[column.name])
             rows = rows.set_column(n, column.name, marked)
-    return rows.to_pandas()
-
-
-def _verdict(rule: ValidationRule, each: Any) -> ExpectationVerdict:
-    raised = [info for info in _exceptions(each.exception_info) if info.get("raised_exception")]
-    if raised:
-        why = raised[0].get("exception_message") or "no message"
-        raise SuiteError(
-            f"rule {rule.name} on {rule.table} could not be checked: {why}; look at expectations/{rule.table}.json"
-        )
-    result: Mapping[str, Any] = each.result
-    offenders = tuple(_text(value) for value in result.get("partial_unexpected_list", ()))
-    return ExpectationVerdict(
-        rule, bool(each.success), int(result["element_count"]), int(result.get("unexpected_count", 0)), offenders
-    )
-
-
-def _exceptions(info: Any) -> list[Mapping[str, Any]]:
-    if not info:
-        return []
-    return [info] if "raised_exception" in info else list(info.values())
+    return rows.to_pandas(types_mapper={pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype()}.get)
 
 
 def _text(value: Any) -> str:

@@ -12,8 +12,9 @@ time, so that memory is bounded by rows.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -22,11 +23,11 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.rounds import here
 from evenkeel.settings import Settings, settings_in
-from evenkeel.spark.sql import united
+from evenkeel.spark.sql import is_one_of, united
 from evenkeel.validate.at_hand import facts_at_hand
-from evenkeel.validate.facts import AT, LACKS_A_RATE, fetch, is_broken, rejected_rows, with_records
-from evenkeel.validate.judging import TOPICS, Judgement, Verdicts, broken_words, judge, rows_to_check
-from evenkeel.validate.suites import SUITES, read_suites, run_suite
+from evenkeel.validate.facts import LACKS_A_RATE, fetch, is_broken, rejected_rows
+from evenkeel.validate.judging import Judgement, Refusal, broken_words, judge
+from evenkeel.validate.suites import SUITES, TOPICS, read_suites
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,9 +55,8 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     for part in parts(handover):
         tables = observed(spark, lake, part)
         judgement = judged(lake, part, suites, tables)
-        judgement = replace(judgement, records=tuple(with_records(judgement.records, tables)))
         results += result_rows(part, judgement)
-        rejected += rejected_frames(spark, part, judgement, tables["topic_stats"])
+        rejected += rejected_frames(spark, part, judgement, suites, tables)
         quarantined |= judgement.quarantined
     frames = {"validation_results": _frame(spark, "validation_results", results)}
     if rejected:
@@ -66,24 +66,16 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
 
 
 def judged(lake: Lake, handover: Handover, suites: Mapping[str, Suite], tables: Mapping[str, DataFrame]) -> Judgement:
-    """What is to be said of the open cycles; `tables` are their observed ones.
-
-    Where rows are few they are looked at in this process. If nothing is to be set aside that is all; else Spark says
-    which rows break what.
-    """
+    """What is to be said of the open cycles; `tables` are their observed ones. Few rows are read in this process."""
     rows = {table: sum(write.rows for write in handover.open_writes(table)) for table in suites}
-    topics, settings = rows.pop(TOPICS), settings_of(handover)
+    topics = rows.pop(TOPICS)
     are_few = sum(rows.values()) <= FEW_ROWS
-    verdicts: dict[str, Verdicts] = {}
+    facts = None
     if are_few and topics <= FEW_ROWS and not handover.is_window():
         facts = facts_at_hand(lake, handover, suites)
-        if facts is not None:
-            verdicts = {name: run_suite(suite, rows_to_check(facts, suite)) for name, suite in suites.items()}
-            if not any(one.breaks_by_row for found in verdicts.values() for one in found):
-                judgement = judge(facts, suites, settings, tables[TOPICS], verdicts)
-                if not judgement.sets_aside:
-                    return judgement
-    return judge(fetch(tables, suites, topics, are_few=are_few), suites, settings, tables[TOPICS], verdicts)
+    if facts is None:
+        facts = fetch(tables, suites, topics, are_few=are_few)
+    return judge(facts, suites, settings_of(handover), tables[TOPICS])
 
 
 def parts(handover: Handover, most_rows: int = MOST_ROWS) -> Iterator[Handover]:
@@ -117,7 +109,7 @@ def settings_of(handover: Handover) -> dict[CycleKey, Settings]:
 
 # The rows that validate writes.
 
-_STRANGE, _RATELESS = "topics_have_a_namespace", "loaded_topics_have_rates"
+_RATELESS = "loaded_topics_have_rates"
 
 
 def result_rows(handover: Handover, judgement: Judgement) -> list[Row]:
@@ -129,30 +121,50 @@ def result_rows(handover: Handover, judgement: Judgement) -> list[Row]:
 
 
 def rejected_frames(
-    spark: SparkSession, handover: Handover, judgement: Judgement, topic_stats: DataFrame
+    spark: SparkSession,
+    handover: Handover,
+    judgement: Judgement,
+    suites: Mapping[str, Suite],
+    tables: Mapping[str, DataFrame],
 ) -> list[DataFrame]:
-    """Rows of rejected, in one frame or two; none if nothing is set aside."""
-    cycles = {cycle.key: cycle for cycle in handover.cycles}
+    """Rows of rejected, a frame for each table and one for topics by filter; none if nothing is set aside."""
     frames = []
-    if judgement.records:
-        rows = [
-            {**record, "cycle_at": cycle.at, "file": cycle.snapshot.path}
-            for record in judgement.records
-            for cycle in [cycles[record["cluster"], record[AT]]]
-        ]
-        frames.append(_frame(spark, "rejected", rows))
-    if judgement.broken_topic_rules:
-        frames.append(_rejected_topics(spark, judgement, _with_files(topic_stats, handover)))
-    return frames
+    for table in dict.fromkeys(refusal.table for refusal in judgement.refusals):
+        own = [refusal for refusal in judgement.refusals if refusal.table == table]
+        frames.append((_found_again(spark, suites[table], own, tables[table]), table))
+    if judgement.topic_rules:
+        frames.append((_broken_topics(spark, judgement, tables[TOPICS]), TOPICS))
+    return [rejected_rows(_with_files(rows, handover), table) for rows, table in frames]
 
 
-def _rejected_topics(spark: SparkSession, judgement: Judgement, topic_stats: DataFrame) -> DataFrame:
-    reasons = {}
+def _found_again(spark: SparkSession, suite: Suite, refusals: Sequence[Refusal], rows: DataFrame) -> DataFrame:
+    """The rows of a table that are refused, once per rule, with `_rule` and `_words`.
+
+    A row is known again by its key and by all that its suite looks at, so rows that are alike there are refused alike.
+    """
+    kinds = {column.name: column.type for column in TABLES[suite.table].columns if "<" not in column.type}
+    names = sorted({*suite.columns(), *TABLES[suite.table].key} & {*kinds})
+    known: dict[str, tuple[Any, ...]] = {}
+    for one in refusals:
+        values = [one.row[name] for name in names]
+        same = repr([value + 0.0 if isinstance(value, float) else value for value in values])  # -0.0 is 0.0
+        known[f"{one.rule.name} {same}"] = (*values, one.rule.name, one.words)
+    schema = ", ".join([*(f"same_{name} {kinds[name]}" for name in names), "_rule string", "_words string"])
+    named = spark.createDataFrame([*known.values()], schema)
+    return rows.join(
+        F.broadcast(named), reduce(and_, [F.col(name).eqNullSafe(F.col(f"same_{name}")) for name in names])
+    )
+
+
+def _broken_topics(spark: SparkSession, judgement: Judgement, rows: DataFrame) -> DataFrame:
+    """The topics that break a rule of `topic_rules`, once per rule, with `_rule` and `_words`."""
     marks = []
-    rows = topic_stats
-    for rule in judgement.broken_topic_rules:
+    for rule in judgement.topic_rules:
         if rule.kind == "expectation":
             breaks, words = is_broken(rule), broken_words(rule)
+            if "mostly" in rule.definition["kwargs"]:
+                failed = [one.key for one in judgement.findings if one.rule == rule and not one.passed]
+                breaks = breaks & is_one_of(failed)
         elif rule.name == _RATELESS:
             breaks, words = F.expr(LACKS_A_RATE), "it is loaded and a rate is missing."
         else:
@@ -162,10 +174,10 @@ def _rejected_topics(spark: SparkSession, judgement: Judgement, topic_stats: Dat
             marked = strange.select("cluster", at, "namespace", F.lit(True).alias("is_strange"))
             rows = rows.join(F.broadcast(marked), ["cluster", "cycle_at", "namespace"], how="left")
             breaks, words = F.col("is_strange").isNotNull(), "the cluster has no such namespace."
-        marks.append(F.when(breaks, F.lit(rule.name)))
-        reasons[rule.name] = f"{words} {rule.advice}".strip()
-    broken = rows.withColumn("broken", F.array_compact(F.array(*marks))).where("size(broken) > 0")
-    return rejected_rows(broken, TOPICS, F.col("broken"), reasons, F.col("_file"))
+        said = F.lit(f"{words} {rule.advice}".strip()).alias("_words")
+        marks.append(F.when(breaks, F.struct(F.lit(rule.name).alias("_rule"), said)))
+    broken = rows.withColumn("_broken", F.explode(F.array_compact(F.array(*marks))))
+    return broken.select("*", "_broken.*")
 
 
 def _with_files(rows: DataFrame, handover: Handover) -> DataFrame:
