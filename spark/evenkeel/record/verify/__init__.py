@@ -32,14 +32,15 @@ from evenkeel.record.verify.chain import (
     check_reads,
     dates_of,
     in_stretches,
+    kept_by,
     read_anchors,
-    read_kept,
-    rewriting_commits,
 )
 from evenkeel.record.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
 from evenkeel.record.verify.contents import OnDemand
 from evenkeel.record.verify.logged import LogReport, LogSources, check_heads, open_check
 from evenkeel.record.verify.root_sets import has_roots
+from evenkeel.record.verify.table_logs import TableFault
+from evenkeel.record.verify.tables_of_record import check_tables, known_commits
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -131,7 +132,8 @@ def verify(
         for name, links in chains.items()
         for fault in check_links(name, _in_order(links), _beginning(name, links, anchors))
     ]
-    faults += [Fault("", None, CHAIN, "cycles", "its log", words) for words in rewriting_commits(lake, "cycles")]
+    upkeeps, table_faults = check_tables(lake, known_commits(lake))
+    faults += [_of_table(fault) for fault in table_faults]
     for name, links in chains.items():
         logged.check_links(name, links, _beginning(name, links, anchors))
     for name in sorted(name for name in logged.chains.keys() - chains.keys() if cluster in (None, name)):
@@ -166,7 +168,7 @@ def verify(
                 Lake(lake),
                 looked_at(),
                 attempts,
-                kept=read_kept(lake),
+                kept=kept_by(upkeeps),
                 depth=depth,
                 by_rows=by_rows,
                 progress=progress,
@@ -182,6 +184,11 @@ def verify(
         faults=(*faults, *logged.faults, *verified.faults),
         log=logged.report,
     )
+
+
+def _of_table(fault: TableFault) -> Fault:
+    kind = CHAIN if fault.table == "cycles" else CONTENT
+    return Fault("", None, kind, fault.table, fault.place, fault.words)
 
 
 def _in_order(links: Any) -> Iterator[Link]:
