@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evenkeel.lake.manifest import CYCLES, body_digest
 from evenkeel.lake.schema import SCHEMA_VERSION
-from evenkeel.record.verify.chain import Anchor, Link, check_bodies, check_links, rewrites
+from evenkeel.record.verify.chain import Anchor, Link, check_bodies, check_links
 
 BEGIN = datetime(2026, 11, 21, 8, tzinfo=UTC)
 WRITE = {"table": "bundle_load", "write_id": "w", "version": 3, "rows": 12, "commit": "d"}
@@ -125,24 +125,3 @@ def test_a_chain_whose_beginning_expired_starts_at_its_anchor() -> None:
     assert faults([{**row, "attempt": 3} for row in rows[4:6]], anchor) == []  # earlier ones may have expired
     assert "rows 1 to 4" in faults(rows[4:])[0][1]
     assert "does not name the digest" in faults(rows[4:], Anchor(4, "other"))[0][1]
-
-
-def test_commits_that_rewrite_rows_are_told_and_those_of_upkeep_are_not() -> None:
-    commits = [
-        {"version": 0, "operation": "CREATE TABLE", "timestamp": 0},
-        {"version": 1, "operation": "WRITE", "operationParameters": {"mode": "Append"}, "timestamp": 0},
-        {"version": 2, "operation": "DELETE", "timestamp": 1_000, "engineInfo": "Apache-Spark"},
-        {"version": 3, "operation": "DELETE", "timestamp": 0, "userMetadata": '{"upkeep": "u1", "by": "me"}'},
-        {"version": 7, "operation": "DELETE", "timestamp": 0, "userMetadata": '{"upkeep": "forged"}'},
-        {"version": 4, "operation": "OPTIMIZE", "timestamp": 0},
-        {"version": 5, "operation": "WRITE", "operationParameters": {"mode": "Overwrite"}, "timestamp": 0},
-        {"version": 6, "operation": "UPDATE", "timestamp": 0, "userMetadata": "not JSON"},
-    ]
-    found = list(rewrites(commits, {"u1"}))
-    assert [text.split(" of ")[0] for text in found] == [
-        "version 2 is a DELETE",
-        "version 7 is a DELETE",
-        "version 5 is a WRITE",
-        "version 6 is a UPDATE",
-    ]
-    assert found[0].endswith("1970-01-01T00:00:01+00:00 by Apache-Spark")

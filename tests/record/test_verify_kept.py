@@ -10,7 +10,7 @@ import pytest
 from evenkeel.lake.schemas import TABLES
 from evenkeel.maintenance.expiry import Periods
 from evenkeel.record.read import Attempt
-from evenkeel.record.verify.chain import Anchor, Kept, anchor_of, read_kept
+from evenkeel.record.verify.chain import Anchor, Kept, anchor_of, kept_by
 from evenkeel.record.verify.contents import can_decide
 
 NOW = datetime(2026, 11, 22, 3, tzinfo=UTC)
@@ -53,5 +53,14 @@ def test_a_chain_begins_after_the_newest_anchor_before_it() -> None:
     assert anchor_of(1, [anchor(6)]) is None  # an upkeep that was killed before the rows went
 
 
-def test_a_lake_without_upkeep_keeps_everything(tmp_path: Any) -> None:
-    assert read_kept(tmp_path) == Kept()
+def test_a_lake_without_upkeep_keeps_everything() -> None:
+    assert kept_by([]) == Kept()
+
+
+def test_the_newest_upkeep_says_what_is_kept() -> None:
+    rows = [
+        {"begun_at": NOW - timedelta(days=days), "upkeep_id": f"u{days}", "periods": {"audit_days": 400 - days}}
+        for days in (2, 1, 3)
+    ]
+    kept = kept_by(rows)
+    assert (kept.at, kept.periods and kept.periods.audit_days) == (NOW - timedelta(days=1), 399)

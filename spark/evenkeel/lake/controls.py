@@ -31,7 +31,7 @@ from evenkeel.spark.sql import with_moments
 from evenkeel.times import after_all
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 log = logging.getLogger(__name__)
@@ -206,7 +206,7 @@ def _append_step(
     heads = (
         spark.read.format("delta")
         .load(lake.path("controls"))
-        .where(F.col("cluster").isin(list(clusters)) & (F.col("kind") == LEASE))
+        .where(F.col("cluster").isin(list(clusters)) & _read_in_full("kind", [LEASE]))
         .groupBy(F.col("cluster"))
         .agg(F.max_by(F.struct("by", "token", "at", "until"), F.struct("token", "at")).alias("head"))
     )
@@ -232,8 +232,18 @@ def _rows(spark: SparkSession, lake: Lake, clusters: Sequence[str], kinds: Seque
     from pyspark.sql import functions as F
 
     rows = spark.read.format("delta").load(lake.path("controls"))
-    rows = rows.where(F.col("cluster").isin(list(clusters)) & F.col("kind").isin(list(kinds)))
+    rows = rows.where(F.col("cluster").isin(list(clusters)) & _read_in_full("kind", kinds))
     return with_moments(rows.select(*_COLUMNS), ("at", "until"))
+
+
+def _read_in_full(column: str, values: Sequence[str]) -> Column:
+    """The condition that a column has one of these values, in a form for which Delta has every file read.
+
+    Delta passes over files by the statistics in the log. A pause must not be passed over by statistics that lie.
+    """
+    from pyspark.sql import functions as F
+
+    return F.array_contains(F.array(*map(F.lit, values)), F.col(column))
 
 
 def _frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
@@ -256,9 +266,7 @@ def answer_row(
 
 def answers(spark: SparkSession, lake: Lake, plan_ids: Sequence[str]) -> list[dict[str, Any]]:
     """All answers to these plans, with `at` as an aware datetime."""
-    if newest_version(lake.path("approvals")) == 0:
+    if not plan_ids or newest_version(lake.path("approvals")) == 0:
         return []
-    from pyspark.sql import functions as F
-
-    rows = spark.read.format("delta").load(lake.path("approvals")).where(F.col("plan_id").isin(list(plan_ids)))
+    rows = spark.read.format("delta").load(lake.path("approvals")).where(_read_in_full("plan_id", plan_ids))
     return with_moments(rows, ("at",))

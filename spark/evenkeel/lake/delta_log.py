@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import Commit, DataFile, Write
+from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, delta_table, files_of, is_delta_table
 from evenkeel.retrying import Pause, retry, up_to_a_fifth_more
 
@@ -234,7 +235,7 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*\.parquet")
 
 
 def log_state(path: str) -> str:
-    """Sentences: what is missing in the log of the table at `path`, and what still is there; '' if nothing is.
+    """Sentences: what is missing or damaged in the log of the table at `path`, and what still is there; '' if nothing.
 
     A version can be read from a checkpoint and the commits since, or from all commits.
     """
@@ -246,14 +247,80 @@ def log_state(path: str) -> str:
     checkpoints = {int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))}
     if not commits:
         return f"Its log holds no commit any more. {_RESTORE}"
-    newest, reached, hint = max(commits), _reached(commits, checkpoints), _hinted(files)
+    newest, hint = max(commits), _hinted(files)
+    damaged = _damaged_checkpoints(files, sorted(names, reverse=True))
+    whole = checkpoints - {int(name[:20]) for name in damaged}
+    reached = _reached(commits, whole)
     if reached == newest:
+        # A version before the checkpoint is read seldom: its commits are looked at by `verify`.
+        begin = max((one for one in whole if one <= newest), default=-1)
+        broken = next((words for one in range(begin + 1, newest + 1) if (words := commit_damage(files, one))), None)
+        if damaged or broken:
+            return broken or _remove_checkpoint(files, damaged[0])
         return "" if hint is None or hint in checkpoints else _needless(files, hint)
     start = next(version for version in count(newest, -1) if version - 1 not in commits)
     left = "no version can be read" if reached is None else f"the newest version that still can be read is {reached}"
+    cut = f" The checkpoint {damaged[0]} is empty or cut short." if damaged else ""
     return (
         f"Its log has the commits {start} to {newest}, and neither what came before {start} nor a checkpoint since: "
-        f"{left}. {_RESTORE}"
+        f"{left}.{cut} {_RESTORE}"
+    )
+
+
+def commit_damage(files: TableFiles, version: int) -> str | None:
+    """Return what is wrong with the bytes of a commit, and what to do; None for one that can be read, or is gone."""
+    try:
+        data = files.read(_commit(version))
+    except FileNotFoundError:
+        return None
+    words = commit_fault(data)
+    return None if words is None else f"commit {version} ({files.full(_commit(version))}) {words}"
+
+
+def commit_fault(data: bytes) -> str | None:
+    """Return what is wrong with the bytes of a commit, as a predicate with the advice; None if it can be read."""
+    if not data.strip():
+        return f"is empty: readers take it for a commit without rows. {_MEND_COMMIT}"
+    if commit_actions(data) is None:
+        return f"is cut short, or is not JSON: no reader can read the table. {_MEND_COMMIT}"
+    return None
+
+
+_MEND_COMMIT = (
+    "Restore that file from a copy. Without a copy, remove it if it is the newest commit, and decide the cycle again"
+)
+
+
+def commit_actions(data: bytes) -> list[dict[str, Any]] | None:
+    """Return the actions in the bytes of a commit; None for bytes that are no JSON objects, one on each line."""
+    try:
+        actions = [parse_json(line) for line in data.splitlines() if line.strip()]
+    except NotJson:
+        return None
+    return actions if all(isinstance(action, dict) for action in actions) else None
+
+
+def _damaged_checkpoints(files: TableFiles, names: Iterable[str]) -> list[str]:
+    """The files of checkpoints, newest first, that are empty or cut short, up to the newest that is whole."""
+    damaged: list[str] = []
+    for name in names:
+        if not _CHECKPOINT.fullmatch(name):
+            continue
+        if is_whole_parquet(files.read(f"{LOG_FOLDER}/{name}")):
+            break
+        damaged.append(name)
+    return damaged
+
+
+def is_whole_parquet(data: bytes) -> bool:
+    """Return True for bytes that begin and end as a Parquet file does."""
+    return len(data) > 12 and data[:4] == data[-4:] == b"PAR1" and int.from_bytes(data[-8:-4], "little") < len(data)
+
+
+def _remove_checkpoint(files: TableFiles, name: str) -> str:
+    return (
+        f"The checkpoint {files.full(f'{LOG_FOLDER}/{name}')} is empty or cut short. All that it held is in the "
+        f"commits besides: remove that file and {files.full(_HINT)}, and the table can be read."
     )
 
 
@@ -346,6 +413,11 @@ def version_days(table: str, versions: int = VERSION_DAYS, topic_versions: int =
 def version_properties(days: int) -> dict[str, str]:
     """A version is readable as long as both its log and the files that it names are there."""
     return {FILES: f"interval {days} days", LOG: f"interval {days} days"}
+
+
+def is_interval(text: str) -> bool:
+    """Return True for a period as `version_properties` writes it."""
+    return _INTERVAL.match(text.strip()) is not None
 
 
 def kept_days(properties: dict[str, str]) -> float:

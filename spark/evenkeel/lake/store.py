@@ -19,8 +19,6 @@ from evenkeel.lake.delta_log import (
     rows_by_write,
     table_exists,
     until_committed,
-    version_days,
-    version_properties,
     versions_carrying,
     written_files,
 )
@@ -28,6 +26,7 @@ from evenkeel.lake.pending_commits import hand_on
 from evenkeel.lake.schema import Column, Table, column_definition, sql_text
 from evenkeel.lake.schemas import FROM_THE_FIRST, TABLES
 from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
+from evenkeel.lake.table_metadata import demand_as_declared, properties_of
 from evenkeel.lake.write_ids import id_column, ids_of, new_try, try_of
 from evenkeel.object_store import canonical, is_object_store, load_client
 from evenkeel.retrying import at_once
@@ -43,16 +42,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A checkpoint costs as much as a dozen appends, so it is rare. Readers find their files by partition, cycle and write:
-# statistics of all other columns took half the time of a small append.
-_PROPERTIES = {
-    "delta.dataSkippingStatsColumns": "cycle_at,write_id",
-    "delta.checkpointInterval": "100",
-    "delta.enableDeletionVectors": "false",
-}
-# Of small tables whose rows an auditor compares between two versions. A table that only grows pays nothing for it;
-# in the others upkeep's own deletions would be kept once more, as changes.
-_WITH_CHANGE_FEED = frozenset({"acted", "wished"})
 _PARALLEL_APPENDS = 4
 MOST_NAMED = 1_000
 """The most write ids that a condition lists."""
@@ -78,11 +67,13 @@ class Lake:
         """Create the tables that are missing, by default those that every lake has.
 
         Cheap where all exist, and safe with several callers at once. Raises EngineError for a Spark that would lose
-        commits in the object store of this lake.
+        commits in the object store of this lake, LakeError for a table whose metadata no writer of ours left.
         """
         self._demand_safe_commits(spark)
         wanted = [*(FROM_THE_FIRST if names is None else names)]
         missing = [TABLES[name] for name in wanted if not table_exists(self.path(name))]
+        for name in wanted:
+            demand_as_declared(TABLES[name], self.path(name))
         if missing:
             log.info("creating %d tables under %s", len(missing), self.root)
             with ThreadPoolExecutor(_PARALLEL_APPENDS) as pool:
@@ -227,20 +218,11 @@ def _rows_of(frame: DataFrame, writes: Sequence[Write]) -> DataFrame:
 def create_statement(table: Table, path: str) -> str:
     """The table's DDL, with the comments that `DESCRIBE` and a catalog show."""
     columns = ",\n  ".join(column_definition(column) for column in table.columns)
-    properties = {**_PROPERTIES, **version_properties(version_days(table.name))}
-    if not {"cycle_at", "write_id"} <= set(table.column_names()):
-        del properties["delta.dataSkippingStatsColumns"]
-    elif table.name == "cycles":
-        properties["delta.dataSkippingStatsColumns"] += ",sequence"  # leads to the head of the chain
-    if table.layer in _WITH_CHANGE_FEED:
-        properties["delta.enableChangeDataFeed"] = "true"
-    if table.serializable:
-        properties["delta.isolationLevel"] = "Serializable"
     partitioned = f"PARTITIONED BY ({', '.join(table.partition)})\n" if table.partition else ""
     return (
         f"CREATE TABLE IF NOT EXISTS delta.`{path}` (\n  {columns}\n) USING delta\n"
         f"{partitioned}COMMENT {sql_text(table.comment)}\n"
-        f"TBLPROPERTIES ({', '.join(f'{sql_text(k)} = {sql_text(v)}' for k, v in properties.items())})"
+        f"TBLPROPERTIES ({', '.join(f'{sql_text(k)} = {sql_text(v)}' for k, v in properties_of(table).items())})"
     )
 
 

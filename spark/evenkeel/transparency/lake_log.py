@@ -8,7 +8,7 @@ a problem, which is reported.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,6 +127,7 @@ def append_commits(
     signers: Sequence[SignerKey],
     commits: Iterable[Commit] = (),
     *,
+    by: Mapping[tuple[str, int], str] | None = None,
     adopt_by: str = "",
     lost: VerifierKey | None = None,
     clock: Clock = time.time,
@@ -134,9 +135,9 @@ def append_commits(
 ) -> Growth:
     """Append leaves of the commits that have none yet, and of the log's keys if these are others now.
 
-    `adopt_by`: the login of an operator who takes in all other commits that lie in the tables, too. A new key takes
-    over when an old one signs with it, once. `lost`: the verifier key of an old one that cannot sign any more; the log
-    goes on without it, and says so.
+    `by`: who made commits (table, version) that were handed on by a file. `adopt_by`: the login of an operator who
+    takes in all other commits that lie in the tables, too. A new key takes over when an old one signs with it, once.
+    `lost`: the verifier key of an old one that cannot sign any more; the log goes on without it, and says so.
 
     Raises LogError if no log was begun, another process holds it, or the old key is missing; DamagedLog,
     InconsistentLog, and LakeError if a table cannot be read. The log is then as it was.
@@ -151,7 +152,7 @@ def append_commits(
     demand_handover(storage, log)
     _keep_keys(storage, signers)
     keys = KeysOnRecord(storage, log, signers, lost)
-    new = _NewLeaves(lake, storage, clock, progress)
+    new = _NewLeaves(lake, storage, clock, progress, by or {})
 
     def entries(tree: Tree) -> Iterator[bytes]:
         new.state = read_state(storage, tree)
@@ -182,7 +183,10 @@ def unlogged_commits(lake: str, state: LogState) -> dict[str, list[int]]:
 class _NewLeaves:
     """Makes the leaves that a log lacks. `count`: those made so far."""
 
-    def __init__(self, lake: str, storage: LogStorage, clock: Clock, progress: Progress) -> None:
+    def __init__(
+        self, lake: str, storage: LogStorage, clock: Clock, progress: Progress, by: Mapping[tuple[str, int], str]
+    ) -> None:
+        self._by = by
         self._lake = lake
         self._storage = storage
         self._at = datetime.fromtimestamp(clock(), UTC)
@@ -209,7 +213,7 @@ class _NewLeaves:
         for (table, number, digest), commit in given:
             if not self.state.has(table, number):
                 logged[table, number] = digest
-                yield self._leaf(commit)
+                yield self._leaf(commit, self._by.get((table, number), ""))
             elif logged[table, number] != digest:
                 self.problems.append(
                     f"{table}: version {number} is in the log with the digest {logged[table, number]}, and was handed "

@@ -34,7 +34,8 @@ class CommitLeaf:
 
     `table`, `commit`: the table, and the version in its Delta log. `digest`: SHA-256 (hex) of the commit's JSON.
     `files`, `files_digest`: the number of data files that it added, and the SHA-256 (hex) of their list. `at`: when it
-    was logged (UTC, to the millisecond). `by`: who had it taken in although no writer handed it on, "" if one did.
+    was logged (UTC, to the millisecond). `by`: who made it and handed it on by a file, or took it in although no writer
+    handed it on; "" if it came with a hand-over.
     """
 
     table: str

@@ -46,11 +46,17 @@ def log_commits(
     try:
         if not any(environment.get(name) for name in KEY_PLACES):
             return
+        from evenkeel.lake.pending_commits import pending, take_away
         from evenkeel.transparency.lake_log import append_commits, open_log, storage_of
         from evenkeel.transparency.private_keys import signers_from_environment
 
         signers = signers_from_environment(environment, _resolve)
-        grown = append_commits(lake, signers, commits)
+        made = [*commits]
+        own = {(one.table, one.version) for one in made}
+        others = [(one, by) for one, by in pending(lake) if (one.table, one.version) not in own]
+        made += [one for one, _ in others]
+        grown = append_commits(lake, signers, made, by={(one.table, one.version): by for one, by in others})
+        take_away(lake, made)
         if grown.rotation is not None:
             log.warning("transparency log: its keys have changed: %s", grown.rotation.words)
         for problem in grown.problems:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import NoSuchCycle
@@ -32,13 +32,14 @@ from evenkeel.record.verify.chain import (
     check_reads,
     dates_of,
     in_stretches,
+    kept_by,
     read_anchors,
-    read_kept,
-    rewriting_commits,
 )
 from evenkeel.record.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
 from evenkeel.record.verify.contents import OnDemand
 from evenkeel.record.verify.log_check import LogReport, LogSources, check_heads, open_check
+from evenkeel.record.verify.table_logs import TableFault
+from evenkeel.record.verify.tables_of_record import check_tables, counted_upkeeps, note
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -106,8 +107,8 @@ def verify(
     all by default).
 
     `depth` None looks at manifests only. A session is asked for where rows have to be looked at: those that no file
-    proves, and topics whose loads are summed up. `log_sources`: what the lake's log is held
-    against beside the chains. Raises NoSuchCycle where nothing is on record, nor in the log.
+    proves, and topics whose loads are summed up. `log_sources`: what the lake's log is held against beside the chains.
+    Raises NoSuchCycle where nothing is on record, nor in the log.
     """
     sources = log_sources or LogSources()
     logged = open_check(lake, sources)
@@ -129,7 +130,8 @@ def verify(
         for name, links in chains.items()
         for fault in check_links(name, _in_order(links), _beginning(name, links, anchors))
     ]
-    faults += [Fault("", None, CHAIN, "cycles", "its log", words) for words in rewriting_commits(lake, "cycles")]
+    known = logged.digests()
+    upkeeps, upkeep_faults = counted_upkeeps(lake, known.get("upkeeps", {}), datetime.now(UTC))
     faults += check_heads(sources.expected_heads, chains)
     dates = sum((dates_of(links, span) for links in chains.values()), Counter[date]())
     seen = Counter[str]()
@@ -139,6 +141,7 @@ def verify(
             faults.extend(check_bodies(stretch.rows))
             logged.check_listed([write for attempt in stretch.attempts for write in attempt.writes])
             faults.extend(check_reads(stretch.attempts, stretch.near))
+            note(known, stretch.attempts)
             seen["read"] += len(stretch.rows)
             seen["attempts"] += len(stretch.attempts)
             seen["idle"] += sum(attempt.plan_id is None for attempt in stretch.attempts)
@@ -156,10 +159,11 @@ def verify(
                 Lake(lake),
                 looked_at(),
                 attempts,
-                kept=read_kept(lake),
+                kept=kept_by(upkeeps),
                 depth=depth,
                 progress=progress,
             )
+    faults += map(_of_table, (*upkeep_faults, *check_tables(lake, known, upkeeps)))
     logged.check_commits(is_whole=cluster is None and since is None and until is None)
     return VerifyReport(
         manifests={name: links.num_rows for name, links in chains.items()},
@@ -171,6 +175,11 @@ def verify(
         faults=(*faults, *logged.faults, *verified.faults),
         log=logged.report,
     )
+
+
+def _of_table(fault: TableFault) -> Fault:
+    kind = CHAIN if fault.table == "cycles" else CONTENT
+    return Fault("", None, kind, fault.table, fault.place, fault.words)
 
 
 def _in_order(links: Any) -> Iterator[Link]:

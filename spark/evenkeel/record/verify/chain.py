@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from evenkeel.handover import Write
-from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.manifest import body_digest
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import delta_table
 from evenkeel.maintenance.expiry import Periods, settled, whole_kind
 from evenkeel.record.read import Attempt, Record, Row, attempts_of, read_table_if_any
 from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
@@ -177,46 +174,6 @@ def _faults(attempt: Attempt, known: dict[tuple[str, str], Attempt]) -> Iterator
             yield Fault(attempt.cluster, attempt.cycle_at, CHAIN, read.table, place, words, attempt.attempt_id)
 
 
-# Commits that changed or removed rows of a table that only ever grows, by the table's own log.
-#
-# The chain shows every row that was changed, and every gap. That its newest rows were cut off shows in the log alone.
-
-# Those that add rows, or leave them as they are.
-_HARMLESS = frozenset(
-    {
-        *("CREATE TABLE", "ADD COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "OPTIMIZE", "VACUUM START"),
-        *("VACUUM END", "CHANGE COLUMN", "UPGRADE PROTOCOL", "COMPUTE STATS", "REORG", "WRITE"),
-    }
-)
-
-
-def rewriting_commits(lake: str | Path, table: str) -> list[str]:
-    """In words, oldest first: commits, as far back as the log goes, after which rows were not what they had been."""
-    commits = delta_table(Lake(str(lake)).path(table)).history()
-    upkeeps = {row["upkeep_id"] for row in read_table_if_any(lake, "upkeeps")}
-    return list(rewrites(sorted(commits, key=lambda commit: int(commit["version"])), upkeeps))
-
-
-def rewrites(commits: Iterable[Mapping[str, Any]], upkeeps: Container[str]) -> Iterator[str]:
-    """A sentence on each commit that changed rows, but not on commits of an upkeep on record."""
-    for commit in commits:
-        operation = str(commit.get("operation", ""))
-        overwrote = (commit.get("operationParameters") or {}).get("mode") == "Overwrite"
-        if (operation in _HARMLESS and not overwrote) or _upkeep_of(commit) in upkeeps:
-            continue
-        at = datetime.fromtimestamp(int(commit.get("timestamp", 0)) / 1000, UTC).isoformat(timespec="seconds")
-        by = commit.get("engineInfo") or commit.get("clientVersion") or "an unknown writer"
-        yield f"version {commit['version']} is a {operation} of {at} by {by}"
-
-
-def _upkeep_of(commit: Mapping[str, Any]) -> str | None:
-    try:
-        said = parse_json(commit.get("userMetadata") or "{}")
-    except NotJson:
-        return None
-    return said.get("upkeep") if isinstance(said, dict) else None
-
-
 # The manifests of a range, some dates at a time, and what of the record is still promised.
 
 # Some 20 kB each as Python has them.
@@ -323,13 +280,10 @@ class Kept:
         return tuple(write for write in attempt.writes if self.promises(attempt, write.table))
 
 
-def read_kept(lake: str | Path) -> Kept:
-    """What is kept, as the newest row of `upkeeps` says."""
-    rows = read_table_if_any(lake, "upkeeps")
-    if not rows:
-        return Kept()
-    newest = max(rows, key=lambda row: (row["begun_at"], row["upkeep_id"]))
-    return Kept(settled(newest["periods"], {}, shorten=True), newest["begun_at"])
+def kept_by(upkeeps: Iterable[Row]) -> Kept:
+    """Return what is kept, as the newest of these rows of `upkeeps` says."""
+    newest = max(upkeeps, key=lambda row: (row["begun_at"], row["upkeep_id"]), default=None)
+    return Kept() if newest is None else Kept(settled(newest["periods"], {}, shorten=True), newest["begun_at"])
 
 
 def read_anchors(lake: str | Path) -> list[Mapping[str, Any]]:

@@ -96,6 +96,11 @@ class LakeLogCheck:
     commits: CommitCheck | None = None
     tree: Tree | None = None
 
+    def digests(self) -> dict[str, dict[int, str]]:
+        """Return table -> version -> SHA-256 (hex) of the commit's JSON, as the leaves have it."""
+        leaves = {} if self.commits is None else self.commits.leaves
+        return {table: {number: logged.digest(number) for number in logged} for table, logged in leaves.items()}
+
     def check_listed(self, writes: Collection[Write]) -> None:
         """Compare the data files that manifests list with the leaves of their commits."""
         if self.commits is not None:

@@ -1,0 +1,285 @@
+"""The files of a table's Delta log, each read without Spark, and the table that they add up to."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from evenkeel.json_text import NotJson, parse_json
+from evenkeel.lake.delta_log import LOG_FOLDER, commit_actions, commit_fault
+from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source
+
+T = TypeVar("T")
+HINT = "_last_checkpoint"
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKSUM = re.compile(r"(\d{20})\.crc")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+# By other names Delta knows checkpoints in several files, and commits put together.
+_UNUSED = re.compile(r"\d{20}\.(?:checkpoint\..+|\d{20}\.compacted\.json)")
+_REQUESTS_AT_ONCE = 16
+
+Action = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LogListing:
+    """The names in a table's log: versions of commits and checksums, version -> names of a checkpoint's files, names of
+    kinds of files that neither Evenkeel's writers leave nor its readers use, and whether there is a hint."""
+
+    commits: tuple[int, ...]
+    checksums: frozenset[int]
+    checkpoints: Mapping[int, tuple[str, ...]]
+    unused: tuple[str, ...]
+    has_hint: bool
+
+
+def listing(files: TableFiles) -> LogListing:
+    """Return the names in the log of a table, which another process may be writing to."""
+    names = sorted(files.names(LOG_FOLDER))
+    checkpoints: dict[int, list[str]] = {}
+    for name in names:
+        if found := _CHECKPOINT.fullmatch(name):
+            checkpoints.setdefault(int(found[1]), []).append(name)
+    unused = [name for name in names if _UNUSED.fullmatch(name) and not _CHECKPOINT.fullmatch(name)]
+    return LogListing(
+        commits=tuple(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name))),
+        checksums=frozenset(int(found[1]) for name in names if (found := _CHECKSUM.fullmatch(name))),
+        checkpoints={version: tuple(parts) for version, parts in checkpoints.items() if _has_all_parts(parts)},
+        unused=tuple(unused),
+        has_hint=HINT in names,
+    )
+
+
+def _has_all_parts(names: list[str]) -> bool:
+    """False while a checkpoint in several files is being written."""
+    parts = [found[3] for name in names if (found := _CHECKPOINT.fullmatch(name))]
+    return None in parts or any(parts.count(total) == int(total) for total in parts)
+
+
+def commit_name(version: int) -> str:
+    """The name of a commit below the table's folder."""
+    return f"{LOG_FOLDER}/{version:020}.json"
+
+
+def checksum_name(version: int) -> str:
+    """The name of a version checksum below the table's folder."""
+    return f"{LOG_FOLDER}/{version:020}.crc"
+
+
+# Commits.
+
+
+@dataclass(slots=True)
+class LoggedCommit:
+    """A commit as its bytes say: `digest` is their SHA-256 (hex), `fault` says why it cannot be read.
+
+    `unknown` are kinds of actions that no writer of ours leaves.
+    """
+
+    version: int
+    digest: str
+    fault: str | None = None
+    info: Action = field(default_factory=dict)
+    metadata: Action | None = None
+    protocol: Action | None = None
+    adds: list[Action] = field(default_factory=list)
+    removes: list[Action] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+def parse_commit(version: int, data: bytes) -> LoggedCommit:
+    """Return what the bytes of a commit say."""
+    commit, actions = LoggedCommit(version, hashlib.sha256(data).hexdigest()), commit_actions(data)
+    if not actions:
+        commit.fault = commit_fault(data)
+    for action in actions or ():
+        for kind, body in action.items():
+            _take(commit, kind, body)
+    return commit
+
+
+def _take(commit: LoggedCommit, kind: str, body: Any) -> None:
+    if kind == "cdc":  # rows that upkeep dropped, in tables that keep changes
+        return
+    places: dict[str, str] = {"commitInfo": "info", "metaData": "metadata", "protocol": "protocol"}
+    if not isinstance(body, dict):
+        commit.fault = f"holds a {kind} that is none"
+    elif kind in places:
+        setattr(commit, places[kind], body)
+    elif kind in ("add", "remove") and isinstance(body.get("path"), str):
+        (commit.adds if kind == "add" else commit.removes).append(body)
+    else:
+        commit.unknown.append(kind)
+
+
+def read_commits(files: TableFiles, versions: Iterable[int]) -> Iterator[LoggedCommit]:
+    """Yield commits in the order of `versions`; one that upkeep has removed meanwhile is passed over."""
+
+    def read(version: int) -> tuple[int, bytes | None]:
+        try:
+            return version, files.read(commit_name(version))
+        except FileNotFoundError:
+            return version, None
+
+    for version, data in _all(files, read, versions):
+        if data is not None:
+            yield parse_commit(version, data)
+
+
+def _all(files: TableFiles, read: Any, versions: Iterable[int]) -> Iterator[Any]:
+    """Reads in order; requests to a store are made several at a time."""
+    if isinstance(files, FolderFiles):
+        yield from map(read, versions)
+        return
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        yield from pool.map(read, versions)
+
+
+# The table at a version.
+
+
+@dataclass(slots=True)
+class TableState:
+    """A table at a version: its metadata, protocol, and files by path with the `add` action of each.
+
+    `added_in`: path -> version of the commit that added it, for those added by a commit that was read.
+    """
+
+    metadata: Action = field(default_factory=dict)
+    protocol: Action = field(default_factory=dict)
+    files: dict[str, Action] = field(default_factory=dict)
+    added_in: dict[str, int] = field(default_factory=dict)
+
+    def apply(self, commit: LoggedCommit) -> None:
+        """Bring the state to the version of the commit."""
+        self.metadata = commit.metadata or self.metadata
+        self.protocol = commit.protocol or self.protocol
+        for remove in commit.removes:
+            self.files.pop(remove["path"], None)
+            self.added_in.pop(remove["path"], None)
+        for add in commit.adds:
+            self.files[add["path"]] = add
+            self.added_in[add["path"]] = commit.version
+
+
+class DamagedLogFile(ValueError):
+    """A checkpoint or checksum whose bytes are not those of a whole one."""
+
+
+def read_checkpoint(
+    files: TableFiles, names: Iterable[str], *, with_files: bool = True
+) -> tuple[TableState, list[str]]:
+    """Return the state that the files of a checkpoint hold, and kinds of actions in it that no writer of ours leaves.
+
+    Without `with_files` the state has metadata and protocol only. Raises DamagedLogFile for a file that is empty or cut
+    short.
+    """
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    state, unknown = TableState(), []
+    for name in names:
+        try:
+            with ParquetFile(arrow_source(files.full(f"{LOG_FOLDER}/{name}"))) as opened:
+                kinds = None if with_files else ["metaData", "protocol"]
+                for batch in opened.iter_batches(columns=kinds, use_threads=False):
+                    unknown += _take_rows(state, batch)
+        except (ArrowException, OSError, ValueError) as error:
+            raise DamagedLogFile(str(error)) from error
+    return state, unknown
+
+
+# The others take as long to be made into Python's values, and no reader goes by them.
+_OF_A_FILE = (
+    *("path", "partitionValues", "size", "stats", "deletionVector"),
+    *("partitionValues_parsed", "stats_parsed"),
+)
+
+
+def _take_rows(state: TableState, batch: Any) -> list[str]:
+    """Add the actions of some rows of a checkpoint to the state; kinds of others come back."""
+    unknown = []
+    for kind in batch.schema.names:
+        column = batch.column(kind)
+        bodies = column.filter(column.is_valid())
+        if not len(bodies) or kind == "remove":
+            continue
+        if kind == "add":
+            import pyarrow as pa
+
+            there = [name for name in _OF_A_FILE if bodies.type.get_field_index(name) >= 0]
+            bodies = pa.StructArray.from_arrays([bodies.field(name) for name in there], there)
+        for body in map(_as_json, bodies.to_pylist(maps_as_pydicts="lossy")):
+            match kind:
+                case "add":
+                    state.files[body["path"]] = body
+                case "metaData":
+                    state.metadata = body
+                case "protocol":
+                    state.protocol = body
+                case _:
+                    unknown.append(kind)
+    return unknown
+
+
+def _as_json(body: dict[str, Any]) -> dict[str, Any]:
+    """The fields that are set: a checkpoint has a column for each that there may be."""
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def read_checksum(files: TableFiles, version: int) -> Action:
+    """Return the checksum of a version; DamagedLogFile if it is cut short or empty, FileNotFoundError without one."""
+    return _json_object(files, checksum_name(version))
+
+
+def read_hint(files: TableFiles) -> Action:
+    """Return `_last_checkpoint`; DamagedLogFile and FileNotFoundError as for a checksum."""
+    return _json_object(files, f"{LOG_FOLDER}/{HINT}")
+
+
+def _json_object(files: TableFiles, name: str) -> Action:
+    try:
+        found = parse_json(files.read(name))
+    except NotJson as error:
+        raise DamagedLogFile(str(error)) from error
+    if not isinstance(found, dict):
+        raise DamagedLogFile("it is not a JSON object")
+    return found
+
+
+def metadata_in_force(files: TableFiles, version: int) -> tuple[list[Action], list[Action]]:
+    """Return the metadata and the protocols that readers of a version may go by; [] for what the log does not have.
+
+    Looks back from the version, at its checksum, commits, and the checkpoint that the hint names, up to the first
+    version that has both.
+    """
+    metadata: list[Action] = []
+    protocols: list[Action] = []
+    try:
+        hinted = read_hint(files).get("version")
+    except (FileNotFoundError, DamagedLogFile):
+        hinted = None
+    for number in range(version, -1, -1):
+        for found in _metadata_in(files, number, is_hinted=number == hinted):
+            metadata += [one for one in found[:1] if one]
+            protocols += [one for one in found[1:] if one]
+        if number == hinted or (metadata and protocols):
+            break
+    return metadata, protocols
+
+
+def _metadata_in(files: TableFiles, version: int, *, is_hinted: bool) -> Iterator[tuple[Action, Action]]:
+    try:
+        checksum = read_checksum(files, version)
+        yield checksum.get("metadata") or {}, checksum.get("protocol") or {}
+    except (FileNotFoundError, DamagedLogFile):
+        pass
+    for commit in read_commits(files, [version]):
+        yield commit.metadata or {}, commit.protocol or {}
+    if is_hinted and (names := listing(files).checkpoints.get(version)):
+        state, _ = read_checkpoint(files, names, with_files=False)
+        yield state.metadata, state.protocol
