@@ -32,7 +32,7 @@ from evenkeel.lake.table_files import delta_table, files_of, is_delta_table, is_
 from evenkeel.object_store import canonical, is_object_store
 from evenkeel.retrying import at_once
 from evenkeel.spark.code import code_digest, code_version
-from evenkeel.spark.object_store_files import LOG_STORE, LOG_STORE_SETTING
+from evenkeel.spark.file_systems import LOG_STORE, LOG_STORE_SETTING
 from evenkeel.spark.sql import any_of
 
 if TYPE_CHECKING:
