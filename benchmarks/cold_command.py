@@ -20,7 +20,6 @@ from pathlib import Path
 from benchmarks.history import landed
 from benchmarks.machine import description
 from benchmarks.synthetic_snapshot import Shape
-from evenkeel.spark.class_archive import class_archive
 
 MOST_SECONDS = 45.0
 
@@ -28,7 +27,7 @@ MOST_SECONDS = 45.0
 def main(arguments: Sequence[str] = ()) -> int:
     """Prints a line each time; 0 if the goal was met by all."""
     given = _options(arguments)
-    print(f"{description()}, with{'' if class_archive() else 'out'} an archive of Java's classes", flush=True)
+    print(description(), flush=True)
     with tempfile.TemporaryDirectory(prefix="evenkeel-bench-") as name:
         folder = Path(name)
         shape = Shape(given.topics, given.bundles, given.brokers)

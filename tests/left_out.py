@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 
 # What a test may ask of a machine, and how to have it.
-CHROMIUM, FULL_JDK, MAVEN, NGINX, VERSITYGW = "Chromium", "full JDK", "Maven", "nginx", "versitygw"
+CHROMIUM, FULL_JDK, NGINX, VERSITYGW = "Chromium", "full JDK", "nginx", "versitygw"
 POSTGRESQL, REDIS, CELERY = "PostgreSQL", "Redis", "Celery provider of Airflow"
 DEBOOTSTRAP = "debootstrap"
 TO_HAVE = {
     CHROMIUM: "apt-get install -y --no-install-recommends chromium fonts-dejavu-core, or EVENKEEL_CHROMIUM=/path/to/it",
     FULL_JDK: "apt-get install -y openjdk-17-jdk-headless, or EVENKEEL_JAVA=/path/to/java",
-    MAVEN: "apt-get install -y maven",
     NGINX: "apt-get install -y --no-install-recommends nginx-light",
     POSTGRESQL: "apt-get install -y --no-install-recommends postgresql",
     REDIS: "apt-get install -y --no-install-recommends redis-server",

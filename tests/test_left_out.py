@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.left_out import FULL_JDK, MAVEN, TO_HAVE, lacking, leaves_all_out, summary
+from tests.left_out import FULL_JDK, NGINX, TO_HAVE, lacking, leaves_all_out, summary
 
 
 def test_what_a_machine_lacks_is_counted_and_told_with_how_to_have_it() -> None:
     reasons = [f"('a.py', 5, 'Skipped: {lacking(FULL_JDK)}: no javac')", f"Skipped: {lacking(FULL_JDK)}"]
-    assert list(summary([*reasons, f"Skipped: {lacking(MAVEN)}", "Skipped: only on Linux"], 0)) == [
+    assert list(summary([*reasons, f"Skipped: {lacking(NGINX)}", "Skipped: only on Linux"], 0)) == [
         f"2 tests were left out, since this machine has no full JDK. To have it: {TO_HAVE[FULL_JDK]}",
-        f"1 test was left out, since this machine has no Maven. To have it: {TO_HAVE[MAVEN]}",
+        f"1 test was left out, since this machine has no nginx. To have it: {TO_HAVE[NGINX]}",
     ]
 
 

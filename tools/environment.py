@@ -26,7 +26,6 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOCKS = {"runtime": ROOT / "requirements.txt", "dev": ROOT / "requirements-dev.txt"}
 SAY_EVERY_SECONDS = 10.0
-UNPREPARED = 3
 STARTED = time.monotonic()
 
 
@@ -41,8 +40,7 @@ def main() -> int:
             create_venv()
         if not is_stamped(wanted):
             install(wanted)
-        if not fetch_jars():
-            prepare_start()
+        fetch_jars()
     return 0
 
 
@@ -204,32 +202,12 @@ class Progress:
             say(f"{self.doing} {min(self.seen, self.count)} of {self.count} packages")
 
 
-def fetch_jars() -> bool:
-    """Asks the project itself, which knows coordinates, digests and the ways to get them; whether there is nothing left
-    to prepare for Spark's start."""
-    code = (
-        "import logging, os, sys\n"
-        "from evenkeel.spark.class_archive import OFF, VARIABLE, class_archive\n"
-        "from evenkeel.spark.java import delta_jars, fetch_object_store_jars\n"
-        "from evenkeel.errors import EvenkeelError\n"
-        "logging.basicConfig(level=logging.INFO, format='         %(message)s', stream=sys.stdout)\n"
-        "try:\n    delta_jars()\nexcept EvenkeelError as error:\n    sys.exit(str(error))\n"
-        "try:\n    fetch_object_store_jars()\nexcept EvenkeelError as error:\n"
-        "    logging.warning('%s Tables in a folder need none of these; tables in S3 do.', error)\n"
-        f"sys.exit(0 if class_archive() or os.environ.get(VARIABLE) == OFF else {UNPREPARED})"
-    )
-    done = subprocess.run([PYTHON, "-c", code], cwd=ROOT, check=False)
-    if done.returncode not in (0, UNPREPARED):
-        give_up("Could not get Delta's jars (see above).")
-    return done.returncode == 0
-
-
-def prepare_start() -> None:
-    """Makes Java's archive of classes: without it all works, and servers start later."""
-    say("preparing the start of Spark, which then takes half the processor time; once, a minute")
-    command = [str(VENV / "bin" / "evenkeel"), "engine", "prepare"]
-    if subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False).returncode != 0:
-        say("that failed (see above); Spark starts as it did before")
+def fetch_jars() -> None:
+    """Has the project fetch the jars that its lock files name."""
+    fetch = [str(PYTHON), "-m", "evenkeel.spark.jars"]
+    run([*fetch, "delta"], "Could not get Delta's jars")
+    if subprocess.run([*fetch, "object_store"], cwd=ROOT, check=False).returncode != 0:
+        say("the jars for S3 are missing (see above): only tables in S3 need them")
 
 
 def run(command: list[str], failure: str) -> None:

@@ -21,8 +21,9 @@ from pathlib import Path
 
 from devtools.lab.command import Java, class_path_text
 from devtools.lab.errors import LabError
-from devtools.lab.releases import lock_digest, locked_jars
-from evenkeel.spark.java import cache_folder, resolve, server_java
+from devtools.lab.releases import lock_digest, lock_of
+from evenkeel.spark.jars import cache_folder, locked_jars, resolve
+from evenkeel.spark.java import server_java
 
 LOG = logging.getLogger(__name__)
 RECIPE = 1  # a higher number makes everything anew
@@ -42,7 +43,7 @@ def prepare(version: str) -> Prepared:
     folder = cache_folder() / "pulsar" / version / _fingerprint(version)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder / "lock"):
-        class_path = tuple(resolve(locked_jars(version)))
+        class_path = tuple(resolve(locked_jars(lock_of(version))))
         archive, metadata = folder / "classes.jsa", folder / "metadata"
         if not archive.exists() or not metadata.exists():
             _make(version, class_path, folder)

@@ -9,9 +9,10 @@ from devtools.lab import conf
 from devtools.lab.admin import Admin
 from devtools.lab.errors import LabError
 from devtools.lab.ports import BLOCK, Ports, reserve
-from devtools.lab.releases import LATEST, locked_jars, releases
+from devtools.lab.releases import LATEST, lock_of, releases
 from devtools.lab.settings import LabSettings
 from devtools.lab.tokens import Tokens
+from evenkeel.spark.jars import locked_jars
 
 
 def properties(text: str) -> dict[str, str]:
@@ -20,7 +21,7 @@ def properties(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("version", releases())
 def test_a_lock_has_a_broker_with_all_jars_told_apart_by_their_file(version: str) -> None:
-    jars = locked_jars(version)
+    jars = locked_jars(lock_of(version))
     assert len({jar.file_name for jar in jars}) == len(jars)
     assert {jar.version for jar in jars if jar.group == "org.apache.pulsar"} == {version}
     assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jar in jars)

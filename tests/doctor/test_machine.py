@@ -13,7 +13,7 @@ from evenkeel.doctor import machine
 from evenkeel.doctor.findings import CheckFinding, CheckOutcome, Site
 from evenkeel.errors import EvenkeelError
 from evenkeel.sources.configuration import ClusterSource, LiveSource
-from evenkeel.spark.java import DELTA_JARS, cache_folder
+from evenkeel.spark.jars import DELTA, cache_folder, locked_jars
 
 HERE = Site(environment={})
 
@@ -73,17 +73,17 @@ def test_a_java_that_is_not_there_is_an_error_of_ours(monkeypatch: pytest.Monkey
 def test_jars_that_are_missing_or_others_fail_and_nothing_is_fetched(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real = cache_folder() / "jars"
+    real, (spark, storage) = cache_folder() / "jars", locked_jars(DELTA)
     monkeypatch.setenv("EVENKEEL_CACHE", str(tmp_path))
     found = machine.check_jars(HERE, "")
     assert found.outcome == CheckOutcome.FAIL
-    assert f"{DELTA_JARS[0].file_name} is missing. 1 more" in found.words
+    assert f"{spark.file_name} is missing. 1 more" in found.words
     (tmp_path / "jars").mkdir()
-    shutil.copy(real / DELTA_JARS[0].file_name, tmp_path / "jars")
-    (tmp_path / "jars" / DELTA_JARS[1].file_name).write_bytes(b"other")
+    shutil.copy(real / spark.file_name, tmp_path / "jars")
+    (tmp_path / "jars" / storage.file_name).write_bytes(b"other")
     found = machine.check_jars(HERE, "")
     assert "is not the pinned io.delta:delta-storage" in found.words
-    assert (tmp_path / "jars" / DELTA_JARS[1].file_name).read_bytes() == b"other"
+    assert (tmp_path / "jars" / storage.file_name).read_bytes() == b"other"
     in_store = Site(lake="s3a://bucket/x", environment={})
     assert "more are missing or wrong" in machine.check_jars(in_store, "").words
 

@@ -19,7 +19,7 @@ from typing import Any
 from filelock import FileLock
 
 from evenkeel.secret import Secret
-from evenkeel.spark.java import cache_folder
+from evenkeel.spark.jars import cache_folder
 from tests.sources.landing_zone import stand_in
 from tests.sources.landing_zone.stand_in import ACCESS_KEY, SECRET_KEY, StandIn, die_with_parent, free_port
 

@@ -18,8 +18,8 @@ from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table, storage_options
 from evenkeel.object_store import hand_over
 from evenkeel.spark.command import ServerSettings
+from evenkeel.spark.file_systems import LOG_STORE_SETTING
 from evenkeel.spark.home import Home
-from evenkeel.spark.object_store_files import LOG_STORE_SETTING
 from evenkeel.spark.server import Engine, engine_for
 from evenkeel.spark.session import close, connect
 from tests.object_store.conftest import Place

@@ -17,8 +17,8 @@ from py4j.protocol import Py4JJavaError
 from evenkeel.errors import LakeError
 from evenkeel.lake.one_writer import WRITER_FILE, demand_no_other, refusal_in, writer_of
 from evenkeel.object_store import hand_over
-from evenkeel.spark import object_store_files
-from evenkeel.spark.java import fetch_object_store_jars
+from evenkeel.spark import file_systems
+from evenkeel.spark.jars import OBJECT_STORE, locked_jars, resolve
 from tests.object_store.conftest import NUMBERS
 from tests.object_store.stores import Store
 from tests.spark.small_jvms import frozen, running
@@ -43,12 +43,12 @@ class Server:
 
     def commit(self, lake: str, version: int) -> None:
         conf = self.gateway.jvm.org.apache.hadoop.conf.Configuration()
-        for key, value in object_store_files.settings(self.home).items():
+        for key, value in file_systems.settings(self.home).items():
             conf.set(key.removeprefix("spark.hadoop."), value)
         path = self.gateway.jvm.org.apache.hadoop.fs.Path(f"{lake}/table/_delta_log/{version:020}.json")
         lines = self.gateway.jvm.java.util.ArrayList()
         lines.add(str(version))
-        store = getattr(self.gateway.jvm.evenkeel, "ObjectStore$Commits")(conf)
+        store = self.gateway.jvm.evenkeel.ObjectStoreCommits(conf)
         store.write(path, lines.iterator(), False, conf)
 
     def is_refused(self, lake: str, version: int) -> str:
@@ -82,8 +82,8 @@ def servers(
             home = tmp_path_factory.mktemp("home")
             hand_over(home, store.lake("any"))
             options = [f"-Devenkeel.writer={words}", f"-Devenkeel.lease.milliseconds={int(LASTS_SECONDS * 1000)}"]
-            jars = fetch_object_store_jars()
-            made = running(tmp_path_factory.mktemp("classes"), object_store_files.SOURCE, jars, options)
+            jars = resolve(locked_jars(OBJECT_STORE))
+            made = running(tmp_path_factory.mktemp("classes"), jars, options)
             server = Server(stack.enter_context(made), home)
             server.commit(store.lake(f"warm-{next(NUMBERS)}"), 0)  # the first request of a JVM takes seconds
             return server

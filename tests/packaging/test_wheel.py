@@ -33,6 +33,14 @@ def test_every_file_that_airflow_reads_is_in_the_wheel_at_its_place() -> None:
     assert left_out == []
 
 
+def test_every_file_of_the_package_that_is_no_module_is_in_the_wheel() -> None:
+    declared = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    tracked = subprocess.run(["git", "ls-files", "spark"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    files = [name for name in tracked.stdout.split() if not name.endswith(".py")]
+    assert any(name.endswith(".java") for name in files)
+    assert [name for name in files if not any(fnmatch(name, pattern) for pattern in declared["*"])] == []
+
+
 def test_a_checkout_has_its_own_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EVENKEEL_EXPECTATIONS", raising=False)
     assert suites_folder() == folder_beside("expectations")

@@ -12,27 +12,26 @@ from typing import Any
 
 from py4j.java_gateway import JavaGateway
 
-from evenkeel.spark import local_files
-from evenkeel.spark.java import delta_jars, server_java, spark_home
+from evenkeel.spark import file_systems
+from evenkeel.spark.jars import delta_jars
+from evenkeel.spark.java import server_java, spark_home
 
 
 @contextmanager
-def running(
-    classes: Path, source: str = local_files.SOURCE, jars: Sequence[Path] = (), options: Sequence[str] = ()
-) -> Iterator[Any]:
-    """A gateway into a JVM with pyspark's jars, Delta's and these, and the source compiled into the folder."""
+def running(classes: Path, s3_jars: Sequence[Path] = (), options: Sequence[str] = ()) -> Iterator[Any]:
+    """A gateway into a JVM with pyspark's jars, Delta's and these for S3, and our Java compiled into the folder."""
     own = spark_home() / "jars"
     (py4j,) = own.glob("py4j-*.jar")
     gateway = JavaGateway.launch_gateway(
         jarpath=str(py4j),
-        classpath=os.pathsep.join([f"{own}/*", *map(str, delta_jars()), *map(str, jars), str(classes)]),
+        classpath=os.pathsep.join([f"{own}/*", *map(str, delta_jars()), *map(str, s3_jars), str(classes)]),
         java_path=str(server_java()),
         javaopts=["-Xmx256m", *options],
         die_on_exit=True,
         enable_auth=True,
     )
     try:
-        local_files.compile_into(gateway.jvm, classes, source)
+        file_systems.compile_into(gateway, classes, with_object_store=bool(s3_jars))
         yield gateway
     finally:
         gateway.shutdown()

@@ -15,7 +15,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from evenkeel.lake.one_writer import WRITER_FILE, refusal_in, writer_of
-from evenkeel.spark.local_files import SETTINGS
+from evenkeel.spark.file_systems import settings
 from evenkeel.spark.server import Engine
 from evenkeel.spark.session import close, connect
 from tests.lake.lock_holder import held
@@ -23,7 +23,7 @@ from tests.spark.ended_processes import ended_processes
 from tests.spark.small_jvms import frozen, running
 
 pytestmark = pytest.mark.spark
-OWN = {key.removeprefix("spark.hadoop."): value for key, value in SETTINGS.items()}
+OWN = {key.removeprefix("spark.hadoop."): value for key, value in settings(Path("/nowhere")).items()}
 HADOOPS = {
     "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
     "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",

@@ -12,7 +12,7 @@ from evenkeel.object_store import S3Connection
 from evenkeel.pulsar.admin.connection import Credentials, address_in, from_environment
 from evenkeel.secret import Secret
 from evenkeel.spark.code import source_root
-from evenkeel.spark.java import delta_jars
+from evenkeel.spark.jars import delta_jars
 from evenkeel.spark.session import classic_settings
 from evenkeel.steering.queue.signing import SigningKeys, keys_from_environment, keys_in
 

@@ -6,14 +6,13 @@ import argparse
 
 from evenkeel.cli.options import engine_home
 from evenkeel.cli.output import add_json, print_result
-from evenkeel.spark.class_archive_maker import make
 from evenkeel.spark.server import ensure, status, stop
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `engine`."""
     parser = commands.add_parser("engine", help="the local Spark server, and Airflow's connection to it")
-    parser.add_argument("action", choices=("start", "stop", "status", "connection", "prepare"))
+    parser.add_argument("action", choices=("start", "stop", "status", "connection"))
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -21,8 +20,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(given: argparse.Namespace) -> int:
     """Does what was asked for; `status` gives 1 where nothing runs.
 
-    `connection` prints the value of Airflow's connection to the server, which holds its token; `prepare` makes Java's
-    archive of classes, with which servers start sooner.
+    `connection` prints the value of Airflow's connection to the server, which holds its token.
     """
     home = engine_home()
     if given.action == "connection":
@@ -39,11 +37,6 @@ def run(given: argparse.Namespace) -> int:
         stopped = stop(home)
         words = "stopped" if stopped else "nothing was running"
         print_result(given, words, {"action": given.action, "changed": bool(stopped)})
-        return 0
-    if given.action == "prepare":
-        made = make()
-        words = "prepared" if made else "was prepared already"
-        print_result(given, words, {"action": given.action, "changed": bool(made)})
         return 0
     found = status(home)
     words = found.state if found.url is None else f"{found.state} {found.url}"

@@ -19,7 +19,8 @@ from evenkeel.object_store import is_object_store
 from evenkeel.secret import FILE
 from evenkeel.settings.operation import CONFIGURATION
 from evenkeel.spark.code import code_digest, code_version, source_root, suites_folder
-from evenkeel.spark.java import DELTA_JARS, OBJECT_STORE_JARS, cache_folder, jar_faults, server_java
+from evenkeel.spark.jars import DELTA, OBJECT_STORE, cache_folder, jar_faults, locked_jars
+from evenkeel.spark.java import server_java
 
 PYTHON = (3, 11)
 JAVA = 17
@@ -120,10 +121,10 @@ def check_java(_: Site, __: str) -> CheckFinding:
 def check_jars(site: Site, _: str) -> CheckFinding:
     """Delta's jars, and those for an object store where the lake is in one: there, and the pinned ones."""
     in_store = any(is_object_store(lake) for lake in (site.lake, *site.lakes.values()) if lake is not None)
-    wanted = (*DELTA_JARS, *OBJECT_STORE_JARS) if in_store else DELTA_JARS
-    faults = jar_faults(wanted)
+    jars = [*locked_jars(DELTA), *(locked_jars(OBJECT_STORE) if in_store else ())]
+    faults = jar_faults(jars)
     if not faults:
-        return ok(f"{len(wanted)} jars in {cache_folder() / 'jars'}, with the pinned digests")
+        return ok(f"{len(jars)} jars in {cache_folder() / 'jars'}, with the pinned digests")
     more = f" {len(faults) - 1} more are missing or wrong." if len(faults) > 1 else ""
     return fail(
         f"{faults[0]}{more}", "`make setup` fetches what is missing; a file that is not the pinned one remove first"

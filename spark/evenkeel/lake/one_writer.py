@@ -1,10 +1,10 @@
 """One server writes a lake: it holds a lock on the file `_writer` in the lake's folder, or a lease in its bucket.
 
 In a folder the JVM takes a lock of the operating system before its first commit and keeps it until it ends
-(`evenkeel.spark.local_files`), so one that was killed frees it and one that stands still keeps it. The file says who
+(`evenkeel.spark.file_systems`), so one that was killed frees it and one that stands still keeps it. The file says who
 holds it, for people; the lock itself decides, and a file without one means nothing. In an object store the object
 `_writer` says until when it is held; its holder replaces it again and again, and nobody else before that time
-(`evenkeel.spark.object_store_files`). Rows that an operator puts on record without Spark need neither: they too are
+(`evenkeel.spark.file_systems`). Rows that an operator puts on record without Spark need neither: they too are
 committed only under a name that nobody else has.
 """
 

@@ -31,7 +31,7 @@ from evenkeel.lake.write_ids import id_column, ids_of, new_try, try_of
 from evenkeel.object_store import canonical, is_object_store, load_client
 from evenkeel.retrying import at_once
 from evenkeel.spark.code import code_digest, code_version
-from evenkeel.spark.object_store_files import LOG_STORE, LOG_STORE_SETTING
+from evenkeel.spark.file_systems import LOG_STORE, LOG_STORE_SETTING
 from evenkeel.spark.sql import any_of
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from typing import Any
 
 from evenkeel.errors import EngineError
 from evenkeel.secret import text_given
-from evenkeel.spark import gateway, local_files, object_store_files
-from evenkeel.spark.class_archive import class_archive, libraries
+from evenkeel.spark import file_systems, gateway
 from evenkeel.spark.code import SUITES_VARIABLE, source_root
 from evenkeel.spark.home import login
+from evenkeel.spark.jars import delta_jars, object_store_jars
 from evenkeel.spark.java import server_java, spark_home
 
 MEMORY_VARIABLE = "EVENKEEL_SERVER_MEMORY"
@@ -101,8 +101,7 @@ class ServerSettings:
     """What may differ between two servers; a server with other settings is not reused.
 
     `memory` is Java's heap (`2g`), `cores` the threads of the local master, `python_path` further folders that workers
-    import from, `spark` further Spark settings, `java` further options of Java; both win over those given here. Without
-    `class_archive` Java's archive of classes is not used where there is one.
+    import from, `spark` further Spark settings, `java` further options of Java; both win over those given here.
     """
 
     memory: str = field(default_factory=lambda: os.environ.get(MEMORY_VARIABLE, "2g"))
@@ -110,13 +109,13 @@ class ServerSettings:
     python_path: tuple[str, ...] = ()
     spark: tuple[tuple[str, str], ...] = ()
     java: tuple[str, ...] = ()
-    class_archive: bool = True
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values; adds what the process inherits and cannot change later."""
         body = asdict(self)
         body["python"] = sys.executable
         body["source_root"] = str(source_root())
+        body["java_sources"] = file_systems.sources_digest()
         pairs = [list(pair) for pair in self.spark]
         return {**body, "python_path": list(self.python_path), "spark": pairs, "java": list(self.java)}
 
@@ -131,14 +130,13 @@ def server_command(
     log_settings = folder / "log4j2.properties"
     log_settings.write_text(LOG_SETTINGS, encoding="utf-8")
     scratch = folder / "scratch"
-    archive = class_archive() if settings.class_archive else None
-    class_path = libraries() if archive is None else archive.class_path()
-    if archive is None:
-        class_path.append(str(gateway.folder_for_classes(folder)))
+    classes = gateway.classes_folder(folder)
+    classes.mkdir(parents=True, exist_ok=True)  # Java looks once whether a place on the class path is a folder
+    # Java takes a class from the first jar that has it: Spark's own before those for S3.
+    class_path = [*delta_jars(), spark_home() / "jars" / "*", *object_store_jars(), classes]
     spark = {
         **SQL_SETTINGS,
-        **local_files.SETTINGS,
-        **object_store_files.settings(folder),
+        **file_systems.settings(folder),
         "spark.master": f"local[{settings.cores}]",
         "spark.app.name": "evenkeel",
         **LOCAL_SETTINGS,
@@ -157,7 +155,7 @@ def server_command(
     }
     return [
         str(server_java()),
-        *("-cp", os.pathsep.join(class_path)),
+        *("-cp", os.pathsep.join(map(str, class_path))),
         *(f"-Xmx{settings.memory}", "-Xss4m", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=256m"),
         *_heap_options(settings.memory),
         # A server whose heap is full loses messages of its own scheduler, and then whoever asked it waits for ever.
@@ -165,7 +163,6 @@ def server_command(
         # The second compiler tier pays after a dozen cycles, which it makes a fifth faster; over the start and one
         # cycle it and the figures that it goes by take 24 of 60 CPU seconds.
         *(("-XX:TieredStopAtLevel=1",) if brief else ()),
-        *(archive.options() if archive is not None else ()),
         *("-XX:+UnlockExperimentalVMOptions", "-XX:TrimNativeHeapInterval=60000", "-XX:+IgnoreUnrecognizedVMOptions"),
         *settings.java,
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from evenkeel.spark import local_files, object_store_files
+from evenkeel.spark import file_systems
 
 MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
 _TOLD = "_PYSPARK_DRIVER_CONN_INFO_PATH"
@@ -25,15 +25,8 @@ _TICK_SECONDS = 0.05
 
 
 def classes_folder(folder: Path) -> Path:
-    """Where classes are put that are compiled when a JVM with these scratch files starts, if the folder is there."""
+    """Return the folder on the class path for the classes that the JVM compiles as it starts."""
     return folder / "scratch" / "classes"
-
-
-def folder_for_classes(folder: Path) -> Path:
-    """`classes_folder`, made: for the class path, since Java looks once whether a place on it is a folder."""
-    classes = classes_folder(folder)
-    classes.mkdir(parents=True, exist_ok=True)
-    return classes
 
 
 def start(
@@ -47,13 +40,13 @@ def start(
     server = subprocess.Popen(
         command, env={**environment, _TOLD: str(told)}, cwd=folder, stdin=subprocess.PIPE, stdout=output
     )
-    sources = [local_files.SOURCE, *([object_store_files.SOURCE] if object_store_files.fits(command) else [])]
-    compiled = classes_folder(folder), sources
-    threading.Thread(target=_serve, args=(server, told, *compiled), name="gateway", daemon=True).start()
+    with_object_store = "hadoop-aws-" in command[command.index("-cp") + 1]
+    arguments = (server, told, classes_folder(folder), with_object_store)
+    threading.Thread(target=_serve, args=arguments, name="gateway", daemon=True).start()
     return server
 
 
-def _serve(server: subprocess.Popen[bytes], told: Path, classes: Path, sources: Sequence[str]) -> None:
+def _serve(server: subprocess.Popen[bytes], told: Path, classes: Path, with_object_store: bool) -> None:
     """Has the JVM make a Spark session and serve it; ends the JVM where that fails."""
     try:
         while not told.exists():
@@ -62,7 +55,7 @@ def _serve(server: subprocess.Popen[bytes], told: Path, classes: Path, sources: 
             time.sleep(_TICK_SECONDS)
         port, secret = _read(told)
         told.unlink()
-        _open_to_clients(port, secret, classes, sources)
+        _open_to_clients(port, secret, classes, with_object_store)
     except Exception as error:  # whatever it is, a JVM without a session is of no use
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
@@ -75,14 +68,12 @@ def _read(told: Path) -> tuple[int, str]:
     return port, content[8 : 8 + length].decode()
 
 
-def _open_to_clients(port: int, secret: str, classes: Path, sources: Sequence[str]) -> None:
+def _open_to_clients(port: int, secret: str, classes: Path, with_object_store: bool) -> None:
     from py4j.java_gateway import GatewayParameters, JavaGateway
 
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it complains when the JVM ends before its objects
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
-    if classes.is_dir():
-        for source in sources:
-            local_files.compile_into(gateway.jvm, classes, source)
+    file_systems.compile_into(gateway, classes, with_object_store=with_object_store)
     session = gateway.jvm.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate()
     gateway.jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext())
     gateway.close()

@@ -20,7 +20,8 @@ from urllib.request import urlopen
 
 from filelock import FileLock, Timeout
 
-from evenkeel.spark.java import Jar, resolve, server_java
+from evenkeel.spark.jars import locked_jars, resolve
+from evenkeel.spark.java import server_java
 
 LOCK = Path(__file__).with_name("elasticmq.lock")
 PORTS = range(23000, 23400)
@@ -71,7 +72,8 @@ def _started(folder: Path, port: int, named: int, queues: Sequence[str]) -> subp
     configuration = folder / "elasticmq.conf"
     configuration.write_text(CONFIGURATION.format(port=port, named=named, queues=made), encoding="utf-8")
     command = [str(server_java()), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    command += [f"-Dconfig.file={configuration}", "-cp", ":".join(map(str, jars())), "org.elasticmq.server.Main"]
+    jars = ":".join(map(str, resolve(locked_jars(LOCK))))
+    command += [f"-Dconfig.file={configuration}", "-cp", jars, "org.elasticmq.server.Main"]
     log = folder / "elasticmq.log"
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, preexec_fn=end_with_parent)
@@ -130,16 +132,6 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
     for one in (source, target):
         with suppress(OSError):
             one.shutdown(socket.SHUT_RDWR)
-
-
-def jars() -> list[Path]:
-    """The server and all it needs, as pinned."""
-    pinned = []
-    for line in LOCK.read_text(encoding="utf-8").splitlines():
-        digest, coordinates = line.split()
-        group, artifact, version = coordinates.split(":")
-        pinned.append(Jar(group, artifact, version, digest))
-    return resolve(pinned)
 
 
 def free_port() -> int:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -9,20 +8,18 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import JarError
-from evenkeel.spark.java import (
+from evenkeel.spark.jars import (
     CACHE_VARIABLE,
-    DELTA_JARS,
-    FEWEST_FOR_AN_IVY,
+    DELTA,
     MIRROR_VARIABLE,
-    OBJECT_STORE_JARS,
+    OBJECT_STORE,
     Jar,
-    by_ivy,
-    by_maven,
     delta_jars,
+    locked_jars,
+    main,
     object_store_jars,
     resolve,
 )
-from tests.left_out import MAVEN, lacking
 
 POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>org.example</groupId><artifactId>hull</artifactId><version>1.0</version>
@@ -34,14 +31,19 @@ POM = """<project><modelVersion>4.0.0</modelVersion>
 def repository(tmp_path: Path) -> tuple[Path, Jar]:
     """A repository of Maven's layout with one jar, whose dependency it does not have."""
     jar = put(tmp_path / "repository", "hull", "1.0")
-    (tmp_path / "repository" / jar.repository_path).with_suffix(".pom").write_text(POM)
+    place_of(tmp_path / "repository", jar).with_suffix(".pom").write_text(POM)
     return tmp_path / "repository", jar
+
+
+def place_of(repository: Path, jar: Jar) -> Path:
+    """Where a repository of Maven's layout has a jar."""
+    return repository.joinpath(*jar.group.split("."), jar.artifact, jar.version, jar.file_name)
 
 
 def put(repository: Path, artifact: str, version: str, classifier: str = "") -> Jar:
     """Makes a jar of its own content in a repository of Maven's layout."""
     jar = Jar("org.example", artifact, version, "", classifier)
-    path = repository / jar.repository_path
+    path = place_of(repository, jar)
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("keel.txt", jar.coordinates)
@@ -51,7 +53,6 @@ def put(repository: Path, artifact: str, version: str, classifier: str = "") -> 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     return tmp_path / "cache" / "jars"
 
 
@@ -73,7 +74,7 @@ def test_a_fetched_jar_of_other_content_is_refused_and_not_kept(
     monkeypatch.setenv(MIRROR_VARIABLE, folder.as_uri())
     with pytest.raises(JarError, match=r"is not the pinned org.example:hull:1.0: its sha256 is") as caught:
         resolve([replace(jar, sha256="0" * 64)])
-    assert "It was fetched by Ivy; check the repository" in str(caught.value)
+    assert "It was just fetched: check the repository" in str(caught.value)
     assert list(cache.iterdir()) == []
 
 
@@ -86,16 +87,6 @@ def test_a_cached_jar_of_other_content_is_refused_and_left_alone(repository: tup
     assert (cache / jar.file_name).read_bytes() == b"something else"
 
 
-def test_the_machines_maven_repository_is_used_where_its_jar_is_the_right_one(
-    repository: tuple[Path, Jar], cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    folder, jar = repository
-    (tmp_path / "nobody" / ".m2").mkdir(parents=True)
-    folder.rename(tmp_path / "nobody" / ".m2" / "repository")
-    monkeypatch.setenv(MIRROR_VARIABLE, "file:///nowhere")
-    assert resolve([jar])[0].read_bytes() == (tmp_path / "nobody/.m2/repository" / jar.repository_path).read_bytes()
-
-
 def test_a_jar_that_cannot_be_had_names_what_was_tried(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MIRROR_VARIABLE, "file:///nowhere")
     with pytest.raises(JarError, match=r"Cannot fetch org\.example:hull:1\.0 \(Ivy: exit code .*EVENKEEL_MAVEN_MIRROR"):
@@ -105,28 +96,19 @@ def test_a_jar_that_cannot_be_had_names_what_was_tried(cache: Path, monkeypatch:
 
 def test_deltas_jars_are_there_and_are_the_pinned_ones() -> None:
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in delta_jars()]
-    assert digests == [jar.sha256 for jar in DELTA_JARS]
+    assert digests == [jar.sha256 for jar in locked_jars(DELTA)]
 
 
 def test_the_jars_for_object_stores_are_taken_only_where_all_of_them_are_there(cache: Path) -> None:
     assert object_store_jars() == []
     cache.mkdir(parents=True)
-    for jar in OBJECT_STORE_JARS[1:]:
+    first, *others = locked_jars(OBJECT_STORE)
+    for jar in others:
         (cache / jar.file_name).write_bytes(b"")
     assert object_store_jars() == []
-    (cache / OBJECT_STORE_JARS[0].file_name).write_bytes(b"")
+    (cache / first.file_name).write_bytes(b"")
     with pytest.raises(JarError, match=r"is not the pinned org\.apache\.hadoop:hadoop-aws:3\.4\.2"):
         object_store_jars()
-
-
-def test_ivy_takes_no_dependencies(
-    repository: tuple[Path, Jar], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, jar = repository
-    monkeypatch.setenv(MIRROR_VARIABLE, folder.as_uri())
-    (tmp_path / "out").mkdir()
-    by_ivy([jar], tmp_path / "out")
-    assert [path.name for path in (tmp_path / "out").glob("*.jar")] == ["hull-1.0.jar"]
 
 
 def test_many_jars_come_with_one_call_also_those_of_one_module_with_different_classifiers(
@@ -135,7 +117,7 @@ def test_many_jars_come_with_one_call_also_those_of_one_module_with_different_cl
     folder, hull = repository
     monkeypatch.setenv(MIRROR_VARIABLE, folder.as_uri())
     linux, mac = put(folder, "rudder", "2.1", "linux"), put(folder, "rudder", "2.1", "mac")
-    wanted = [mac, *(put(folder, f"plank{number}", "1") for number in range(FEWEST_FOR_AN_IVY)), hull, linux]
+    wanted = [mac, *(put(folder, f"plank{number}", "1") for number in range(10)), hull, linux]
     found = resolve(wanted)
     assert [path.name for path in found] == [jar.file_name for jar in wanted]
     assert [hashlib.sha256(path.read_bytes()).hexdigest() for path in found] == [jar.sha256 for jar in wanted]
@@ -146,13 +128,28 @@ def test_one_jar_of_many_that_cannot_be_had_is_named(
 ) -> None:
     folder, hull = repository
     monkeypatch.setenv(MIRROR_VARIABLE, folder.as_uri())
-    with pytest.raises(JarError, match=r"Ivy: exit code .* not found: org\.example#sunk;1"):
+    with pytest.raises(JarError, match=r"Ivy: exit code 1, org\.example#sunk;1: not found"):
         resolve([hull, Jar("org.example", "sunk", "1", "0" * 64, "deep")])
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("mvn") is None, reason=lacking(MAVEN))
-def test_maven_fetches_many_into_the_folder(tmp_path: Path) -> None:
-    wanted = [Jar("io.delta", "delta-storage", "4.4.0", DELTA_JARS[1].sha256)]
-    by_maven(wanted, tmp_path)
-    assert hashlib.sha256((tmp_path / wanted[0].file_name).read_bytes()).hexdigest() == wanted[0].sha256
+def test_a_malformed_line_of_a_lock_file_is_named(tmp_path: Path) -> None:
+    lock = tmp_path / "some.lock"
+    lock.write_text(f"org.example:hull:1.0 {'0' * 64}\norg.example:hull 1.0\n")
+    with pytest.raises(JarError, match=r"some\.lock:2 is not `group:artifact:version"):
+        locked_jars(lock)
+
+
+def test_java_and_maven_need_not_be_on_the_machine(
+    repository: tuple[Path, Jar], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, jar = repository
+    monkeypatch.setenv(MIRROR_VARIABLE, folder.as_uri())
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert resolve([jar]) == [cache / "hull-1.0.jar"]
+
+
+def test_the_command_says_in_one_line_what_it_could_not_fetch(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MIRROR_VARIABLE, "http://127.0.0.1:9/maven")
+    with pytest.raises(SystemExit, match=r"^Cannot fetch io\.delta:.* \(Ivy: .*Connection refused.*EVENKEEL_MAVEN"):
+        main(["delta"])

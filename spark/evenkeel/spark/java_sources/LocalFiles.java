@@ -1,29 +1,3 @@
-"""How the Spark server keeps files in folders: without a checksum file beside each, and without a process for each.
-
-Hadoop writes a `.crc` beside every file, and starts `chmod` for each file that it makes and `readlink` for each that it
-renames: some 360 processes in a small cycle. The Java class here does the same by system calls. Two JVMs that commit
-the same version of a table at once are safe with it: one of them fails, where Hadoop replaces one commit by the other.
-The JVM compiles the class when it starts, by the Janino that Spark brings, so that no JDK is needed.
-
-Before its first commit to a lake the JVM takes the lake's lock (`evenkeel.lake.one_writer`) and keeps it until it ends;
-while another has it, every commit is refused.
-"""
-
-from __future__ import annotations
-
-import os
-from pathlib import Path
-from typing import Any
-
-_CLASS = "evenkeel.LocalFiles"
-
-SETTINGS = {
-    "spark.hadoop.fs.file.impl": _CLASS,
-    "spark.hadoop.fs.AbstractFileSystem.file.impl": f"{_CLASS}$Context",
-}
-"""Spark settings by which Hadoop takes the class for `file:`, as file system and as file context (Delta's commits)."""
-
-SOURCE = r"""
 package evenkeel;
 
 import java.io.File;
@@ -31,24 +5,12 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.net.URI;
 import java.net.URISyntaxException;
-import java.nio.channels.FileChannel;
-import java.nio.channels.FileLock;
-import java.nio.channels.OverlappingFileLockException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
-import java.nio.file.OpenOption;
 import java.nio.file.StandardCopyOption;
-import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
-import java.time.Instant;
-import java.time.temporal.ChronoUnit;
-import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.DelegateToFileSystem;
@@ -183,7 +145,7 @@ public class LocalFiles extends LocalFileSystem {
                 return;
             }
             if (isCommit(target)) {
-                Writer.hold(target.getParent().getParent().getParent().toRealPath(new LinkOption[0]));
+                LakeLock.hold(target.getParent().getParent().getParent().toRealPath(new LinkOption[0]));
             }
             if (overwrite) {
                 Files.move(source, target, StandardCopyOption.ATOMIC_MOVE);
@@ -224,117 +186,4 @@ public class LocalFiles extends LocalFileSystem {
             return Files.getAttribute(file, "fileKey", new LinkOption[] {LinkOption.NOFOLLOW_LINKS});
         }
     }
-
-    /** The lakes that this JVM writes: it holds a lock of the operating system on a file of each until it ends. */
-    public static class Writer {
-
-        private static final Map HELD = new HashMap();  // a lake's folder -> the key of the file that is locked
-        private static final List OPEN = new ArrayList();  // a channel that is closed gives up all locks on its file
-
-        private Writer() {
-        }
-
-        /** Takes the lock of a lake, or sees that it is still this JVM's: somebody may have removed the file. */
-        static void hold(java.nio.file.Path lake) throws IOException {
-            synchronized (HELD) {
-                java.nio.file.Path file = lake.resolve("_writer");
-                Object held = HELD.get(lake);
-                for (int tries = 0; held == null || !held.equals(keyOf(file)); tries++) {
-                    if (tries == TRIES) {
-                        throw new IOException(file + " was removed again and again: it keeps two servers from "
-                            + "writing one lake. Nothing was committed");
-                    }
-                    held = taken(lake, file);
-                }
-                HELD.put(lake, held);
-            }
-        }
-
-        private static final int TRIES = 5;
-
-        /** The key of the file that was there when the lock was taken; null where it is to be tried again. */
-        private static Object taken(java.nio.file.Path lake, java.nio.file.Path file) throws IOException {
-            make(lake, file);
-            Object before = keyOf(file);
-            FileChannel channel;
-            try {
-                channel = FileChannel.open(
-                    file, new OpenOption[] {StandardOpenOption.READ, StandardOpenOption.WRITE});
-            } catch (NoSuchFileException error) {
-                return null;
-            } catch (AccessDeniedException error) {
-                throw new IOException(file + " may not be written by the user of this server, who therefore cannot "
-                    + "take the lake's lock. Nothing was committed: give the user that right, or remove the file "
-                    + "while no server writes the lake");
-            }
-            FileLock lock;
-            try {
-                lock = channel.tryLock();
-            } catch (OverlappingFileLockException error) {
-                OPEN.add(channel);  // this JVM has it already: the lake was moved
-                return before;
-            } catch (IOException error) {
-                OPEN.add(channel);
-                // A disk without locks: commits stay safe, as each needs a name that nobody else has.
-                System.err.println("evenkeel: no lock on " + file + ", which two servers may write: " + error);
-                return before;
-            }
-            if (lock == null) {
-                String holder = new String(Files.readAllBytes(file), StandardCharsets.UTF_8).trim();
-                channel.close();
-                throw new IOException("The lake " + lake + " is written by another server: " + holder
-                    + ". Nothing was committed: let this command use that server, or end it");
-            }
-            if (before == null || !before.equals(keyOf(file))) {
-                channel.close();
-                return null;
-            }
-            OPEN.add(channel);
-            String since = Instant.now().truncatedTo(ChronoUnit.SECONDS).toString();
-            String own = System.getProperty("evenkeel.writer", "a server") + ", process "
-                + ProcessHandle.current().pid() + ", since " + since + "\n";
-            channel.truncate(0L);
-            channel.write(java.nio.ByteBuffer.wrap(own.getBytes(StandardCharsets.UTF_8)), 0L);
-            return before;
-        }
-
-        /** Whoever may write files to the lake's folder may take its lock. */
-        private static void make(java.nio.file.Path lake, java.nio.file.Path file) throws IOException {
-            try {
-                int mode = ((Integer) Files.getAttribute(lake, "unix:mode", new LinkOption[0])).intValue();
-                Files.createFile(file, new java.nio.file.attribute.FileAttribute[0]);
-                Files.setAttribute(file, "unix:mode", Integer.valueOf(mode & 0666), new LinkOption[0]);
-            } catch (java.nio.file.FileAlreadyExistsException error) {
-                return;
-            }
-        }
-
-        private static Object keyOf(java.nio.file.Path file) throws IOException {
-            try {
-                return Files.getAttribute(file, "fileKey", new LinkOption[0]);
-            } catch (NoSuchFileException error) {
-                return null;
-            }
-        }
-    }
 }
-"""
-
-
-def compile_into(jvm: Any, folder: Path, source: str = SOURCE) -> None:
-    """Compiles a class in a JVM (a gateway's `jvm`) into `folder`, which is on that JVM's class path, and loads it.
-
-    Whatever lay there is replaced, unread. Raises Py4JJavaError where the class does not fit the Hadoop on the path.
-    """
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setTargetVersion(8)
-    compiler.cook(source)
-    bytecodes = compiler.getBytecodes()
-    for name in bytecodes:
-        path = folder.joinpath(*name.split(".")).with_suffix(".class")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written = path.with_name(f"{path.name}.{os.getpid()}")
-        written.write_bytes(bytecodes[name])
-        written.replace(path)
-    for name in bytecodes:
-        jvm.java.lang.Class.forName(name)
