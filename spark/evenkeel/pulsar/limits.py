@@ -39,7 +39,7 @@ class Limits:
     `answer_mib`: an answer with topic figures or a list of topics; `small_answer_mib`: any other answer, and
     `small_answers_mib` all of those of a snapshot, which are read in the task's own process; `json_values` bounds the
     values in them and `json_depth` how deep they are nested. `snapshot_mib`: all answers of a snapshot together;
-    `packed_mib`: its files as they lie there; `document_mib`: a snapshot that is one JSON document. `requests`: in one
+    `packed_mib`: its file as it lies there; `document_mib`: a snapshot that is one JSON document. `requests`: in one
     snapshot. `rows`: of a broker- or bundle-sized table; `topics`: of `topic_stats`. `snapshots`: in one folder.
     `quotas`: bundles whose resource quota is asked about for one snapshot.
     `run_mib`: what the rows and texts of all clusters of a run take in its process; of several values the largest.
@@ -95,7 +95,7 @@ LIMIT_MEANINGS: Mapping[str, tuple[str, str]] = {
     "small_answer_mib": ("MiB", "Any other answer."),
     "small_answers_mib": ("MiB", "All those other answers of a snapshot, as held in memory."),
     "snapshot_mib": ("MiB", "All answers of a snapshot."),
-    "packed_mib": ("MiB", "The files of a snapshot as they lie there."),
+    "packed_mib": ("MiB", "The file of a snapshot as it lies there."),
     "document_mib": ("MiB", "A snapshot that is one JSON document."),
     "json_depth": ("levels", "How deep JSON is nested."),
     "json_values": ("values", "Values in the small answers of a snapshot."),
