@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 def _snapshot(home: Path, topics: int, bundles: int, brokers: int) -> Path:
     begin = time.perf_counter()
     recording = home / f"recording-{topics}"
-    write_snapshot(recording / "0000", Shape(topics=topics, bundles=bundles, brokers=brokers))
+    write_snapshot(recording / "0000.jsonl.gz", Shape(topics=topics, bundles=bundles, brokers=brokers))
     print(f"generated {topics:,} topics in {time.perf_counter() - begin:.0f} s", flush=True)
     return recording
 

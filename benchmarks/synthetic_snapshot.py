@@ -1,8 +1,8 @@
 """Writes a landed snapshot of any size, as a modular 4.2 cluster would have answered it (python -m).
 
-Layout: a folder with `snapshot.json` and `requests-*.jsonl`, see `evenkeel.sources.recordings`. Figures fit together:
+Layout: a file `NNNN.jsonl.gz`, see `evenkeel.sources.snapshot_files`. Figures fit together:
 every topic lies in the bundle of its hash, every bundle has one owner, the owner's report sums its topics (before they
-are cut to three decimals, as Pulsar cuts them). The same seed writes the same bytes, whatever the number of parts.
+are cut to three decimals, as Pulsar cuts them). The same seed writes the same requests.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import bisect
 import gzip
 import json
 import random
+import shutil
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -45,7 +46,6 @@ class Shape:
     bundles: int = 1_000
     brokers: int = 10
     seed: int = 1
-    parts: int = 4
     moment: int = 0
 
 
@@ -61,21 +61,20 @@ class Namespace:
         return f"0x{self.boundaries[bundle]:08x}_0x{self.boundaries[bundle + 1]:08x}"
 
 
-def write_snapshot(folder: Path, shape: Shape, *, n: int = 0, finished_at: datetime = FINISHED_AT) -> None:
-    """Writes one snapshot into `folder` (created; parts of an earlier one are removed)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("requests-*"):
-        old.unlink()
-    parts = [(folder / f"requests-{part:03d}.jsonl").open("w", encoding="utf-8") for part in range(shape.parts)]
-    try:
+def write_snapshot(file: Path, shape: Shape, *, n: int = 0, finished_at: datetime = FINISHED_AT) -> None:
+    """Writes one snapshot, packed, one request a line; its folder is made."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    requests, count = file.with_name(f".{file.name}.part"), 0
+    with gzip.open(requests, "wb", compresslevel=3) as lines:
         for request in _requests(shape, finished_at):
+            count += 1
             line = json.dumps(request, ensure_ascii=False, separators=(",", ":"))
-            parts[request["n"] % shape.parts].write(line + "\n")
-    finally:
-        for part in parts:
-            part.close()
-    header = {**_header(n, finished_at), "has_configuration": True}
-    (folder / "snapshot.json").write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
+            lines.write(line.encode() + b"\n")
+    header = {**_header(n, finished_at), "has_configuration": True, "requests": count}
+    with file.open("wb") as whole, requests.open("rb") as packed:
+        whole.write(gzip.compress(json.dumps(header).encode() + b"\n", mtime=0))
+        shutil.copyfileobj(packed, whole)
+    requests.unlink()
 
 
 def write_document(file: Path, shape: Shape, *, n: int, finished_at: datetime, full: bool = True) -> None:
@@ -318,14 +317,14 @@ def _z(moment: datetime) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="recording to write into; the snapshot is FOLDER/0000")
-    for name in ("topics", "bundles", "brokers", "seed", "parts"):
+    parser.add_argument("folder", type=Path, help="recording to write into; the snapshot is FOLDER/0000.jsonl.gz")
+    for name in ("topics", "bundles", "brokers", "seed"):
         parser.add_argument(f"--{name}", type=int, default=Shape.__dataclass_fields__[name].default)
     parser.add_argument("--number", type=int, default=0, help="number of the snapshot; one a minute")
     given = parser.parse_args()
-    shape = Shape(given.topics, given.bundles, given.brokers, given.seed, given.parts)
+    shape = Shape(given.topics, given.bundles, given.brokers, given.seed)
     at = FINISHED_AT + timedelta(minutes=given.number)
-    write_snapshot(given.folder / f"{given.number:04d}", shape, n=given.number, finished_at=at)
+    write_snapshot(given.folder / f"{given.number:04d}.jsonl.gz", shape, n=given.number, finished_at=at)
 
 
 if __name__ == "__main__":

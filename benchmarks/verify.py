@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="evenkeel-bench-") as name, engine_for(name) as engine:
         folder = Path(name)
         spark = connect(engine.url, "benchmark")
-        recording, lake = folder / "recording" / "0000", folder / "lake"
+        recording, lake = folder / "recording" / "0000.jsonl.gz", folder / "lake"
         write_snapshot(recording, Shape(given.topics, given.bundles, brokers=3))
         run_cycle(spark, CycleRequest(str(lake), f"recording:{recording.parent}"), lambda task, seconds: None)
         lengthen(lake, given.cycles)

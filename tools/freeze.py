@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # devtools is not part of the installed package
 GOLDEN = ROOT / "tests" / "golden"
 DEMO = ROOT / "demo"
-SNAPSHOT = re.compile(r"\d+(\.json(\.gz)?)?")
+SNAPSHOT = re.compile(r"\d+\.jsonl?(\.gz)?")
 # Every other column of a manifest is compared. These differ between two runs of the same code.
 OF_THE_RUN = frozenset(
     {"write_id", "attempt_id", "predecessor_attempt_id", "snapshot", "files", "run_id", "code_version", "code_digest"}

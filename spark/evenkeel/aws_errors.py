@@ -59,7 +59,7 @@ _CREDENTIALS = (
     "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the profile (AWS_PROFILE) or the connection that holds them."
 )
 _RIGHTS = (
-    "Uploading needs s3:ListBucket on the bucket and s3:GetObject, s3:PutObject, s3:DeleteObject below the prefix; "
+    "Uploading needs s3:ListBucket on the bucket and s3:GetObject and s3:PutObject below the prefix; "
     "reading needs the first two."
 )
 _REGION = "Set AWS_REGION to the region of the bucket, or AWS_ENDPOINT_URL_S3 to the store that holds it."

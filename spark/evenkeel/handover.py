@@ -104,7 +104,7 @@ def commits_of(writes: Iterable[Write]) -> tuple[Commit, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A landed snapshot. `path` is a file (one JSON document) or a folder (JSON Lines parts), see `sources`.
+    """A landed snapshot. `path` is its file, see `sources.snapshot_files`.
 
     `configuration_path` is the latest snapshot up to this one that holds the brokers' configuration and topic lists.
     """

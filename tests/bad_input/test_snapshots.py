@@ -11,7 +11,8 @@ import pytest
 from evenkeel.errors import BadInput
 from evenkeel.pulsar.observed_rows import observe
 from evenkeel.settings import Detected, resolve
-from evenkeel.sources.recordings import Recording, read_header
+from evenkeel.sources.recordings import Recording
+from evenkeel.sources.snapshot_files import read_header
 from tests.bad_input.snapshots import clusters, heads
 from tests.bad_input.values import by_place
 from tests.pulsar.small_cluster import SmallCluster

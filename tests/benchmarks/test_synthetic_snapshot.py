@@ -13,16 +13,18 @@ from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import SnapshotView, times_that_do_not_fit
 from evenkeel.sources.cluster_names import cluster_name
-from evenkeel.sources.recordings import Recording, requests_of, utc
+from evenkeel.sources.recordings import Recording
+from evenkeel.sources.snapshot_files import utc
+from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.small_cluster import pulsar_hash
 
-SHAPE = Shape(topics=600, bundles=70, brokers=4, seed=3, parts=3)
+SHAPE = Shape(topics=600, bundles=70, brokers=4, seed=3)
 
 
 @pytest.fixture
 def requests(tmp_path: Path) -> list[dict[str, Any]]:
-    write_snapshot(tmp_path / "0000", SHAPE)
-    return sorted(requests_of(tmp_path / "0000"), key=lambda request: request["n"])
+    write_snapshot(tmp_path / "0000.jsonl.gz", SHAPE)
+    return list(requests_of(tmp_path / "0000.jsonl.gz"))
 
 
 def test_every_topic_lies_in_the_bundle_of_its_hash_and_shows_on_one_broker(requests: list[dict[str, Any]]) -> None:
@@ -61,18 +63,16 @@ def test_reports_sum_their_topics_and_every_bundle_has_one_owner(requests: list[
     assert len(owned) == len(set(owned)) == SHAPE.bundles
 
 
-def test_the_same_seed_writes_the_same_requests_whatever_the_parts(tmp_path: Path) -> None:
-    write_snapshot(tmp_path / "0000", SHAPE)
-    write_snapshot(tmp_path / "0001", Shape(topics=600, bundles=70, brokers=4, seed=3, parts=1))
-    write_snapshot(tmp_path / "0002", Shape(topics=600, bundles=70, brokers=4, seed=4, parts=3))
-    first, second, other = (
-        sorted(requests_of(tmp_path / name), key=lambda request: request["n"]) for name in ("0000", "0001", "0002")
-    )
+def test_the_same_seed_writes_the_same_requests(tmp_path: Path) -> None:
+    write_snapshot(tmp_path / "0000.jsonl.gz", SHAPE)
+    write_snapshot(tmp_path / "0001.jsonl.gz", SHAPE)
+    write_snapshot(tmp_path / "0002.jsonl.gz", Shape(topics=600, bundles=70, brokers=4, seed=4))
+    first, second, other = (list(requests_of(tmp_path / f"000{number}.jsonl.gz")) for number in range(3))
     assert first == second
     assert first != other
 
 
 def test_it_is_a_recording(tmp_path: Path) -> None:
-    write_snapshot(tmp_path / "0000", SHAPE)
+    write_snapshot(tmp_path / "0000.jsonl.gz", SHAPE)
     snapshot = Recording(tmp_path).snapshots[0]
     assert (cluster_name(snapshot), snapshot.configuration_path) == ("bench", snapshot.path)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.sources.recordings import Recording, read_header
+from evenkeel.sources.recordings import Recording
+from evenkeel.sources.snapshot_files import read_header
 from tests.pulsar.admin.books import Size, sized
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster
 
@@ -49,13 +50,13 @@ def test_one_snapshot_and_a_line_that_says_what_it_cost(
     assert "[1/1]" in line
     assert "0000  full  2 brokers" in line
     assert "8 not answered" in line
-    assert read_header(tmp_path / "new" / "place" / "0000").note == "after the upgrade"
+    assert read_header(tmp_path / "new" / "place" / "0000.jsonl.gz").note == "after the upgrade"
 
 
 def test_a_further_run_goes_on_where_the_first_ended(cluster: SimulatedCluster, tmp_path: Path) -> None:
     (tmp_path / "0007.json.gz").write_bytes(b"")
     assert collect(cluster, tmp_path, "--count", "3", "--every", "0.01", "--full-every", "2") == 0
-    assert names(tmp_path) == ["0007.json.gz", "0008", "0009", "0010"]
+    assert names(tmp_path) == ["0007.json.gz", "0008.jsonl.gz", "0009.jsonl.gz", "0010.jsonl.gz"]
     heads = [read_header(tmp_path / name) for name in ("0008", "0009", "0010")]
     assert [head.has_configuration for head in heads] == [True, False, True]
     assert len(Recording(tmp_path).snapshots) == 3
@@ -70,7 +71,7 @@ def test_a_cluster_of_a_configuration(
     to = ["--to", str(tmp_path / "out")]
     assert main(["collect", "--config", str(file), "--cluster", "east", *to]) == 0
     assert main(["collect", "--config", str(file), *to]) == 0, "its only running one"
-    assert names(tmp_path / "out") == ["0000", "0001"]
+    assert names(tmp_path / "out") == ["0000.jsonl.gz", "0001.jsonl.gz"]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_a_cluster_that_cannot_be_observed_ends_in_one_sentence_without_the_toke
 def test_some_that_could_not_be_taken_are_told_in_the_exit_code(cluster: SimulatedCluster, tmp_path: Path) -> None:
     cluster.fault("/brokers$", Answer(500), times=1)
     assert collect(cluster, tmp_path, "--count", "3", "--every", "0.01") == 1
-    assert names(tmp_path) == ["0000", "0001"]
+    assert names(tmp_path) == ["0000.jsonl.gz", "0001.jsonl.gz"]
 
 
 def heed_ctrl_c() -> None:

@@ -15,7 +15,8 @@ from devtools.week.documents import GeneratedMoment, Teller
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import SnapshotView
-from evenkeel.sources.recordings import requests_of, utc
+from evenkeel.sources.snapshot_files import utc
+from evenkeel.sources.snapshot_requests import requests_of
 
 pytestmark = pytest.mark.slow
 

@@ -136,10 +136,3 @@ def test_a_snapshot_of_unknown_size_is_a_chunk_of_its_own_and_none_takes_no_room
 def test_sizes() -> None:
     assert landed_bytes("/nowhere/0000.json.gz") == math.inf
     assert landed_bytes(f"file://{RECORDING / '0000.json.gz'}") == (RECORDING / "0000.json.gz").stat().st_size
-    assert landed_bytes(str(RECORDING)) == sum(file.stat().st_size for file in RECORDING.iterdir())
-
-
-def test_the_size_of_a_snapshot_of_which_a_part_is_gone_is_not_known(tmp_path: Path) -> None:
-    (tmp_path / "snapshot.json").write_text("{}")
-    (tmp_path / "requests-000.jsonl").symlink_to(tmp_path / "removed")
-    assert landed_bytes(str(tmp_path)) == math.inf

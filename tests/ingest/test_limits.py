@@ -25,6 +25,8 @@ from tests.pulsar.small_cluster import FULL, SmallCluster, topic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+from tests.snapshot_lines import land_lines
+
 pytestmark = pytest.mark.spark
 
 MIB = 1 << 20
@@ -40,20 +42,15 @@ def cycle(cluster: str, path: Path, **limits: int) -> ClusterCycle:
     return ClusterCycle(cluster, AT, Snapshot(str(path), AT), {}, limits=Limits(**limits).to_dict())
 
 
-def in_parts(small: SmallCluster, place: Path) -> Path:
+def lines_of(small: SmallCluster, folder: Path) -> Path:
     """The snapshot in the layout that is written while answers arrive."""
-    place.mkdir(parents=True)
-    document = small.document()
-    lines = [json.dumps({"n": n, **request}) for n, request in enumerate(document.pop("requests"))]
-    (place / "snapshot.json").write_text(json.dumps({**document, "has_configuration": True}))
-    (place / "requests-0.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode(), 1))
-    return place
+    return land_lines(small.document(), folder / "0000.jsonl.gz")
 
 
 def large(folder: Path) -> ClusterCycle:
     """A broker's figures are larger than a text may be where a reader of JSON bounds it by itself."""
     topics = {f"persistent://shop/orders/topic-{n:06d}": topic(note="n" * 400) for n in range(LONG_TOPICS)}
-    return cycle("large", in_parts(SmallCluster(cluster="large").topics("b1:8080", topics), folder / "large"))
+    return cycle("large", lines_of(SmallCluster(cluster="large").topics("b1:8080", topics), folder / "large"))
 
 
 def deep(folder: Path) -> ClusterCycle:
@@ -77,8 +74,8 @@ def left_out(folder: Path) -> list[ClusterCycle]:
     bomb = folder / "bomb.json.gz"
     head = b'{"format": 1, "finished_at": "2026-03-01T12:00:05Z", "requests": ['
     bomb.write_bytes(gzip.compress(head) + gzip.compress(b" " * MIB) * 400 + gzip.compress(b"]}"))
-    pipe = in_parts(SmallCluster(cluster="pipe"), folder / "pipe")
-    os.mkfifo(pipe / "requests-1.jsonl")
+    pipe = folder / "0001.jsonl"
+    os.mkfifo(pipe)
     many = SmallCluster(cluster="topics").topics("b1:8080", MANY)
     lists = SmallCluster(cluster="lists").reply("/admin/v2/persistent/shop/orders", [*MANY])
     wide = SmallCluster(cluster="rows")
@@ -94,7 +91,7 @@ def left_out(folder: Path) -> list[ClusterCycle]:
     return [
         cycle("bomb", bomb),
         cycle("pipe", pipe),
-        cycle("lines", in_parts(SmallCluster(cluster="lines"), folder / "lines"), requests=5),
+        cycle("lines", lines_of(SmallCluster(cluster="lines"), folder / "lines"), requests=5),
         cycle("topics", many.land(folder / "topics"), topics=30),
         cycle("lists", lists.land(folder / "lists"), topics=30),
         cycle("rows", wide.land(folder / "rows"), rows=30),
@@ -107,8 +104,8 @@ def left_out(folder: Path) -> list[ClusterCycle]:
 
 REASONS = {
     "bomb": "the document is larger than 67,108,864 bytes, unpacked, beyond the limit of 64 MiB (`document_mib`",
-    "pipe": "requests-1.jsonl is no regular file",
-    "lines": "requests, beyond the limit of 5 (`requests`",
+    "pipe": "0001.jsonl is no regular file",
+    "lines": "requests and more, beyond the limit of 5 (`requests`",
     "topics": "its answers name 40 topics, beyond the limit of 30 (`topics`",
     "lists": "its answers name 40 topics, beyond the limit of 30 (`topics`",
     "rows": "rows of bundle_ownership, beyond the limit of 30 (`rows`",

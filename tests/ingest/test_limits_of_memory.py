@@ -6,7 +6,6 @@ as large as their limits allow; the task runs in a process of its own, whose mem
 
 from __future__ import annotations
 
-import gzip
 import json
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from tests.pulsar.small_cluster import SmallCluster
+from tests.snapshot_lines import land_lines
 
 if TYPE_CHECKING:
     from evenkeel.spark.server import Engine
@@ -58,20 +58,11 @@ def rubbish(kind: int, cluster: str) -> SmallCluster:
     return small
 
 
-def land(small: SmallCluster, place: Path, tiny: int) -> Path:
-    place.mkdir(parents=True)
-    document = small.document()
-    lines = [json.dumps({"n": n, **request}, ensure_ascii=False) for n, request in enumerate(document.pop("requests"))]
-    (place / "snapshot.json").write_text(json.dumps({**document, "has_configuration": True}))
-    (place / "requests-0.jsonl.gz").write_bytes(gzip.compress("\n".join([*lines, *["{}"] * tiny]).encode(), 1))
-    return place
-
-
 def test_eight_snapshots_of_rubbish_keep_the_task_small(engine: Engine, new_lake: Path, tmp_path: Path) -> None:
     cycles = []
     for n in range(8):
         small = rubbish(n % 4, f"c{n}")
-        place = land(small, tmp_path / f"c{n}", 250_000 if n == 7 else 0)
+        place = land_lines(small.document(), tmp_path / f"c{n}" / "0000.jsonl.gz", ["{}"] * (250_000 if n == 7 else 0))
         cycles.append(ClusterCycle(f"c{n}", AT, Snapshot(str(place), AT), {}))
     cycles.append(ClusterCycle("good", AT, Snapshot(str(SmallCluster(cluster="good").land(tmp_path / "good")), AT), {}))
     handover = tmp_path / "handover.json"

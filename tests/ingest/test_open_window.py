@@ -17,7 +17,7 @@ from evenkeel.errors import BadInput
 from evenkeel.handover import OPEN, SKIPPED, ClusterCycle
 from evenkeel.ingest.chunks import landed_in
 from evenkeel.ingest.open_run import CycleRequest, check, cycles_of
-from evenkeel.sources import recordings
+from evenkeel.sources import recordings, snapshot_files
 from evenkeel.sources.landing import milliseconds
 from evenkeel.sources.recordings import Recording
 from evenkeel.times import utc_text
@@ -135,18 +135,18 @@ def test_a_folder_is_listed_once_and_a_snapshots_head_read_once_for_all_chunks(
     recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed, read = [], []
-    names_in, read_header = recordings.names_in, recordings.read_header
+    names_in, read_header = recordings.names_in, snapshot_files.read_header
 
     def counting_names(folder: Path) -> Iterator[str]:
         listed.append(folder)
         return names_in(folder)
 
-    def counting_heads(path: Path, *more: Any) -> recordings.Header:
+    def counting_heads(path: Path, *more: Any) -> snapshot_files.Header:
         read.append(path.name)
         return read_header(path, *more)
 
     monkeypatch.setattr(recordings, "names_in", counting_names)
-    monkeypatch.setattr(recordings, "read_header", counting_heads)
+    monkeypatch.setattr(snapshot_files, "read_header", counting_heads)
     landed_in(request_for(recording, every=True))
     assert len(listed) == 1
     landed_in(request_for(recording, since=at(10)))

@@ -108,7 +108,7 @@ def test_many_silent_clusters_delay_no_other(
     landing = tmp_path / "landing" / "z-lively"
 
     def end_once_it_is_landed() -> None:
-        while not any(entry.name.isdigit() for entry in landing.glob("*")):
+        while not any(entry.name[0].isdigit() for entry in landing.glob("*")):
             time.sleep(0.02)
         end.set()
 

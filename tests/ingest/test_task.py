@@ -19,12 +19,13 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
-from evenkeel.ingest import ingest_frames
 from evenkeel.ingest import task as ingest
 from evenkeel.lake.store import Lake
-from evenkeel.sources.landed import open_landed, requests_of_snapshots
-from evenkeel.sources.recordings import Recording, requests_of
+from evenkeel.sources.landed import LongAnswers
+from evenkeel.sources.recordings import Recording
+from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.small_cluster import SmallCluster, pulsar_hash, topic
+from tests.snapshot_lines import land_lines
 from tests.written_rows import rows_digest
 
 if TYPE_CHECKING:
@@ -101,19 +102,16 @@ def moving(folder: Path) -> ClusterCycle:
     return cycle("moving", small.land(folder / "moving"))
 
 
-def in_parts(folder: Path) -> ClusterCycle:
-    """A real snapshot in the layout of parts, with a line that is none and a packed part that breaks off."""
+def lines(folder: Path) -> ClusterCycle:
+    """A real snapshot in lines, with a line that is none, one that is malformed in its body, and a long one."""
     source = RECORDINGS / "lost-modular" / "0000.json.gz"
     document = json.loads(gzip.decompress(source.read_bytes()))
-    lines = [json.dumps({**request, "n": n}) for n, request in enumerate(document.pop("requests"))]
-    place = folder / "parts" / "0000"
-    place.mkdir(parents=True)
-    (place / "snapshot.json").write_text(json.dumps({**document, "has_configuration": True}))
-    (place / "requests-0.jsonl").write_text("\n".join([*lines[::2], '{"broken', ""]))
-    (place / "requests-1.jsonl.gz").write_bytes(gzip.compress("\n".join(lines[1::2]).encode()))
-    broken = gzip.compress(b"".join(b'{"path": "/x", "n": %d, "status": 200}\n' % n for n in range(900, 90_900)))
-    (place / "requests-2.jsonl.gz").write_bytes(broken[: len(broken) // 2])
-    return ClusterCycle("parts", "2026-03-01T12:00:05.000000+00:00", Snapshot(str(place), "x"), {})
+    n = len(document["requests"])
+    members = {"n": n + 1, "broker": "b9:1", "method": "GET", "path": TOPICS, "status": 200, "body": "x" * 100_000}
+    broken = json.dumps(members).replace('xx"}', 'x"x"}')
+    long = json.dumps({**members, "n": n + 2, "path": "/admin/v2/persistent/x/y", "status": 500})
+    place = land_lines(document, folder / "lines" / "0000.jsonl.gz", ['{"broken', broken, long])
+    return ClusterCycle("lines", "2026-03-01T12:00:05.000000+00:00", Snapshot(str(place), "x"), {})
 
 
 def left_out(folder: Path) -> list[ClusterCycle]:
@@ -174,7 +172,7 @@ def ingested(
         truncated(folder),
         strange(folder),
         moving(folder),
-        in_parts(folder),
+        lines(folder),
         cycle("single", SmallCluster(1, cluster="single").land(folder / "single")),
         *left_out(folder),
     ]
@@ -344,15 +342,15 @@ def test_an_answer_that_a_later_one_supersedes_keeps_its_text(ingested: Ingested
     assert list(bodies.values()).count(None) == 1
 
 
-def test_a_snapshot_in_parts_gives_the_rows_of_the_document(ingested: Ingested) -> None:
-    assert len(ingested.rows("topic_stats", "parts")) == 309
-    assert {row["seen_on"] for row in ingested.rows("topic_stats", "parts")} == {1}
-    refused = ingested.refused("parts")
-    assert any(key.startswith("broken_part") for key in refused)
+def test_a_snapshot_in_lines_gives_the_rows_of_the_document(ingested: Ingested) -> None:
+    assert len(ingested.rows("topic_stats", "lines")) == 309
+    assert {row["seen_on"] for row in ingested.rows("topic_stats", "lines")} == {1}
+    refused = ingested.refused("lines")
     broken = next(row for key, row in refused.items() if key.startswith("unreadable_request"))
-    assert broken["record"].startswith('{"')
-    kept = [row for row in ingested.rows("raw_answers", "parts") if row["path"] == "/x"]
-    assert 0 < len(kept) < 90_000
+    assert broken["record"] == '{"broken'
+    assert f"unreadable_json b9:1 {TOPICS}" in refused, "it is known by what stands before its body"
+    (long,) = [row for row in ingested.rows("raw_answers", "lines") if row["path"] == "/admin/v2/persistent/x/y"]
+    assert (long["status"], long["body"]) == (500, "x" * 100_000)
 
 
 def test_one_broker_only_is_taken_in(ingested: Ingested) -> None:
@@ -361,11 +359,8 @@ def test_one_broker_only_is_taken_in(ingested: Ingested) -> None:
 
 
 def test_a_snapshot_that_the_server_does_not_see_is_told_in_plain_words(spark: SparkSession, tmp_path: Path) -> None:
-    path = SmallCluster().land(tmp_path)
-    landed = open_landed(str(path))
-    path.unlink()
     with pytest.raises(BadInput, match="the Spark server does not see the snapshot"):
-        ingest.seen_by_the_server(requests_of_snapshots(spark, [landed]))
+        LongAnswers(spark, [tmp_path / "0000.json"]).of([0])
 
 
 def test_the_same_snapshot_gives_the_same_rows_again(ingested: Ingested) -> None:
@@ -379,18 +374,3 @@ def test_the_same_snapshot_gives_the_same_rows_again(ingested: Ingested) -> None
     first = {w.table: rows_digest(ingested.handover.lake, w) for w in ingested.handover.writes if w.cluster == "lost"}
     del first["rejected"]
     assert digests == first
-
-
-def test_topics_of_a_large_snapshot_give_the_same_rows(ingested: Ingested, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest_frames, "_ONE_FILE_CHARACTERS", 1)
-    monkeypatch.setattr(ingest_frames, "_FEW_CHARACTERS", 0)
-    first = ingested.cycle("moving")
-    alone = ClusterCycle(first.cluster, first.cycle_at, first.snapshot, {})
-    again = ingest.run(ingested.spark, Handover(ingested.handover.lake, Run("cli", "long"), (alone,)))
-    digests = {
-        write.table: rows_digest(ingested.handover.lake, write)
-        for write in ingested.handover.writes
-        if write.cluster == "moving"
-    }
-    assert {write.table: rows_digest(ingested.handover.lake, write) for write in again.writes} == digests
-    assert {"topic_stats", "rejected"} <= digests.keys()

@@ -24,8 +24,6 @@ from evenkeel.handover import Handover, Run
 from evenkeel.ingest import task as ingest
 from evenkeel.ingest.chunks import landed_in
 from evenkeel.ingest.open_run import CycleRequest, cycles_of
-from evenkeel.pulsar.limits import Limits
-from evenkeel.sources import collected
 from evenkeel.validate import task as validate
 from tests.written_rows import rows_digest
 
@@ -164,7 +162,6 @@ def test_in_the_smallest_pieces_it_is_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ingest, "_PIECE", 1_000_000)
-    monkeypatch.setattr(collected, "_FEW", Limits(small_answers_mib=1, requests=100))
     monkeypatch.setattr(validate, "parts", partial(validate.parts, most_rows=200))
     request = CycleRequest(str(new_lake), configuration=str(configuration), kind="backfill", every=True)
     demand_equal(content([taken_in(spark, new_lake, request)]), one_by_one)

@@ -22,6 +22,7 @@ from benchmarks.repeated import moved
 from evenkeel.sources.recordings import Recording
 from tests.bad_input.snapshots import STATUSES
 from tests.bad_input.values import BROKEN_JSON, JSON_VALUES
+from tests.snapshot_lines import in_lines
 
 Document = dict[str, Any]
 MANAGERS = ("ModularLoadManagerImpl", "extensions.ExtensibleLoadManagerImpl", "Unheard")
@@ -73,18 +74,9 @@ def write_odd(sources: Sequence[Path], folder: Path, seed: int, most: int | None
 
 def _write(drawn: random.Random, folder: Path, name: str, body: Document) -> None:
     kind = drawn.random()
-    if kind < 0.15:  # a folder, the parts of which overlap or break off
-        place = folder / name
-        place.mkdir()
-        requests = body.pop("requests")
-        (place / "snapshot.json").write_text(json.dumps({**body, "has_configuration": drawn.random() < 0.5}))
-        half = len(requests) // 2
-        for part, own in enumerate((requests[: half + 2], requests[half:])):
-            lines = [
-                json.dumps({"n": n + part * half, **one} if isinstance(one, dict) else one) for n, one in enumerate(own)
-            ]
-            packed = gzip.compress("\n".join(lines).encode())
-            (place / f"requests-{part}.jsonl.gz").write_bytes(packed[:-40] if drawn.random() < 0.3 else packed)
+    if kind < 0.15:
+        packed = gzip.compress(in_lines(body, has_configuration=drawn.random() < 0.5))
+        (folder / f"{name}.jsonl.gz").write_bytes(packed[:-40] if drawn.random() < 0.3 else packed)
         return
     packed = gzip.compress(json.dumps(body).encode())
     (folder / f"{name}.json.gz").write_bytes(packed[:-200] if kind > 0.95 else packed)

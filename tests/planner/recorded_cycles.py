@@ -15,17 +15,17 @@ from typing import Any
 from evenkeel.aggregate import round as aggregate_round
 from evenkeel.cycle import whole
 from evenkeel.handover import ClusterCycle, Snapshot
-from evenkeel.ingest.snapshot_intake import KnownSnapshots, SettingsInForce, SnapshotIntake, look_at, opened
+from evenkeel.ingest.snapshot_intake import SettingsInForce, SnapshotIntake, taken_in
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.model.bundles import bundle_name, bundle_of, parse_boundaries, topic_hash
 from evenkeel.model.exact_sums import exact_sum
 from evenkeel.model.load import RATES
-from evenkeel.pulsar.answers import Answer, Kind
-from evenkeel.pulsar.limits import DEFAULT
+from evenkeel.pulsar.answers import Answer, Answers, Kind
 from evenkeel.rounds import reading
 from evenkeel.settings import EffectiveSettings
-from evenkeel.sources.collected import SnapshotAnswers, together, utc_or_none
-from evenkeel.sources.recordings import Recording, requests_of
+from evenkeel.sources.recordings import Recording
+from evenkeel.sources.small_answers import SnapshotsOfRun, utc_or_none
+from evenkeel.sources.snapshot_requests import requests_of
 
 Row = dict[str, Any]
 CLUSTER = "lab"
@@ -44,15 +44,12 @@ class RecordedCycle:
 
 def recorded_cycles(recording: Path, overrides: Mapping[str, Any]) -> Iterator[RecordedCycle]:
     """The snapshots of a recording, each decided with what the one before left."""
-    known, in_force = KnownSnapshots(), SettingsInForce()
+    in_force = SettingsInForce()
     state: list[Row] = []
     before: dict[str, list[Row]] = {}
     for snapshot in Recording(recording).snapshots:
-        intake = opened(ClusterCycle(CLUSTER, snapshot.cycle_at, snapshot, dict(overrides)), known)
-        own = _answers(snapshot.path)
-        lends = snapshot.configuration_path not in (None, snapshot.path)
-        lent = _answers(str(snapshot.configuration_path)) if lends else None
-        look_at(intake, together(own, lent, DEFAULT), in_force)
+        asked = ClusterCycle(CLUSTER, snapshot.cycle_at, snapshot, dict(overrides))
+        intake = taken_in(asked, SnapshotsOfRun([asked]), in_force)
         if intake.left_out is not None or intake.settings is None or intake.observed is None:
             yield RecordedCycle(snapshot, left_out=intake.left_out or "nothing was observed")
             continue
@@ -60,7 +57,7 @@ def recorded_cycles(recording: Path, overrides: Mapping[str, Any]) -> Iterator[R
         cycle = reading.cycle_row(
             CLUSTER, snapshot.cycle_at, settings.to_json(), settings.digest, manager=intake.manager, mode="auto"
         )
-        observed = _rows(intake, own, cycle)
+        observed = _rows(intake, _answers(snapshot.path), cycle)
         loads = aggregate_round.decide({"cluster": CLUSTER}, {**observed, **before, aggregate_round.STATE: state})
         rows = {**observed, **{table: [as_read(table, row) for row in own] for table, own in loads.items()}}
         made = whole.decide({table: rows[table] for table in whole.OBSERVED}, cycle, state)
@@ -72,8 +69,8 @@ def recorded_cycles(recording: Path, overrides: Mapping[str, Any]) -> Iterator[R
         yield RecordedCycle(snapshot, settings, rows, made)
 
 
-def _answers(path: str) -> SnapshotAnswers:
-    found = [
+def _answers(path: str) -> Answers:
+    found = (
         Answer(
             n=n,
             broker=one["broker"],
@@ -86,11 +83,11 @@ def _answers(path: str) -> SnapshotAnswers:
             size=len((one["body"] or "").encode()),
         )
         for n, one in enumerate(requests_of(Path(path)))
-    ]
-    return SnapshotAnswers(found, weights=[(one.size, 0) for one in found])
+    )
+    return Answers(found)
 
 
-def _rows(intake: SnapshotIntake, own: SnapshotAnswers, cycle: Row) -> dict[str, list[Row]]:
+def _rows(intake: SnapshotIntake, own: Answers, cycle: Row) -> dict[str, list[Row]]:
     assert intake.observed is not None
     stamp = {"cluster": CLUSTER, "cycle_at": cycle["cycle_at"]}
     rows = {table: [as_read(table, row | stamp) for row in found] for table, found in intake.observed.rows.items()}
@@ -109,10 +106,10 @@ def _rows(intake: SnapshotIntake, own: SnapshotAnswers, cycle: Row) -> dict[str,
     return {**rows, "topic_sums": sums, "cycle": [cycle]}
 
 
-def _topics(own: SnapshotAnswers) -> dict[str, Row]:
+def _topics(own: Answers) -> dict[str, Row]:
     """Name -> figures of the topics that are shown."""
     found: dict[str, Row] = {}
-    for _, answer in own.answers.each(Kind.TOPIC_FIGURES):
+    for _, answer in own.each(Kind.TOPIC_FIGURES):
         if answer.status != 200 or answer.body is None:
             continue
         for namespace, ranges in json.loads(answer.body).items():

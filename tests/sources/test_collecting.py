@@ -22,7 +22,9 @@ from evenkeel.secret import Secret
 from evenkeel.sources import collecting
 from evenkeel.sources.cluster_names import cluster_name
 from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
-from evenkeel.sources.recordings import Recording, read_header, requests_of
+from evenkeel.sources.recordings import Recording
+from evenkeel.sources.snapshot_files import read_header
+from evenkeel.sources.snapshot_requests import requests_of
 from evenkeel.sources.writing import FolderStore
 from tests.pulsar.admin.books import Size, brokers_in, renamed, replayed, requests_in, silent_brokers, sized
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster
@@ -80,7 +82,7 @@ def answers(requests: Iterable[dict[str, Any]]) -> Answers:
     )
 
 
-def paths(folder: Path, name: str = "0000") -> list[str]:
+def paths(folder: Path, name: str = "0000.jsonl.gz") -> list[str]:
     return [request["path"] for request in requests_of(folder / name)]
 
 
@@ -106,7 +108,7 @@ def test_collecting_from_brokers_that_replay_a_recording_gives_the_same_rows(
         for broker in [simulated for simulated, recorded_as in names.items() if recorded_as in silent]:
             cluster.kill(broker)
         collect(cluster, tmp_path)
-        collected = json.loads(renamed(json.dumps(list(requests_of(tmp_path / "0000"))), names))
+        collected = json.loads(renamed(json.dumps(list(requests_of(tmp_path / "0000.jsonl.gz"))), names))
     earlier = () if own == lent else tuple(requests_of(lent))
     # A modular broker is not asked for what it owns: its report tells that, as of the last stats period.
     asks = any(one["path"].endswith("/ownedNamespaces") for one in collected)
@@ -129,7 +131,7 @@ def test_a_snapshot_is_a_recording(cluster: SimulatedCluster, tmp_path: Path) ->
     requests = list(requests_of(Path(snapshot.path)))
     assert sorted(request["n"] for request in requests) == list(range(taken.tally.requests))
     assert (taken.brokers, taken.tally.not_answered, taken.committed) == (3, 0, True)
-    assert list(tmp_path.iterdir()) == [tmp_path / "0007"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "0007.jsonl.gz"]
 
 
 def test_what_is_not_needed_is_not_asked(cluster: SimulatedCluster, tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def test_a_broker_that_may_be_modular_is_never_asked_for_what_it_owns(
     cluster.fault("/configuration/runtime", Answer(500, "{}"), broker=cluster.ids[1])
     collect(cluster, tmp_path)
     assert [path for path in paths(tmp_path) if path.endswith("/ownedNamespaces")] == [], "it can hang for good by that"
-    found = observed(requests_of(tmp_path / "0000")).rows
+    found = observed(requests_of(tmp_path / "0000.jsonl.gz")).rows
     assert {row["owned_bundles"] for row in found["broker_reports"]} != {None}
     assert {row["is_owned"] for row in found["bundle_ownership"]} == {True}, "as the load reports name them"
 
@@ -181,7 +183,7 @@ def test_a_broker_that_answers_and_whose_metadata_store_or_load_manager_does_not
         if not has_version:
             cluster.fault("/brokers/version", Answer(503, "{}"), broker=hung)
         collect(cluster, tmp_path)
-    asked = list(requests_of(tmp_path / "0000"))
+    asked = list(requests_of(tmp_path / "0000.jsonl.gz"))
     rows = {row["broker"]: row for row in observed(asked, cluster="sim").rows["broker_reports"]}
     assert {broker: row["state"] for broker, row in rows.items()} == dict.fromkeys(rows, "reported") | {hung: state}
     assert rows[hung]["owned_bundles"] is None
@@ -198,7 +200,7 @@ def test_where_no_broker_reads_the_metadata_store_it_is_at_fault_and_no_broker_i
     with SimulatedCluster(sized(Size(10, 1, 4))) as cluster:
         cluster.fault("/partitions", Answer(200, "{}", delay_s=3.0))
         collect(cluster, tmp_path)
-    rows = observed(requests_of(tmp_path / "0000"), cluster="sim").rows["broker_reports"]
+    rows = observed(requests_of(tmp_path / "0000.jsonl.gz"), cluster="sim").rows["broker_reports"]
     assert {row["state"] for row in rows} == {"no_answer"}
     assert all("look at the store, and end no broker" in row["state_reason"] for row in rows)
 
@@ -225,7 +227,7 @@ def test_a_snapshot_that_is_not_full_has_no_topic_lists_and_lends_nothing(
     collect(cluster, tmp_path)
     collect(cluster, tmp_path, WantedSnapshot(n=1, full=False))
     first, second = Recording(tmp_path).snapshots
-    assert not any("/persistent/acme/" in path for path in paths(tmp_path, "0001"))
+    assert not any("/persistent/acme/" in path for path in paths(tmp_path, "0001.jsonl.gz"))
     assert (first.configuration_path, second.configuration_path) == (first.path, first.path)
     both = observed(requests_of(Path(second.path)), requests_of(Path(first.path)))
     assert both.lists_are_lent
@@ -238,19 +240,21 @@ def test_a_dead_broker_is_rows_that_say_so_and_is_not_waited_for_twice(
     dead = cluster.ids[1]
     cluster.kill(dead)
     taken = collect(cluster, tmp_path)
-    rows = [request for request in requests_of(tmp_path / "0000") if request["broker"] == dead]
+    rows = [request for request in requests_of(tmp_path / "0000.jsonl.gz") if request["broker"] == dead]
     assert {row["status"] for row in rows} == {0}
     sent = [row for row in rows if not row["body"].startswith("not sent")]
     assert [row["path"] for row in sent] == ["/admin/v2/brokers/configuration/runtime"] * 3
     assert taken.tally.not_answered == len(rows) == 3 + 5
-    states = {row["broker"]: row["state"] for row in observed(requests_of(tmp_path / "0000")).rows["broker_reports"]}
+    states = {
+        row["broker"]: row["state"] for row in observed(requests_of(tmp_path / "0000.jsonl.gz")).rows["broker_reports"]
+    }
     assert states == {broker: "no_answer" if broker == dead else "reported" for broker in cluster.ids}
 
 
 def test_a_broker_that_hangs_costs_one_wait(cluster: SimulatedCluster, tmp_path: Path) -> None:
     cluster.fault("/version", Answer(drop=True), broker=cluster.ids[2])
     taken = collect(cluster, tmp_path)
-    rows = [r for r in requests_of(tmp_path / "0000") if r["broker"] == cluster.ids[2] and r["status"] == 0]
+    rows = [r for r in requests_of(tmp_path / "0000.jsonl.gz") if r["broker"] == cluster.ids[2] and r["status"] == 0]
     assert "the broker gave no answer to /admin/v2/brokers/version" in rows[-1]["body"]
     assert taken.committed
 
@@ -258,14 +262,14 @@ def test_a_broker_that_hangs_costs_one_wait(cluster: SimulatedCluster, tmp_path:
 def test_what_all_know_is_asked_of_all_in_turn_and_not_of_the_silent(cluster: SimulatedCluster, tmp_path: Path) -> None:
     cluster.kill(cluster.ids[1])
     collect(cluster, tmp_path)
-    asked = {request["broker"] for request in requests_of(tmp_path / "0000") if "/acme/ns" in request["path"]}
+    asked = {request["broker"] for request in requests_of(tmp_path / "0000.jsonl.gz") if "/acme/ns" in request["path"]}
     assert asked == {cluster.ids[0], cluster.ids[2]}
 
 
 def test_a_snapshot_ends_in_time(cluster: SimulatedCluster, tmp_path: Path) -> None:
     cluster.fault("/broker-stats/topics", Answer(delay_s=0.3))
     taken = collect(cluster, tmp_path, most_seconds=0.25)
-    late = [request for request in requests_of(tmp_path / "0000") if "took too long" in request["body"]]
+    late = [request for request in requests_of(tmp_path / "0000.jsonl.gz") if "took too long" in request["body"]]
     assert late
     assert taken.seconds < 3
     assert all(request["status"] == 0 for request in late)
@@ -314,24 +318,27 @@ def test_odd_names_are_asked_for_and_come_back_whole(names: Sequence[str], tmp_p
         cluster.fault(r"/namespaces/acme/[^/]+$", Answer(200, json.dumps({"bundles": bundles})))
         cluster.fault(r"/antiAffinity$", Answer(204))
         collect(cluster, tmp_path)
-    rows = observed(requests_of(tmp_path / "0000")).rows["namespace_bundles"]
+    rows = observed(requests_of(tmp_path / "0000.jsonl.gz")).rows["namespace_bundles"]
     assert [row["namespace"] for row in rows] == sorted(f"acme/{name}" for name in names)
 
 
-def test_a_large_snapshot_is_written_in_parts(
-    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_head_says_how_many_requests_follow_and_each_has_its_position(
+    cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("evenkeel.sources.writing.PART_BYTES", 50_000)
     taken = collect(cluster, tmp_path)
-    assert len(list((tmp_path / "0000").glob("requests-*.jsonl.gz"))) > 2
-    assert len(list(requests_of(tmp_path / "0000"))) == taken.tally.requests
+    place = tmp_path / "0000.jsonl.gz"
+    positions = [request["n"] for request in requests_of(place)]
+    assert positions == list(range(taken.tally.requests))
+    assert read_header(place).requests == taken.tally.requests
+    lines = gzip.decompress(place.read_bytes()).splitlines()
+    assert all(line.endswith(b'"}') and list(json.loads(line))[-1] == "body" for line in lines[1:])
 
 
 def test_of_two_snapshots_of_one_name_the_first_stays(cluster: SimulatedCluster, tmp_path: Path) -> None:
     assert collect(cluster, tmp_path, WantedSnapshot(note="first")).committed
     assert not collect(cluster, tmp_path, WantedSnapshot(note="second")).committed
-    assert read_header(tmp_path / "0000").note == "first"
-    assert list(tmp_path.iterdir()) == [tmp_path / "0000"]
+    assert read_header(tmp_path / "0000.jsonl.gz").note == "first"
+    assert list(tmp_path.iterdir()) == [tmp_path / "0000.jsonl.gz"]
 
 
 def test_a_snapshot_under_way_is_not_seen(cluster: SimulatedCluster, tmp_path: Path) -> None:

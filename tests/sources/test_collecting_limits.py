@@ -20,8 +20,8 @@ import pytest
 from evenkeel.pulsar.admin import AdminClient, AdminConnection
 from evenkeel.pulsar.limits import MOST_BROKERS, BeyondLimit, Limits
 from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
-from evenkeel.sources.landed import open_landed
-from evenkeel.sources.recordings import requests_of
+from evenkeel.sources.small_answers import read_small_answers
+from evenkeel.sources.snapshot_requests import requests_of
 from evenkeel.sources.writing import FolderStore
 from tests.pulsar.admin.rubbish import RubbishServer, body, chunked, listing, of_json, repeated
 
@@ -55,13 +55,13 @@ def test_a_large_answer_is_in_the_snapshot_as_it_came(server: RubbishServer, tmp
     server.answers[TOPICS] = body(text.encode())
     server.answers["/admin/v2/namespaces/t"] = of_json([f"t/{n:0500d}" for n in range(600)])
     taken = collect(server, tmp_path, Limits())
-    by_path = {request["path"]: request for request in requests_of(tmp_path / "0000")}
+    by_path = {request["path"]: request for request in requests_of(tmp_path / "0000.jsonl.gz")}
     assert by_path[TOPICS]["body"] == text
     assert len(json.loads(by_path["/admin/v2/namespaces/t"]["body"])) == 600
     assert f"/admin/v2/namespaces/t/{599:0500d}" in by_path, "a list that lies on disk is read as well"
-    assert taken.tally.requests == len(list(requests_of(tmp_path / "0000")))
-    open_landed(str(tmp_path / "0000"))
-    assert [entry.name for entry in tmp_path.iterdir()] == ["0000"]
+    assert taken.tally.requests == len(list(requests_of(tmp_path / "0000.jsonl.gz")))
+    read_small_answers(str(tmp_path / "0000.jsonl.gz"))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["0000.jsonl.gz"]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_snapshot_beyond_a_limit_is_none(
 def test_what_does_not_pack_is_bounded_as_it_lies_there(server: RubbishServer, tmp_path: Path) -> None:
     for name in ("load-report", "metrics", "topics"):
         server.answers[f"/admin/v2/broker-stats/{name}"] = noise(18 * MIB)
-    with pytest.raises(BeyondLimit, match=r"files come to .* bytes, beyond the limit of 8 MiB \(`packed_mib`"):
+    with pytest.raises(BeyondLimit, match=r"file comes to .* bytes, beyond the limit of 8 MiB \(`packed_mib`"):
         collect(server, tmp_path, Limits(packed_mib=8))
     assert list(tmp_path.iterdir()) == []
 
@@ -99,7 +99,7 @@ def test_an_answer_beyond_its_limit_is_a_row_and_the_snapshot_goes_on(server: Ru
     server.answers["/admin/v2/namespaces/t/n"] = repeated(b"x", 3 * MIB)
     server.answers[TOPICS] = of_json({})
     collect(server, tmp_path, Limits(small_answer_mib=1))
-    by_path = {request["path"]: request for request in requests_of(tmp_path / "0000")}
+    by_path = {request["path"]: request for request in requests_of(tmp_path / "0000.jsonl.gz")}
     found = by_path["/admin/v2/namespaces/t/n"]
     assert (found["status"], found["body"].partition(":")[0]) == (0, "answer too large")
     assert "`small_answer_mib`" in found["body"]

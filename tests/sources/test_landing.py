@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -18,8 +17,9 @@ from evenkeel.pulsar.admin import Hop
 from evenkeel.pulsar.limits import Limits
 from evenkeel.sources import landing as landing_module
 from evenkeel.sources.landing import Landing, milliseconds
-from evenkeel.sources.recordings import Header, Recording, read_header
-from evenkeel.sources.writing import FolderStore, Head, SnapshotWriter, clear_abandoned
+from evenkeel.sources.recordings import Recording
+from evenkeel.sources.snapshot_files import Header, read_header
+from evenkeel.sources.writing import SUFFIX, FolderStore, SnapshotWriter, clear_abandoned
 from evenkeel.times import utc_text
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -34,7 +34,7 @@ def taker(taken: list[tuple[datetime, bool]]) -> Callable[..., None]:
         writer = begin()
         writer.write(HOP)
         late = moment + timedelta(seconds=5)
-        writer.commit(Head(number, late, late, has_configuration=full, cycle_at=moment))
+        writer.commit(Header(number, late, late, has_configuration=full, cycle_at=moment))
 
     return take
 
@@ -45,6 +45,10 @@ def land(folder: Path, *minutes: float, full_every: int = 1) -> list[tuple[datet
         at = NOON + timedelta(minutes=minute)
         Landing(folder).land(at, taker(taken), now=at, full_every=full_every)
     return taken
+
+
+def name_of(moment: datetime) -> str:
+    return f"{milliseconds(moment)}{SUFFIX}"
 
 
 def names(folder: Path) -> list[str]:
@@ -67,7 +71,7 @@ def test_a_moment_is_landed_once_and_found_again(tmp_path: Path) -> None:
     snapshot = Landing(tmp_path).find(NOON)
     assert snapshot is not None
     assert snapshot.cycle_at == "2026-03-01T12:00:00.123000+00:00"
-    assert Path(snapshot.path).name == str(milliseconds(NOON)) == "1772366400123"
+    assert Path(snapshot.path).name == name_of(NOON) == "1772366400123.jsonl.gz"
     assert Landing(tmp_path).find(NOON.astimezone()) == snapshot
 
 
@@ -130,7 +134,7 @@ def test_two_runs_at_once_land_one_snapshot_and_both_get_it(tmp_path: Path) -> N
 def test_a_year_of_snapshots_is_listed_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     land(tmp_path, 0, full_every=3)
     for minute in range(1, 3_000):
-        (tmp_path / str(milliseconds(NOON) + minute * 60_000)).mkdir()
+        (tmp_path / f"{milliseconds(NOON) + minute * 60_000}{SUFFIX}").touch()
     last = 3_000
     opened = count_opened(monkeypatch)
     land(tmp_path, last, last + 1, full_every=2)
@@ -152,7 +156,7 @@ def test_what_is_no_moment_is_not_looked_at(tmp_path: Path) -> None:
 
 def test_a_name_that_belies_its_content_is_refused(tmp_path: Path) -> None:
     land(tmp_path, 0)
-    (tmp_path / "1772366400123").rename(tmp_path / "1772366400999")
+    (tmp_path / "1772366400123.jsonl.gz").rename(tmp_path / "1772366400999.jsonl.gz")
     with pytest.raises(BadInput, match=r"is of 2026-03-01T12:00:00\.123000.*its name says 2026-03-01T12:00:00\.999"):
         Landing(tmp_path).find(NOON.replace(microsecond=999000))
 
@@ -161,16 +165,16 @@ def test_old_ones_go_and_the_newest_stays(tmp_path: Path) -> None:
     day = 24 * 60
     land(tmp_path, 0, day, 2 * day, 3 * day, 4 * day - 1)
     removed = Landing(tmp_path).expire(2)
-    assert [path.name for path in removed] == [str(milliseconds(NOON)), str(milliseconds(NOON + timedelta(days=1)))]
+    assert [path.name for path in removed] == [name_of(NOON), name_of(NOON + timedelta(days=1))]
     assert len(names(tmp_path)) == 3
     assert Landing(tmp_path).expire(0.0001) != []
-    assert names(tmp_path) == [str(milliseconds(NOON + timedelta(minutes=4 * day - 1)))]
+    assert names(tmp_path) == [name_of(NOON + timedelta(minutes=4 * day - 1))]
     assert Landing(tmp_path / "none").expire(1) == []
 
 
 def test_what_a_kept_one_borrows_from_stays(tmp_path: Path) -> None:
     land(tmp_path, 0, 10, 20, 30, 40, full_every=3)  # full: 0 and 30
-    named = {minute: str(milliseconds(NOON + timedelta(minutes=minute))) for minute in range(60)}
+    named = {minute: name_of(NOON + timedelta(minutes=minute)) for minute in range(60)}
     assert [path.name for path in Landing(tmp_path).expire(25 / 1440)] == [named[10]], "20 is kept, and needs 0"
     land(tmp_path, 50, full_every=3)
     assert [path.name for path in Landing(tmp_path).expire(25 / 1440)] == [named[0], named[20]]
@@ -191,7 +195,7 @@ def test_what_a_killed_writer_left_goes_after_an_hour_and_not_before(tmp_path: P
 def test_a_snapshot_that_goes_meanwhile_is_an_error_that_says_so(tmp_path: Path) -> None:
     def take(begin: Any, moment: datetime, number: int, full: bool) -> None:
         taker([])(begin, moment, number, full)
-        shutil.rmtree(tmp_path / str(milliseconds(moment)))
+        (tmp_path / name_of(moment)).unlink()
 
     with pytest.raises(LandingError, match="and is gone"):
         Landing(tmp_path).land(NOON, take, now=NOON)

@@ -18,7 +18,7 @@ from evenkeel.pulsar.observed_rows import ObservedRows, observe
 from evenkeel.pulsar.snapshot import SnapshotView
 from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
 from evenkeel.sources.quota_requests import bundles_to_ask
-from evenkeel.sources.recordings import parts_of, requests_of
+from evenkeel.sources.snapshot_requests import requests_of
 from evenkeel.sources.writing import FolderStore
 from evenkeel.times import utc_seconds
 from tests.pulsar.admin.books import DEFAULT_QUOTA, Size, sized
@@ -59,25 +59,22 @@ def test_the_default_is_asked_first_and_then_each_owned_bundle_once(tmp_path: Pa
         taken, asked = take(cluster, tmp_path)
     assert (asked[0], sorted(asked[1:])) == ("", ALL)
     assert taken.quotas == frozenset(ALL)
-    rows = observed(tmp_path / "0000").rows["resource_quotas"]
+    rows = observed(tmp_path / "0000.jsonl.gz").rows["resource_quotas"]
     assert [(row["bundle"], row["msg_rate_in"]) for row in rows] == [(BUSY, 5_000.0)]
 
 
-def test_quotas_lie_in_a_file_of_their_own_and_are_read_with_the_rest(tmp_path: Path) -> None:
+def test_quotas_are_read_with_the_rest(tmp_path: Path) -> None:
     with SimulatedCluster(sized(SIZE, quotas=QUOTAS)) as cluster:
         taken, _ = take(cluster, tmp_path)
-    names = [part.name for part in parts_of(tmp_path / "0000")]
-    assert names == ["requests-000.jsonl.gz", "requests-quotas.jsonl.gz"]
-    requests = list(requests_of(tmp_path / "0000"))
+    requests = list(requests_of(tmp_path / "0000.jsonl.gz"))
     assert sorted(one["n"] for one in requests) == list(range(taken.tally.requests))
     assert sum(one["path"].startswith(ROOT) for one in requests) == 1 + len(ALL)
 
 
-def test_where_nothing_has_to_be_asked_a_snapshot_has_the_files_that_it_always_had(tmp_path: Path) -> None:
+def test_where_all_bundles_are_known_nothing_is_asked(tmp_path: Path) -> None:
     with SimulatedCluster(sized(SIZE, quotas=QUOTAS)) as cluster:
         taken, asked = take(cluster, tmp_path, known=frozenset(ALL))
     assert (asked, taken.quotas) == ([], frozenset())
-    assert [part.name for part in parts_of(tmp_path / "0000")] == ["requests-000.jsonl.gz"]
 
 
 def test_known_bundles_are_not_asked_about(tmp_path: Path) -> None:
@@ -98,7 +95,7 @@ def test_a_refused_default_ends_it_with_one_question_and_the_snapshot_stays(tmp_
         cluster.fault(f"{ROOT}$", Answer(status, '{"reason": "This operation requires super-user access"}'))
         taken, asked = take(cluster, tmp_path)
     assert (asked, taken.committed, taken.quotas) == ([""], True, frozenset())
-    found = observed(tmp_path / "0000")
+    found = observed(tmp_path / "0000.jsonl.gz")
     assert found.left_out is None
     assert [one.rule for one in found.rejections] == ["unknown_quotas"]
     assert len(found.rows["namespace_bundles"]) == 2
@@ -139,7 +136,7 @@ def test_collect_asks_about_all_in_a_full_snapshot_and_about_new_ones_in_between
     with SimulatedCluster(sized(SIZE, quotas=QUOTAS)) as cluster:
         options = ["--count", "4", "--every", "0.01", "--full-every", "3"]
         assert main(["collect", "--admin", cluster.url, "--to", str(tmp_path), *options]) == 0
-    asked = [sum(one["path"].startswith(ROOT) for one in requests_of(tmp_path / f"000{n}")) for n in range(4)]
+    asked = [sum(one["path"].startswith(ROOT) for one in requests_of(tmp_path / f"000{n}.jsonl.gz")) for n in range(4)]
     assert asked == [1 + len(ALL), 0, 0, 1 + len(ALL)]
 
 

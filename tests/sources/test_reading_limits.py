@@ -22,9 +22,11 @@ from evenkeel.errors import BadInput, SettingsError
 from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
 from evenkeel.sources.cluster_names import cluster_name
 from evenkeel.sources.configuration import read_configuration
-from evenkeel.sources.landed import open_landed
 from evenkeel.sources.landing import Landing
-from evenkeel.sources.recordings import Recording, open_bytes, requests_of
+from evenkeel.sources.recordings import Recording
+from evenkeel.sources.small_answers import read_small_answers
+from evenkeel.sources.snapshot_files import open_bytes
+from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.small_cluster import SmallCluster
 
 MIB = 1 << 20
@@ -38,11 +40,10 @@ def zeros(mib: int, begin: bytes = b"", end: bytes = b"") -> bytes:
     return b"".join(pieces)
 
 
-def folder(place: Path, **parts: bytes) -> Path:
-    place.mkdir(parents=True)
-    (place / "snapshot.json").write_text(HEAD + "}")
-    for name, data in parts.items():
-        (place / f"requests-{name.replace('_', '.')}").write_bytes(data)
+def lines(place: Path, data: bytes, requests: int = 1) -> Path:
+    """A snapshot in lines: a head, and these bytes, packed or not."""
+    head = f'{HEAD}, "requests": {requests}}}\n'.encode()
+    place.write_bytes((gzip.compress(head) if place.name.endswith(".gz") else head) + data)
     return place
 
 
@@ -60,7 +61,7 @@ def test_a_packed_document_is_unpacked_up_to_its_limit(tmp_path: Path) -> None:
     bomb = zeros(300, HEAD.encode() + b', "requests": [', b"]}")
     reason = beside_a_good_one(tmp_path, lambda place: (place / "0001.json.gz").write_bytes(bomb))
     assert "larger than 2,097,152 bytes, unpacked, beyond the limit of 2 MiB (`document_mib`, set in [limits]" in reason
-    assert "a folder with requests-*.jsonl.gz" in reason
+    assert "write it as NNNN.jsonl.gz, one request a line" in reason
 
 
 def test_a_document_of_which_all_has_to_be_read_is_bounded_too(tmp_path: Path) -> None:
@@ -77,47 +78,87 @@ def test_a_file_is_not_read_where_it_is_too_large_as_it_lies_there(tmp_path: Pat
 
     reason = beside_a_good_one(tmp_path, large)
     assert "0001.json has 107,374,182,400 bytes as it lies there, beyond the limit of 1 MiB (`packed_mib`" in reason
-    part = folder(tmp_path / "0002", **{"0_jsonl": b"{}\n"})
-    os.truncate(part / "requests-0.jsonl", 100 << 30)
+    long = lines(tmp_path / "0002.jsonl", b"{}\n")
+    os.truncate(long, 100 << 30)
     with pytest.raises(BeyondLimit, match="packed_mib"):
-        open_landed(str(part), SMALL)
+        read_small_answers(str(long), SMALL)
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (zeros(300), "line 1 of requests-0.jsonl.gz is longer than 2,162,688 bytes"),
-        (zeros(1, b"{}\n" * 8) + zeros(300), "line 9 of requests-0.jsonl.gz is longer than"),
+        (zeros(300), "line 2 of 0000.jsonl.gz is longer than 2,162,688 bytes"),
+        (zeros(1, b"{}\n" * 8) + zeros(300), "line 10 of 0000.jsonl.gz is longer than"),
         (
             gzip.compress(b"{" + b" " * 600_000 + b"}\n") * 9,
-            r"the snapshot has 5,242,880 bytes, unpacked, beyond the limit of 4 MiB \(`snapshot_mib`",
+            r"0000.jsonl.gz has 4,\d{3},\d{3} bytes and more, unpacked, beyond the limit of 4 MiB \(`snapshot_mib`",
         ),
-        (gzip.compress(b"{}\n" * 1_001), r"the snapshot has 1,001 requests, beyond the limit of 1,000 \(`requests`"),
+        (
+            gzip.compress(b"{}\n" * 1_001),
+            r"0000.jsonl.gz has 1,001 requests and more, beyond the limit of 1,000 \(`requests`",
+        ),
     ],
     ids=["bomb", "long-line", "sum", "tiny"],
 )
-def test_parts_are_bounded_in_bytes_lines_and_the_length_of_a_line(tmp_path: Path, data: bytes, words: str) -> None:
+def test_lines_are_bounded_in_bytes_number_and_length(tmp_path: Path, data: bytes, words: str) -> None:
     with pytest.raises(BeyondLimit, match=words):
-        open_landed(str(folder(tmp_path / "0000", **{"0_jsonl_gz": data})), SMALL)
+        read_small_answers(str(lines(tmp_path / "0000.jsonl.gz", data)), SMALL)
 
 
-def test_a_plain_part_is_bounded_as_well(tmp_path: Path) -> None:
+def test_plain_lines_are_bounded_as_well(tmp_path: Path) -> None:
     limits = Limits(answer_mib=1, requests=5)
-    with pytest.raises(BeyondLimit, match=r"line 2 of requests-0\.jsonl is longer"):
-        open_landed(str(folder(tmp_path / "0000", **{"0_jsonl": b"{}\n" + b"x" * 3 * MIB})), limits)
+    long = lines(tmp_path / "0000.jsonl", b"{}\n" + b"x" * 3 * MIB)
+    with pytest.raises(BeyondLimit, match=r"line 3 of 0000\.jsonl is longer"):
+        read_small_answers(str(long), limits)
+    with pytest.raises(BeyondLimit, match="line 3"):
+        list(requests_of(long, limits))
     with pytest.raises(BeyondLimit, match=r"6 requests"):
-        open_landed(str(folder(tmp_path / "0001", **{"0_jsonl": b"{}\n" * 6})), limits)
-    with pytest.raises(BeyondLimit, match="line 2"):
-        list(requests_of(folder(tmp_path / "0002", **{"0_jsonl": b"{}\n" + b"x" * 3 * MIB}), limits))
-    assert open_landed(str(folder(tmp_path / "0003", **{"0_jsonl": b"{}\n" * 5})), limits).broken_parts == ()
+        read_small_answers(str(lines(tmp_path / "0001.jsonl", b"{}\n" * 6, 6)), limits)
+    assert len(read_small_answers(str(lines(tmp_path / "0003.jsonl", b"{}\n" * 5, 5)), limits).requests) == 5
 
 
 def test_a_head_without_end_is_refused(tmp_path: Path) -> None:
-    place = folder(tmp_path / "0000", **{"0_jsonl": b"{}\n"})
-    with (place / "snapshot.json").open("wb") as file:
-        file.truncate(100 << 30)
-    with pytest.raises(BadInput, match=r"snapshot.json has more than 1,048,576 bytes"):
-        open_landed(str(place), DEFAULT)
+    place = tmp_path / "0000.jsonl"
+    place.touch()
+    os.truncate(place, 1 << 30)
+    with pytest.raises(BadInput, match="first line has more than 1,048,576 bytes"):
+        read_small_answers(str(place), DEFAULT)
+
+
+LINE = b'{"n": 0, "path": "/a", "status": 200, "body": ""}\n'
+
+
+@pytest.mark.parametrize(
+    ("place", "data", "requests", "words"),
+    [
+        ("0000.jsonl", LINE * 2, 3, "it holds 2 requests, and its head says 3: it is not whole"),
+        ("0000.jsonl.gz", gzip.compress(LINE * 3)[:-9], 3, "the gzip file ends too early"),
+        ("0000.jsonl.gz", b"no gzip", 1, "cannot be unpacked"),
+    ],
+)
+def test_a_half_written_snapshot_is_none(tmp_path: Path, place: str, data: bytes, requests: int, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        read_small_answers(str(lines(tmp_path / place, data, requests)))
+
+
+@pytest.mark.parametrize("end", ["", "}", '"x"}'])
+def test_a_long_line_that_breaks_off_is_set_aside_with_its_beginning(tmp_path: Path, end: str) -> None:
+    members = {"n": 0, "path": "/admin/v2/broker-stats/topics", "status": 200, "body": "é" * 50_000}
+    whole = json.dumps(members)
+    found = read_small_answers(str(lines(tmp_path / "0000.jsonl", f"{whole}\n".encode())))
+    (answer,) = [request for request in found.requests if request.unread is None]
+    assert (answer.n, answer.body, answer.is_left) == (0, "é" * 2_000, True)
+    broken = read_small_answers(str(lines(tmp_path / "0000.jsonl", f"{whole[:-2]}{end}\n".encode())))
+    if end == '"x"}':  # Spark finds the fault behind the beginning
+        assert broken.requests[0].is_left
+    else:
+        assert broken.requests[0].unread == whole[:2_000]
+
+
+def test_a_long_line_without_its_position_is_set_aside_since_spark_would_not_find_it(tmp_path: Path) -> None:
+    for members in ({"path": "/metrics", "body": "x" * 3_000}, {"path": "/metrics", "body": "x" * 100_000}):
+        found = read_small_answers(str(lines(tmp_path / "0000.jsonl", json.dumps(members).encode() + b"\n")))
+        assert [request.unread is None for request in found.requests] == [False]
 
 
 def test_a_document_nested_without_end_is_refused(tmp_path: Path) -> None:
@@ -126,19 +167,10 @@ def test_a_document_nested_without_end_is_refused(tmp_path: Path) -> None:
     assert reason == "its members are nested too deep: more than 100 levels"
 
 
-@pytest.mark.parametrize("name", ["0001.json", "0001.json.gz"])
+@pytest.mark.parametrize("name", ["0001.json", "0001.json.gz", "0001.jsonl", "0001.jsonl.gz"])
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     reason = beside_a_good_one(tmp_path, lambda place: os.mkfifo(place / name))
     assert reason == f"{name} is no regular file (a pipe, a device, a socket or a folder): remove it"
-
-
-@pytest.mark.parametrize("name", ["requests-0.jsonl", "requests-0.jsonl.gz", "snapshot.json"])
-def test_a_pipe_in_a_snapshots_folder_is_refused(tmp_path: Path, name: str) -> None:
-    place = folder(tmp_path / "0000", **{"1_jsonl": b"{}\n"})
-    (place / name).unlink(missing_ok=True)
-    os.mkfifo(place / name)
-    with pytest.raises(BadInput, match=f"{name} is no regular file"):
-        open_landed(str(place), DEFAULT)
 
 
 def test_links_are_followed_to_files_and_nowhere_else(tmp_path: Path) -> None:
@@ -171,22 +203,22 @@ def test_other_names_cost_nothing_and_snapshots_are_counted(tmp_path: Path) -> N
 
 def test_a_name_is_not_looked_for_in_a_request_that_is_none(tmp_path: Path) -> None:
     for n, line in enumerate([b"7\n", b"[" * 100_000 + b"\n", b"\x1f\n"]):
-        folder(tmp_path / f"{n:04d}", **{"0_jsonl": line})
+        lines(tmp_path / f"{n:04d}.jsonl", line)
     for snapshot in [*Recording(tmp_path).snapshots]:
-        with pytest.raises(BadInput, match="cannot be read"):
+        with pytest.raises(BadInput, match="the cluster's name is not known"):
             cluster_name(snapshot)
 
 
 def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
     """Hundreds of megabytes in one, in either layout: the process that refuses them stays below 300 MB."""
     (tmp_path / "0000.json.gz").write_bytes(zeros(600, HEAD.encode() + b', "requests": [', b"]}"))
-    folder(tmp_path / "0001", **{"0_jsonl_gz": zeros(600)})
+    lines(tmp_path / "0001.jsonl.gz", zeros(600))
     (tmp_path / "0002.json.gz").write_bytes(gzip.compress(b'{"requests": [' + b"[]," * 5_000_000 + b"[]]}"))
     program = (
-        "import sys; from evenkeel.sources.landed import open_landed\n"
+        "import sys; from evenkeel.sources.small_answers import read_small_answers\n"
         "from evenkeel.errors import BadInput\n"
-        "for name in ('0000.json.gz', '0001', '0002.json.gz'):\n"
-        "    try: open_landed(sys.argv[1] + '/' + name)\n"
+        "for name in ('0000.json.gz', '0001.jsonl.gz', '0002.json.gz'):\n"
+        "    try: read_small_answers(sys.argv[1] + '/' + name)\n"
         "    except BadInput as error: print(error)\n"
         # The most of this program alone: what getrusage knows of begins with the process that started it.
         "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
@@ -194,7 +226,7 @@ def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
     *reasons, kilobytes = done.stdout.splitlines()
     assert "`document_mib`" in reasons[0]
-    assert "line 1 of requests-0.jsonl.gz is longer" in reasons[1]
+    assert "line 2 of 0001.jsonl.gz is longer" in reasons[1]
     assert reasons[2] == "it has more than 8,000,000 values"
     assert int(kilobytes) < 300_000
 

@@ -11,8 +11,10 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.sources.cluster_names import cluster_name
-from evenkeel.sources.recordings import Recording, read_header
+from evenkeel.sources.recordings import Recording
+from evenkeel.sources.snapshot_files import read_header
 from tests.pulsar.small_cluster import FINISHED_AT, SmallCluster
+from tests.snapshot_lines import in_lines
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 RUNTIME = "/admin/v2/brokers/configuration/runtime"
@@ -27,18 +29,12 @@ def land(folder: Path, name: str, *, minutes: int = 0, configuration: bool = Tru
     return cluster.land(folder, name)
 
 
-def land_folder(folder: Path, name: str, *, minutes: int = 0, pack: bool = False) -> Path:
+def land_in_lines(folder: Path, name: str, *, minutes: int = 0) -> Path:
     cluster = SmallCluster()
     cluster.finished_at += timedelta(minutes=minutes)
-    document = cluster.document()
-    requests = document.pop("requests")
-    place = folder / name
-    place.mkdir(parents=True)
-    (place / "snapshot.json").write_text(json.dumps({**document, "has_configuration": True}))
-    lines = "\n".join(json.dumps({**request, "n": n}) for n, request in enumerate(requests)).encode()
-    part = place / ("requests-0.jsonl.gz" if pack else "requests-0.jsonl")
-    part.write_bytes(gzip.compress(lines) if pack else lines)
-    return place
+    text = in_lines(cluster.document())
+    (folder / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    return folder / name
 
 
 def names(recording: Recording) -> list[str]:
@@ -48,10 +44,10 @@ def names(recording: Recording) -> list[str]:
 def test_snapshots_come_in_the_order_of_time_whatever_their_names_and_layouts(tmp_path: Path) -> None:
     land(tmp_path, "0003.json.gz", minutes=1)
     land(tmp_path, "0001.json", minutes=3)
-    land_folder(tmp_path, "0002", minutes=2)
+    land_in_lines(tmp_path, "0002.jsonl", minutes=2)
     (tmp_path / "events.jsonl").write_text("{}")
     recording = Recording(tmp_path)
-    assert names(recording) == ["0003.json.gz", "0002", "0001.json"]
+    assert names(recording) == ["0003.json.gz", "0002.jsonl", "0001.json"]
     assert recording.problems == ()
     assert [snapshot.previous_at for snapshot in recording.snapshots][1:] == [
         snapshot.cycle_at for snapshot in recording.snapshots
@@ -88,7 +84,7 @@ def test_a_file_that_cannot_be_read_is_listed_and_does_not_stop_the_others(tmp_p
     (tmp_path / "0003.json").write_bytes(gzip.decompress(whole)[:-40])
     (tmp_path / "0004.json").write_text("")
     (tmp_path / "0005.json.gz").write_bytes(b"no gzip at all")
-    (tmp_path / "0006").mkdir()
+    (tmp_path / "0006.jsonl").write_text('{"format": 1}')
     (tmp_path / "0007.json").write_text('{"format": 2, "requests": []}')
     (tmp_path / "0008.json").write_text(
         '{"format": 1, "started_at": "2026-03-01T12:00:00", "finished_at": 5, "requests": []}'
@@ -102,7 +98,7 @@ def test_a_file_that_cannot_be_read_is_listed_and_does_not_stop_the_others(tmp_p
         "0003.json": "ends too early",
         "0004.json": "empty",
         "0005.json.gz": "cannot be unpacked",
-        "0006": "no snapshot.json",
+        "0006.jsonl": "does not say how many `requests` follow",
         "0007.json": "format is 2",
         "0008.json": "no time zone",
     }
@@ -150,7 +146,7 @@ def test_a_header_behind_its_requests_is_found_too(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_names_its_cluster_or_its_configuration_does(tmp_path: Path) -> None:
-    land_folder(tmp_path, "0000", pack=True)
+    land_in_lines(tmp_path, "0000.jsonl.gz")
     SmallCluster().reply("/admin/v2/clusters", ["peer", "lab"]).land(tmp_path / "two")
     assert cluster_name(Recording(tmp_path).snapshots[0]) == "lab"
     several = Recording(tmp_path / "two").snapshots[0]

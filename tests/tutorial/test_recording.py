@@ -12,7 +12,9 @@ from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import SnapshotView
 from evenkeel.sources.cluster_names import cluster_name
-from evenkeel.sources.recordings import Recording, requests_of, utc
+from evenkeel.sources.recordings import Recording
+from evenkeel.sources.snapshot_files import utc
+from evenkeel.sources.snapshot_requests import requests_of
 from tests.tutorial.run import RECORDING
 from tests.tutorial.snapshots import write
 from tests.tutorial.thrash import AFTER, BEFORE, CHANGED_AT, CLUSTER, HOT, MOMENTS, Moment, course

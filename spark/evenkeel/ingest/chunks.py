@@ -64,7 +64,7 @@ def landed_bytes(path: str) -> float:
     """Size of a landed snapshot as it lies there, infinite where it cannot be seen from here."""
     landed = Path(path.removeprefix("file://"))
     try:
-        return sum(part.stat().st_size for part in landed.iterdir()) if landed.is_dir() else landed.stat().st_size
+        return landed.stat().st_size
     except OSError:  # also of what is removed meanwhile, as landed snapshots are after `landing_days`
         return math.inf
 

@@ -24,8 +24,9 @@ from evenkeel.pulsar.topic_stats import (
     topic_stats,
 )
 from evenkeel.settings import EffectiveSettings
-from evenkeel.sources.collected import LENT, OWN
-from evenkeel.sources.landed import holds_topic_figures
+from evenkeel.sources.landed import LongAnswers
+from evenkeel.sources.small_answers import utc_or_none
+from evenkeel.sources.snapshot_requests import SnapshotRequest
 from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.session import keep
 from evenkeel.spark.sql import is_one_of, iso, moment, united
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _SHOWN = ("cluster", "cycle_at", "n", "broker", "path", "topic", "refused")
 _REFUSED = (*_SHOWN, "snapshot", "rest")
 _ONE_FILE_CHARACTERS = 32 << 20
+_PART_CHARACTERS = 16 << 20
 _FEW_CHARACTERS = 4 << 20
 """Answers and lists of a few thousand topics: their names are looked at here, in the place of two jobs of Spark."""
 # The least that a topic takes in an answer, as in `[1,2]`.
@@ -46,6 +48,7 @@ _REASONS = {
     UNREADABLE_TOPIC: "this topic's name or object cannot be read; the others of the answer are kept",
 }
 _WAITING = ("broker_reports",)
+RAW = "raw_answers"
 
 Row = Mapping[str, Any]
 Positions = Mapping[CycleKey, tuple[int, Sequence[int]]]
@@ -93,7 +96,7 @@ class SmallRows:
             if rows or (table in always and not pieces):
                 pieces = [*pieces, _sent(self._spark, table, rows)]
             if pieces:
-                found[table] = united(pieces).coalesce(1)
+                found[table] = united(pieces).coalesce(_files(intakes) if table == RAW else 1)
         return found
 
     def _send(self, table: str, rows: list[dict[str, Any]]) -> None:
@@ -101,8 +104,15 @@ class SmallRows:
             self._pieces.setdefault(table, []).append(_sent(self._spark, table, rows))
 
 
+def _files(intakes: Iterable[SnapshotIntake]) -> int:
+    """How many files the small answers of cycles are written to."""
+    return 1 + sum(intake.texts for intake in intakes) // _ONE_FILE_CHARACTERS
+
+
 def rows_of(intakes: Iterable[SnapshotIntake], table: str) -> list[dict[str, Any]]:
     """The rows of a small table that intakes hold."""
+    if table == RAW:
+        return [_raw_row(intake, request) for intake in intakes for request in intake.requests if not request.is_left]
     return [
         _stamp(intake) | row
         for intake in intakes
@@ -160,23 +170,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# Whose requests, and which of them.
-
-
-def of_cycles(requests: DataFrame, snapshots: Mapping[CycleKey, int]) -> DataFrame:
-    """The requests of each cycle's snapshot, with its cluster and `cycle_at`; a snapshot may be that of many."""
-    from pyspark.sql import functions as F
-
-    if len(snapshots) == 1:
-        ((key, number),) = snapshots.items()
-        return requests.where(F.col("snapshot") == number).select(*_literals(key), "*")
-    named = [(number, *key) for key, number in snapshots.items()]
-    return requests.join(_cycles(requests.sparkSession, named, "snapshot int"), ["snapshot"])
+# Answers that Spark reads.
 
 
 def answers_at(requests: DataFrame, wanted: Positions) -> DataFrame:
-    """The answers at these positions, with cluster and `cycle_at`."""
-
+    """The answers, or topics in them, at these positions, with cluster and `cycle_at`."""
     if len(wanted) == 1:
         ((key, (number, positions)),) = wanted.items()
         return requests.where(_stands_at(number, positions)).select(*_literals(key), "*")
@@ -184,19 +182,20 @@ def answers_at(requests: DataFrame, wanted: Positions) -> DataFrame:
     return requests.join(_cycles(requests.sparkSession, named, "snapshot int, n int"), ["snapshot", "n"])
 
 
-def lists_at(apart: DataFrame, wanted: Positions) -> DataFrame:
-    """The topics in the lists at these positions, with cluster and `cycle_at`; a list that is lent is read once."""
+def _read_once(long: LongAnswers, wanted: Positions, characters: int) -> DataFrame:
+    """The answers at these positions, each once, however many cycles it is for; `characters` is the longest
+    snapshot's text. Of one file not more than one core can read lines: a large one is dealt out to all of them."""
     from pyspark.sql import functions as F
 
-    if len(wanted) == 1:
-        ((key, (number, positions)),) = wanted.items()
-        return listed_topics(apart.where(_stands_at(number, positions))).select(*_literals(key), "*")
-    named = [(number, n, *key) for key, (number, positions) in wanted.items() for n in sorted(set(positions))]
-    cycles = _cycles(apart.sparkSession, named, "snapshot int, n int")
-    lists = sorted({(number, n) for number, n, *_ in named})
-    those = apart.sparkSession.createDataFrame(lists, "snapshot int, n int")
-    topics = listed_topics(apart.join(F.broadcast(those), ["snapshot", "n"], "left_semi"))
-    return topics.join(cycles, ["snapshot", "n"])
+    places = {(number, n) for number, positions in wanted.values() for n in positions}
+    numbers = sorted({number for number, _ in places})
+    requests = long.of(numbers)
+    if len(numbers) == 1:
+        answers = requests.where(_stands_at(numbers[0], sorted(n for _, n in places)))
+    else:
+        those = long.spark.createDataFrame(sorted(places), "snapshot int, n int")
+        answers = requests.join(F.broadcast(those), ["snapshot", "n"], "left_semi")
+    return answers.repartition(1 + characters // _PART_CHARACTERS) if characters >= _ONE_FILE_CHARACTERS else answers
 
 
 def _cycles(spark: SparkSession, named: Sequence[tuple[Any, ...]], key: str) -> DataFrame:
@@ -236,38 +235,29 @@ class TopicFrames:
     """Cycles that name more topics than they may, and how many; the frames hold nothing of theirs."""
 
 
-def read_figures(requests: DataFrame, intakes: Sequence[SnapshotIntake]) -> DataFrame:
-    """Reads the topics' figures of the cycles' own snapshots, once; they stay with the server until the frame is gone.
+def topic_frames(long: LongAnswers, intakes: Sequence[SnapshotIntake]) -> TopicFrames:
+    """The topics of cycles, by their figures and the lists of them. `intakes`: those with rows.
 
-    They are needed three times: for the table, for what is refused, and to see which topic shows twice or nowhere.
-    """
-    from pyspark import StorageLevel
-    from pyspark.sql import functions as F
-
-    answers = requests.where(holds_topic_figures() & (F.col("status") == 200))
-    own = {intake.own_number for intake in intakes}
-    only_lent = sorted({intake.number(LENT) for intake in intakes} - own)
-    if only_lent:
-        answers = answers.where(~F.col("snapshot").isin(only_lent))
-    return keep(loaded_topics(answers), StorageLevel.DISK_ONLY)
-
-
-def topic_frames(figures_read: DataFrame, apart: DataFrame, intakes: Sequence[SnapshotIntake]) -> TopicFrames:
-    """The topics of cycles, by their figures (`read_figures`) and the lists of them. `intakes`: those with rows.
-
-    Of a large snapshot their names stay there once more, without the figures and texts that are most of it, and so do
-    lists of topics; to read what is short anew costs less.
+    Figures are needed three times: for the table, for what is refused, and to see which topic shows twice or nowhere.
+    They are read once and stay with the server until the frame is gone. Of a large snapshot their names stay there once
+    more, without the figures and texts that are most of it, and so do lists of topics; to read what is short anew costs
+    less.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
     seen = [(intake, intake.observed) for intake in intakes if intake.observed is not None]
-    figures = {intake.key: (intake.own_number, found.topic_figures) for intake, found in seen}
+    figures = {intake.key: (_number(long, intake, lent=False), found.topic_figures) for intake, found in seen}
     lists = {
-        intake.key: (intake.number(LENT if found.lists_are_lent else OWN), found.topic_lists) for intake, found in seen
+        intake.key: (_number(long, intake, lent=found.lists_are_lent), found.topic_lists) for intake, found in seen
     }
-    loaded = answers_at(figures_read, figures)
-    listed = lists_at(apart, lists) if any(found for _, found in lists.values()) else None
+    longest = max((found.topic_characters for _, found in seen), default=0)
+    read = keep(loaded_topics(_read_once(long, figures, longest)), StorageLevel.DISK_ONLY)
+    loaded = answers_at(read, figures)
+    listed = None
+    if any(positions for _, positions in lists.values()):
+        longest = max(found.listed_characters for _, found in seen)
+        listed = answers_at(listed_topics(_read_once(long, lists, longest)), lists)
     characters = sum(found.topic_characters for _, found in seen)
     shown = loaded.select(*_SHOWN)
     if characters >= _ONE_FILE_CHARACTERS:
@@ -342,12 +332,14 @@ def _too_many(loaded: DataFrame, listed: DataFrame | None, intakes: Sequence[Sna
     return {key: count for key, count in found if count > most[key]}
 
 
-def refused_topics(refused: DataFrame, files: Mapping[int, str]) -> DataFrame:
-    """Rows of rejected: `files` are the snapshots' by number."""
+def refused_topics(refused: DataFrame, long: LongAnswers) -> DataFrame:
+    """Rows of rejected."""
     from pyspark.sql import functions as F
 
     unknown = F.lit(None).cast("string")
-    named = refused.sparkSession.createDataFrame(sorted(files.items()), "snapshot int, file string")
+    named = long.spark.createDataFrame(
+        [(number, str(path)) for number, path in long.files.items()], "snapshot int, file string"
+    )
     reason = unknown
     for rule, words in _REASONS.items():
         reason = F.when(F.col("refused") == rule, F.lit(words)).otherwise(reason)
@@ -365,55 +357,55 @@ def refused_topics(refused: DataFrame, files: Mapping[int, str]) -> DataFrame:
     )
 
 
+def _number(long: LongAnswers, intake: SnapshotIntake, *, lent: bool) -> int:
+    landed = intake.lent if lent and intake.lent is not None else intake.own
+    assert landed is not None
+    return long.number(landed.path)
+
+
+# All requests of the snapshots: rows of raw_answers.
+
+
 def raw_answers(
-    requests: DataFrame,
-    apart: DataFrame,
+    long: LongAnswers,
+    small: DataFrame | None,
     intakes: Sequence[SnapshotIntake],
     unreadable: Mapping[CycleKey, Sequence[tuple[int, str]]],
 ) -> DataFrame:
-    """Rows of raw_answers: every request of the snapshots.
+    """Rows of raw_answers: `small`, whose texts this process has read, and those that it has not read whole.
 
     Only figures that went into topic_stats leave their text out; those that cannot be read, or that another answer
     supersedes, keep it.
     """
     from pyspark.sql import functions as F
 
-    kept: dict[CycleKey, tuple[int, list[int]]] = {}
-    read: dict[CycleKey, tuple[int, list[int]]] = {}
+    left: dict[CycleKey, tuple[int, tuple[int, ...]]] = {}
+    rows: list[dict[str, Any]] = []
     for intake in intakes:
-        if intake.observed is not None:
-            refused = {n for n, _ in unreadable.get(intake.key, ())}
-            lost = [n for n in intake.observed.topic_figures if n in refused]
-            kept[intake.key] = intake.own_number, [*lost, *intake.observed.superseded_figures]
-            figures = [n for n in intake.observed.topic_figures if n not in refused]
-            read[intake.key] = intake.own_number, figures
-    marked = _marked(of_cycles(apart, {key: number for key, (number, _) in kept.items()}), kept, read)
-    body = F.when(~F.col("is_read"), F.coalesce("body", "unread"))
-    rows = marked.where(~F.col("is_kept")).withColumn("body", body).drop("size", "is_kept", "is_read")
-    if any(positions for _, positions in kept.values()):
-        rows = rows.unionByName(answers_at(requests, kept))
-    answers = rows.select(
-        *("cluster", "cycle_at", "n", "broker", "method", "path", "status"),
-        F.try_to_timestamp("at").alias("at"),
-        *("elapsed_ms", "location", "body"),
-    )
-    return answers.coalesce(1 + sum(i.collected for i in intakes) // _ONE_FILE_CHARACTERS) if len(kept) > 1 else answers
+        if intake.observed is None:
+            continue
+        refused = {n for n, _ in unreadable.get(intake.key, ())}
+        lost = tuple(request.n for request in intake.figures if request.n in refused)
+        if intake.left or lost:
+            left[intake.key] = _number(long, intake, lent=False), (*intake.left, *lost)
+        rows += [{**_raw_row(intake, request), "body": None} for request in intake.figures if request.n not in refused]
+    frames = [_sent(long.spark, RAW, rows), *([small] if small is not None else [])]
+    if left:
+        answers = answers_at(long.of(number for number, _ in left.values()), left)
+        names = TABLES[RAW].body_type().fieldNames()
+        frames.append(answers.withColumn("at", F.try_to_timestamp("at")).select(*names))
+    return united(frames).coalesce(_files(intakes))
 
 
-def _marked(rows: DataFrame, kept: Positions, read: Positions) -> DataFrame:
-    """The rows with `is_kept` and `is_read`: whether they stand at one of these positions."""
-    from pyspark.sql import functions as F
-
-    if len(kept) == 1:
-        ((number, those),), ((_, these),) = kept.values(), read.values()
-        return rows.withColumn("is_kept", _stands_at(number, those)).withColumn("is_read", _stands_at(number, these))
-    marks = {(n, *key): is_kept for which, is_kept in ((read, False), (kept, True)) for key, n in _each(which)}
-    named = [(is_kept, *place) for place, is_kept in marks.items()]
-    listed = _cycles(rows.sparkSession, named, "is_kept boolean, n int")
-    joined = rows.join(listed, ["cluster", "cycle_at", "n"], "left")
-    is_kept, is_marked = F.coalesce("is_kept", F.lit(False)), F.col("is_kept").isNotNull()
-    return joined.withColumn("is_read", is_marked & ~is_kept).withColumn("is_kept", is_kept)
-
-
-def _each(which: Positions) -> list[tuple[CycleKey, int]]:
-    return [(key, n) for key, (_, positions) in which.items() for n in positions]
+def _raw_row(intake: SnapshotIntake, request: SnapshotRequest) -> dict[str, Any]:
+    return _stamp(intake) | {
+        "n": request.n,
+        "broker": request.broker,
+        "method": request.method,
+        "path": request.path,
+        "status": request.status,
+        "at": utc_or_none(request.at),
+        "elapsed_ms": request.elapsed_ms,
+        "location": request.location,
+        "body": request.body if request.unread is None else request.unread,
+    }

@@ -34,7 +34,8 @@ from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
 from evenkeel.sources.cluster_names import ClusterNames
 from evenkeel.sources.configuration import ClusterSource, choose, read_configuration, source_of
 from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
-from evenkeel.sources.recordings import Problem, Recording, is_empty, utc
+from evenkeel.sources.recordings import Problem, Recording, is_empty
+from evenkeel.sources.snapshot_files import utc
 from evenkeel.spark.sql import compile_queries
 from evenkeel.steering.recent_commands import with_acts
 from evenkeel.times import utc_text

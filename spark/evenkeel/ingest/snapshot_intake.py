@@ -14,23 +14,25 @@ from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
 from evenkeel.pulsar.snapshot import CLASSES, SnapshotView, own_cluster, times_that_do_not_fit
 from evenkeel.settings import Detected, EffectiveSettings, resolve
-from evenkeel.sources.collected import LENT, OWN, CollectedAnswers, UnreadRequest
-from evenkeel.sources.landed import Landed, open_landed
+from evenkeel.sources.small_answers import Landed, SmallAnswers, SnapshotsOfRun, demand_few
+from evenkeel.sources.snapshot_requests import SnapshotRequest
 
 UNREADABLE_SNAPSHOT = "unreadable_snapshot"
-BROKEN_PART = "broken_part"
 UNREADABLE_REQUEST = "unreadable_request"
 REFUSED_SETTINGS = "refused_settings"
 ODD_SETTING = "odd_setting"
-_ROW_BYTES = 1_500
+OWN, LENT = "own", "lent"
+"""Whose answer it is: the snapshot's own, or of the earlier snapshot that lends configuration and topic lists."""
+_ROW_BYTES, _REQUEST_BYTES = 1_500, 500
 
 
 @dataclass
 class SnapshotIntake:
     """A cycle while it is taken in. `rejections` stand with the file they were found in; `failed` marks a cycle that an
-    operator's override keeps out from one whose snapshot does. `held` is what its rows and the texts in them take in
-    this process, in bytes; `is_sent` says that most of them are with the server. `own_number` and `lent_number` are
-    those of its snapshots among all that the run reads, `collected` is how large their small answers are, in bytes.
+    operator's override keeps out from one whose snapshot does. `requests` are those of its own snapshot, `figures` of
+    these the topic figures that count, `left` the positions of those whose texts Spark reads. `held` is what its rows
+    and the texts in them take in this process, in bytes; `is_sent` says that most of them are with the server.
+    `texts` is how large its small answers are, in bytes.
     """
 
     cycle: ClusterCycle
@@ -42,9 +44,10 @@ class SnapshotIntake:
     left_out: str | None = None
     failed: bool = False
     held: int = 0
-    own_number: int = 0
-    lent_number: int | None = None
-    collected: int = 0
+    requests: list[SnapshotRequest] = field(default_factory=list)
+    figures: list[SnapshotRequest] = field(default_factory=list)
+    left: tuple[int, ...] = ()
+    texts: int = 0
     is_sent: bool = False
 
     @property
@@ -69,10 +72,6 @@ class SnapshotIntake:
             return self.settings.settings.manager
         return str(self.observed.policies["manager"]) if self.observed is not None else None
 
-    def number(self, source: str) -> int:
-        """The number of the snapshot that holds its own or the lent answers."""
-        return self.own_number if source == OWN or self.lent_number is None else self.lent_number
-
     def file(self, source: str) -> str:
         """The file of the snapshot's own or lent answers."""
         landed = self.lent if source == LENT else self.own
@@ -88,45 +87,29 @@ class SnapshotIntake:
             self.left_out, self.failed = reason, failed
 
 
-class KnownSnapshots:
-    """What `open_landed` says of each snapshot of a run, which may lend to many cycles: asked once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, Limits], Landed | BadInput] = {}
-
-    def open(self, path: str, limits: Limits) -> Landed:
-        """The snapshot; `BadInput` where nothing of it can be read."""
-        if (path, limits) not in self._known:
-            try:
-                self._known[path, limits] = open_landed(path, limits)
-            except BadInput as error:
-                self._known[path, limits] = error
-        found = self._known[path, limits]
-        if isinstance(found, BadInput):
-            raise found
-        return found
-
-
-def opened(cycle: ClusterCycle, known: KnownSnapshots) -> SnapshotIntake:
-    """Looks whether the cycle's snapshot, and the one that lends configuration and topic lists, can be read at all."""
+def taken_in(cycle: ClusterCycle, snapshots: SnapshotsOfRun, known: SettingsInForce) -> SnapshotIntake:
+    """Read the cycle's snapshot, and the one that lends configuration and topic lists, and judge whether it can be
+    decided on."""
     intake = SnapshotIntake(cycle)
     for file, place, reason in cycle.unreadable:
         intake.refuse(Rejection("raw_answers", place, UNREADABLE_SNAPSHOT, reason, None), file)
     path, lender = cycle.snapshot.path, cycle.snapshot.configuration_path
+    own, lent = None, None
     try:
-        intake.own = known.open(path, intake.limits)
+        own = snapshots.read(path, intake.limits)
+        intake.own = own.landed
     except BadInput as error:
         intake.refuse(_unreadable(error), path)
         intake.leave_out(f"the snapshot {path} cannot be read: {error}")
-        return intake
-    if lender is not None and lender != path:
+    if own is not None and lender is not None and lender != path:
         try:
-            intake.lent = known.open(lender, intake.limits)
+            lent = snapshots.read(lender, intake.limits)
+            intake.lent = lent.landed
         except BadInput as error:
             intake.refuse(_unreadable(error, "; configuration and topic lists are unknown in this cycle"), lender)
-    for landed in (intake.own, intake.lent):
-        for part, reason in landed.broken_parts if landed is not None else ():
-            intake.refuse(Rejection("raw_answers", "end of file", BROKEN_PART, reason, None), str(part))
+    if own is not None:
+        _look_at(intake, own, lent, known)
+    snapshots.release(cycle)
     return intake
 
 
@@ -147,33 +130,43 @@ class SettingsInForce:
         return self._known[key]
 
 
-def look_at(intake: SnapshotIntake, collected: CollectedAnswers, known: SettingsInForce) -> None:
-    """Reads the small answers, resolves the settings and judges whether the snapshot can be decided on."""
+def _look_at(intake: SnapshotIntake, own: SmallAnswers, lent: SmallAnswers | None, known: SettingsInForce) -> None:
+    """Read the small answers, resolve the settings and judge whether the snapshot can be decided on."""
     path = intake.cycle.snapshot.path
-    if collected.beyond is not None:
-        intake.refuse(_beyond("raw_answers", "snapshot", collected.beyond))
-        intake.leave_out(f"the snapshot {path} is not read: {collected.beyond}")
-        return
-    for request in collected.unread[:MOST_REJECTIONS]:
-        _refuse_request(intake, request)
-    if len(collected.unread) > MOST_REJECTIONS:
-        reason = (
-            f"{len(collected.unread):,} of its requests cannot be read; the first {MOST_REJECTIONS:,} are on record"
+    parts = [(OWN, own)] if lent is None else [(OWN, own), (LENT, lent)]
+    size = sum(part.size for _, part in parts)
+    try:
+        demand_few(
+            sum(len(part.requests) for _, part in parts), size, sum(part.values for _, part in parts), intake.limits
         )
+    except BeyondLimit as error:
+        intake.refuse(_beyond("raw_answers", "snapshot", str(error)))
+        intake.leave_out(f"the snapshot {path} is not read: {error}")
+        return
+    unread = [(request, source) for source, part in parts for request in part.requests if request.unread is not None]
+    for request, source in unread[:MOST_REJECTIONS]:
+        _refuse_request(intake, request, source)
+    if len(unread) > MOST_REJECTIONS:
+        reason = f"{len(unread):,} of its requests cannot be read; the first {MOST_REJECTIONS:,} are on record"
         intake.refuse(Rejection("raw_answers", "snapshot", UNREADABLE_REQUEST, reason, None))
-    if OWN not in collected.answers:
+    if not len(own.answers):
         reason = "it holds no request that can be read: `requests` is empty, or the JSON is malformed inside"
         intake.refuse(_unreadable(reason))
         intake.leave_out(f"the snapshot {path} cannot be read: {reason}")
-    view = _view(intake, collected.answers)
+    view = _view(intake, own.answers, lent.answers if lent is not None else Answers(()))
     try:
         intake.observed = observe(view)
     except BeyondLimit as error:
         intake.refuse(_beyond("raw_answers", "snapshot", str(error)))
         intake.leave_out(f"the snapshot {path} is not read: {error}")
         return
-    intake.collected = collected.size
-    intake.held = collected.size + _ROW_BYTES * sum(len(rows) for rows in intake.observed.rows.values())
+    figures = set(intake.observed.topic_figures)
+    intake.figures = [request for request in own.requests if request.n in figures and request.unread is None]
+    intake.requests = [request for request in own.requests if request.n not in figures or request.unread is not None]
+    intake.left = tuple(request.n for request in intake.requests if request.is_left)
+    intake.texts = size
+    rows = sum(len(rows) for rows in intake.observed.rows.values())
+    intake.held = size + _ROW_BYTES * rows + _REQUEST_BYTES * len(own.requests)
     for rejection in intake.observed.rejections:
         intake.refuse(rejection)
     if intake.observed.left_out is not None:
@@ -204,6 +197,7 @@ def leave_out_the_largest(intakes: Sequence[SnapshotIntake]) -> None:
         largest.refuse(_beyond("raw_answers", "snapshot", reason))
         largest.leave_out(f"the snapshot {largest.cycle.snapshot.path} is not read: {reason}")
         largest.observed, largest.settings, largest.held = None, None, 0
+        largest.requests, largest.figures, largest.left = [], [], ()
 
 
 def without_rows(intake: SnapshotIntake) -> None:
@@ -213,6 +207,7 @@ def without_rows(intake: SnapshotIntake) -> None:
         policies = [{"manager": intake.observed.policies["manager"]}]
         intake.observed = replace(intake.observed, rows={**rows, "cluster_policies": policies}, rejections=())
     intake.rejections.clear()
+    intake.requests.clear()
     intake.held, intake.is_sent = 0, True
 
 
@@ -224,10 +219,8 @@ def leave_out_topics(intake: SnapshotIntake, count: int) -> None:
     intake.leave_out(f"the snapshot {intake.cycle.snapshot.path} is not read: {reason}")
 
 
-def _view(intake: SnapshotIntake, answers: dict[str, Answers]) -> SnapshotView:
+def _view(intake: SnapshotIntake, own: Answers, lent: Answers) -> SnapshotView:
     assert intake.own is not None
-    own = answers.get(OWN, Answers(()))
-    lent = answers.get(LENT, Answers(()))
     header, age = intake.own.header, None
     if intake.lent is not None:
         age = (header.finished_at - intake.lent.header.finished_at).total_seconds()
@@ -275,12 +268,10 @@ def configuration_of(policies: Mapping[str, Any]) -> dict[str, str]:
     return dict(policies["configuration"] or {}) | shown
 
 
-def _refuse_request(intake: SnapshotIntake, request: UnreadRequest) -> None:
+def _refuse_request(intake: SnapshotIntake, request: SnapshotRequest, source: str) -> None:
     place = f"request {request.n}"
     reason = f"{place} cannot be read as a request; whatever was answered to it is unknown in this cycle"
-    intake.refuse(
-        Rejection("raw_answers", place, UNREADABLE_REQUEST, reason, request.text), intake.file(request.source)
-    )
+    intake.refuse(Rejection("raw_answers", place, UNREADABLE_REQUEST, reason, request.unread), intake.file(source))
 
 
 def _unreadable(reason: str | BadInput, more: str = "") -> Rejection:

@@ -8,47 +8,40 @@ Skips: a cycle whose snapshot cannot be read, contradicts itself, or in which no
 read of it is written all the same, and the reason stands in `rejected`.
 Fails when: the lake cannot be written, or the Spark server does not see the snapshots.
 
-Small answers are collected and read in this process: warm, 0.4 s where a grouped map that does nothing took 1.1 s. In a
-window, too: a snapshot of 3 brokers, 100 bundles and 300 topics takes 3 ms, so a day of them less than a second.
+Each snapshot is read once in this process, which takes the small answers and passes over the long ones: figures and
+lists of topics. Those Spark reads where they lie. A snapshot of 3 brokers, 100 bundles and 300 topics takes 3 ms.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evenkeel.errors import BadInput
 from evenkeel.handover import FAILED, SKIPPED, CycleKey, Handover
 from evenkeel.ingest.ingest_frames import (
+    RAW,
     SmallRows,
     body_frame,
     raw_answers,
-    read_figures,
     refused_topics,
     settings_frame,
     topic_frames,
 )
 from evenkeel.ingest.reconcile_outcomes import Settled, settled
 from evenkeel.ingest.snapshot_intake import (
-    KnownSnapshots,
     SettingsInForce,
     SnapshotIntake,
     leave_out_the_largest,
     leave_out_topics,
-    look_at,
     mark_unreadable_figures,
-    opened,
+    taken_in,
 )
 from evenkeel.lake.store import Lake
-from evenkeel.pulsar.limits import Limits
 from evenkeel.pulsar.quotas import QUOTAS
-from evenkeel.sources.collected import SnapshotAnswers, collect_answers, together
-from evenkeel.sources.landed import Landed, requests_of_snapshots, set_apart
+from evenkeel.sources.landed import LongAnswers
+from evenkeel.sources.small_answers import SnapshotsOfRun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,18 +55,31 @@ _PIECE = 4
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
     """Takes in the snapshots of all open cycles and hands on what was written; see the module's text."""
-    known = KnownSnapshots()
-    intakes = [opened(cycle, known) for cycle in handover.open_cycles()]
-    readable = [intake for intake in intakes if intake.own is not None]
-    small, told = SmallRows(spark, (*_SMALL_TABLES, QUOTAS)), _Told()
-    frames = _frames(spark, readable, small, told, in_pieces=handover.is_window()) if readable else {}
+    small, told = SmallRows(spark, (*_SMALL_TABLES, QUOTAS, RAW)), _Told()
+    intakes = _taken_in(handover, small, told)
+    frames = _frames(spark, intakes, small)
     handover = _remembering(handover, told, frames, spark)
-    topics = frames.pop("rejected", None)
-    frames |= small.frames(intakes, always=_SMALL_TABLES if readable else ())
-    if topics is not None:
-        frames["rejected"] = topics.unionByName(frames["rejected"]) if "rejected" in frames else topics
     settled = _settled(handover, intakes)
     return settled.with_writes(Lake(handover.lake).append(spark, frames, handover=settled, task="ingest"))
+
+
+def _taken_in(handover: Handover, small: SmallRows, told: _Told) -> list[SnapshotIntake]:
+    """Reads the snapshots of all open cycles. In a window rows are sent on as they come."""
+    cycles, in_pieces = handover.open_cycles(), handover.is_window()
+    snapshots, in_force = SnapshotsOfRun(cycles), SettingsInForce()
+    intakes: list[SnapshotIntake] = []
+    held: list[SnapshotIntake] = []
+    for cycle in cycles:
+        intake = taken_in(cycle, snapshots, in_force)
+        intakes.append(intake)
+        held.append(intake)
+        leave_out_the_largest([intake] if in_pieces else held)
+        if in_pieces and sum(one.held for one in held) > intake.limits.bytes_of("run_mib") // _PIECE:
+            told.look(held)
+            small.send(held)
+            held.clear()
+    told.look(held)
+    return intakes
 
 
 class _Told:
@@ -112,100 +118,25 @@ def _remembering(handover: Handover, told: _Told, frames: dict[str, DataFrame], 
     )
 
 
-def _frames(
-    spark: SparkSession, intakes: Sequence[SnapshotIntake], small: SmallRows, told: _Told, *, in_pieces: bool
-) -> dict[str, DataFrame]:
-    """The frames to append, of cycles whose snapshot can be read; the judgement on each goes into its intake."""
-    snapshots = _number(intakes)
-    requests = requests_of_snapshots(spark, list(snapshots.values()))
-    apart = seen_by_the_server(requests)
-    with ThreadPoolExecutor(1) as pool:  # the server reads topics while this process reads the small answers
-        reading = pool.submit(read_figures, requests, intakes)
-        _take_in(apart, intakes, small, told, in_pieces=in_pieces)
-        topics = topic_frames(reading.result(), apart, intakes)
-    by_key = {intake.key: intake for intake in intakes}
+def _frames(spark: SparkSession, intakes: Sequence[SnapshotIntake], small: SmallRows) -> dict[str, DataFrame]:
+    """The frames to append; what is found in long answers goes into the intakes."""
+    readable = [intake for intake in intakes if intake.own is not None]
+    if not readable:
+        return small.frames(intakes, always=())
+    long = LongAnswers(spark, (landed.path for one in readable for landed in (one.own, one.lent) if landed is not None))
+    topics = topic_frames(long, readable)
+    by_key = {intake.key: intake for intake in readable}
     for key, count in topics.too_many.items():
         leave_out_topics(by_key[key], count)
     for key, marks in topics.unreadable.items():
         mark_unreadable_figures(by_key[key], {broker for _, broker in marks})
-    frames = {
-        "topic_stats": topics.topic_stats,
-        "raw_answers": raw_answers(requests, apart, intakes, topics.unreadable),
-        "settings": settings_frame(spark, intakes),
-    }
+    frames = small.frames(intakes, always=_SMALL_TABLES)
+    raw = raw_answers(long, frames.get(RAW), readable, topics.unreadable)
+    frames |= {"topic_stats": topics.topic_stats, RAW: raw, "settings": settings_frame(spark, readable)}
     if topics.refused is not None:
-        files = {number: str(landed.path) for number, landed in enumerate(snapshots.values())}
-        frames["rejected"] = refused_topics(topics.refused, files)
+        refused = refused_topics(topics.refused, long)
+        frames["rejected"] = refused.unionByName(frames["rejected"]) if "rejected" in frames else refused
     return frames
-
-
-def _number(intakes: Iterable[SnapshotIntake]) -> dict[tuple[Path, Limits], Landed]:
-    """The snapshots to read, each once and what lends before those that borrow; intakes get their numbers."""
-    found: dict[tuple[Path, Limits], Landed] = {}
-    numbers: dict[tuple[Path, Limits], int] = {}
-
-    def number(landed: Landed, limits: Limits) -> int:
-        key = (landed.path, limits)
-        found.setdefault(key, landed)
-        return numbers.setdefault(key, len(numbers))
-
-    for intake in intakes:
-        assert intake.own is not None
-        if intake.lent is not None:
-            intake.lent_number = number(intake.lent, intake.limits)
-        intake.own_number = number(intake.own, intake.limits)
-    return found
-
-
-def seen_by_the_server(requests: DataFrame) -> DataFrame:
-    """The requests as Spark read them, topic figures set apart."""
-    from pyspark.errors import AnalysisException
-
-    try:
-        return set_apart(requests)
-    except AnalysisException as error:
-        if "PATH_NOT_FOUND" not in str(error):
-            raise
-        found = str(error).splitlines()[0]
-        raise BadInput(
-            f"the Spark server does not see the snapshot that this task sees ({found}): land it where both can read"
-        ) from None
-
-
-def _take_in(
-    apart: DataFrame, intakes: Sequence[SnapshotIntake], small: SmallRows, told: _Told, *, in_pieces: bool
-) -> None:
-    """Reads the small answers of all cycles, each as soon as those of its snapshots are here."""
-    limits: dict[int, Limits] = {}
-    uses: Counter[int] = Counter()
-    ready: dict[int, list[SnapshotIntake]] = defaultdict(list)
-    for intake in intakes:
-        ready[max(_numbers(intake))].append(intake)
-        uses.update(_numbers(intake))
-        limits |= dict.fromkeys(_numbers(intake), intake.limits)
-    in_force, here, held = SettingsInForce(), dict[int, SnapshotAnswers](), list[SnapshotIntake]()
-    for number, found in collect_answers(apart, limits, at_once=len(intakes) == 1):
-        here[number] = found
-        del found  # before the next one's come
-        for intake in ready[number]:
-            lent = None if intake.lent_number is None else here[intake.lent_number]
-            look_at(intake, together(here[intake.own_number], lent, intake.limits), in_force)
-            held.append(intake)
-            leave_out_the_largest([intake] if in_pieces else held)
-        for user in ready.pop(number):
-            for one in _numbers(user):
-                uses[one] -= 1
-                if not uses[one]:
-                    del here[one]
-        if in_pieces and held and sum(one.held for one in held) > held[-1].limits.bytes_of("run_mib") // _PIECE:
-            told.look(held)
-            small.send(held)
-            held.clear()
-    told.look(held)
-
-
-def _numbers(intake: SnapshotIntake) -> set[int]:
-    return {intake.own_number} if intake.lent_number is None else {intake.own_number, intake.lent_number}
 
 
 def _settled(handover: Handover, intakes: list[SnapshotIntake]) -> Handover:

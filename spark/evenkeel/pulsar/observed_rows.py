@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from evenkeel.pulsar.answers import RECORD_CHARACTERS, Kind, Members, Rejection, read_text
+from evenkeel.pulsar.answers import Kind, Members, Rejection, read_text
 from evenkeel.pulsar.broker_reports import (
     REPORTED,
     ObservedBroker,
@@ -28,15 +28,14 @@ class ObservedRows:
     """Rows per table (without cluster and cycle), what was set aside, and why the cluster is left out, if it is.
 
     `topic_figures` and `topic_lists` are the positions of the answers that count, for Spark to read; the lists stand in
-    the lending snapshot where `lists_are_lent`. `superseded_figures` are long answers with topic figures that do not
-    count. `topic_characters` is how much text the figures are, `listed_characters` the lists.
+    the lending snapshot where `lists_are_lent`. `topic_characters` is how much text the figures are,
+    `listed_characters` the lists.
     """
 
     rows: dict[str, list[Row]]
     rejections: tuple[Rejection, ...]
     left_out: Rejection | None
     topic_figures: tuple[int, ...]
-    superseded_figures: tuple[int, ...]
     topic_lists: tuple[int, ...]
     lists_are_lent: bool
     topic_characters: int
@@ -70,14 +69,12 @@ def observe(view: SnapshotView) -> ObservedRows:
     if left_out is not None:
         view.rejections.append(left_out)
     lists = view.topic_list_source()[0]
-    long = [answer for answer in view.own.every(Kind.TOPIC_FIGURES) if answer.size > RECORD_CHARACTERS]
     figures = [answer for _, answer in view.own.each(Kind.TOPIC_FIGURES) if answer.status == 200]
     return ObservedRows(
         rows,
         view.rejections.summed(),
         left_out,
         tuple(sorted(answer.n for answer in figures)),
-        tuple(sorted(answer.n for answer in long if answer not in figures)),
         tuple(sorted(answer.n for _, answer in lists.each(Kind.TOPIC_LIST) if answer.status == 200)),
         lists is view.lent,
         sum(answer.size for answer in figures),

@@ -15,18 +15,11 @@ from typing import Any
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import Snapshot
-from evenkeel.json_text import parse_json
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.pulsar.snapshot import CLUSTERS, own_cluster
-from evenkeel.sources.recordings import (
-    RUNTIME_CONFIGURATION,
-    Recording,
-    lines_of,
-    open_bytes,
-    parts_of,
-    requests_of,
-    whole_document,
-)
+from evenkeel.sources.recordings import Recording
+from evenkeel.sources.snapshot_files import RUNTIME_CONFIGURATION, is_in_lines, open_bytes, whole_document
+from evenkeel.sources.snapshot_requests import read_requests
 
 # As Pulsar has it (NamedEntity), and no longer than a folder's name may be.
 _NAME = re.compile(r"[-=:.\w]{1,200}", re.ASCII)
@@ -80,29 +73,26 @@ def cluster_name(snapshot: Snapshot, wanted: str | None = None, limits: Limits =
 def _answer(path: Path, wanted: str, limits: Limits) -> str | None:
     """The body of the first answer, with success, to this question; None where there is none."""
     try:
-        found = _bodies(_told(path, wanted, limits), wanted)
+        found = None if is_in_lines(path) else _told(path, wanted, limits)
         if found is None:
-            found = _bodies(requests_of(path, limits), wanted)
+            answers = (one for one in read_requests(path, limits) if one.path == wanted and one.status == 200)
+            found = next((one.body for one in answers), None)
     except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
         raise BadInput(f"snapshot {path} cannot be read: {error}") from error
     return found
 
 
-def _bodies(requests: Iterator[dict[str, Any]], wanted: str) -> str | None:
-    return next((one["body"] for one in requests if one.get("path") == wanted and one.get("status") == 200), None)
-
-
-def _told(path: Path, wanted: str, limits: Limits) -> Iterator[dict[str, Any]]:
-    """Requests in whose text the question stands: reading all of a snapshot's JSON takes ten times as long. That there
-    is none says nothing."""
+def _told(path: Path, wanted: str, limits: Limits) -> str | None:
+    """The answer by the text around the question: reading all of a document's JSON takes ten times as long. None says
+    nothing."""
     asked = re.compile(rb'"path"\s*:\s*"' + re.escape(wanted.encode()) + rb'"')
-    if path.is_dir():
-        for part in parts_of(path):
-            yield from (parse_json(line) for line in lines_of(part, limits) if asked.search(line))
-        return
     with open_bytes(path) as stream:  # what is asked here is asked among the first
-        yield from _in_document(stream.read(_BEGINNING), asked)
-    yield from _in_document(whole_document(path, limits), asked)
+        beginning = stream.read(_BEGINNING)
+    for text in (lambda: beginning, lambda: whole_document(path, limits)):
+        for one in _in_document(text(), asked):
+            if one.get("path") == wanted and one.get("status") == 200:
+                return str(one["body"])
+    return None
 
 
 def _in_document(text: bytes, asked: re.Pattern[bytes]) -> Iterator[dict[str, Any]]:

@@ -46,7 +46,8 @@ from evenkeel.sources.asking import IF_IT_IS_PULSAR, Asking, RequestTally, Turns
 from evenkeel.sources.configuration import LiveSource
 from evenkeel.sources.landing import Landing
 from evenkeel.sources.quota_requests import ask_for_quotas, bundles_to_ask, named_in
-from evenkeel.sources.writing import Head, SnapshotWriter
+from evenkeel.sources.snapshot_files import Header
+from evenkeel.sources.writing import SnapshotWriter
 
 _Of = TypeVar("_Of")
 _Told = TypeVar("_Told")
@@ -64,7 +65,7 @@ _AT_ONCE = 1_000
 class TakenSnapshot:
     """A snapshot that was taken: what it says of itself, whether it stands under its name, and what it cost."""
 
-    head: Head
+    head: Header
     committed: bool
     tally: RequestTally
     brokers: int
@@ -111,7 +112,7 @@ def take_snapshot(
     try:
         snapshot = _Snapshot(asking, pool, wanted, limits)
         brokers, is_full = _taken(snapshot, asking, turns)
-        head = Head(
+        head = Header(
             n=wanted.n,
             started_at=started_at,
             finished_at=max(datetime.now(UTC), started_at),

@@ -17,8 +17,9 @@ from pathlib import Path
 from evenkeel.errors import BadInput, LandingError
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
-from evenkeel.sources.recordings import Header, in_span, known_header, names_in, read_header
-from evenkeel.sources.writing import FolderStore, SnapshotWriter, remove
+from evenkeel.sources.recordings import in_span, names_in
+from evenkeel.sources.snapshot_files import Header, known_header, read_header
+from evenkeel.sources.writing import FolderStore, SnapshotWriter
 from evenkeel.times import utc_text
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ LATEST_SECONDS = 600.0
 cluster as it is now, and not as it was."""
 
 # Twelve digits and more: what `evenkeel collect` numbers is not a moment.
-_NAME = re.compile(r"(\d{12,14})(\.json(\.gz)?)?")
+_NAME = re.compile(r"(\d{12,14})\.jsonl?(\.gz)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Take = Callable[[Callable[[], SnapshotWriter], datetime, int, bool], object]
@@ -133,7 +134,7 @@ class Landing:
         old = [names[moment] for moment in sorted(names) if moment < bound and moment != lender]
         for snapshot in old:
             try:
-                remove(snapshot)
+                snapshot.unlink(missing_ok=True)
             except OSError as error:
                 log.warning("the snapshot %s is old and cannot be removed: %s", snapshot, error)
         return old

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.pulsar.answers import BROKER_SCOPED, Kind, subject_of
-from evenkeel.sources.recordings import requests_of
+from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.admin.simulated import Answer, Asked, Book
 
 Requests = Sequence[Mapping[str, Any]]

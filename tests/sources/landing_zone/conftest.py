@@ -39,9 +39,6 @@ class Bucket:
         pages = self.plain.get_paginator("list_objects_v2").paginate(Bucket=self.name)
         return [found["Key"] for page in pages for found in page.get("Contents", ())]
 
-    def manifests(self) -> list[str]:
-        return [key for key in self.names() if key.endswith(".manifest.json")]
-
 
 def client_of(endpoint: str, secret: str = SECRET_KEY) -> Any:
     given = S3Connection(access_key=ACCESS_KEY, secret_key=Secret(secret), region="us-east-1", endpoint=endpoint)

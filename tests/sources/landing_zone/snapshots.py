@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from tests.pulsar.small_cluster import FINISHED_AT, SmallCluster
+from tests.snapshot_lines import land_lines
 
 RUNTIME = "/admin/v2/brokers/configuration/runtime"
 
@@ -18,42 +17,26 @@ def moment(minutes: float = 0) -> datetime:
     return FINISHED_AT + timedelta(minutes=minutes)
 
 
-def document(
+def snapshot(
     folder: Path,
-    name: str = "0000.json.gz",
+    name: str = "0000.jsonl.gz",
     *,
     minutes: float = 0,
     configuration: bool = True,
     mark: str = "",
     cycle_at: datetime | None = None,
+    collector: str = "c1",
+    size: int = 0,
 ) -> Path:
-    """A snapshot as one JSON document; `mark` makes its bytes differ."""
+    """A snapshot in lines; `mark` makes its bytes differ, `size` is how large it is at least, packed."""
     cluster = SmallCluster()
     cluster.finished_at = moment(minutes)
     cluster.started_at = cluster.finished_at - timedelta(seconds=1)
     if not configuration:
         cluster.never_asked(RUNTIME, "b1:8080").never_asked(RUNTIME, "b2:8080")
     cluster.reply("/admin/v2/brokers/version", mark or "4.2.4")
-    if cycle_at is None:
-        return cluster.land(folder, name)
-    body = json.dumps({"cycle_at": cycle_at.isoformat(), **cluster.document()})
-    (folder / name).write_bytes(gzip.compress(body.encode()))
-    return folder / name
-
-
-def parts(folder: Path, name: str = "0000", *, minutes: float = 0, count: int = 3, part_bytes: int = 0) -> Path:
-    """A snapshot as a folder of packed parts, each at least `part_bytes` long."""
-    cluster = SmallCluster()
-    cluster.finished_at = moment(minutes)
-    body = cluster.document()
-    requests = body.pop("requests")
-    place = folder / name
-    place.mkdir(parents=True)
-    (place / "snapshot.json").write_text(json.dumps({**body, "has_configuration": True}))
-    padding = random.Random(1).randbytes(part_bytes // 2).hex()
-    for part in range(count):
-        lines = [json.dumps({**request, "n": n}) for n, request in enumerate(requests) if n % count == part]
-        if padding:
-            lines.append(json.dumps({"n": 9_000 + part, "path": "/padding", "status": 0, "body": padding}))
-        (place / f"requests-{part}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode(), 0))
-    return place
+    if size:
+        cluster.reply("/admin/v2/padding", random.Random(1).randbytes(size).hex())
+    more = {"cycle_at": cycle_at.isoformat()} if cycle_at is not None else {}
+    document = {"collector": collector, **more, **cluster.document()}
+    return land_lines(document, folder / name, has_configuration=configuration)

@@ -24,7 +24,7 @@ from tests.pulsar.admin.books import Size, sized
 from tests.pulsar.admin.simulated import SimulatedCluster
 from tests.sources.landing_zone.conftest import Bucket
 from tests.sources.landing_zone.faults import refuse
-from tests.sources.landing_zone.snapshots import document
+from tests.sources.landing_zone.snapshots import snapshot
 from tests.sources.landing_zone.stand_in import ACCESS_KEY, SECRET_KEY
 
 pytestmark = pytest.mark.slow
@@ -65,13 +65,13 @@ def test_what_was_collected_is_what_a_run_opens(
     assert collect(cluster, bucket, "--cluster", "lab", "--count", "3", "--every", "0.01", "--full-every", "2") == 0
     told = capsys.readouterr().err
     assert "[3/3]" in told
-    assert not list((tmp_path / "state").rglob("snapshot.json")), "nothing waits here"
+    assert not list((tmp_path / "state").rglob("*.jsonl.gz")), "nothing waits here"
     (newest,) = cycles_of(request_for(tmp_path, bucket))
-    snapshot = newest.snapshot
+    taken = newest.snapshot
     assert (newest.cluster, newest.status, newest.source, newest.unreadable) == ("lab", OPEN, "s3", ())
-    assert Path(snapshot.path).parent == tmp_path / "landing/lab"
-    assert newest.cycle_at == snapshot.cycle_at == snapshot.configuration_at
-    (before,) = cycles_of(request_for(tmp_path, bucket, at=str(snapshot.previous_at)))
+    assert Path(taken.path).parent == tmp_path / "landing/lab"
+    assert newest.cycle_at == taken.cycle_at == taken.configuration_at
+    (before,) = cycles_of(request_for(tmp_path, bucket, at=str(taken.previous_at)))
     assert before.snapshot.configuration_at == before.snapshot.previous_at, "the first one lends its topic lists"
     assert [one.cycle_at for one in Recording(tmp_path / "landing/lab").snapshots] == [
         before.snapshot.previous_at,
@@ -82,7 +82,7 @@ def test_what_was_collected_is_what_a_run_opens(
 
 def test_a_cluster_names_itself(cluster: SimulatedCluster, bucket: Bucket) -> None:
     assert collect(cluster, bucket) == 0
-    (key,) = bucket.manifests()
+    (key,) = bucket.names()
     assert key.startswith("land/sim/")
 
 
@@ -90,23 +90,23 @@ def test_what_cannot_be_uploaded_is_kept_and_said(
     cluster: SimulatedCluster, bucket: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spool = tmp_path / "here"
-    bucket.faults.on("PUT", r"snapshot\.json$", refuse(403, "AccessDenied"))
+    bucket.faults.on("PUT", r"jsonl\.gz$", refuse(403, "AccessDenied"))
     assert collect(cluster, bucket, "--cluster", "lab", "--spool", str(spool)) == 2
     told = capsys.readouterr().err
     assert "access is denied" in told
     assert f"The snapshot is kept at {spool}/" in told
     assert SECRET_KEY not in told
     assert collect(cluster, bucket, "--cluster", "lab", "--spool", str(spool)) == 0
-    assert len(bucket.manifests()) == 2
+    assert len(bucket.names()) == 2
     assert list(spool.iterdir()) == []
 
 
 def test_of_many_one_that_cannot_be_uploaded_stops_nothing(
     cluster: SimulatedCluster, bucket: Bucket, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bucket.faults.on("PUT", r"snapshot\.json$", refuse(403, "AccessDenied"))
+    bucket.faults.on("PUT", r"jsonl\.gz$", refuse(403, "AccessDenied"))
     assert collect(cluster, bucket, "--cluster", "lab", "--count", "2", "--every", "0.01") == 1
-    assert len(bucket.manifests()) == 2
+    assert len(bucket.names()) == 2
     assert "[1/2]" in capsys.readouterr().err
 
 
@@ -132,7 +132,7 @@ def test_the_same_configuration_serves_beside_the_cluster_and_far_from_it(
 ) -> None:
     request = request_for(tmp_path, bucket, f'admin = "{cluster.url}"\nconnection = "any"')
     assert main(["collect", "--config", str(request.configuration), "--to", bucket.url]) == 0
-    assert bucket.manifests()[0].startswith("land/lab/")
+    assert bucket.names()[0].startswith("land/lab/")
     cluster.close()
     asked = len(cluster.seen)
     (cycle,) = cycles_of(request)
@@ -188,7 +188,7 @@ def test_a_snapshot_of_a_time_to_come_is_left_for_then(
 ) -> None:
     assert collect(cluster, bucket, "--cluster", "lab") == 0
     ahead = datetime.now(UTC) + timedelta(minutes=10)
-    upload_snapshot(document(tmp_path, cycle_at=ahead), bucket.url, "lab", client=bucket.plain)
+    upload_snapshot(snapshot(tmp_path, cycle_at=ahead), bucket.url, "lab", client=bucket.plain)
     request = request_for(tmp_path, bucket)
     (cycle,) = cycles_of(request)
     assert cycle.at < datetime.now(UTC)
@@ -200,11 +200,11 @@ def test_a_damaged_snapshot_is_handed_on_as_unreadable(
     cluster: SimulatedCluster, bucket: Bucket, tmp_path: Path
 ) -> None:
     assert collect(cluster, bucket, "--cluster", "lab", "--count", "2", "--every", "0.01") == 0
-    bucket.plain.put_object(Bucket=bucket.name, Key=max(bucket.manifests()), Body=b"<html>")
+    bucket.plain.put_object(Bucket=bucket.name, Key=max(bucket.names()), Body=b"<html>")
     (cycle,) = cycles_of(request_for(tmp_path, bucket))
     assert cycle.status == OPEN
     assert [(file, place) for file, place, _ in cycle.unreadable] == [
-        (f"s3://{bucket.name}/{max(bucket.manifests())}", "manifest")
+        (f"s3://{bucket.name}/{max(bucket.names())}", "snapshot")
     ]
 
 
@@ -219,7 +219,7 @@ def test_landed_snapshots_expire_here_and_stay_in_the_zone(
     assert len(Recording(folder).snapshots) == 2
     cycles_of(request_for(tmp_path, bucket, "landing_days = 1e-9"))
     assert [one.cycle_at for one in Recording(folder).snapshots] == [newest.cycle_at]
-    assert len(bucket.manifests()) == 3
+    assert len(bucket.names()) == 3
 
 
 def test_what_a_configuration_says_of_a_zone(tmp_path: Path) -> None:

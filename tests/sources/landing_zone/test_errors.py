@@ -18,7 +18,7 @@ from evenkeel.sources.landing_zone.search import S3Landing
 from evenkeel.sources.landing_zone.upload import upload_snapshot
 from tests.sources.landing_zone.conftest import Bucket, client_of
 from tests.sources.landing_zone.faults import Action, Hold, page, refuse
-from tests.sources.landing_zone.snapshots import document
+from tests.sources.landing_zone.snapshots import snapshot
 from tests.sources.landing_zone.stand_in import ACCESS_KEY, SECRET_KEY, free_port
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ def test_a_wrong_secret_is_named_and_not_shown(
     with pytest.raises(
         S3Error, match=r"the secret key does not belong to the access key id. Check AWS_ACCESS_KEY_ID"
     ) as up:
-        upload_snapshot(document(tmp_path), bucket.url, "lab", client=store)
+        upload_snapshot(snapshot(tmp_path), bucket.url, "lab", client=store)
     with pytest.raises(S3Error, match=rf"cannot read snapshots of lab at {bucket.url}: the secret key") as down:
         S3Landing(bucket.url, tmp_path, "lab", store).snapshot_at()
     for text in (str(up.value), str(down.value), caplog.text, repr(up.value)):
@@ -52,7 +52,7 @@ def test_an_unknown_key_is_named(bucket: Bucket, tmp_path: Path) -> None:
         access_key="nobody", secret_key=Secret(SECRET_KEY), region="us-east-1", endpoint=bucket.faults.url
     )
     with pytest.raises(S3Error, match="does not know the access key id"):
-        upload_snapshot(document(tmp_path), bucket.url, "lab", client=connect("x", lambda _: given))
+        upload_snapshot(snapshot(tmp_path), bucket.url, "lab", client=connect("x", lambda _: given))
     assert SECRET_KEY not in repr(given)
 
 
@@ -64,7 +64,7 @@ def test_a_connection_that_nobody_knows() -> None:
 
 def test_a_bucket_that_is_not_there(bucket: Bucket, tmp_path: Path) -> None:
     with pytest.raises(S3Error, match=r"there is no such bucket at this store. Create it, or correct the address"):
-        upload_snapshot(document(tmp_path), "s3://nobodys-bucket/land", "lab", client=bucket.client)
+        upload_snapshot(snapshot(tmp_path), "s3://nobodys-bucket/land", "lab", client=bucket.client)
     with pytest.raises(
         S3Error, match="cannot read snapshots of lab at s3://nobodys-bucket/land: there is no such bucket"
     ):
@@ -139,7 +139,7 @@ def test_the_environment_alone_is_enough(bucket: Bucket, tmp_path: Path, monkeyp
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", bucket.faults.url)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-    assert upload_snapshot(document(tmp_path), bucket.url, "lab", client=connect()).outcome == "uploaded"
+    assert upload_snapshot(snapshot(tmp_path), bucket.url, "lab", client=connect()).outcome == "uploaded"
     assert bucket.faults.count("PUT", f"^/{bucket.name}/land") > 0, "the bucket stands in the path"
 
 
@@ -170,12 +170,12 @@ def test_an_address_that_is_none(url: str, expected: str) -> None:
 
 def test_a_name_that_no_key_can_hold(bucket: Bucket, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="its name is empty"):
-        upload_snapshot(document(tmp_path), bucket.url, "", client=bucket.client)
+        upload_snapshot(snapshot(tmp_path), bucket.url, "", client=bucket.client)
     with pytest.raises(BadInput, match="not valid Unicode"):
-        upload_snapshot(document(tmp_path), bucket.url, "\udc80", client=bucket.client)
+        upload_snapshot(snapshot(tmp_path), bucket.url, "\udc80", client=bucket.client)
 
 
 def test_times_are_told_in_utc(bucket: Bucket, tmp_path: Path) -> None:
-    upload_snapshot(document(tmp_path), bucket.url, "lab", client=bucket.client)
+    upload_snapshot(snapshot(tmp_path), bucket.url, "lab", client=bucket.client)
     found = S3Landing(bucket.url, tmp_path / "l", "lab", bucket.client).snapshot_at("2026-03-01T14:00:05+02:00")
     assert datetime.fromisoformat(found.snapshot.cycle_at) == datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC)

@@ -12,4 +12,4 @@ from tests.sources.landing_zone.conftest import client_of
 
 if __name__ == "__main__":
     endpoint, path, url, cluster = sys.argv[1:]
-    print(upload_snapshot(path, url, cluster, client=client_of(endpoint), collector="killed").outcome, flush=True)
+    print(upload_snapshot(path, url, cluster, client=client_of(endpoint)).outcome, flush=True)

@@ -6,9 +6,13 @@ connection that the caller resolves. They stand in no message and in no `repr`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import os
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError, FlexibleChecksumError, HTTPClientError, IncompleteReadError
 
@@ -16,14 +20,17 @@ from evenkeel import __version__
 from evenkeel.aws_errors import RAISED_BY_BOTO, is_absent, of_s3
 from evenkeel.errors import BadInput, LandingError, SettingsError
 from evenkeel.object_store import Resolver, S3Connection
+from evenkeel.pulsar.limits import Limits
 from evenkeel.retrying import at_once, retry
 from evenkeel.sources.landing_zone.layout import Place
+from evenkeel.sources.snapshot_files import MOST_HEADER_BYTES, SEE, Header, header_of_line
 
 TRIES = 5
 """How often a request is sent in all. botocore waits in between, with jitter, and repeats only what may be repeated."""
 CONNECT_SECONDS = 5
 READ_SECONDS = 30
 CONNECTIONS = 16
+_Read = TypeVar("_Read")
 
 
 def connect(name: str | None = None, resolve: Resolver | None = None) -> Any:
@@ -82,36 +89,67 @@ def _style_of_profile(session: Any) -> bool:
     return "addressing_style" in (profile.get("s3") or {})
 
 
-# Small objects whole, in this process.
+# Objects, of which one is a whole snapshot.
 
-MOST_BYTES = 16 << 20
 BODY_TRIES = 4
+SHA256 = "sha256"
+"""The member of an object's metadata with its SHA-256 (hex)."""
 _BROKEN_OFF = (HTTPClientError, IncompleteReadError, FlexibleChecksumError)
+_HEAD_BYTES = 1 << 16
+_CHUNK = 1 << 20
 
 
-def read_object(client: Any, place: Place, key: str) -> bytes | None:
-    """The object's bytes, None if there is none. A body that breaks off is asked for again, a few times.
-
-    (botocore repeats requests, but not the reading of an answer's body.) `BadInput`: it is not a small object.
-    """
-    return retry(
-        lambda: _read(client, place, key),
-        tries=BODY_TRIES,
-        pause=at_once,
-        if_raised=lambda error: isinstance(error, _BROKEN_OFF),
-    )
-
-
-def _read(client: Any, place: Place, key: str) -> bytes | None:
+def read_head(client: Any, place: Place, key: str) -> Header:
+    """Read the header of a snapshot from the beginning of its object; `BadInput` if it has none."""
     try:
-        answer = client.get_object(Bucket=place.bucket, Key=key)
-        if answer["ContentLength"] > MOST_BYTES:
-            raise BadInput(f"it has {answer['ContentLength']} bytes; a manifest has at most {MOST_BYTES}")
-        return bytes(answer["Body"].read())
+        found = _again(
+            lambda: client.get_object(Bucket=place.bucket, Key=key, Range=f"bytes=0-{_HEAD_BYTES - 1}")["Body"].read()
+        )
+        line, _, _ = zlib.decompressobj(wbits=31).decompress(found, MOST_HEADER_BYTES).partition(b"\n")
+    except zlib.error as error:
+        raise BadInput(f"it cannot be unpacked ({error})") from None
     except ClientError as error:
-        if is_absent(error):
-            return None
-        raise
+        raise _gone(error) from None
+    return header_of_line(line)
+
+
+def fetch(client: Any, place: Place, key: str, to: Path, limits: Limits) -> None:
+    """Write the bytes of an object to a new file, settled on disk. Its SHA-256 is compared on the way.
+
+    `BadInput`: the object is not there, is larger than a snapshot may be, or differs from its checksum.
+    """
+    try:
+        _again(lambda: _fetch(client, place, key, to, limits))
+    except FlexibleChecksumError:
+        raise BadInput("its bytes differ from the checksum that the store keeps with it: it is damaged") from None
+    except ClientError as error:
+        raise _gone(error) from None
+
+
+def _fetch(client: Any, place: Place, key: str, to: Path, limits: Limits) -> None:
+    answer = client.get_object(Bucket=place.bucket, Key=key)
+    size = answer["ContentLength"]
+    limits.demand("packed_mib", size, f"the snapshot has {size:,} bytes as it lies there", SEE)
+    found = hashlib.sha256()
+    with to.open("wb") as file:
+        for chunk in iter(lambda: answer["Body"].read(_CHUNK), b""):
+            file.write(chunk)
+            found.update(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    due = answer["Metadata"].get(SHA256, found.hexdigest())
+    if due != found.hexdigest():
+        raise BadInput(f"its SHA-256 is {found.hexdigest()}, it was uploaded with {due}: it was replaced or damaged")
+
+
+def _again(read: Callable[[], _Read]) -> _Read:
+    """A body that breaks off is asked for again, a few times: botocore repeats requests, but not the reading of an
+    answer's body."""
+    return retry(read, tries=BODY_TRIES, pause=at_once, if_raised=lambda error: isinstance(error, _BROKEN_OFF))
+
+
+def _gone(error: ClientError) -> Exception:
+    return BadInput("it was removed after it was listed") if is_absent(error) else error
 
 
 # The error of a store that speaks S3, for the operator.

@@ -11,7 +11,9 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from evenkeel.errors import BadInput, LandingError, SettingsError
@@ -22,8 +24,8 @@ from evenkeel.sources.cluster_names import cluster_name
 from evenkeel.sources.landing_zone.layout import place_of
 from evenkeel.sources.landing_zone.s3 import S3Error
 from evenkeel.sources.landing_zone.upload import upload_snapshot
-from evenkeel.sources.recordings import read_header
-from evenkeel.sources.writing import FolderStore, FolderWriter, Head, SnapshotStore, remove
+from evenkeel.sources.snapshot_files import Header, read_header
+from evenkeel.sources.writing import SUFFIX, FileWriter, FolderStore, SnapshotStore
 from evenkeel.times import utc_text
 
 LOG = logging.getLogger(__name__)
@@ -90,7 +92,8 @@ class S3Spool:
     def kept(self) -> list[Path]:
         """The snapshots that wait for their upload, oldest first."""
         found = self.folder.iterdir() if self.folder.is_dir() else ()
-        return sorted((path for path in found if path.name.isdigit()), key=lambda path: int(path.name))
+        names = {path: path.name.removesuffix(SUFFIX) for path in found if path.name.endswith(SUFFIX)}
+        return sorted((path for path, name in names.items() if name.isdigit()), key=lambda path: int(names[path]))
 
     def _send(self, snapshot: Path) -> None:
         """Uploads and removes it; what another run of this folder has sent meanwhile does not matter."""
@@ -110,7 +113,7 @@ class S3Spool:
             raise LandingError(f"{error} It will not be tried again, and lies at {aside}.") from None
         if done.outcome == "taken":
             self._say(str(done))
-        remove(snapshot)
+        snapshot.unlink(missing_ok=True)
 
     def _cluster_of(self, snapshot: Path) -> str:
         if self.cluster is not None:
@@ -122,7 +125,7 @@ class S3Spool:
     def _bound(self) -> None:
         surplus = self.kept()[:-MOST_KEPT]
         for snapshot in surplus:
-            remove(snapshot)
+            snapshot.unlink(missing_ok=True)
         if surplus:
             self._say(
                 f"snapshots removed from {self.folder} that were never uploaded: {len(surplus)}. Only the newest "
@@ -133,16 +136,16 @@ class S3Spool:
 class SpoolWriter:
     """A snapshot under way to the spool; with `commit` it goes on to the landing zone."""
 
-    def __init__(self, spool: S3Spool, writer: FolderWriter) -> None:
+    def __init__(self, spool: S3Spool, writer: FileWriter) -> None:
         self._spool, self._writer = spool, writer
 
     def write(self, hop: Hop) -> None:
         """Takes a request with its answer."""
         self._writer.write(hop)
 
-    def commit(self, head: Head) -> bool:
+    def commit(self, head: Header) -> bool:
         """True once the moment is in the zone, by this snapshot or another collector's; else see `S3Spool.send`."""
-        if not self._writer.commit(head):
+        if not self._writer.commit(replace(head, collector=gethostname())):
             return False
         self._spool.send(self._writer.place)
         return True
