@@ -29,10 +29,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("planner",),
     ("ingest",),
     ("validate",),
-    ("aggregate",),
     ("plan_splits",),
-    ("shed",),
+    ("aggregate",),
     ("place",),
+    ("shed",),
     ("publish",),
     ("cycle", "pipeline", "agent", "maintenance"),
     ("record",),
@@ -41,7 +41,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("doctor",),
     ("cli",),
 )
-"""A room imports from rooms of lower layers and from itself. The tasks stand in the order of the pipeline."""
+"""A room imports from rooms of lower layers and from itself. Two tasks stand below the one before them in the pipeline,
+which asks their rule in a window: aggregate asks what is split, and shed where bundles go."""
 
 PURE = (
     "model",
@@ -80,13 +81,13 @@ PURE = (
     "shed/schedule.py",
     "shed/shedder.py",
     "shed/strategies",
-    "shed/unload_order.py",
     "place/broker_figures.py",
     "place/extensible_placement.py",
     "place/modular_candidates.py",
     "place/modular_placement.py",
     "place/strategies",
     "place/strategy.py",
+    "place/unload_order.py",
     "publish/guards",
     "heat/blocks.py",
     "heat/columns.py",

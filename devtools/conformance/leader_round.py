@@ -14,13 +14,13 @@ from evenkeel.model.bundles import parse_boundaries
 from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, Policies
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.place.strategy import PlacementState
+from evenkeel.place.unload_order import hash_order, in_pulsars_order
 from evenkeel.plan_splits.rules.apply_splits import refusal, unloads_children
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, decide_splits
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import run_shedding
 from evenkeel.shed.shedder import ModularShedder, ShedderState
 from evenkeel.shed.strategies import avg_shedder, shedder_named
-from evenkeel.shed.unload_order import hash_order, in_pulsars_order
 
 NOW = 1_000_000_000_000
 

@@ -52,10 +52,8 @@ def validate(spark: SparkSession, handover: Handover) -> Handover:
 def aggregate(spark: SparkSession, handover: Handover) -> Handover:
     """Sums topics to bundles and brokers, with averages and usage."""
     from evenkeel.aggregate.task import run
-    from evenkeel.plan_splits.round import load_window  # a room above aggregate
-    from evenkeel.plan_splits.task import inputs_of_rule
 
-    return _with_queries_to_size(run, spark, handover, load_window, inputs_of_rule, topic_sized=True)
+    return _with_queries_to_size(run, spark, handover, topic_sized=True)
 
 
 def plan_splits(spark: SparkSession, handover: Handover) -> Handover:
@@ -67,10 +65,9 @@ def plan_splits(spark: SparkSession, handover: Handover) -> Handover:
 
 def shed(spark: SparkSession, handover: Handover) -> Handover:
     """Decides which bundles leave their broker."""
-    from evenkeel.place.round import shed_window  # a room above shed
     from evenkeel.shed.task import run
 
-    return _with_queries_to_size(run, spark, handover, shed_window)
+    return _with_queries_to_size(run, spark, handover)
 
 
 def place(spark: SparkSession, handover: Handover) -> Handover:

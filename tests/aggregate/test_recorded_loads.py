@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.aggregate.bundles_in_force import bundles_of
-from evenkeel.aggregate.here import rows_of
 from evenkeel.aggregate.inputs import OBSERVED, namespaces_of
 from evenkeel.aggregate.round import LOADS_BEFORE, OUTPUTS, SPLITS_BEFORE, decide
 from evenkeel.handover import Write
@@ -21,6 +20,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.record.read import Attempt, read_attempts
 from evenkeel.record.verify.recorded_cycle import again, background_of
+from evenkeel.rounds.runner import local_rows
 from tests.aggregate.in_rows import sums_of
 
 KEPT = Path(__file__).resolve().parents[1] / "kept_lakes"
@@ -45,7 +45,7 @@ class Kept:
             found = DeltaTable(str(self.folder / table)).to_pyarrow_table()
             kept = found.select([name for name in found.column_names if name not in UNREAD | {"cycle_date"}])
             everything = dict.fromkeys(TABLES[table].column_names())
-            self.tables[table] = [everything | row for row in rows_of(kept)]
+            self.tables[table] = [everything | row for row in local_rows(kept)]
         wanted = {(write.write_id, write.cluster) for write in writes if write.table == table}
         return [row for row in self.tables[table] if (row["write_id"], row["cluster"]) in wanted]
 

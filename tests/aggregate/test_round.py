@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.aggregate.round import LOADS_BEFORE, OUTPUTS, SPLITS_BEFORE, STATE, decide, fold
+from evenkeel.aggregate.round import LOADS_BEFORE, OUTPUTS, SPLITS_BEFORE, decide, decide_cycles
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.schemas import TABLES
 from evenkeel.model.load import RATES
 from evenkeel.plan_splits import round as split_round
+from evenkeel.rounds.fold import STATE
 from tests.aggregate.in_rows import Rows, rows_of, some_cycles
 from tests.builders import NOON, cluster
 from tests.steering.commands import split, unload
@@ -61,7 +62,7 @@ def test_cycles_fold_in_any_cuts_to_the_rows_of_each_alone(seed: int, count: int
         part = piece(rows, moments[begin:end], recorded)
         for given_rows in part.values():
             dice.shuffle(given_rows)
-        for table, found in fold(KEY, part, split_round.decide).items():
+        for table, found in decide_cycles(KEY, part, parameters={"is_window": True}).items():
             made[table] += found
     for table in OUTPUTS:
         assert made[table] == [row for at in moments for row in recorded[at][table]]
@@ -81,20 +82,8 @@ def test_a_bundle_whose_split_was_asked_for_begins_anew_in_the_next_cycle_of_a_f
     assert begun > 20
 
 
-def test_a_recorded_predecessor_counts_before_the_cycle_of_the_fold() -> None:
-    first, second = cluster("shop").namespace("acme/web"), cluster("shop", at=NOON + timedelta(minutes=5))
-    second.namespace("acme/web").predecessor = _used(first)
-    rows = rows_of(first, second)
-    (made,) = decide(KEY, piece(rows, [_at(first)], {}))["bundle_load"]
-    other = made | {"long_samples": 500, "long_msg_rate_in": 7.0}
-    asked: list[object] = []
-    found = fold(KEY, rows | {LOADS_BEFORE: [other]}, lambda *given: asked.append(given) or {})
-    assert [row["long_samples"] for row in found["bundle_load"]] == [1, 501]
-    assert asked == [], "what is on record says what was split"
-
-
 def test_the_rows_are_in_the_form_in_which_they_are_read_back() -> None:
-    made = fold(KEY, rows_of(*some_cycles(random.Random(3), 3)), split_round.decide)
+    made = decide_cycles(KEY, rows_of(*some_cycles(random.Random(3), 3)), parameters={"is_window": True})
     for table in OUTPUTS:
         assert made[table]
         for row in made[table]:
@@ -237,13 +226,3 @@ def test_usage_that_is_not_known_is_not_taken_for_none() -> None:
 
 def _text(moment: Any) -> str:
     return str(moment.isoformat(timespec="microseconds"))
-
-
-def _at(built: Any) -> str:
-    return _text(built.at)
-
-
-def _used(built: Any) -> Any:
-    from evenkeel.handover import Predecessor
-
-    return Predecessor("used", _at(built), "attempt")

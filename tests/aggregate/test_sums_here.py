@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evenkeel.aggregate.sums_here import COLUMNS, MOST_TOPICS, sums_of, whole_numbers
-from evenkeel.aggregate.topic_sums import Namespace, local, ranges_of, sums_in_thousandths
+from evenkeel.aggregate.topic_sums import Namespace, ranges_of, sums_in_thousandths
 from evenkeel.lake.schemas import TABLES
 from evenkeel.model.load import RATES
+from evenkeel.rounds.runner import local_frame
 from evenkeel.spark.column_types import type_of
 from evenkeel.spark.rows import arrow_type, tick_of
 from evenkeel.spark.sql import MOST_THOUSANDTHS
@@ -84,7 +85,7 @@ def test_sums_are_those_of_spark_to_the_bit(spark: SparkSession, cycles: list[li
     moments = [NOON + timedelta(minutes=5 * n) for n in range(len(cycles))]
     rows = [{**topic, "cycle_at": at} for at, own in zip(moments, cycles, strict=True) for topic in own]
     spaces = [Namespace("shop", at.isoformat(), name, edges) for at in moments for name, edges in SPACES]
-    expected = sums_in_thousandths(local(spark, table(rows)), ranges_of(spaces))
+    expected = sums_in_thousandths(local_frame(spark, table(rows)), ranges_of(spaces))
     assert not any(expected.column("is_odd").to_pylist())
     by_moment: dict[datetime, list[dict[str, Any]]] = {at: [] for at in moments}
     for row in expected.drop_columns(["is_odd", "cluster"]).to_pylist():

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evenkeel.aggregate import inputs
 from evenkeel.aggregate import task as aggregate
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
+from evenkeel.rounds import frames, runner
 from evenkeel.validate import task as validate
 from tests.builders import NOON, ClusterBuilder, cluster, observed
 from tests.written_rows import rows_digest
@@ -256,17 +256,18 @@ def test_aggregating_again_gives_the_same_bits_from_compacted_topics_too(done: A
         ]
 
 
-@pytest.mark.parametrize("left", [pytest.param("sums", marks=pytest.mark.exhaustive), "rows and sums"])
-def test_what_spark_adds_up_gives_the_same_bits(
-    spark: SparkSession, new_lake: Path, monkeypatch: pytest.MonkeyPatch, left: str
+@pytest.mark.parametrize("way", [pytest.param("fetched by Spark", marks=pytest.mark.exhaustive), "by workers"])
+def test_rows_from_files_from_spark_and_in_workers_give_the_same_bits(
+    spark: SparkSession, new_lake: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     calm = cluster("calm").namespace("t/n").topic("persistent://t/n/a", msg_rate_in=0.125)
     built = [busy(), calm]
     before = validate.run(spark, observed(spark, str(new_lake), *built))
     here = aggregate.run(spark, before)
-    monkeypatch.setattr(inputs, "sums_at_hand", lambda *_: None)
-    if left == "rows and sums":
-        monkeypatch.setattr(inputs, "at_hand", lambda *_: None)
+    if way == "by workers":
+        monkeypatch.setattr(frames, "MOST_HERE", 0)
+    else:
+        monkeypatch.setattr(runner, "rows_at_hand", lambda *_: None)
     by_spark = aggregate.run(spark, before)
     for table in ("bundle_load", "broker_load"):
         assert [(write.rows, rows_digest(before.lake, write)) for write in here.writes_of(table)] == [

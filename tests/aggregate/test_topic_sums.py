@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from evenkeel.aggregate.inputs import TOPIC_SUMS, LoadInputs, sums_of_topics
+from evenkeel.aggregate.inputs import topic_sums
 from evenkeel.aggregate.topic_sums import (
     Namespace,
     bundle_sums,
@@ -140,16 +140,14 @@ def test_of_bundles_with_other_figures_the_sums_are_exact_in_any_order_and_parti
             if lower <= row[4] < upper or row[4] == upper == 0xFFFFFFFF
         )
         own[f"acme/web/0x{lower:08x}_0x{upper:08x}"].append(row[-4])
-    boundaries = [f"0x{edge:08x}" for edge in LAYOUTS["acme/web"]]
-    space = {"cluster": "shop", "cycle_at": NOON.isoformat(), "namespace": "acme/web", "boundaries": boundaries}
+    space = Namespace("shop", NOON.isoformat(), "acme/web", LAYOUTS["acme/web"])
     claims = spark.createDataFrame(
         [], "cluster string, cycle_at timestamp, bundle string, broker string, is_owned boolean"
     )
     for parts in (1, 2, 7):
         dice.shuffle(rows)
         topics = spark.createDataFrame([tuple(row) for row in rows], UNPLACED).repartition(parts)
-        found = LoadInputs({}, topics, claims, None, (), claims)
-        sums = sums_of_topics(spark, found, {"namespace_bundles": [space], "bundle_ownership": []})[TOPIC_SUMS]
+        sums = topic_sums(topics, claims, [space])
         assert {row["bundle"]: repr(row["msg_rate_in"]) for row in sums.to_pylist()} == {
             bundle: repr(exact_sum(figures)) for bundle, figures in own.items()
         }

@@ -58,7 +58,7 @@ def recorded_cycles(recording: Path, overrides: Mapping[str, Any]) -> Iterator[R
             CLUSTER, snapshot.cycle_at, settings.to_json(), settings.digest, manager=intake.manager, mode="auto"
         )
         observed = _rows(intake, _answers(snapshot.path), cycle)
-        loads = aggregate_round.decide({"cluster": CLUSTER}, {**observed, **before, aggregate_round.STATE: state})
+        loads = aggregate_round.decide({"cluster": CLUSTER}, {**observed, **before})
         rows = {**observed, **{table: [as_read(table, row) for row in own] for table, own in loads.items()}}
         made = whole.decide({table: rows[table] for table in whole.OBSERVED}, cycle, state)
         state = list(made.rows[whole.STATE])

@@ -16,11 +16,11 @@ from evenkeel.model.averages import broker_averages, history_of_quota, update_hi
 from evenkeel.model.bundles import bundle_name, bundle_of, initial_boundaries, range_of, ranges_of, topic_hash
 from evenkeel.model.load import BrokerReport, BundleHistory, IsolationPolicy, LoadData, Policies
 from evenkeel.place.modular_placement import PlacementRound
+from evenkeel.place.unload_order import in_pulsars_order
 from evenkeel.plan_splits.rules.apply_splits import carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import decide_splits, find_bundles_to_split
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import run_shedding
-from evenkeel.shed.unload_order import in_pulsars_order
 from evenkeel.split_algorithms.split_option import NO_TOPICS
 from tests.pulsar_unit.given import FULL, MIB, history, load_of, report, settings, stats, usage
 from tests.pulsar_unit.mirror import mirrors

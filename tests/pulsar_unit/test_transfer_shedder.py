@@ -12,12 +12,12 @@ import pytest
 from evenkeel.filters.broker_filters import BrokerFilters
 from evenkeel.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerLoadData, IsolationPolicy, Policies
+from evenkeel.place.unload_order import hash_order
 from evenkeel.settings import Settings
 from evenkeel.shed.strategies import transfer_shedder
 from evenkeel.shed.strategies.transfer_shedder import TransferState
 from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
 from evenkeel.shed.strategies.transfer_shedder.load_stats import LoadStats
-from evenkeel.shed.unload_order import hash_order
 from tests.pulsar_unit.given import NOW, stats
 from tests.pulsar_unit.mirror import mirrors
 from tests.pulsar_unit.transfers import (

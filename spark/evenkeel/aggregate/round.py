@@ -1,35 +1,30 @@
-"""The load of one cluster's bundles and brokers in one cycle, and over several cycles in their order.
-
-A cycle's averages begin anew where the cycle before asked for a split (Pulsar 4.x), and that split was decided on the
-averages of the cycle before: so whoever goes over several cycles has to ask the split rule in between (`fold`).
-"""
+"""The load of one cluster's bundles and brokers in one cycle, and over several cycles in their order."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from evenkeel.aggregate.broker_load import broker_rows, reports_once
 from evenkeel.aggregate.bundle_load import Heir, Known, Owners, bundle_rows
 from evenkeel.aggregate.bundles_in_force import bundles_of, namespaces_in_force
-from evenkeel.lake.plain_rows import as_read
 from evenkeel.model.load import RATES
 from evenkeel.model.past_commands import PERIODS, owners_seen, unsettled_bundles
+from evenkeel.plan_splits.round import SPLITS, decide_for_loads
 from evenkeel.rounds import reading
+from evenkeel.rounds.fold import REMEMBERED, STATE, Round, fold
 from evenkeel.rounds.loads import forgets_history
 from evenkeel.rounds.reading import EXTENSIBLE, Decided, Row, Rows, acts_before
+from evenkeel.settings import settings_in
 
 OUTPUTS = ("bundle_load", "broker_load")
-LOADS_BEFORE, SPLITS_BEFORE, STATE = "bundle_load_before", "split_decisions_before", "state"
-LEFT_BEFORE = (LOADS_BEFORE, SPLITS_BEFORE, STATE)
-"""Inputs that the cycle before left."""
+LOADS_BEFORE, SPLITS_BEFORE = "bundle_load_before", "split_decisions_before"
+"""Inputs that the previous cycle left."""
 
 FORGETTING = "4.x"
 """The generation that forgets a bundle's averages once it has asked for its split."""
-
-SplitRule = Callable[[Row, Rows], Mapping[str, Sequence[Row]]]
-"""`plan_splits.round.decide`: rows of `split_decisions` and `strategy_state`."""
 
 
 def decide(key: Row, rows: Rows) -> Decided:
@@ -39,7 +34,7 @@ def decide(key: Row, rows: Rows) -> Decided:
     `broker_reports`; if there are any, `resource_quotas` without rejected records; `topic_sums`, what a bundle's topics
     come to (`topic_sums.bundle_sums`); `rejected`, the `name` of brokers and bundles by `rejected_from`; `lost_topics`,
     the bundles that lost a topic to a rejection; `children`, what splits of late have made, each with its `parent` and
-    what its topics came to in the cycle before; and what the predecessor left (`LEFT_BEFORE`).
+    what its topics came to in the cycle before; and what the predecessor left (`LOADS_BEFORE`, `SPLITS_BEFORE`).
     """
     cycle = reading.the_cycle(rows)
     settings = reading.settings_of(rows)
@@ -106,60 +101,21 @@ def _heirs(children: Iterable[Row], before: Mapping[str, Row]) -> dict[str, Heir
     return found
 
 
-# Several cycles of a cluster, one after the other.
+LOADS = Round(decide, OUTPUTS, is_read_back=False, carries={LOADS_BEFORE: "bundle_load"})
+SPLITS_AHEAD = replace(
+    SPLITS,
+    decide=decide_for_loads,
+    carries={SPLITS_BEFORE: "split_decisions", STATE: REMEMBERED},
+    ahead_of="plan_splits",
+)
 
 
-def fold(key: Row, rows: Rows, split_rule: SplitRule) -> Decided:
-    """The rows of several cycles of a cluster, in order of time; of one cycle they are those of `decide`.
+def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """Make the loads of every cycle of a cluster (`fold`); `rows` of a window hold what the split rule looks at too.
 
-    `rows` are as for `decide`, of all these cycles, with what the split rule looks at (its `state` too). What a cycle's
-    predecessor left is taken from the rows where they hold rows of its `cycle_at`, else from this fold.
+    Pulsar 4.x resets the averages of a bundle when it splits it. The split itself depends on the averages of the
+    previous cycle, so the fold asks the split rule between two cycles. Other generations need no splits.
     """
-    made: Decided = {table: [] for table in OUTPUTS}
-    for _, found in folded(key, rows, split_rule):
-        for table in OUTPUTS:
-            made[table] += found[table]
-    return made
-
-
-def folded(key: Row, rows: Rows, split_rule: SplitRule) -> Iterator[tuple[str, Decided]]:
-    """What `fold` gives, cycle by cycle with its `cycle_at`: not all of it has to be held at once, and an error in one
-    cycle leaves those before it."""
-    cycles = sorted(rows["cycle"], key=lambda cycle: str(cycle["cycle_at"]))
-    own = {kind: _by_cycle(found) for kind, found in rows.items() if kind not in LEFT_BEFORE}
-    recorded = {kind: _by_cycle(rows.get(kind, ())) for kind in LEFT_BEFORE}
-    on_record = set().union(*recorded.values())
-    # Who forgets nothing need not know what is split.
-    forgets = any(reading.settings_of({"cycle": [cycle]}).generation == FORGETTING for cycle in cycles)
-    followers = Counter(cycle["predecessor_cycle_at"] for cycle in cycles)
-    left: dict[str, Rows] = {}
-    for cycle in cycles:
-        at, before_at = cycle["cycle_at"], cycle["predecessor_cycle_at"]
-        of_cycle = {kind: found.get(at, ()) for kind, found in own.items()}
-        before: Rows = {kind: found.get(before_at, ()) for kind, found in recorded.items()}
-        if before_at not in on_record:
-            before = left.get(before_at, before)
-        followers[before_at] -= 1
-        if not followers[before_at]:
-            left.pop(before_at, None)
-        found = decide(key, {**of_cycle, **before})
-        if followers[at] and at not in on_record:
-            decided = split_rule(key, {**of_cycle, **found, STATE: before[STATE]}) if forgets else {}
-            left[at] = _left(found, decided)
-        yield at, found
-
-
-def _left(loads: Rows, decided: Rows) -> Rows:
-    """What the next cycle takes over, as it would be read back; loads are given in that form."""
-    return {
-        LOADS_BEFORE: loads["bundle_load"],
-        SPLITS_BEFORE: [row for row in decided.get("split_decisions", ()) if forgets_history(row)],
-        STATE: [as_read("strategy_state", row) for row in decided.get("strategy_state", ())],
-    }
-
-
-def _by_cycle(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["cycle_at"], []).append(row)
-    return found
+    texts = {cycle["settings"] for cycle in rows["cycle"]} - {None}
+    forgets = any(settings_in(text).generation == FORGETTING for text in texts)
+    return fold((LOADS, SPLITS_AHEAD) if forgets else (LOADS,), key, rows, **parameters)

@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.model.load import RATES
+from evenkeel.rounds.runner import local_frame
 from evenkeel.spark.sql import arrow_of, exact_sum, moment, of_thousandths, thousandths
 
 CYCLE = ("cluster", "cycle_at")
@@ -135,18 +135,13 @@ def _table(rows: Collection[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def local(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """The rows of an Arrow table as a frame. Given no schema, pyspark would rename all columns to what they are."""
-    return spark.createDataFrame(table, from_arrow_schema(table.schema))
-
-
 def with_bundle(topics: DataFrame, ranges: Ranges) -> DataFrame:
     """The topics (cluster, cycle_at, namespace, hash, …) with the `bundle` that each lies in.
 
     Topics of namespaces without boundaries are left out.
     """
     named = [(number, bundle) for number, bundle in enumerate(ranges.bundles) if bundle is not None]
-    bundles = local(topics.sparkSession, _table(named, _BUNDLES))
+    bundles = local_frame(topics.sparkSession, _table(named, _BUNDLES))
     placed = _placed(topics, ranges).withColumn("number", F.col("number") % F.lit(max(1, len(ranges.bundles))))
     return placed.join(F.broadcast(bundles), "number", how="inner").drop("number")
 
@@ -169,10 +164,10 @@ def _placed(topics: DataFrame, ranges: Ranges) -> DataFrame:
         spaces = ranges.namespaces.drop_columns([*CYCLE, "layout"])
         for name in layouts.column_names:
             spaces = spaces.append_column(name, layouts[name])
-        topics = _looked_up(topics, local(spark, spaces), ["namespace"])
+        topics = _looked_up(topics, local_frame(spark, spaces), ["namespace"])
     else:
-        topics = _looked_up(topics, local(spark, ranges.namespaces), [*CYCLE, "namespace"])
-        topics = topics.join(F.broadcast(local(spark, ranges.layouts)), "layout", how="inner").drop("layout")
+        topics = _looked_up(topics, local_frame(spark, ranges.namespaces), [*CYCLE, "namespace"])
+        topics = topics.join(F.broadcast(local_frame(spark, ranges.layouts)), "layout", how="inner").drop("layout")
     # `get` beyond the last edge is NULL, and the piece stays.
     topics = topics.withColumn("piece", F.expr("get(starts, cast(shiftright(hash, shift) as int))"))
     for step in (1 << bit for bit in reversed(range(ranges.steps))):

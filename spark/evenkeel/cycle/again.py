@@ -8,12 +8,13 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
+from evenkeel.cycle.whole import ROUNDS
 from evenkeel.cycle.whole import STATE as STATE
-from evenkeel.cycle.whole import run_rounds
 from evenkeel.lake.plain_rows import as_read, columns_as_read
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.publish import plan as plan_round
+from evenkeel.rounds.fold import decide_cycle
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.spark.rows import cells
@@ -62,7 +63,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     A round takes what the one before it had *recorded*, not what it comes to now: a difference stays where it arose.
     """
     recorded = {table: [_without(row, key) for row in rows[table]] for table in DECIDED}
-    made, seen = run_rounds(key, SharedRows(rows), lambda table, _: recorded[table])
+    made, seen, _ = decide_cycle(ROUNDS, key, SharedRows({**rows, **recorded}), as_recorded=True)
     plan = plan_round.decide(key, seen)
     return {**made, plan_round.GUARD_TABLE: plan[plan_round.GUARD_TABLE], PLAN: plan["plan"]}
 

@@ -6,28 +6,28 @@ the other in memory, and each sees its rows as it would have read them, so that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.manual_requests.round import wishes_of
-from evenkeel.place import round as place_round
+from evenkeel.place.round import PLACE
 from evenkeel.plan_splits import round as split_round
-from evenkeel.plan_splits.round import looks_at_topics_of_bundles
+from evenkeel.plan_splits.round import SPLITS, looks_at_topics_of_bundles
 from evenkeel.planner import round as planner_round
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.plan import GUARD_TABLE, Plan
 from evenkeel.rounds import reading
+from evenkeel.rounds.fold import REMEMBERED, Round, decide_cycle
 from evenkeel.rounds.memo import SharedRows
-from evenkeel.rounds.reading import Decided, Row, Rows
-from evenkeel.rounds.window import read_back
-from evenkeel.shed import round as shed_round
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.shed.round import SHED
 
 OBSERVED = ("bundle_load", "broker_load", "broker_reports", "namespace_bundles", "cluster_policies")
 """The tables that a cycle decides on; `topic_hashes` and `persistent_topics` too where topics are asked for."""
 
-STATE = "strategy_state"
+STATE = REMEMBERED
 _BEFORE_THE_ROUNDS: Mapping[str, Sequence[Row]] = {
     "topic_hashes": (),
     "split_decisions": (),
@@ -50,32 +50,8 @@ class DecidedCycle:
         return str(self.plan.figures["plan_id"])
 
 
-PassOn = Callable[[str, Sequence[Row]], Sequence[Row]]
-"""Given a table and what its round came to: the rows of it that the next rounds see."""
-
-ROUNDS = (
-    (("split_decisions",), split_round.decide),
-    (planner_round.TABLES, planner_round.decide),
-    (("unload_decisions",), shed_round.decide),
-    (("placement_decisions",), place_round.decide_remembering),
-)
-"""The rounds up to the plan, each with the tables that it decides."""
-
-
-def run_rounds(key: Row, rows: SharedRows, pass_on: PassOn = read_back) -> tuple[Decided, SharedRows]:
-    """What the rounds come to (`strategy_state` of all of them together), and the rows that the plan is made of.
-
-    Each round sees what the ones before it came to as it would read it from the lake, or whatever `pass_on` gives in
-    its place.
-    """
-    made: Decided = {STATE: []}
-    for tables, decide_one in ROUNDS:
-        found = decide_one(key, rows)
-        made[STATE] += found[STATE]
-        for table in tables:
-            made[table] = found[table]
-        rows = rows.having({table: pass_on(table, found[table]) for table in tables})
-    return made, rows
+ROUNDS = (SPLITS, Round(planner_round.decide, planner_round.TABLES), SHED, PLACE)
+"""The rounds up to the plan."""
 
 
 def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> DecidedCycle:
@@ -87,10 +63,10 @@ def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> DecidedCycle:
     rows = observed if isinstance(observed, SharedRows) else SharedRows(observed)
     rows = rows.having({**_BEFORE_THE_ROUNDS, "topic_hashes": rows.get("topic_hashes", ()), "cycle": [cycle]})
     rows = rows.having({"state": state})
-    made, rows = run_rounds(key, rows.having({"topic_hashes": _topics_of_chosen(key, rows)}))
+    made, rows, _ = decide_cycle(ROUNDS, key, rows.having({"topic_hashes": _topics_of_chosen(key, rows)}))
     plan = plan_round.made_of(rows)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    found: dict[str, list[Row]] = {table: list(rows[table]) for tables, _ in ROUNDS for table in tables}
+    found: dict[str, list[Row]] = {table: list(rows[table]) for one in ROUNDS for table in one.tables}
     found[GUARD_TABLE] = [as_read(GUARD_TABLE, {**row, **stamp}) for row in plan.objections]
     found["commands"] = [as_read("commands", row) for row in plan.commands]
     return DecidedCycle({**found, STATE: [as_read(STATE, row) for row in made[STATE]]}, plan)

@@ -28,19 +28,17 @@ from evenkeel.place.rows import (
 )
 from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, Turn, state_of, turn_of
 from evenkeel.place.strategy import PlacementState
+from evenkeel.place.unload_order import in_pulsars_order
 from evenkeel.planner.remembered import STRATEGY as PLANNER
-from evenkeel.planner.round import decides
+from evenkeel.planner.round import TARGETS, decides
 from evenkeel.rounds import reading
 from evenkeel.rounds.extensible_loads import SHEDDER, see
+from evenkeel.rounds.fold import REMEMBERED, STATE, Round, fold
 from evenkeel.rounds.loads import load_of, owned_of
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import EXTENSIBLE, Decided, Row, Rows
 from evenkeel.rounds.state import shedder_state
-from evenkeel.rounds.window import LEFT_UNWRITTEN, REMEMBERED, STATE, fold, read_back
 from evenkeel.settings import Settings
-from evenkeel.shed import round as shed_round
-from evenkeel.shed.planned_unloads import planned_places
-from evenkeel.shed.unload_order import in_pulsars_order
 
 
 def decide(key: Row, rows: Rows) -> Decided:
@@ -48,9 +46,9 @@ def decide(key: Row, rows: Rows) -> Decided:
     return reading.by_manager(rows, decide_modular, decide_extensible)(key, rows)
 
 
-def decide_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
-    """`decide` for the cycles of a cluster (see `window.fold`)."""
-    return fold(decide_remembering, key, rows, **parameters)
+def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """Place in every cycle of a cluster (`fold`)."""
+    return fold((PLACE,), key, rows, **parameters)
 
 
 def decide_remembering(key: Row, rows: SharedRows) -> Decided:
@@ -284,6 +282,11 @@ def _left_to_strategy(rows: Rows, settings: Settings) -> list[str]:
     return [bundle for bundle in lost_bundles(rows) if bundle not in places]
 
 
+def planned_places(rows: Rows) -> dict[str, Row]:
+    """Bundle without owner -> its row of the planner's targets."""
+    return {row["subject"]: row for row in rows.get(TARGETS, ()) if row["outcome"] == "placed"}
+
+
 def _is_shed(row: Row) -> bool:
     """Whether the strategy in force unloads the bundle, and no operator."""
     return is_unload(row) and not is_wished(row) and not is_drained(row)
@@ -293,18 +296,4 @@ def _policies(policies: Policies, freely: bool) -> Policies:
     return replace(policies, groups={}) if freely else policies
 
 
-# Shedding over several cycles where it goes by what placement assumed in the cycle before
-# (evenkeelAssumeUnloadsSucceed): placement is decided on the way, and comes to the same again in its own task.
-
-
-def shed_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
-    """`shed.round.decide_window` of such a cluster: what shedding decides and remembers, and nothing of placement."""
-    return fold(_shed_and_place, key, rows, **parameters)
-
-
-def _shed_and_place(key: Row, rows: SharedRows) -> Decided:
-    made = shed_round.decide(key, rows)
-    placed = decide_remembering(
-        key, rows.having({"unload_decisions": read_back("unload_decisions", made["unload_decisions"])})
-    )
-    return {**made, LEFT_UNWRITTEN: placed[REMEMBERED]}
+PLACE = Round(decide_remembering, ("placement_decisions",))

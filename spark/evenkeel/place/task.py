@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evenkeel.handover import Handover
-from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.place.round import decide_window, keeps_state
-from evenkeel.rounds.frames import RoundInputs, decide_rounds, planned_inputs
+from evenkeel.place.round import decide_cycles, keeps_state
+from evenkeel.rounds.frames import planned_inputs
 from evenkeel.rounds.reading import EXTENSIBLE
+from evenkeel.rounds.runner import RoundInputs, decide_rounds
 from evenkeel.settings import settings_in
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     inputs = RoundInputs(spark, lake, handover, *INPUTS, *planned_inputs(handover), is_whole=False)
     keeps = any(keeps_state(settings_in(cycle.settings)) for cycle in handover.open_cycles())
     averages = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
-    reads = inputs.with_state(handover, needed=keeps or averages)
-    made, handover = decide_rounds(handover, inputs, decide_window, [TABLES[name] for name in OUTPUTS], "place")
+    reads = inputs.add_state(handover, needed=keeps or averages)
+    made, handover = decide_rounds(handover, inputs, decide_cycles, OUTPUTS, "place")
     # Where there is nothing to remember, no empty commit.
     frames = made.frames(OUTPUTS if keeps else OUTPUTS[:1])
     return handover.with_writes(lake.append(spark, frames, handover=handover, task="place", reads=reads))

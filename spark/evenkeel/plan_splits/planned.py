@@ -10,10 +10,10 @@ from typing import Any
 
 from evenkeel.plan_splits import round as split_round
 from evenkeel.planner import round as planner_round
+from evenkeel.rounds.fold import REMEMBERED, Round, fold, read_back
 from evenkeel.rounds.loads import looked_at
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Decided, Row, Rows
-from evenkeel.rounds.window import REMEMBERED, fold, read_back
 
 _SPLITS = "split_decisions"
 
@@ -30,6 +30,6 @@ def decide(key: Row, rows: Rows) -> Decided:
     return {**made, **found, REMEMBERED: [*made[REMEMBERED], *found[REMEMBERED]]}
 
 
-def decide_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
-    """`decide` for the cycles of a cluster (see `window.fold`)."""
-    return fold(decide, key, rows, **parameters)
+def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """Decide on splits and plan in every cycle of a cluster (`fold`)."""
+    return fold((Round(decide),), key, rows, **parameters)

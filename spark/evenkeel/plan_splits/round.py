@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.aggregate.round import OUTPUTS, folded
 from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.manual_requests.round import (
@@ -32,11 +31,10 @@ from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
 )
 from evenkeel.planner.remembered import STRATEGY as PLANNER
 from evenkeel.rounds import reading, state
+from evenkeel.rounds.fold import STATE, Round, fold
 from evenkeel.rounds.memo import SharedRows, acts_only, once
 from evenkeel.rounds.reading import Decided, Row, Rows
 from evenkeel.rounds.reasons import named, reason_row, telling
-from evenkeel.rounds.window import FAILURES as FAILED
-from evenkeel.rounds.window import fold, in_a_line
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms.split_option import BundleTopics, PlannedSplit, TopicLoads
 
@@ -60,17 +58,17 @@ def choose(key: Row, rows: Rows) -> Decided:
     return reading.by_manager(rows, choose_modular, choose_extensible)(key, rows)
 
 
-def decide_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
-    """`decide` for the cycles of a cluster (see `window.fold`)."""
-    return fold(decide, key, rows, **parameters)
+def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """Decide on splits in every cycle of a cluster (`fold`)."""
+    return fold((SPLITS,), key, rows, **parameters)
 
 
-def choose_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
-    """`choose` for the cycles of a cluster. In a window, which bundles the extensible manager or the planner looks into
-    depends on cuts of the cycles before, and those on topics; so there all are chosen that they may look into, whatever
-    the state.
+def choose_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """`choose` for every cycle of a cluster. Which bundles the extensible manager or the planner looks into depends on
+    the cuts of earlier cycles, and those on topics. So in a window all bundles are chosen that they may look into,
+    whatever the state.
     """
-    return fold(_choose_any if parameters["is_window"] else choose, key, rows, **parameters)
+    return fold((Round(_choose_any if parameters["is_window"] else choose),), key, rows, **parameters)
 
 
 def _choose_any(key: Row, rows: Rows) -> Decided:
@@ -79,37 +77,14 @@ def _choose_any(key: Row, rows: Rows) -> Decided:
     return {"chosen": chosen_rows({**_chosen_modular(rows), **planner_wishes.bundles_of_any_wish(rows)})}
 
 
-def load_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
-    """Rows of `bundle_load` and `broker_load` of a cluster's cycles (`aggregate.round.folded`), with `decide` asked in
-    between; an error ends them with a row of `window.FAILURES`, which says whether it is one of `decide`."""
-    made: Decided = {table: [] for table in OUTPUTS}
-    moments = sorted(str(cycle["cycle_at"]) for cycle in rows["cycle"])
-    done, where = 0, ""
-
-    def split_rule(own: Row, of_cycle: Rows) -> Decided:
-        nonlocal where
-        where = "in the rule of plan_splits: "
-        found = _what_forgets(own, of_cycle)
-        where = ""
-        return found
-
-    try:
-        for _, found in folded(key, rows, split_rule):
-            done += 1
-            for table in OUTPUTS:
-                made[table] += found[table]
-    except Exception as error:
-        if not parameters["is_window"]:
-            raise
-        made[FAILED] = [{"cycle_at": moments[done], "error": f"{where}{in_a_line(error)}"}]
-    return made
+def decide_for_loads(key: Row, rows: Rows) -> Decided:
+    """Of `decide` what the loads of the next cycle look at (see `forgets_history`): nothing of bundles that stay as
+    they are, nor of what the planner wants."""
+    kept = [row for row in rows.get(STATE, ()) if row["strategy"] != PLANNER]
+    return decide(key, SharedRows({**rows, STATE: kept}, acts_only=True))
 
 
-def _what_forgets(key: Row, rows: Rows) -> Decided:
-    """Of `decide` what the loads of the next cycle look at: nothing of bundles that stay as they are, nor of what the
-    planner wants (see `forgets_history`)."""
-    kept = [row for row in rows.get("state", ()) if row["strategy"] != PLANNER]
-    return decide(key, SharedRows({**rows, "state": kept}, acts_only=True))
+SPLITS = Round(decide, ("split_decisions",))
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:

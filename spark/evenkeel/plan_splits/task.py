@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import ClusterCycle, Handover
 from evenkeel.lake.data_files import rows_at_hand
-from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.wish_schema import HOT, LARGEST
@@ -24,9 +23,10 @@ from evenkeel.plan_splits import planned
 from evenkeel.plan_splits import round as split_round
 from evenkeel.planner.remembered import bundles_wanted_split
 from evenkeel.planner.round import ON
-from evenkeel.rounds.frames import RoundInputs, decide_rounds, has_planner, read_checked, state_writes
+from evenkeel.rounds.fold import REMEMBERED, STATE
+from evenkeel.rounds.frames import has_planner, read_checked, undecidable
 from evenkeel.rounds.reading import EXTENSIBLE
-from evenkeel.rounds.window import REMEMBERED, STATE, undecidable
+from evenkeel.rounds.runner import RoundInputs, decide_rounds
 from evenkeel.settings import settings_in
 from evenkeel.spark.column_types import schema_of
 
@@ -54,13 +54,13 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
         inputs.add(name, frame)
     plans = has_planner(handover)
     remembers = plans or any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
-    reads = inputs.with_state(handover, needed=remembers)
+    reads = inputs.add_state(handover, needed=remembers)
     handover = _with_topic_hashes(inputs, handover)
-    decide = planned.decide_window if plans else split_round.decide_window
+    decide = planned.decide_cycles if plans else split_round.decide_cycles
     outputs = (*OUTPUTS, *PLANNER_TABLES) if plans else OUTPUTS
     if plans:
         lake.ensure_tables(spark, PLANNER_TABLES)
-    made, handover = decide_rounds(handover, inputs, decide, [TABLES[n] for n in outputs], TASK)
+    made, handover = decide_rounds(handover, inputs, decide, outputs, TASK)
     # The modular rule remembers nothing, and a planner may find nothing: no empty commit.
     frames = made.frames(OUTPUTS if remembers else OUTPUTS[:1])
     frames |= made.frames(made.filled(PLANNER_TABLES) if plans else ())
@@ -69,19 +69,20 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     return handover.with_writes(one for one in writes if one.rows or one.table not in PLANNER_TABLES)
 
 
-def inputs_of_rule(spark: SparkSession, lake: Lake, handover: Handover, bundles: DataFrame) -> dict[str, DataFrame]:
-    """What `split_round.decide` looks at beside loads, reports and boundaries, while the loads of a window are made.
+def inputs_of_rule(inputs: RoundInputs, handover: Handover, bundles: DataFrame) -> None:
+    """Add what the split rule reads beside loads, reports and boundaries, while the loads of a window are made.
 
     `bundles` are those in force (see `split_round.chosen_type`): which of them will be chosen is not known yet.
     """
     cycles = handover.open_cycles()
-    found = {"cluster_policies": lake.read(spark, "cluster_policies", handover.open_writes("cluster_policies"))}
-    state = state_writes(handover, needed=any(one.manager == EXTENSIBLE for one in cycles))
-    found["state"] = lake.read(spark, "strategy_state", state)
-    found["topic_hashes"] = spark.createDataFrame([], schema_of(f"cycle_at timestamp, {TOPICS_TYPE}"))
+    inputs.add_stored("cluster_policies", handover.open_writes("cluster_policies"))
+    inputs.add_state(handover, needed=any(one.manager == EXTENSIBLE for one in cycles))
+    inputs.add_empty("topic_hashes", schema_of(f"cycle_at timestamp, {TOPICS_TYPE}"))
     if any(asks_by_topics(cycle) for cycle in cycles):
-        found["topic_hashes"] = hashes_in(bundles, read_checked(lake, spark, handover, "topic_stats"), _CYCLE)
-    return found | persistent_topics(spark, lake, handover, bundles)
+        topics = read_checked(inputs.lake, inputs.spark, handover, "topic_stats")
+        inputs.add("topic_hashes", hashes_in(bundles, topics, _CYCLE))
+    for name, frame in persistent_topics(inputs.spark, inputs.lake, handover, bundles).items():
+        inputs.add(name, frame)
 
 
 def asks_by_topics(cycle: ClusterCycle) -> bool:
@@ -104,7 +105,7 @@ def _with_topic_hashes(inputs: RoundInputs, handover: Handover) -> Handover:
     by_algorithm = any(split_round.cuts_by_topics(settings_in(cycle.settings), cycle.wishes) for cycle in cycles)
     if not by_algorithm and not _planner_wants_splits(inputs, handover):
         return handover
-    made, left = decide_rounds(handover, inputs, split_round.choose_window, {"chosen": split_round.chosen_type()}, TASK)
+    made, left = decide_rounds(handover, inputs, split_round.choose_cycles, {"chosen": split_round.chosen_type()}, TASK)
     if not made.is_empty("chosen"):
         topics = read_checked(inputs.lake, inputs.spark, left, "topic_stats")
         inputs.add("topic_hashes", hashes_in(made.frame("chosen"), topics, _CYCLE))

@@ -14,9 +14,9 @@ from evenkeel.publish.commands import Wanted, numbered, plan_id, wanted
 from evenkeel.publish.guarding import guarded, throughput
 from evenkeel.publish.harm_watch import harm_found, harms, outcome_rows, with_clients
 from evenkeel.rounds import reading
+from evenkeel.rounds.fold import Round, fold
 from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Decided, Row, Rows
-from evenkeel.rounds.window import fold
 from evenkeel.settings import Settings, digest_with
 from evenkeel.spark.column_types import schema_of
 
@@ -59,9 +59,12 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def decide_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
-    """`decide` for the cycles of a cluster (see `window.fold`)."""
-    return fold(decide, key, rows, **parameters)
+PLAN = Round(decide, carries={})
+
+
+def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """Plan every cycle of a cluster (`fold`)."""
+    return fold((PLAN,), key, rows, **parameters)
 
 
 @dataclass(frozen=True, slots=True)

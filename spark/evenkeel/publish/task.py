@@ -38,7 +38,7 @@ from evenkeel.publish.dispatch_sqs import announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, gate_reasons, is_approved, longest_age, put_out
 from evenkeel.publish.manifests import INPUTS, AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.publish.rehearsal import rehearse
-from evenkeel.rounds.frames import RoundInputs, decide_rounds
+from evenkeel.rounds.runner import RoundInputs, decide_rounds
 from evenkeel.spark.sql import in_spans, with_moments
 from evenkeel.steering.admin_request import ACTING
 from evenkeel.transparency.publishing import log_commits
@@ -188,7 +188,7 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     outcomes = plan_round.OUTCOMES
     tables = ("commands", guards, outcomes)
     types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in tables}}
-    made, handover = decide_rounds(handover, inputs, plan_round.decide_window, types, "publish")
+    made, handover = decide_rounds(handover, inputs, plan_round.decide_cycles, types, "publish")
     key_of = {(cycle.cluster, cycle.at): cycle.key for cycle in handover.cycles}
     plans = {key_of[row["cluster"], datetime.fromisoformat(row["cycle_at"])]: row for row in made.rows("plan")}
     objected = any(plan["guard_rows"] for plan in plans.values())

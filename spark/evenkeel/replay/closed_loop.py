@@ -6,7 +6,7 @@ import difflib
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,17 +15,8 @@ from evenkeel.errors import BadInput
 from evenkeel.model.bounces import FormerOwners
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
 from evenkeel.planner.remembered import bundles_wanted_split
-from evenkeel.publish.plan import GUARD_TABLE, Forecast
-from evenkeel.replay.fold import (
-    CYCLES,
-    DECISIONS,
-    Made,
-    bounces,
-    goes_to,
-    load_figures,
-    told_of,
-    told_of_held,
-)
+from evenkeel.publish.plan import Forecast
+from evenkeel.replay.fold import Made, goes_to, plan_of, rows_of_plan
 from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
@@ -95,34 +86,11 @@ def _rows_of_cycle(
     steering: ModelSteering, cluster: Cluster, made: whole.DecidedCycle, former: FormerOwners
 ) -> Iterator[Made]:
     assert cluster.at is not None
-    at = round(cluster.at.timestamp() * 1_000)
+    at, usage, plan = round(cluster.at.timestamp() * 1_000), cluster.usage(), plan_of(made)
     former.forget(at)
-    asked = made.plan.asked
-    moves = [one for one in asked if one.command["kind"] == "unload"]
-    back = bounces(((m.command["bundle"], m.command["from_broker"], goes_to(m)) for m in moves), former, at)
-    usage = cluster.usage()
     stamp = {"cluster": steering.cluster, "cycle_at": cluster.at, "variant": steering.name}
-    held = [row for row in made.rows[GUARD_TABLE] if row["outcome"] == "held" and row["subject_kind"] == "bundle"]
-    yield (
-        CYCLES,
-        {
-            **stamp,
-            "plan_id": None,
-            "reproduced": None,
-            "splits": len(asked) - len(moves),
-            "moves": len(moves),
-            "held": int(made.plan.figures["held"]),
-            "refusals": made.plan.figures["refusals"],
-            "bounces": len(back),
-            **load_figures(Forecast(usage, usage, made.plan.change.moved_share), steering.limit),
-            "only_here": None,
-            "only_recorded": None,
-        },
-    )
-    for one in asked:
-        yield DECISIONS, {**stamp, **told_of(one), "on_record": False, "bounce": one.command["bundle"] in back}
-    for row in held:
-        yield DECISIONS, {**stamp, **told_of_held(row), "on_record": False, "bounce": False}
+    now = replace(plan, change=Forecast(usage, usage, plan.change.moved_share))
+    return rows_of_plan(stamp, now, former, at, steering.limit)
 
 
 # Clusters and traffic to try strategies on: generated from a seed, so that every variant meets the very same.

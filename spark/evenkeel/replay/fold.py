@@ -6,6 +6,7 @@ measure. After a plan it is a forecast: a moved bundle takes along its share of 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +14,15 @@ from datetime import datetime
 from typing import Any
 
 from evenkeel.cycle import whole
+from evenkeel.errors import DecideFailed, LakeError
 from evenkeel.model.bounces import FormerOwners
 from evenkeel.publish.commands import Wanted, wanted
 from evenkeel.publish.plan import GUARD_TABLE, Forecast, forecast_of
 from evenkeel.replay.variants import RECORDED
 from evenkeel.rounds import reading
+from evenkeel.rounds.fold import by_moment
 from evenkeel.rounds.memo import SharedRows
-from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reading import Decided, Row, Rows
 
 Move = tuple[str, str | None, str | None]
 """Bundle, the broker that it leaves, the broker where it would go."""
@@ -82,6 +85,8 @@ def owners_changed(
 # Pure: rows in, rows out. A cycle's rows are read once for all variants.
 
 CYCLES, DECISIONS = "replay_cycles", "replay_decisions"
+CARRIED = "carried"
+"""The output that the next chunk of cycles goes on from: a row with a `body`, which is JSON."""
 Made = tuple[str, dict[str, Any]]
 """Table and row."""
 
@@ -149,67 +154,33 @@ class Fold:
         mine = _row_of(cycle, next(iter(cycle.chosen.values())))
         recorded = recorded_plan(shared.having({"cycle": [mine]}), mine)
         on_record = {_key(one) for one in recorded.asked}
+        stamp = {"cluster": cycle.cluster, "cycle_at": cycle.cycle_at}
         if self.with_recorded:
-            yield from self._rows_of_plan(RECORDED, cycle, recorded, shared, at, on_record, plan_id=cycle.plan_id)
+            former = self.carried.setdefault(RECORDED, Carried()).former
+            named = {**stamp, "variant": RECORDED}
+            yield from rows_of_plan(named, recorded, former, at, self.limit, plan_id=cycle.plan_id, on_record=on_record)
         for name, chosen in cycle.chosen.items():
-            yield from self._decided(name, chosen, cycle, shared, at, on_record)
+            carried = self.carried.setdefault(name, Carried())
+            made = self._decided(cycle, chosen, carried, shared)
+            yield from rows_of_plan(
+                {**stamp, "variant": name},
+                plan_of(made),
+                carried.former,
+                at,
+                self.limit,
+                plan_id=made.plan_id if chosen.is_recorded else None,
+                reproduced=made.plan_id == cycle.plan_id if chosen.is_recorded else None,
+                on_record=on_record,
+            )
 
-    def _decided(
-        self, name: str, chosen: Chosen, cycle: Recorded, shared: SharedRows, at: int, on_record: set[Any]
-    ) -> Iterator[Made]:
-        carried = self.carried.setdefault(name, Carried())
+    def _decided(self, cycle: Recorded, chosen: Chosen, carried: Carried, shared: SharedRows) -> whole.DecidedCycle:
+        """Decide the cycle by one variant, on the state that the variant has left."""
         if cycle.state is not None and (chosen.is_recorded or not carried.state):
             carried.state = list(cycle.state)
         rows = SharedRows(shared, shared.known, acts_only=not chosen.is_recorded)
         made = whole.decide(rows, _row_of(cycle, chosen), carried.state)
         carried.state = list(made.rows[whole.STATE])
-        held = [row for row in made.rows[GUARD_TABLE] if row["outcome"] == "held" and row["subject_kind"] == "bundle"]
-        plan = VariantPlan(
-            made.plan.asked, held, int(made.plan.figures["held"]), made.plan.figures["refusals"], made.plan.change
-        )
-        plan_id = made.plan_id if chosen.is_recorded else None
-        yield from self._rows_of_plan(
-            name, cycle, plan, shared, at, on_record, plan_id=plan_id, again=chosen.is_recorded
-        )
-
-    def _rows_of_plan(
-        self,
-        name: str,
-        cycle: Recorded,
-        plan: VariantPlan,
-        rows: Rows,
-        at: int,
-        on_record: set[Any],
-        *,
-        plan_id: str | None,
-        again: bool = False,
-    ) -> Iterator[Made]:
-        carried = self.carried.setdefault(name, Carried())
-        moves = [one for one in plan.asked if one.command["kind"] == "unload"]
-        back = bounces(((m.command["bundle"], m.command["from_broker"], goes_to(m)) for m in moves), carried.former, at)
-        stamp = {"cluster": cycle.cluster, "cycle_at": cycle.cycle_at, "variant": name}
-        keys = {_key(one) for one in plan.asked}
-        yield (
-            CYCLES,
-            {
-                **stamp,
-                "plan_id": plan_id,
-                "reproduced": plan_id == cycle.plan_id if again else None,
-                "splits": len(plan.asked) - len(moves),
-                "moves": len(moves),
-                "held": plan.held_count,
-                "refusals": plan.refusals,
-                "bounces": len(back),
-                **load_figures(plan.change, self.limit),
-                "only_here": len(keys - on_record),
-                "only_recorded": len(on_record - keys),
-            },
-        )
-        for one in plan.asked:
-            yield DECISIONS, {**stamp, **told_of(one), "on_record": _key(one) in on_record,
-                              "bounce": one.command["bundle"] in back}  # fmt: skip
-        for row in plan.held:
-            yield DECISIONS, {**stamp, **told_of_held(row), "on_record": False, "bounce": False}
+        return made
 
     def _note_owners(self, rows: Rows, at: int) -> None:
         """Who had a bundle before by the record: for every variant alike."""
@@ -231,6 +202,55 @@ class VariantPlan:
     held_count: int
     refusals: int | None
     change: Any
+
+
+def plan_of(made: whole.DecidedCycle) -> VariantPlan:
+    """Return the plan of a decided cycle."""
+    held = [row for row in made.rows[GUARD_TABLE] if row["outcome"] == "held" and row["subject_kind"] == "bundle"]
+    figures = made.plan.figures
+    return VariantPlan(made.plan.asked, held, int(figures["held"]), figures["refusals"], made.plan.change)
+
+
+def rows_of_plan(
+    stamp: Mapping[str, Any],
+    plan: VariantPlan,
+    former: FormerOwners,
+    at: int,
+    limit: float,
+    *,
+    plan_id: str | None = None,
+    reproduced: bool | None = None,
+    on_record: set[Any] | None = None,
+) -> Iterator[Made]:
+    """Yield the rows of `CYCLES` and `DECISIONS` of one plan; `stamp`: cluster, cycle_at and variant.
+
+    `at`: the moment of the cycle in ms since 1970. `limit`: the usage (fraction) that counts as over the limit.
+    `on_record`: the keys of recorded commands (`command_key`), None where nothing is on record to compare with.
+    """
+    moves = [one for one in plan.asked if one.command["kind"] == "unload"]
+    back = bounces(((m.command["bundle"], m.command["from_broker"], goes_to(m)) for m in moves), former, at)
+    keys = {_key(one) for one in plan.asked}
+    yield (
+        CYCLES,
+        {
+            **stamp,
+            "plan_id": plan_id,
+            "reproduced": reproduced,
+            "splits": len(plan.asked) - len(moves),
+            "moves": len(moves),
+            "held": plan.held_count,
+            "refusals": plan.refusals,
+            "bounces": len(back),
+            **load_figures(plan.change, limit),
+            "only_here": None if on_record is None else len(keys - on_record),
+            "only_recorded": None if on_record is None else len(on_record - keys),
+        },
+    )
+    for one in plan.asked:
+        is_on_record = on_record is not None and _key(one) in on_record
+        yield DECISIONS, {**stamp, **told_of(one), "on_record": is_on_record, "bounce": one.command["bundle"] in back}
+    for row in plan.held:
+        yield DECISIONS, {**stamp, **told_of_held(row), "on_record": False, "bounce": False}
 
 
 def recorded_plan(rows: Rows, cycle: Row) -> VariantPlan:
@@ -293,3 +313,58 @@ def told_of_held(row: Row) -> dict[str, Any]:
         "strategy": None,
         "sentence": row["sentence"],
     }
+
+
+# A chunk of cycles in a worker of Spark: the rows of the cycles in, what some variants make of them out.
+
+
+def decide_part(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """Return the rows of `CYCLES` and `DECISIONS` that the variants of one part come to, and what they carry on.
+
+    `key` names the `part`. `parameters`: `cluster`, `limit`, `cycles` (moment -> what the record says of it), `chosen`
+    (what variants decide with, as a cycle names it) and `parts` (label -> its `variants`, what they carry, and
+    `with_recorded`). Raises DecideFailed with the variants and the cycle in which something is wrong.
+    """
+    part = parameters["parts"][str(key["part"])]
+    carried = {name: Carried.from_json(body) for name, body in part["carried"].items()}
+    fold = Fold(parameters["limit"], part["with_recorded"], carried, dict(part["owners"]))
+    moments = {kind: by_moment(given) for kind, given in rows.items()}
+    made: Decided = {CYCLES: [], DECISIONS: []}
+    for at in sorted(parameters["cycles"]):
+        try:
+            given = {kind: own.get(at, ()) for kind, own in moments.items()}
+            _demand_rows(parameters["cycles"][at]["rows"], given)
+            for output, row in fold.step(_recorded(parameters, part, at), given):
+                made[output].append(row)
+        except Exception as error:
+            where = f"replay of {', '.join(part['variants'])} on {parameters['cluster']} at {at}"
+            raise DecideFailed(f"{where}: {type(error).__name__}: {error}") from error
+    left = {name: one.to_json() for name, one in fold.carried.items()}
+    body = {"label": part["label"], "carried": left, "owners": fold.owners}
+    return {**made, CARRIED: [{"body": json.dumps(body, ensure_ascii=False)}]}
+
+
+def _demand_rows(listed: Mapping[str, int], rows: Rows) -> None:
+    for kind, expected in listed.items():
+        found = len(rows.get(kind, ()))
+        if found != expected:
+            raise LakeError(
+                f"{kind} holds {found} of the {expected} rows that the cycle's manifest lists: they are past their "
+                "retention, or the table is damaged. Begin later (--from), or restore the table"
+            )
+
+
+def _recorded(parameters: Mapping[str, Any], part: Mapping[str, Any], at: str) -> Recorded:
+    cycle = parameters["cycles"][at]
+    chosen, known = parameters["chosen"][cycle["chosen"]], dict(cycle["known"])
+    if known.get("snapshot_at"):
+        known["snapshot_at"] = datetime.fromisoformat(known["snapshot_at"])
+    return Recorded(
+        cluster=parameters["cluster"],
+        cycle_at=datetime.fromisoformat(at),
+        plan_id=cycle["plan_id"],
+        manager=cycle["manager"],
+        chosen={name: Chosen(**chosen[name]) for name in part["variants"]},
+        state=cycle["state"],
+        known=known,
+    )

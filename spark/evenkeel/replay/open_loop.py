@@ -22,8 +22,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.publish.plan import GUARD_TABLE
 from evenkeel.record.read import Attempt, chunked
 from evenkeel.replay.comparison import VariantComparison
-from evenkeel.replay.fold import CYCLES, DECISIONS
-from evenkeel.replay.fold_worker import CARRIED, fold_function, pack
+from evenkeel.replay.fold import CARRIED, CYCLES, DECISIONS, decide_part
 from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history
 from evenkeel.replay.split_topics import (
     PERSISTENT,
@@ -35,21 +34,20 @@ from evenkeel.replay.split_topics import (
     topics_type,
 )
 from evenkeel.replay.variants import Variant, check_limit, manager_of, settings_of, variants_of
+from evenkeel.rounds.runner import fetched
 from evenkeel.settings import EffectiveSettings, settings_in
-from evenkeel.spark.code import runtime_of
 from evenkeel.spark.column_types import columns_of, type_of
-from evenkeel.spark.packing import KIND, Packing
+from evenkeel.spark.grouped import grouped_map, partition_of
 from evenkeel.spark.row_order import in_content_order
-from evenkeel.spark.sql import united
 from evenkeel.times import FROM_TO, utc_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
-MOST_ROWS = 400_000
-"""Rows of `bundle_load` in a chunk; some 100 MB in a worker."""
+MOST_ROWS = 200_000
+"""Rows of `bundle_load` in a chunk; some 300 MB in a worker."""
 MOST_CYCLES = 1_500
 _ACTING: Mapping[str, tuple[str, str]] = {
     "split_decisions": ("outcome", "split"),
@@ -107,6 +105,8 @@ class OpenLoop:
 
 def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantComparison:
     """Runs the replay, writes its rows and gives the comparison; `progress` gets cycles done and cycles in all."""
+    from pyspark.sql import functions as F
+
     history = asked.history
     lake = Lake(history.lake)
     lake.ensure_tables(spark, TABLES_OF_REPLAYS)
@@ -119,12 +119,13 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantC
     done, last = 0, None
     for chunk in chunks(history.cycles, asked.most_rows):
         job = _job(spark, lake, asked, chosen, limit, chunk, parts, last)
-        kept = _folded(spark, lake, asked, chosen, chunk, job, parts)
-        writes += append(spark, lake, "replay", comparison, chunk[0].cycle_at, _frames(kept, replay_id))
-        told = _results().rows(kept.where(kept[KIND] != DECISIONS).toArrow())
-        for row in told[CYCLES]:
+        made = _decided(spark, lake, asked, chosen, chunk, job, parts)
+        frames = {table: made[table].withColumn("replay_id", F.lit(replay_id)) for table in (CYCLES, DECISIONS)}
+        writes += append(spark, lake, "replay", comparison, chunk[0].cycle_at, frames)
+        told = fetched({name: made[name] for name in (CYCLES, CARRIED)})
+        for row in in_content_order(columns_of(_result_types()[CYCLES], CYCLES), told[CYCLES]):
             comparison.add(row)
-        for row in told[CARRIED]:
+        for row in told[CARRIED].to_pylist():
             carried = json.loads(row["body"])
             parts[carried.pop("label")] |= carried
         done, last = done + len(chunk), chunk[-1].attempt_id
@@ -156,7 +157,7 @@ def _parts(spark: SparkSession, variants: Sequence[Variant], most: int) -> dict[
     labels: dict[int, int] = {}
     if number > 1:
         numbers = spark.range(64 * number).select(F.col("id").cast("int").alias("part"))
-        for row in numbers.select("part", F.pmod(F.hash("part"), F.lit(number)).alias("at")).collect():
+        for row in numbers.select("part", partition_of(["part"], number).alias("at")).collect():
             labels.setdefault(row["at"], row["part"])
     names = [[variant.name for variant in variants[n::number]] for n in range(number)]
     return {
@@ -180,7 +181,8 @@ def _job(
     chunk: Sequence[Attempt],
     parts: Mapping[str, Carried],
     last: str | None,
-) -> str:
+) -> dict[str, Any]:
+    """Return what the workers have to know of the chunk (`fold.decide_part`)."""
     states = _states(spark, lake, chunk, last)
     cycles = {
         utc_text(attempt.cycle_at): {
@@ -193,19 +195,13 @@ def _job(
         }
         for attempt in chunk
     }
-    runtime = runtime_of(fold_function.__module__)
-    body = {
-        "code": runtime.digest,
-        "files": runtime.files,
+    return {
         "cluster": asked.history.cluster,
         "limit": limit,
-        "inputs": {table: schema.json() for table, schema in _input_types().items()},
-        "outputs": {table: schema.json() for table, schema in _result_types().items()},
         "cycles": cycles,
         "chosen": chosen,
         "parts": parts,
     }
-    return json.dumps(body, ensure_ascii=False)
 
 
 def _states(
@@ -219,7 +215,7 @@ def _states(
             reads[attempt.attempt_id] = [write for write in attempt.reads if write.table == STATE]
         last = attempt.attempt_id
     frame = lake.read(spark, STATE, [write for own in reads.values() for write in own])
-    columns = columns_of(_input_type(STATE), STATE)
+    columns = columns_of(TABLES[STATE].body_type(), STATE)
     own = frame.select("write_id", *columns).toArrow()
     rows = in_content_order({"write_id": type_of("string"), **columns}, own)
     found: dict[str, list[dict[str, Any]]] = {}
@@ -229,41 +225,44 @@ def _states(
     return found
 
 
-def _folded(
+def _decided(
     spark: SparkSession,
     lake: Lake,
     asked: OpenLoop,
     chosen: Mapping[str, Mapping[str, Any]],
     chunk: Sequence[Attempt],
-    job: str,
+    job: Mapping[str, Any],
     parts: Mapping[str, Carried],
-) -> DataFrame:
+) -> dict[str, DataFrame]:
+    """Return what the variants make of the chunk, each part of them in a worker of its own."""
     from pyspark.sql import functions as F
 
-    from evenkeel.spark.grouped import run_kept
-
-    cluster = asked.history.cluster
     wishing = [attempt for attempt in chunk if attempt.planned["wishes"]]
     wishes = [(attempt, wish) for attempt in wishing for wish in asked.history.known(attempt)["wishes"]]
     about_topics = any(wish["kind"] == UNLOAD_TOPIC for _, wish in wishes)
-    packing = _packing(_input_types())
-    frames = [
-        pack(packing, table, _rows(spark, lake, chunk, table))
+    frames = {
+        table: _rows(spark, lake, chunk, table)
         for table in (*OBSERVED, *_ACTING)
         if table != "unload_decisions" or about_topics
-    ]
+    }
     texts = {body["settings"] for key in {asked.key(one) for one in chunk} for body in chosen[key].values()}
     settings = [EffectiveSettings.from_json(text).settings for text in sorted(texts)]
-    topics = topic_hashes(spark, lake, chunk, settings)
-    if topics is not None:
-        frames.append(pack(packing, TOPICS, topics))
-    counts = persistent_topics(spark, lake, cluster, wishes)
-    if counts is not None:
-        frames.append(pack(packing, PERSISTENT, counts))
-    labels = F.array(*(F.lit(int(label)) for label in parts))
-    packed = united(frames).withColumn("part", F.explode(labels))
-    apart = packed.repartition(len(parts), "part").groupBy("part")
-    return run_kept(apart.applyInArrow(fold_function(job), _results().ddl))
+    more = {
+        TOPICS: topic_hashes(spark, lake, chunk, settings),
+        PERSISTENT: persistent_topics(spark, lake, asked.history.cluster, wishes),
+    }
+    frames |= {name: frame for name, frame in more.items() if frame is not None}
+    labels = F.explode(F.array(*(F.lit(int(label)) for label in parts))).alias("part")
+    types = {name: _input_type(name) for name in frames}
+    return grouped_map(
+        {name: frame.select(labels, "cycle_at", *types[name].names) for name, frame in frames.items()},
+        by=["part"],
+        decide=decide_part,
+        outputs=_result_types(),
+        parameters=job,
+        schemas={name: _of_part(schema) for name, schema in types.items()},
+        partitions=len(parts),
+    )
 
 
 def _rows(spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], table: str) -> DataFrame:
@@ -277,18 +276,20 @@ def _rows(spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], table: str)
     return rows
 
 
-def _input_types() -> dict[str, StructType]:
-    return {table: _input_type(table) for table in (*OBSERVED, *_ACTING, *_OF_TOPICS)}
-
-
 def _input_type(table: str) -> StructType:
+    """The columns of an input that rounds read, without the moment of the cycle."""
     from pyspark.sql.types import StructType
 
-    if table in _OF_TOPICS:
-        return _OF_TOPICS[table]()
-    schema = TABLES[table].struct_type()
-    names = set(columns_looked_at(table, schema.names))
-    return StructType([field for field in schema.fields if field.name in names])
+    schema = _OF_TOPICS[table]() if table in _OF_TOPICS else TABLES[table].struct_type()
+    names = schema.names if table in _OF_TOPICS else columns_looked_at(table, schema.names)
+    return StructType([field for field in schema.fields if field.name in names and field.name != "cycle_at"])
+
+
+def _of_part(schema: StructType) -> StructType:
+    from pyspark.sql.types import IntegerType, StructField, StructType, TimestampType
+
+    stamp = [StructField("part", IntegerType()), StructField("cycle_at", TimestampType())]
+    return StructType([*stamp, *schema.fields])
 
 
 def _result_types() -> dict[str, StructType]:
@@ -300,22 +301,6 @@ def _result_types() -> dict[str, StructType]:
         for table in (CYCLES, DECISIONS)
     }
     return {**filled, CARRIED: StructType([StructField("body", StringType())])}
-
-
-def _packing(types: Mapping[str, StructType]) -> Packing:
-    return Packing({table: columns_of(schema, table) for table, schema in types.items()})
-
-
-def _results() -> Packing:
-    return _packing(_result_types())
-
-
-def _frames(kept: DataFrame, replay_id: str) -> dict[str, DataFrame]:
-    """The rows that the workers made, by table."""
-    from pyspark.sql import functions as F
-
-    mine: Column = F.lit(replay_id)
-    return {table: _results().unpacked(table, kept).withColumn("replay_id", mine) for table in (CYCLES, DECISIONS)}
 
 
 # A replay as an operator asks for it, from a shell or from Airflow.

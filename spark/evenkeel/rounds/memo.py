@@ -6,7 +6,7 @@ as a whole, or by several strategies, hands over `SharedRows`: reports, historie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -63,11 +63,3 @@ def is_known(rows: Rows, function: Callable[[Rows], Any]) -> bool:
 def acts_only(rows: Rows) -> bool:
     """Whether verdicts after which nothing happens are to be left out."""
     return isinstance(rows, SharedRows) and rows.acts_only
-
-
-def carry(before: SharedRows, after: SharedRows, worked_out: Iterable[Callable[[Rows], Any]]) -> None:
-    """Hands on what was worked out of tables that are the same rows in both; of functions marked `once`."""
-    for function in worked_out:
-        key = getattr(function, "__wrapped__", function)
-        if key in before.known:
-            after.known[key] = before.known[key]

@@ -11,16 +11,16 @@ from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.manual_requests.drain import drained
 from evenkeel.manual_requests.round import granted_unloads, unloaded_by, with_unloads
 from evenkeel.model.past_commands import Act, brokers_unloaded, recently_unloaded
+from evenkeel.place.round import PLACE
 from evenkeel.planner.round import decides
 from evenkeel.rounds import reading, state
 from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, see
+from evenkeel.rounds.fold import Round, fold
 from evenkeel.rounds.loads import load_of, owned_of
 from evenkeel.rounds.reading import Decided, Row, Rows, acts_before
 from evenkeel.rounds.reasons import named, telling
-from evenkeel.rounds.window import fold
-from evenkeel.settings import Settings
-from evenkeel.shed.planned_unloads import planned_unloads
-from evenkeel.shed.rows import silent_brokers
+from evenkeel.settings import Settings, settings_in
+from evenkeel.shed.rows import planned_unloads, silent_brokers
 from evenkeel.shed.schedule import TransferRound, run_shedding, run_transfers, within_grace
 from evenkeel.shed.strategies import shedder_named
 from evenkeel.shed.strategies.transfer_shedder import TransferState
@@ -31,9 +31,19 @@ def decide(key: Row, rows: Rows) -> Decided:
     return reading.by_manager(rows, decide_modular, decide_extensible)(key, rows)
 
 
-def decide_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
-    """`decide` for the cycles of a cluster (see `window.fold`)."""
-    return fold(decide, key, rows, **parameters)
+SHED = Round(decide, ("unload_decisions",))
+PLACE_AHEAD = replace(PLACE, ahead_of="place")
+
+
+def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """Shed in every cycle of a cluster (`fold`).
+
+    With evenkeelAssumeUnloadsSucceed shedding reads what placement assumed in the previous cycle, which in a window is
+    not written yet. There the fold places too; the task of placement decides and writes the same later.
+    """
+    texts = {cycle["settings"] for cycle in rows["cycle"]} - {None}
+    assumes = any(settings_in(text).evenkeelAssumeUnloadsSucceed for text in texts)
+    return fold((SHED, PLACE_AHEAD) if assumes else (SHED,), key, rows, **parameters)
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:

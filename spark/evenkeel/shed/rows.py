@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from evenkeel.model.considered import Considered, Rule
+from evenkeel.planner.round import TARGETS
 from evenkeel.rounds import reading
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.state import LOAD_AVERAGE, shedder_state
@@ -22,6 +24,20 @@ def silent_brokers(rows: Rows) -> list[Considered]:
     usable = {row["broker"] for row in reading.usable_reports(rows)}
     silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in usable)
     return [NO_REPORT.about_broker(broker) for broker in silent]
+
+
+_OF_TARGETS = frozenset({"destination", "position", "gain", "cost", "needs_split", "basis"})
+"""What `planner_targets` has beside the columns of a reason."""
+
+
+def planned_unloads(rows: Rows) -> list[dict[str, Any]]:
+    """The planner's moves that are due as rows of `unload_decisions`, in the order of the plan, each with the best
+    alternative as its destination; and how the cluster stands."""
+    found = [row for row in rows[TARGETS] if row["outcome"] == "unload" or row["subject_kind"] == "cluster"]
+    return [
+        {name: value for name, value in row.items() if name not in _OF_TARGETS}
+        for row in sorted(found, key=lambda row: (row["position"] or 0, row["subject"]))
+    ]
 
 
 AVERAGES = (USAGE_AVERAGE, LOAD_AVERAGE)

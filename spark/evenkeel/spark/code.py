@@ -48,7 +48,7 @@ DECIDING = (
 fetches snapshots and what sends commands is not among them: the rows, settings and acts that it hands over are on
 record themselves."""
 
-IN_WORKERS = (*DECIDING, "evenkeel.replay.fold_worker", "evenkeel.spark.worker")
+IN_WORKERS = (*DECIDING, "evenkeel.replay.fold", "evenkeel.spark.worker")
 ENGINE = ("evenkeel.spark.server", "evenkeel.spark.supervisor", "evenkeel.spark.daemon")
 WORKER = "evenkeel.spark.worker"
 

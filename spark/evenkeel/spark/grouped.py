@@ -28,7 +28,7 @@ _KEY_OPTIONS = {"ignoreNullFields": "false", "timestampFormat": TIMESTAMP_FORMAT
 RAISED = re.compile(r"[A-Za-z_.]+(Error|Exception): ")  # the last line of a Python traceback
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 
@@ -41,6 +41,7 @@ def grouped_map(
     parameters: Mapping[str, Any] | None = None,
     schemas: Mapping[str, StructType] | None = None,
     on_disk: bool = False,
+    partitions: int | None = None,
 ) -> dict[str, DataFrame]:
     """Calls `decide(key, {kind: rows})` for each value of the `by` columns and returns one DataFrame for each output.
 
@@ -48,7 +49,8 @@ def grouped_map(
     Given `parameters` (what JSON can hold), it is called with `parameters=` as well. Values are as the module `rows`
     says. A `by` column that an output has and a returned row lacks is filled from the key. A key that only some inputs
     have gets empty lists for the others. `schemas` are those of inputs whose columns and types are known already:
-    asking the server for them takes as long as a small query.
+    asking the server for them takes as long as a small query. `partitions`: so many groups of work, however small, that
+    keys are shared out over (`partition_of`); by default Spark decides.
 
     The functions run before this returns, once, and the result stays with the server, in memory or `on_disk`, for as
     long as the DataFrames (or anything derived from them) are in use. Raises DecideFailed with the first line of an
@@ -72,8 +74,15 @@ def grouped_map(
     )
     key = F.to_json(F.struct(*by), _KEY_OPTIONS).alias(KEY)
     packed = united([packing.packed(kind, inputs[kind], key) for kind in types])
+    if partitions is not None:
+        packed = packed.repartition(partitions, KEY)
     kept = run_kept(packed.groupBy(F.col(KEY)).applyInArrow(group_function(job), results.ddl), on_disk=on_disk)
     return {name: results.unpacked(name, kept) for name in outputs}
+
+
+def partition_of(by: Sequence[str], partitions: int) -> Column:
+    """Return the number of the partition, of so many, that a key with these columns is sent to."""
+    return F.pmod(F.hash(F.to_json(F.struct(*by), _KEY_OPTIONS)), F.lit(partitions))
 
 
 def import_path(function: Callable[..., Any]) -> str:

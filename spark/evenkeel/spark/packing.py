@@ -120,19 +120,13 @@ class Packing:
 
     def rows(self, found: pa.Table) -> dict[str, list[Row]]:
         """The rows in a packed table by the table they belong to, each list in the order of its rows' content."""
-        parts = self.parts(found)
-        return {table: self.rows_of(table, parts.get(table, ())) for table in self.tables}
-
-    def parts(self, found: pa.Table) -> dict[str, list[pa.RecordBatch]]:
-        """The rows of each table that has any, still packed."""
         parts: dict[str, list[pa.RecordBatch]] = {}
         for batch in found.to_batches():
             for table, part in _by_kind(batch):
                 parts.setdefault(table, []).append(part.select(list(self._members[table])))
-        return parts
+        return {table: self._rows_of(table, parts.get(table, ())) for table in self.tables}
 
-    def rows_of(self, table: str, parts: Iterable[pa.RecordBatch]) -> list[Row]:
-        """The rows in packed parts of one table, in the order of their content."""
+    def _rows_of(self, table: str, parts: Iterable[pa.RecordBatch]) -> list[Row]:
         gathered: dict[str, Values] = {name: [] for name in self._members[table]}
         for part in parts:
             for name, values in gathered.items():

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from evenkeel.handover import ClusterCycle, CycleKey, Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.rounds import here
+from evenkeel.rounds.runner import frame_of_rows
 from evenkeel.settings import Settings, settings_in
 from evenkeel.spark.sql import is_one_of, united
 from evenkeel.validate.at_hand import facts_at_hand
@@ -192,4 +192,4 @@ def _with_files(rows: DataFrame, handover: Handover) -> DataFrame:
 
 def _frame(spark: SparkSession, table: str, rows: Sequence[Row]) -> DataFrame:
     names = [column.name for column in TABLES[table].body_columns()]
-    return here.frame_of_rows(spark, table, [{name: row.get(name) for name in names} for row in rows])
+    return frame_of_rows(spark, table, [{name: row.get(name) for name in names} for row in rows])

@@ -25,9 +25,10 @@ from evenkeel.planner.memory import PlannerMemory, WantedSplit
 from evenkeel.planner.remembered import rows_of
 from evenkeel.publish import plan as plan_round
 from evenkeel.rounds import reading
+from evenkeel.rounds.fold import FAILURES, STATE, Round, fold, read_back
+from evenkeel.rounds.frames import linked, with_settings_once
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Decided, Row, Rows
-from evenkeel.rounds.window import FAILURES, STATE, fold, linked, read_back, with_settings_once
 from evenkeel.settings import resolve
 from evenkeel.shed import round as shed_round
 from tests.cycle.whole_cycles import EAGER, VARIANTS, cycles
@@ -72,7 +73,7 @@ def decided(
 
 
 def in_a_window(
-    asked: Sequence[Row], observed: Rows, recorded: Sequence[Row], *, assuming: bool, planner: str = "off"
+    asked: Sequence[Row], observed: Rows, recorded: Sequence[Row], *, planner: str = "off", looks_ahead: bool = True
 ) -> Decided:
     """What the tasks write of these cycles, each task reading what the one before it wrote."""
     parameters = {"is_window": len(asked) > 1}
@@ -91,11 +92,14 @@ def in_a_window(
 
     state = [*recorded]
     plan_splits = split_round if planner == "off" else planned
-    take(plan_splits.decide_window(KEY, {**rows, STATE: state}, parameters=parameters))
-    shed = place_round.shed_window if assuming and len(asked) > 1 else shed_round.decide_window
-    take(shed(KEY, {**rows, STATE: [*recorded, *within(written, moments)]}, parameters=parameters))
-    take(place_round.decide_window(KEY, {**rows, STATE: [*recorded, *within(written, moments)]}, parameters=parameters))
-    made = plan_round.decide_window(KEY, rows, parameters=parameters)
+    take(plan_splits.decide_cycles(KEY, {**rows, STATE: state}, parameters=parameters))
+    given_shed = {**rows, STATE: [*recorded, *within(written, moments)]}
+    if looks_ahead:
+        take(shed_round.decide_cycles(KEY, given_shed, parameters=parameters))
+    else:
+        take(fold((shed_round.SHED,), KEY, given_shed, **parameters))
+    take(place_round.decide_cycles(KEY, {**rows, STATE: [*recorded, *within(written, moments)]}, parameters=parameters))
+    made = plan_round.decide_cycles(KEY, rows, parameters=parameters)
     take(made)
     return {**written, "plan": made["plan"]}
 
@@ -131,7 +135,7 @@ def test_windows_of_any_size_come_to_what_cycles_come_to_one_by_one(
     cuts = data.draw(st.sets(st.integers(1, len(asked) - 1)), "cuts")
     recorded: list[Row] = []
     for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(asked)], strict=True):
-        found = in_a_window(asked[begin:end], observed, recorded, assuming=assuming, planner=planner)
+        found = in_a_window(asked[begin:end], observed, recorded, planner=planner)
         assert planner == "off" or len(found["planner_targets"]) > 0
         for number in range(begin, end):
             at, expected = asked[number]["cycle_at"], answers[number]
@@ -150,7 +154,7 @@ def test_the_cases_act_and_remember_and_shedding_rests_on_what_placement_assumed
         kept = {row["name"] for answer in answers for row in answer[whole.STATE]}
         assert ("assumed_unloaded" in kept) == assuming
         assert sum(row["kind"] == "unload" for answer in answers for row in answer["commands"]) > 0
-        blind = in_a_window(asked, observed, [], assuming=False)
+        blind = in_a_window(asked, observed, [], looks_ahead=False)
         plans = [row["plan_id"] for answer in answers for row in answer["plan"]]
         differs += [row["plan_id"] for row in blind["plan"]] != plans
     assert (differs > 0) == assuming
@@ -166,7 +170,7 @@ def test_all_bundles_are_chosen_that_any_state_could_choose(seed: int) -> None:
         rows = {t: [r for r in own if r["cycle_at"] == cycle["cycle_at"]] for t, own in observed.items()}
         rows |= {"cycle": [cycle], "topic_hashes": [], STATE: answers[number - 1][whole.STATE] if number else []}
         one, any_ = (
-            {row["bundle"] for row in split_round.choose_window(KEY, rows, parameters={"is_window": way})["chosen"]}
+            {row["bundle"] for row in split_round.choose_cycles(KEY, rows, parameters={"is_window": way})["chosen"]}
             for way in (False, True)
         )
         assert one <= any_
@@ -187,7 +191,7 @@ def test_in_a_window_all_bundles_are_chosen_that_the_planner_could_want(shedder:
         found = []
         for is_window, known in ((False, state), (True, [])):
             given = {**rows, "cycle": [cycle], "topic_hashes": [], STATE: [{**row, **stamp} for row in known]}
-            made = split_round.choose_window(KEY, given, parameters={"is_window": is_window})
+            made = split_round.choose_cycles(KEY, given, parameters={"is_window": is_window})
             found.append({row["bundle"] for row in made["chosen"]})
         if cycle["predecessor_cycle_at"] is not None:
             assert found[0] <= found[1]
@@ -219,7 +223,7 @@ def cycle(at: int, before: int | None) -> Row:
 def seen(cycles: Sequence[Row], values: Sequence[float | None], recorded: Mapping[int, float], **more: Any) -> Decided:
     figures = [{"cycle_at": at, "value": value} for at, value in zip(AT, values, strict=False)]
     state = [{"cycle_at": AT[at], "value": value} for at, value in recorded.items()]
-    return fold(counted, KEY, {"cycle": cycles, "figures": figures, STATE: state}, is_window=True, **more)
+    return fold((Round(counted),), KEY, {"cycle": cycles, "figures": figures, STATE: state}, is_window=True, **more)
 
 
 def test_a_round_sees_rows_of_its_cycle_and_what_its_predecessor_left() -> None:
@@ -235,11 +239,37 @@ def test_an_error_ends_a_window_and_tells_where_and_stops_a_run_of_one_cycle_eac
     found = seen([cycle(0, None), cycle(1, 0), cycle(2, 1)], [1.0, None, 1.0], {})
     assert [row["cycle_at"] for row in found["seen"]] == [AT[0]]
     assert found[FAILURES] == [{"error": "ZeroDivisionError: a figure", "cycle_at": AT[1]}]
+    rows = {"cycle": [cycle(0, None)], "figures": [{"cycle_at": AT[0], "value": None}], STATE: []}
     with pytest.raises(ZeroDivisionError):
-        fold(
-            counted, KEY, {"cycle": [cycle(0, None)], "figures": [{"cycle_at": AT[0], "value": None}], STATE: []},
-            is_window=False,
-        )  # fmt: skip
+        fold((Round(counted),), KEY, rows, is_window=False)
+
+
+def test_with_recorded_rows_no_round_goes_on_from_what_is_decided_here() -> None:
+    """Each cycle has the state that is on record of its predecessor, and a round the rows on record of the one before
+    it; a round that looks ahead is not asked."""
+
+    def told(key: Row, rows: SharedRows) -> Decided:
+        return {"told": [{"seen": [row["figures"] for row in rows["seen"]]}]}
+
+    def unasked(key: Row, rows: SharedRows) -> Decided:
+        raise AssertionError("nothing goes on from this")
+
+    cycles = [cycle(0, None), cycle(1, 0), cycle(2, 1)]
+    rows = {
+        "cycle": cycles,
+        "figures": [{"cycle_at": AT[n], "value": 1.0} for n in range(3)],
+        "seen": [{"cycle_at": AT[n], "figures": 10 + n} for n in range(3)],
+        STATE: [{"cycle_at": AT[0], "value": 7.0}],
+    }
+    rounds = (Round(counted, ("seen",), is_read_back=False), Round(told), Round(unasked, ahead_of="place"))
+    found = fold(rounds, KEY, rows, as_recorded=True)
+    assert [row["before"] for row in found["seen"]] == [0.0, 7.0, 0.0]
+    assert [row["seen"] for row in found["told"]] == [[10], [11], [12]]
+    with pytest.raises(AssertionError):
+        fold(rounds, KEY, rows, is_window=False)
+    found = fold(rounds[:2], KEY, rows)
+    assert [row["seen"] for row in found["told"]] == [[1], [1], [1]]
+    assert [row["before"] for row in found["seen"]] == [0.0, 8.0, 9.0]
 
 
 def test_the_predecessors_of_a_window_are_its_own_cycles_with_what_they_have_written() -> None:
@@ -265,3 +295,34 @@ def test_the_predecessors_of_a_window_are_its_own_cycles_with_what_they_have_wri
     assert [cycle.predecessor.cycle_at for cycle in linked(mixed).cycles[1:]] == [AT[0]] * 3
     alone = replace(handover, cycles=tuple(given_[3:]))
     assert linked(alone) is alone
+
+
+@pytest.mark.parametrize(("shedder", "assuming"), [("ThresholdShedder", False), ("TransferShedder", True)])
+def test_recorded_cycles_that_are_decided_again_come_to_what_is_on_record(shedder: str, assuming: bool) -> None:
+    """A difference stays in the cycle and the table in which it arose."""
+    asked, observed, answers = decided(shedder, assuming, 1)
+    tables = [table for one in whole.ROUNDS for table in one.tables]
+    recorded = {table: [row for answer in answers for row in answer[table]] for table in tables}
+    state = [row for answer in answers for row in answer[whole.STATE]]
+    rows = {**observed, **recorded, "cycle": with_settings_once(asked), "topic_hashes": (), STATE: state}
+
+    def differing(given: Rows) -> set[tuple[str, str]]:
+        found = fold((*whole.ROUNDS, plan_round.PLAN), KEY, given, as_recorded=True)
+        assert FAILURES not in found
+        return {
+            (table, cycle["cycle_at"])
+            for cycle, answer in zip(asked, answers, strict=True)
+            for table in (*tables, whole.STATE, "guard_decisions", "commands", "plan")
+            if content_of(table, [row for row in found[table] if row["cycle_at"] == cycle["cycle_at"]])
+            != content_of(table, answer[table])
+        }
+
+    assert differing(rows) == set()
+    unloads = recorded["unload_decisions"]
+    place = next(n for n, row in enumerate(unloads) if row["outcome"] == "unload" and row["cycle_at"] != AT[0])
+    other = [*unloads[:place], *unloads[place + 1 :]]
+    assert {at for _, at in differing({**rows, "unload_decisions": other})} == {unloads[place]["cycle_at"]}
+
+
+def content_of(table: str, rows: Sequence[Row]) -> list[Any]:
+    return [row["plan_id"] for row in rows] if table == "plan" else content(table, rows)

@@ -11,8 +11,8 @@ import pytest
 from evenkeel.errors import DecideFailed
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.rounds import frames
-from evenkeel.rounds.frames import Made, RoundInputs, decide_rounds
+from evenkeel.rounds import frames, runner
+from evenkeel.rounds.runner import Made, RoundInputs, decide_rounds
 from tests.lake.states import handover, states
 from tests.spark import deciders
 
@@ -37,7 +37,7 @@ def decided(spark, lake: Lake, decide: Any, clusters: tuple[str, ...] = ("east",
         lake.append(spark, {STATE.name: states(spark, *rows)}, handover=given, task="plan_splits")
     )
     inputs = RoundInputs(spark, lake, given, STATE.name)
-    made, _ = decide_rounds(given, inputs, decide, [STATE], "shed")
+    made, _ = decide_rounds(given, inputs, decide, [STATE.name], "shed")
     return made
 
 
@@ -67,12 +67,21 @@ def test_both_tell_an_error_in_the_same_words(spark, lake, monkeypatch: pytest.M
     assert decide.__name__ in told[0]
 
 
-def test_what_is_not_at_hand_is_decided_by_workers(spark, tmp_path: Path) -> None:
+def test_rows_without_files_are_fetched_and_what_spark_computes_is_decided_by_workers(
+    spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake = Lake(str(tmp_path / "lake"))
     lake.ensure_tables(spark, [STATE.name])
     given = handover(lake.root, "east")
-    writes = lake.append(spark, {STATE.name: states(spark, ("east", "b", 1.0))}, handover=given, task="plan_splits")
-    inputs = RoundInputs(spark, lake, given.with_writes(writes), STATE.name)
-    assert inputs.at_hand() is not None
+    rows = [("east", name, value) for name, value in zip("edcba", VALUES, strict=False)]
+    writes = lake.append(spark, {STATE.name: states(spark, *rows)}, handover=given, task="plan_splits")
+    given = given.with_writes(writes)
+    by_files = RoundInputs(spark, lake, given, STATE.name).rows()[STATE.name]
+    assert len(by_files) == len(rows)
+    monkeypatch.setattr(runner, "rows_at_hand", lambda *_: None)
+    inputs = RoundInputs(spark, lake, given, STATE.name)
+    assert inputs.is_small
+    assert list(map(repr, inputs.rows()[STATE.name])) == list(map(repr, by_files))
     inputs.add("computed", states(spark, ("east", "b", 1.0)))
-    assert inputs.at_hand() is None
+    assert not inputs.is_small
+    assert set(inputs.frames()) == {STATE.name, "computed"}

@@ -10,27 +10,15 @@ from typing import Any
 
 import pytest
 
-from evenkeel.aggregate.round import OUTPUTS, STATE, fold
+from evenkeel.aggregate.round import decide_cycles
 from evenkeel.handover import Predecessor
 from evenkeel.plan_splits import round as split_round
-from evenkeel.plan_splits.round import decide, load_window
 from evenkeel.plan_splits.task import asks_by_topics
-from evenkeel.rounds.window import FAILURES
+from evenkeel.rounds.fold import FAILURES, STATE
 from tests.aggregate.in_rows import rows_of, some_cycles
 from tests.builders import NOON, cluster
 
 KEY = {"cluster": "shop"}
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_loads_of_a_window_are_those_of_the_fold(seed: int) -> None:
-    """The window asks the split rule for acts only, the fold here for every verdict."""
-    rows = rows_of(*some_cycles(random.Random(seed), 6))
-    rows = {**rows, "topic_hashes": rows.get("topic_hashes", []), STATE: []}
-    made = load_window(KEY, rows, parameters={"is_window": True})
-    assert FAILURES not in made
-    assert {table: made[table] for table in OUTPUTS} == fold(KEY, rows, decide)
-    assert len({row["cycle_at"] for row in made["bundle_load"]}) == 6
 
 
 def test_a_cycle_that_cannot_be_summed_up_ends_the_window_with_its_name() -> None:
@@ -40,13 +28,13 @@ def test_a_cycle_that_cannot_be_summed_up_ends_the_window_with_its_name() -> Non
         {**cycle, "steering": '{"unreadable"'} if cycle["cycle_at"] == moments[1] else cycle for cycle in rows["cycle"]
     ]
     rows = {**rows, "cycle": broken, "topic_hashes": [], STATE: []}
-    made = load_window(KEY, rows, parameters={"is_window": True})
+    made = decide_cycles(KEY, rows, parameters={"is_window": True})
     assert {row["cycle_at"] for row in made["bundle_load"]} == {moments[0]}
     (failure,) = made[FAILURES]
     assert failure["cycle_at"] == moments[1]
     assert failure["error"].startswith("JSONDecodeError: ")
     with pytest.raises(json.JSONDecodeError):
-        load_window(KEY, rows, parameters={"is_window": False})
+        decide_cycles(KEY, rows, parameters={"is_window": False})
 
 
 def test_a_defect_of_the_split_rule_is_told_as_one_of_that_rule(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +45,7 @@ def test_a_defect_of_the_split_rule_is_told_as_one_of_that_rule(monkeypatch: pyt
         raise KeyError("no such figure")
 
     monkeypatch.setattr(split_round, "decide", decide_wrong)
-    made = load_window(KEY, {**rows, "topic_hashes": [], STATE: []}, parameters={"is_window": True})
+    made = decide_cycles(KEY, {**rows, "topic_hashes": [], STATE: []}, parameters={"is_window": True})
     assert made[FAILURES] == [
         {"cycle_at": moments[0], "error": "in the rule of plan_splits: KeyError: 'no such figure'"}
     ]
@@ -82,7 +70,7 @@ def test_a_wish_that_topics_let_through_ends_the_averages_though_the_bundle_is_o
     (bundle,) = first.bundles()
     none_loaded: dict[str, list[int]] = {"loaded_hashes": [], "loaded_rates": [], "loaded_throughputs": []}
     rows["topic_hashes"] = [{"cycle_at": first.cycle().cycle_at, "bundle": bundle, "hashes": hashes, **none_loaded}]
-    made = load_window(KEY, rows, parameters={"is_window": True})
+    made = decide_cycles(KEY, rows, parameters={"is_window": True})
     assert [row["long_samples"] for row in made["bundle_load"]] == [1, samples]
 
 

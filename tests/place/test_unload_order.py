@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenkeel.shed.unload_order import hash_order, in_pulsars_order, java_hash
+from evenkeel.place.unload_order import hash_order, in_pulsars_order, java_hash
 
 
 def test_names_hash_as_in_java() -> None:
