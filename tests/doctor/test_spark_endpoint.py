@@ -76,7 +76,7 @@ def test_workers_of_other_code_are_told(engine: Engine, monkeypatch: pytest.Monk
     from evenkeel.spark.code import source_root
 
     shutil.copytree(source_root() / "evenkeel", tmp_path / "evenkeel", ignore=shutil.ignore_patterns("__pycache__"))
-    with (tmp_path / "evenkeel" / "lake" / "root_worker.py").open("a", encoding="utf-8") as file:
+    with (tmp_path / "evenkeel" / "spark" / "worker.py").open("a", encoding="utf-8") as file:
         file.write("# other code\n")
     monkeypatch.setattr(aside, "source_root", lambda: tmp_path)
     monkeypatch.setenv("PYTHONPATH", "")

@@ -43,8 +43,8 @@ def test_statistics_that_lie_hide_neither_pauses_nor_answers(spark: SparkSession
     from pyspark.sql import functions as F
 
     lake = Lake(str(new_lake))
-    append_row(lake, "controls", control_row("lab", "pause", "ann", "a test"), never)
-    append_row(lake, "approvals", answer_row("lab", "plan", "rejected", "ann"), never)
+    append_row(lake, "controls", control_row("lab", "pause", "ann", "a test"))
+    append_row(lake, "approvals", answer_row("lab", "plan", "rejected", "ann"))
     lie(commit(new_lake, "controls", 1), "kind")
     lie(commit(new_lake, "approvals", 1), "plan_id")
     rows = spark.read.format("delta").load(lake.path("controls"))
@@ -57,7 +57,7 @@ def test_statistics_that_lie_hide_neither_pauses_nor_answers(spark: SparkSession
 def test_statistics_that_lie_do_not_give_a_lease_to_two(spark: SparkSession, new_lake: Path) -> None:
     lake, length = Lake(str(new_lake)), timedelta(minutes=5)
     held = {**control_row("lab", "lease", "one", None), "token": 1, "until": datetime.now(UTC) + length}
-    append_row(lake, "controls", held, never)
+    append_row(lake, "controls", held)
     lie(commit(new_lake, "controls", 1), "kind")
     assert take_leases(spark, lake, ["lab"], "two", length)["lab"].holder == "one"
     assert leases(spark, lake, ["lab"])["lab"].token == 1
@@ -66,7 +66,7 @@ def test_statistics_that_lie_do_not_give_a_lease_to_two(spark: SparkSession, new
 def test_commits_put_together_are_not_read(spark: SparkSession, new_lake: Path) -> None:
     lake = Lake(str(new_lake))
     for kind in ("resume", "resume", "pause"):
-        append_row(lake, "controls", control_row("lab", kind, "ann", None), never)
+        append_row(lake, "controls", control_row("lab", kind, "ann", None))
     log = commit(new_lake, "controls", 0).parent
     forged = [line for line in commit(new_lake, "controls", 1).read_text().splitlines() if '"add"' in line]
     (log / f"{1:020}.{3:020}.compacted.json").write_text("".join(f"{line}\n" for line in forged))

