@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 MINOR_COMPACTION = "spark.databricks.delta.deltaLog.minorCompaction.useForReads"
-
-
-def never() -> Any:
-    raise AssertionError("Spark is started")
 
 
 def commit(lake: Path, table: str, version: int) -> Path:
