@@ -19,6 +19,7 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
+from evenkeel.ingest import ingest_frames
 from evenkeel.ingest import task as ingest
 from evenkeel.lake.store import Lake
 from evenkeel.sources.landed import LongAnswers
@@ -360,3 +361,24 @@ def test_one_broker_only_is_taken_in(ingested: Ingested) -> None:
 def test_a_snapshot_that_the_server_does_not_see_is_told_in_plain_words(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="the Spark server does not see the snapshot"):
         LongAnswers(spark, [tmp_path / "0000.json"]).of([0])
+
+
+def test_the_same_snapshot_gives_the_same_rows_again(ingested: Ingested) -> None:
+    again = replace(recorded("lost", "lost-modular", 1), overrides={"minUnloadMessage": 5})
+    start = Handover(ingested.handover.lake, Run("cli", "again"), (again,))
+    digests = {w.table: w.digest for w in ingest.run(ingested.spark, start).writes if w.cluster == "lost"}
+    first = {w.table: w.digest for w in ingested.handover.writes if w.cluster == "lost"}
+    del first["rejected"]
+    assert digests == first
+
+
+def test_topics_of_a_large_snapshot_give_the_same_rows(ingested: Ingested, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest_frames, "_ONE_FILE_CHARACTERS", 1)
+    monkeypatch.setattr(ingest_frames, "_PART_CHARACTERS", 1_000)
+    monkeypatch.setattr(ingest_frames, "_FEW_CHARACTERS", 0)
+    first = ingested.cycle("moving")
+    alone = ClusterCycle(first.cluster, first.cycle_at, first.snapshot, {})
+    again = ingest.run(ingested.spark, Handover(ingested.handover.lake, Run("cli", "long"), (alone,)))
+    digests = {write.table: write.digest for write in ingested.handover.writes if write.cluster == "moving"}
+    assert {write.table: write.digest for write in again.writes} == digests
+    assert {"topic_stats", "rejected"} <= digests.keys()
