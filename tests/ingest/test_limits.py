@@ -110,7 +110,7 @@ REASONS = {
     "lists": "its answers name 40 topics, beyond the limit of 30 (`topics`",
     "rows": "rows of bundle_ownership, beyond the limit of 30 (`rows`",
     "names": "come to 41 rows of namespace_bundles, beyond the limit of 30 (`rows`",
-    "tiny": "the snapshot has 1,001 requests and more, beyond the limit of 1,000 (`requests`",
+    "tiny": "tiny.json has 1,001 requests and more, beyond the limit of 1,000 (`requests`",
     "values": "values of JSON and more, beyond the limit of 2,000 (`json_values`",
     "texts": "bytes and more, beyond the limit of 1 MiB (`small_answers_mib`",
 }
