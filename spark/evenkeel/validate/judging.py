@@ -71,9 +71,9 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Offenders:
-    """Who breaks a rule in one cycle: the number of rows, and names for people."""
+    """Who breaks a rule in one cycle: the number of rows, None where all cycles together cannot tell it, and names."""
 
-    rows: int
+    rows: int | None
     names: Sequence[str]
 
 
@@ -156,7 +156,7 @@ def judge_suite(
         offenders = _offenders(facts, rows, verdict, keys)
         for key in keys:
             own = offenders.get(key)
-            if own is not None and len(keys) > 1 and ("mostly" in rule.definition["kwargs"] or not own.rows):
+            if own is not None and len(keys) > 1 and ("mostly" in rule.definition["kwargs"] or own.rows is None):
                 (alone,) = _alone(suite, rule, key, rows, topic_stats)
                 own = None if alone.passed else Offenders(alone.failed, own.names or alone.samples)
             elif verdict.passed:
@@ -177,8 +177,7 @@ def _alone(
 def _offenders(
     facts: Facts, rows: RowsOfCycles | None, verdict: ExpectationVerdict, keys: Sequence[CycleKey]
 ) -> dict[CycleKey, Offenders]:
-    """Who breaks a rule, by cycle; of topics the bundles (the records themselves stand in `rejected`). In Spark 0 rows
-    stand for a number that is not known."""
+    """Who breaks a rule, by cycle; of topics the bundles (the records themselves stand in `rejected`)."""
     rule = verdict.rule
     if not verdict.failed:
         return {}
@@ -189,7 +188,7 @@ def _offenders(
             names.setdefault((row["cluster"], row[AT]), []).append(_name(rule, row, columns))
         return {key: Offenders(len(own), own) for key, own in names.items()}
     if not by_row([rule]):
-        return {key: Offenders(verdict.failed if len(keys) == 1 else 0, verdict.samples) for key in keys}
+        return {key: Offenders(verdict.failed if len(keys) == 1 else None, verdict.samples) for key in keys}
     counts: Counter[CycleKey] = Counter()
     for row in facts.topics.rows.to_pylist():
         if row[f"broken_{rule.name}"]:

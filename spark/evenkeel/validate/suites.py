@@ -54,8 +54,8 @@ class Suite:
     rules: tuple[ValidationRule, ...]
 
     def columns(self) -> tuple[str, ...]:
-        """The columns that Great Expectations needs, sorted: those of any rule, and those that tell cycles apart."""
-        return tuple(sorted({*OF_CYCLE, *(column for rule in self.rules for column in columns_of(rule))}))
+        """The columns that Great Expectations needs, sorted."""
+        return tuple(sorted({column for rule in self.rules for column in columns_of(rule)}))
 
 
 def read_suites(place: Path | None = None) -> dict[str, Suite]:
@@ -80,10 +80,10 @@ def read_suite(path: Path, table: str) -> Suite:
 
 
 def columns_of(rule: ValidationRule) -> list[str]:
-    """The columns that an expectation names, also in its `row_condition`."""
+    """The columns that an expectation names, also in its `row_condition`, and those within which rows are unique."""
     kwargs = rule.definition["kwargs"]
     words = re.findall(r"\w+", json.dumps(kwargs.get("row_condition")))
-    named = [kwargs["column"]] if "column" in kwargs else kwargs["column_list"]
+    named = [kwargs["column"]] if "column" in kwargs else [*OF_CYCLE, *kwargs["column_list"]]
     return [*named, *(name for name in TABLES[rule.table].column_names() if name in words)]
 
 

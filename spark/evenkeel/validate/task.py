@@ -27,7 +27,7 @@ from evenkeel.spark.sql import is_one_of, united
 from evenkeel.validate.at_hand import facts_at_hand
 from evenkeel.validate.facts import LACKS_A_RATE, fetch, is_broken, rejected_rows
 from evenkeel.validate.judging import Judgement, Refusal, broken_words, judge
-from evenkeel.validate.suites import SUITES, TOPICS, read_suites
+from evenkeel.validate.suites import OF_CYCLE, SUITES, TOPICS, read_suites
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -143,7 +143,7 @@ def _found_again(spark: SparkSession, suite: Suite, refusals: Sequence[Refusal],
     A row is known again by its key and by all that its suite looks at, so rows that are alike there are refused alike.
     """
     kinds = {column.name: column.type for column in TABLES[suite.table].columns if "<" not in column.type}
-    names = sorted({*suite.columns(), *TABLES[suite.table].key} & {*kinds})
+    names = sorted({*OF_CYCLE, *TABLES[suite.table].key, *suite.columns()} & {*kinds})
     known: dict[str, tuple[Any, ...]] = {}
     for one in refusals:
         values = [one.row[name] for name in names]
