@@ -407,10 +407,11 @@ def test_metadata_of_no_writer_of_ours_is_named_and_refused(
 
 def test_a_property_that_was_removed_is_named(lake: Path, log: Path) -> None:
     metadata = metadata_of(log)
-    del metadata["configuration"]["delta.isolationLevel"]
-    add_commit(log, {"metaData": metadata})
+    add_commit(log, {"metaData": _set("delta.isolationLevel", "Serializable")(metadata)})
+    assert faults(lake) == []
+    put(commit(log, NEWEST + 2), [{"commitInfo": {"operation": "UNSET TBLPROPERTIES"}}, {"metaData": metadata}])
     place, words = only_fault(lake)
-    assert (place, words.partition(",")[0]) == ("commit 8", "property delta.isolationLevel was removed")
+    assert (place, words.partition(",")[0]) == ("commit 9", "property delta.isolationLevel was removed")
 
 
 def test_a_protocol_above_ours_is_named_and_refused(lake: Path, log: Path) -> None:
