@@ -15,7 +15,6 @@ from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.table_metadata import properties_of
 
 Row = dict[str, Any]
 
@@ -97,8 +96,7 @@ class SmallLake:
         opened = self._opened.get(name)  # by its path each write would read the log from its beginning
         if opened is not None:
             opened.update_incremental()  # others change tables, too
-        made = {"configuration": properties_of(table)} if opened is None else {}
-        write_deltalake(opened or where, body, mode="append", partition_by=list(table.partition), **made)
+        write_deltalake(opened or where, body, mode="append", partition_by=list(table.partition))
         if opened is None:
             self._opened[name] = DeltaTable(where)
 

@@ -405,6 +405,15 @@ def test_metadata_of_no_writer_of_ours_is_named_and_refused(
         demand_as_declared(table, str(lake / "controls"))
 
 
+def test_a_property_that_was_removed_is_named(lake: Path, log: Path) -> None:
+    metadata = metadata_of(log)
+    add_commit(log, {"metaData": _set("delta.isolationLevel", "Serializable")(metadata)})
+    assert faults(lake) == []
+    put(commit(log, NEWEST + 2), [{"commitInfo": {"operation": "UNSET TBLPROPERTIES"}}, {"metaData": metadata}])
+    place, words = only_fault(lake)
+    assert (place, words.partition(",")[0]) == ("commit 9", "property delta.isolationLevel was removed")
+
+
 def test_a_protocol_above_ours_is_named_and_refused(lake: Path, log: Path) -> None:
     features = {"readerFeatures": ["columnMapping"], "writerFeatures": ["columnMapping", "appendOnly"]}
     add_commit(log, {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evenkeel.lake.manifest import CYCLES, body_digest
 from evenkeel.lake.schema import SCHEMA_VERSION
-from evenkeel.record.verify.chain import Anchor, Link, check_bodies, check_links
+from evenkeel.record.verify.chain import Anchor, Fault, Link, check_bodies, check_links
 
 BEGIN = datetime(2026, 11, 21, 8, tzinfo=UTC)
 WRITE = {"table": "bundle_load", "write_id": "w", "version": 3, "rows": 12, "commit": "d"}
@@ -116,6 +116,12 @@ def test_an_attempt_that_numbers_itself_otherwise_is_named() -> None:
     again["manifest_digest"] = hashlib.sha256((again["previous_digest"] + again["body_digest"]).encode()).hexdigest()
     ((place, words),) = faults([*rows, again])
     assert (place, words) == ("row 7, planned", "it is attempt 2 at its cycle, and says 7")
+
+
+def test_a_fault_names_its_cluster_if_it_has_one() -> None:
+    fault = Fault("lab", BEGIN, "chain", "cycles", "row 1", "gone")
+    assert fault.sentence() == f"lab at {BEGIN.isoformat()}: cycles (row 1): gone"
+    assert Fault("", None, "content", "settings", "commit 1", "empty").sentence() == "settings (commit 1): empty"
 
 
 def test_a_chain_whose_beginning_expired_starts_at_its_anchor() -> None:

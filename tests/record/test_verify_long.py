@@ -130,7 +130,8 @@ def test_what_upkeep_has_put_together_is_proved_by_its_own_files(spark: Any, lon
     assert DeltaTable(str(lake / "bundle_load")).file_uris() != [together]
     found = proved(spark, lake, depth=BUNDLES)
     assert [(fault.kind, fault.table, fault.cycle_at) for fault in found.faults] == [
-        (CONTENT, "bundle_load", own.cycle_at)
+        (CONTENT, "bundle_load", None),  # the commit
+        (CONTENT, "bundle_load", own.cycle_at),
     ]
     assert (found.verified.by_rows, len(found.verified.reproduced)) == (CYCLES, CYCLES)
 
@@ -163,5 +164,6 @@ def test_one_value_in_a_file_and_one_row_changed_through_delta_are_both_named(sp
     assert path.name in told.pop((CONTENT, "broker_load", in_file.cycle_at))
     assert subject.subject in told.pop((CONTENT, "split_decisions", in_delta.cycle_at))
     assert "broker_load" in told.pop((UNKNOWN, "cycles", in_file.cycle_at))
+    assert "is a UPDATE of" in told.pop((CONTENT, "split_decisions", None))
     assert [kind for kind, *_ in told if kind != CHAIN] == []
     assert len(found.verified.reproduced) == CYCLES - 1

@@ -36,7 +36,6 @@ _PROPERTIES = {
 # Of small tables whose rows an auditor compares between two versions. A table that only grows pays nothing for it;
 # in the others upkeep's own deletions would be kept once more, as changes.
 _WITH_CHANGE_FEED = frozenset({"acted", "wished"})
-_ISOLATION = "delta.isolationLevel"
 _FEATURES = frozenset({"invariants", "changeDataFeed", "appendOnly"})
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 
@@ -51,14 +50,14 @@ def properties_of(table: Table) -> dict[str, str]:
     if table.layer in _WITH_CHANGE_FEED:
         properties["delta.enableChangeDataFeed"] = "true"
     if table.serializable:
-        properties[_ISOLATION] = "Serializable"
+        properties["delta.isolationLevel"] = "Serializable"
     return properties
 
 
 def metadata_faults(table: Table, metadata: Mapping[str, Any]) -> Iterator[str]:
     """Differences of a `metaData` action from the table's declaration, a phrase each.
 
-    Comments are not compared. Properties may be missing, but for the isolation level: an export has few of them.
+    Comments are not compared. Properties may be missing: an export has few of them.
     """
     if (metadata.get("format") or {}).get("provider", "parquet") != "parquet":
         yield f"its files are {metadata['format']['provider']}, not parquet"
@@ -97,8 +96,6 @@ def _property_faults(table: Table, properties: Mapping[str, str]) -> Iterator[st
             yield f"property {name} = {value!r} is none that Evenkeel sets"
         elif value != expected[name]:
             yield f"property {name} is {value!r}, not {expected[name]!r}"
-    if table.serializable and _ISOLATION not in properties:
-        yield f"property {_ISOLATION} is missing"
 
 
 def protocol_faults(protocol: Mapping[str, Any]) -> Iterator[str]:

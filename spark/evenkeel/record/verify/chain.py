@@ -148,7 +148,8 @@ class Fault:
     def sentence(self) -> str:
         """The fault in one line."""
         at = f" at {self.cycle_at.isoformat()}" if self.cycle_at is not None else ""
-        return f"{self.cluster}{at}: {self.table} ({self.place}): {self.words}"
+        whose = f"{self.cluster}{at}: " if self.cluster else ""
+        return f"{whose}{self.table} ({self.place}): {self.words}"
 
 
 # Whether attempts stand on what their predecessors wrote.

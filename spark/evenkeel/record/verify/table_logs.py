@@ -153,7 +153,7 @@ class _Replay:
         checkpoints = sorted(version for version in names.checkpoints if version != basis)[-_CHECKPOINTS:]
         checksums = frozenset(sorted(names.checksums)[-_CHECKSUMS:])
         for commit in read_commits(self.files, names.commits):
-            self._check_commit(commit)
+            self._check_commit(commit, {} if state is None else state.metadata)
             if state is None or (basis is not None and commit.version <= basis):
                 continue
             if commit.fault is not None:
@@ -182,7 +182,7 @@ class _Replay:
         self._say("its log", f"it begins at commit {begin} without a checkpoint: restore `{LOG_FOLDER}` from a copy")
         return None, None
 
-    def _check_commit(self, commit: LoggedCommit) -> None:
+    def _check_commit(self, commit: LoggedCommit, before: Mapping[str, Any]) -> None:
         place, known = f"commit {commit.version}", self.known.get(commit.version)
         if commit.digest == known:
             self.log.sound.add(commit.version)
@@ -198,6 +198,10 @@ class _Replay:
             self._say(place, f"it {commit.fault}")
             return
         self._check_metadata(place, commit.metadata, commit.protocol)
+        if commit.metadata is not None:
+            lost = {*(before.get("configuration") or {})} - {*(commit.metadata.get("configuration") or {})}
+            for name in sorted(lost):
+                self._say(place, f"property {name} was removed, which no writer of Evenkeel does. Set it again")
         for kind in sorted({*commit.unknown}):
             self._say(place, f"it has an action `{kind}`, which no writer of Evenkeel leaves. Restore it from a copy")
         for add in commit.adds:
