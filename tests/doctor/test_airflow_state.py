@@ -91,7 +91,7 @@ def test_dags_go_by_the_configuration_file_and_name_what_is_wrong_in_it(
         monkeypatch.delenv(name, raising=False)
     found = airflow_state.check_dags(airflow(DAGS), "")
     assert found.outcome == CheckOutcome.FAIL
-    assert "`airflow.mode` cannot be 'atuo': write one of dry_run, approve, auto" in found.words
+    assert "airflow.mode: Input should be one of dry_run, approve, auto; did you mean auto?" in found.words
 
 
 @pytest.mark.exhaustive

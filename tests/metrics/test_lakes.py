@@ -117,7 +117,7 @@ def test_lakes_join_a_command_that_serves(made: Installation, tmp_path: Path) ->
     told = log.read_text().splitlines()
     assert [line.partition(" ")[2] for line in told] == [
         "INFO lakes that are watched: north, south",
-        f"ERROR the lakes of before are watched on: configuration {made.file} is not TOML: "
+        f"ERROR the lakes of before are watched on: configuration {made.file}:1: is not TOML: "
         "Invalid value (at line 1, column 8)",
         "INFO the configuration can be used again",
         "INFO lakes that are watched: north",

@@ -49,15 +49,17 @@ class FaultyConfiguration(SettingsError):
     """A configuration file with faults; the text has the first of them."""
 
     def __init__(self, file: Path, faults: Sequence[ConfigurationFault]) -> None:
-        more = f"; and {len(faults) - _MANY} faults more: `evenkeel config check`" if len(faults) > _MANY else ""
-        super().__init__(f"configuration {'; '.join(one.words(file) for one in faults[:_MANY])}{more}")
-        self.faults = tuple(faults)
+        super().__init__(file, faults)
+        self.file, self.faults = file, tuple(faults)
+
+    def __str__(self) -> str:
+        first = "; ".join(fault.words(self.file) for fault in self.faults[:_MANY])
+        more = len(self.faults) - _MANY
+        return f"configuration {first}" + (f"; and {more} more: see `evenkeel config check`" if more > 0 else "")
 
 
 def faults_in(file: Path) -> tuple[ConfigurationFault, ...]:
-    """Return the faults of a file in the order of its lines; none if it is sound.
-
-    SettingsError if it cannot be read."""
+    """Return the faults of a file in the order of its lines; SettingsError if it cannot be read."""
     try:
         configuration_in(file)
     except FaultyConfiguration as error:
@@ -117,7 +119,7 @@ def _fault(error: Any, lines: Mapping[FaultPath, int]) -> ConfigurationFault:
     path: FaultPath = error["loc"]
     if path[:2] == ("lakes", FROM_ROOT):
         path = path[2:]
-    elif path[0] == "lakes" and path[-1] == "[key]":  # how pydantic marks a fault of a name
+    elif path[:1] == ("lakes",) and path[-1] == "[key]":  # how pydantic marks a fault of a name
         path = path[:-1]
     text = _MESSAGES.get(error["type"], error["msg"])
     if error["type"] == "extra_forbidden":

@@ -278,10 +278,13 @@ class NotToml(SettingsError):
     """A file that is not TOML. `reason`: what is wrong with it; `line`: where, None if that is not known."""
 
     def __init__(self, name: str, reason: str) -> None:
-        self.reason = f"is not TOML: {reason}"
-        super().__init__(f"{name} {self.reason}")
+        super().__init__(name, reason)
+        self.name, self.reason = name, f"is not TOML: {reason}"
         line = re.search(r"\(at line (\d+), column", reason)
         self.line = None if line is None else int(line[1])
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.reason}"
 
 
 def toml_in(file: Path, what: str) -> tuple[dict[str, Any], str]:
