@@ -36,14 +36,14 @@ SMALL = Limits(document_mib=2, snapshot_mib=4, packed_mib=1, answer_mib=1, reque
 
 def zeros(mib: int, begin: bytes = b"", end: bytes = b"") -> bytes:
     """A gzip file of spaces: a thousandth of what it unpacks to, made without holding that."""
-    pieces = [gzip.compress(begin), *[gzip.compress(b" " * MIB)] * mib, gzip.compress(end)]
+    pieces = [gzip.compress(begin, mtime=0), *[gzip.compress(b" " * MIB)] * mib, gzip.compress(end)]
     return b"".join(pieces)
 
 
 def lines(place: Path, data: bytes, requests: int = 1) -> Path:
     """A snapshot in lines: a head, and these bytes, packed or not."""
     head = f'{HEAD}, "requests": {requests}}}\n'.encode()
-    place.write_bytes((gzip.compress(head) if place.name.endswith(".gz") else head) + data)
+    place.write_bytes((gzip.compress(head, mtime=0) if place.name.endswith(".gz") else head) + data)
     return place
 
 
@@ -90,11 +90,11 @@ def test_a_file_is_not_read_where_it_is_too_large_as_it_lies_there(tmp_path: Pat
         (zeros(300), "line 2 of 0000.jsonl.gz is longer than 2,162,688 bytes"),
         (zeros(1, b"{}\n" * 8) + zeros(300), "line 10 of 0000.jsonl.gz is longer than"),
         (
-            gzip.compress(b"{" + b" " * 600_000 + b"}\n") * 9,
+            gzip.compress(b"{" + b" " * 600_000 + b"}\n", mtime=0) * 9,
             r"0000.jsonl.gz has 4,\d{3},\d{3} bytes and more, unpacked, beyond the limit of 4 MiB \(`snapshot_mib`",
         ),
         (
-            gzip.compress(b"{}\n" * 1_001),
+            gzip.compress(b"{}\n" * 1_001, mtime=0),
             r"0000.jsonl.gz has 1,001 requests and more, beyond the limit of 1,000 \(`requests`",
         ),
     ],
@@ -132,7 +132,7 @@ LINE = b'{"n": 0, "path": "/a", "status": 200, "body": ""}\n'
     ("place", "data", "requests", "words"),
     [
         ("0000.jsonl", LINE * 2, 3, "it holds 2 requests, and its head says 3: it is not whole"),
-        ("0000.jsonl.gz", gzip.compress(LINE * 3)[:-9], 3, "the gzip file ends too early"),
+        ("0000.jsonl.gz", gzip.compress(LINE * 3, mtime=0)[:-9], 3, "the gzip file ends too early"),
         ("0000.jsonl.gz", b"no gzip", 1, "cannot be unpacked"),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
     """Hundreds of megabytes in one, in either layout: the process that refuses them stays below 300 MB."""
     (tmp_path / "0000.json.gz").write_bytes(zeros(600, HEAD.encode() + b', "requests": [', b"]}"))
     lines(tmp_path / "0001.jsonl.gz", zeros(600))
-    (tmp_path / "0002.json.gz").write_bytes(gzip.compress(b'{"requests": [' + b"[]," * 5_000_000 + b"[]]}"))
+    (tmp_path / "0002.json.gz").write_bytes(gzip.compress(b'{"requests": [' + b"[]," * 5_000_000 + b"[]]}", mtime=0))
     program = (
         "import sys; from evenkeel.sources.small_answers import read_small_answers\n"
         "from evenkeel.errors import BadInput\n"
