@@ -17,7 +17,7 @@ from evenkeel.model.considered import Rule
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import round as split_round
 from evenkeel.publish import plan as plan_round
-from evenkeel.record.explain.changes import Change, Question
+from evenkeel.record.explain.changes import AskedCycle, Change
 from evenkeel.record.explain.changes import question as question_module
 from evenkeel.record.explain.changes.figures import figures_of
 from evenkeel.rounds.memo import SharedRows
@@ -107,7 +107,7 @@ def some_of(found: Any) -> list[Row]:
 
 def holds(given: SharedRows, table: str, row: Row) -> int:
     """How many changes of a row were asked again on both sides."""
-    changes = Question(given).changes(table, row)
+    changes = AskedCycle(given).changes(table, row)
     assert changes is not None, f"{row['rule']} does not come out as recorded"
     count, as_it_was = 0, answer(table, given, row)
     for change in changes:
@@ -137,7 +137,7 @@ def decided(reports: list[Row], bundles: list[Row], **overrides: Any) -> SharedR
 
 def change_of(given: SharedRows, table: str, subject: str) -> list[Change]:
     (row,) = [one for one in given[table] if one["subject"] == subject]
-    return Question(given).changes(table, row) or []
+    return AskedCycle(given).changes(table, row) or []
 
 
 FLOW = {"msg_throughput_in": 1e9, "msg_throughput_out": 0.0, "msg_rate_in": 1e3, "msg_rate_out": 0.0}
@@ -209,7 +209,7 @@ def test_what_is_not_due_is_asked_at_later_times() -> None:
     given["state"] = [as_read("strategy_state", shed_at)]
     (row,) = shed_round.decide({}, given)["unload_decisions"]
     assert row["rule"] == "not_due"
-    change = (Question(given).changes("unload_decisions", row) or [])[0]
+    change = (AskedCycle(given).changes("unload_decisions", row) or [])[0]
     assert (change.measured, change.needed, change.unit) == (18_000, 60_000, "ms")
     assert change.sentence == "Had the cycle come 42 s later, the cluster would not have been left out (not due)."
 
@@ -233,7 +233,7 @@ def test_a_rule_that_nobody_has_heard_of_is_asked_like_any_other(monkeypatch: py
     monkeypatch.setitem(question_module._ROUNDS, "unload_decisions", decide)
     given = SharedRows(rows([report(B[0], 50.0, msg_rate_in=1_000.0, msg_rate_out=0.0)], [bundle(0, B[0], 1e6)]))
     (row,) = decide({}, given)["unload_decisions"]
-    figure, setting = Question(given).changes("unload_decisions", row) or []
+    figure, setting = AskedCycle(given).changes("unload_decisions", row) or []
     assert figure.sentence == f"Had {B[0]} carried over 3,250 msg/s more, it would have been shed from (hot)."
     assert (figure.measured, figure.needed, figure.is_strict) == (1_000.0, 4_250.0, True)
     assert setting.sentence == f"With {key} at 19, {B[0]} would have been shed from (hot)."
@@ -242,8 +242,8 @@ def test_a_rule_that_nobody_has_heard_of_is_asked_like_any_other(monkeypatch: py
 def test_of_what_does_not_come_out_as_recorded_nothing_is_said() -> None:
     given = recorded("ThresholdShedder", 3)
     row = next(row for row in given["unload_decisions"] if row["subject_kind"] == "broker")
-    assert Question(given).changes("unload_decisions", {**row, "measured": row["measured"] + 0.01}) is None
-    assert Question(given).changes("unload_decisions", {**row, "rule": "another"}) is None
+    assert AskedCycle(given).changes("unload_decisions", {**row, "measured": row["measured"] + 0.01}) is None
+    assert AskedCycle(given).changes("unload_decisions", {**row, "rule": "another"}) is None
 
 
 # Large clusters
@@ -255,9 +255,9 @@ def test_fewer_rows_give_the_same_changes(strategy: str, monkeypatch: pytest.Mon
     given = recorded(strategy, 4)
     asked = [(table, row) for table in ROUNDS for row in some_of(given[table])[:6]]
     monkeypatch.setattr(question_module, "MOST_CANDIDATES", 1)
-    whole_cycle = [Question(given).changes(table, row) for table, row in asked]
+    whole_cycle = [AskedCycle(given).changes(table, row) for table, row in asked]
     monkeypatch.setattr(question_module, "_MANY_BUNDLES", 1)
-    fewer = [Question(given).changes(table, row) for table, row in asked]
+    fewer = [AskedCycle(given).changes(table, row) for table, row in asked]
     assert [of_row and [one.effect for one in of_row] for of_row in fewer] == [
         of_row and [one.effect for one in of_row] for of_row in whole_cycle
     ]

@@ -12,7 +12,7 @@ from evenkeel.model.amounts import duration, plural
 from evenkeel.record.explain import missing
 from evenkeel.record.explain.changes import Change
 from evenkeel.record.explain.changes.inputs import question_of
-from evenkeel.record.explain.changes.question import Question
+from evenkeel.record.explain.changes.question import AskedCycle
 from evenkeel.record.explain.cycles import bundle_of, course_of, facts_of, places_of, require_rows
 from evenkeel.record.explain.explanation import Course, Moment, moment_of
 from evenkeel.record.explain.subject import RecordedCommand, Subject, find_command, parse_subject
@@ -126,7 +126,7 @@ class _Again:
 
     def __init__(self, record: Record, attempt: Attempt) -> None:
         self._record, self._attempt = record, attempt
-        self._question: Question | None = None
+        self._question: AskedCycle | None = None
         self._missing = ""
         self._others = 0
 

@@ -7,6 +7,6 @@ and `change` puts the answer into words. What is said is true of the deciding co
 from __future__ import annotations
 
 from evenkeel.record.explain.changes.change import Change, without_groups
-from evenkeel.record.explain.changes.question import Question
+from evenkeel.record.explain.changes.question import AskedCycle
 
-__all__ = ["Change", "Question", "without_groups"]
+__all__ = ["AskedCycle", "Change", "without_groups"]

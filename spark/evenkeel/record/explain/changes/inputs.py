@@ -10,14 +10,14 @@ from evenkeel.errors import EvenkeelError, LakeError
 from evenkeel.lake.plain_rows import as_read, types_of
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.store import Lake
-from evenkeel.record.explain.changes.question import Question
+from evenkeel.record.explain.changes.question import AskedCycle
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.tables import is_in
 from evenkeel.record.verify.recorded_cycle import again, background_of
 from evenkeel.spark.rows import rows_of
 
 
-def question_of(record: Record, attempt: Attempt) -> Question:
+def question_of(record: Record, attempt: Attempt) -> AskedCycle:
     """Return what asks the decisions of an attempt again; LakeError where its rows are not all on record any more."""
     try:
         cycle = again(attempt, background_of(Lake(str(record.lake)), [attempt])).cycle_row
@@ -26,7 +26,7 @@ def question_of(record: Record, attempt: Attempt) -> Question:
     # Of decisions that were let be, which expire first, the rounds after them take no notice.
     tables = (*OBSERVED, *(table for tables, _ in ROUNDS for table in tables))
     rows: dict[str, Sequence[Row]] = {table: _rows(record, attempt, table) for table in tables}
-    return Question({**rows, "cycle": [cycle], "state": _state_before(record, attempt)})
+    return AskedCycle({**rows, "cycle": [cycle], "state": _state_before(record, attempt)})
 
 
 def _rows(record: Record, attempt: Attempt, table: str) -> list[Row]:

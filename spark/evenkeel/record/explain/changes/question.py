@@ -51,7 +51,7 @@ _CLOSE = 1e-12
 _ROUNDS = {table: decide for tables, decide in ROUNDS for table in tables} | {GUARDS: plan_round.decide}
 
 
-class Question:
+class AskedCycle:
     """Questions to a recorded cycle.
 
     `rows`: its `cycle` row, what was observed, what was decided, and as `state` what the cycle before it remembered.
