@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -74,26 +75,53 @@ def test_what_would_have_changed_it_names_the_others_and_by_how_much(acting: Pat
     found = explain(acting, WHOLE, when=at("2026-03-01T03:12"))
 
     assert sentences(found) == [
-        f"Had {B1} been more than 15.0 points less busy (usage as remembered), it would have stayed under its limit.",
-        f"Had {B2} been 30.0 points busier (usage as remembered), it would have reached its limit.",
-        f"Had {B3} been 30.0 points busier (usage as remembered), it would have reached its limit.",
+        f"Had {B1} been more than 15.0 points less busy (usage as remembered), it would not have been shed from "
+        "(below threshold).",
+        f"With loadBalancerBrokerThresholdShedderPercentage at 21, {B1} would not have been shed from "
+        "(below threshold).",
+        f"Had {B2} been 30.0 points busier (usage as remembered), its unload would have been refused (sole bundle).",
+        f"Had {B3} been 30.0 points busier (usage as remembered), its unload would have been refused (sole bundle).",
         f"Had {B2} carried over 40.3 msg/s more in the long term, {B3} would have been chosen.",
         f"Had {B3} carried over 40.3 msg/s less in the long term, it would have been chosen.",
+        f"With loadBalancerBrokerOverloadedThresholdPercentage at 19, {B1} would have been chosen.",
     ]
 
 
 def test_a_split_and_a_guard_have_their_own_statements(acting: Path) -> None:
     split = explain(acting, WHOLE, when=at("2026-03-02T03:13"))
-    assert sentences(split)[0] == f"With at most 1,000 topics, {WHOLE} would have been over no limit."
+    assert sentences(split)[:2] == [
+        f"With at most 1,000 topics in {WHOLE}, it would not have been split (below limits).",
+        f"With loadBalancerNamespaceBundleMaxTopics at 1100, {WHOLE} would not have been split (below limits).",
+    ]
     assert "nothing is on record of it yet" in as_text(split)
 
     held = explain(acting, REST, when=at("2026-03-02T03:13"))
     assert [(r.step, r.outcome, r.rule) for r in held.reasons if r.subject == REST] == [
-        ("guard", "held", "unloads_per_cycle")
+        ("unload", "unload", "heaviest_first"),
+        ("placement", "placed", "least_long_term_rate"),
+        ("guard", "held", "unloads_per_cycle"),
     ]
     assert "With evenkeelMaxUnloadsPerCycle at 2, this guard would not have objected." in sentences(held)
     assert "What guards said" in as_text(held)
     assert held.commands == ()
+
+
+def test_a_decision_rests_on_what_the_cycle_before_remembers(acting: Path) -> None:
+    """B3 was at 20.0 % in all three cycles; B1 fell from 50.0 % to 20.0 % in the last one, and is remembered busier."""
+    (change,) = explain(acting, B3).reasons[0].changes
+    assert (change.figure, change.measured) == ("usage as remembered", pytest.approx(0.2))
+    mean = (0.9 * 0.5 + 0.1 * 0.2 + 0.9 * 0.2 + 0.1 * 0.25 + 0.2) / 3
+    assert change.by == pytest.approx((mean + 0.1 - 0.2) * 3 / 2, rel=1e-6)
+
+
+def test_what_no_longer_comes_out_as_recorded_is_not_said(tmp_path: Path) -> None:
+    fill(tmp_path)
+    DeltaTable(str(tmp_path / "broker_reports")).update(
+        {"cpu_usage": "90.0"}, predicate=f"cycle_date = '2026-03-01' and broker = '{B3}'"
+    )
+    found = explain(tmp_path, WHOLE, when=at("2026-03-01T03:12"))
+    assert not any("usage as remembered" in sentence for sentence in sentences(found))
+    assert "of 4 decisions: asked again, this version decides otherwise" in found.notes[-1]
 
 
 def test_a_topic_is_where_its_hash_lies_with_the_boundaries_of_that_time(acting: Path) -> None:
@@ -294,8 +322,12 @@ def test_loads_past_their_retention_leave_what_was_done(tmp_path: Path) -> None:
     found = explain(tmp_path, WHOLE, when=at("2026-03-01T04:00"))
     assert found.where is None
     assert [r.rule for r in found.reasons if r.subject == WHOLE] == ["heaviest_first", "least_long_term_rate"]
-    assert "unload_decisions are past their retention" in found.notes[-1]
-    assert not any("usage as remembered" in sentence for sentence in sentences(found))
+    _, gone, unknown = found.notes
+    assert "unload_decisions are past their retention" in gone
+    assert re.fullmatch(
+        r"What would have changed the answer is not known: its settings .* are not on record any more\.", unknown
+    )
+    assert sentences(found) == []
     with pytest.raises(LakeError, match="past their retention: the oldest kept are of 2026-03-02"):
         explain(tmp_path, REST, when=at("2026-03-01T04:00"))
 
@@ -343,15 +375,16 @@ def test_a_range_without_cycles_names_the_nearest(lake: Path) -> None:
 
 
 def test_files_of_other_dates_are_not_read(tmp_path: Path) -> None:
-    """With the files of all other dates gone from every table, the answer is the same."""
+    """Without the files of other dates, but for what the cycle before remembers, the answer is the same."""
     fill(tmp_path)
     question = (WHOLE, at("2026-03-02T03:13"))
     before = as_json(explain(tmp_path, question[0], when=question[1]))
     gone = 0
     for day in ("2026-03-01", "2026-03-03"):
         for folder in tmp_path.glob(f"*/cluster=prod/cycle_date={day}"):
-            shutil.rmtree(folder)
-            gone += 1
+            if folder.parts[-3] != "strategy_state":
+                shutil.rmtree(folder)
+                gone += 1
     assert gone >= 10
     assert as_json(explain(tmp_path, question[0], when=question[1])) == before
     with pytest.raises(LakeError, match="cannot be read"):

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
-from evenkeel.errors import BadInput
-from evenkeel.model.amounts import duration
+from evenkeel.errors import BadInput, LakeError
+from evenkeel.model.amounts import duration, plural
 from evenkeel.record.explain import missing
+from evenkeel.record.explain.changes import Change
+from evenkeel.record.explain.changes.inputs import question_of
+from evenkeel.record.explain.changes.question import AskedCycle
 from evenkeel.record.explain.cycles import bundle_of, course_of, facts_of, places_of, require_rows
 from evenkeel.record.explain.explanation import Course, Moment, moment_of
 from evenkeel.record.explain.subject import RecordedCommand, Subject, find_command, parse_subject
@@ -110,10 +113,42 @@ def _moment(record: Record, found: FoundCycle, when: Times) -> Moment:
     subject = found.subject if command is None else Subject("bundle", found.bundle or "")
     where = {} if found.row is None else {attempt.attempt_id: found.row}
     facts = facts_of(record, [attempt], subject, where)[attempt.attempt_id]
-    moment = moment_of(replace(facts, notes=(*_notes(record, attempt, when.at), *facts.notes)))
+    ask = _Again(record, attempt)
+    moment = moment_of(replace(facts, notes=(*_notes(record, attempt, when.at), *facts.notes)), ask.changes)
+    moment = replace(moment, notes=(*moment.notes, *ask.notes()))
     if command is None:
         return moment
     return replace(moment, subject=found.subject, commands=tuple(c for c in moment.commands if c.command_id == command))
+
+
+class _Again:
+    """The decisions of an attempt asked again. Its rows are read when the first one is asked."""
+
+    def __init__(self, record: Record, attempt: Attempt) -> None:
+        self._record, self._attempt = record, attempt
+        self._question: AskedCycle | None = None
+        self._missing = ""
+        self._others = 0
+
+    def changes(self, table: str, row: Row) -> Sequence[Change]:
+        """Return what would have changed a decision; nothing where it cannot be asked again."""
+        if self._question is None and not self._missing:
+            try:
+                self._question = question_of(self._record, self._attempt)
+            except LakeError as error:
+                self._missing = str(error)
+        found = None if self._question is None else self._question.changes(table, row)
+        self._others += found is None and not self._missing
+        return found or ()
+
+    def notes(self) -> list[str]:
+        """Return why nothing is said of what would have changed some decisions."""
+        said = "What would have changed the answer is not known"
+        if self._missing:
+            return [f"{said}: {self._missing.rstrip('.')}."]
+        if self._others:
+            return [f"{said} of {plural(self._others, 'decision')}: asked again, this version decides otherwise."]
+        return []
 
 
 def _one_cluster(

@@ -11,7 +11,6 @@ from evenkeel.errors import LakeError
 from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.model.topics import parse_topic
-from evenkeel.record.explain.changes import SETTINGS
 from evenkeel.record.explain.explanation import ACTS, PLANNER, PLANNER_KEY, Course, CycleFacts, Moment, Quiet, moment_of
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
@@ -74,9 +73,9 @@ def facts_of(
     bundles = {one.attempt_id: bundle_of(subject, where.get(one.attempt_id)) for one in attempts}
     named = sorted({bundle for bundle in bundles.values() if bundle})
     tables = {table: _decided(record, attempts, table, subject, named, where) for table in DECIDED}
-    wanted = is_in("key", [*SETTINGS, PLACEMENT, PLANNER_KEY])
+    wanted = is_in("key", [PLACEMENT, PLANNER_KEY])
     tables["settings"] = record.rows(attempts, "settings", columns=["key", "value"], where=wanted)
-    incomplete, gone = _incomplete(record, attempts)
+    gone = _incomplete(record, attempts)
     commands, outcomes = _outbox(record, attempts, subject, named)
     loads = "broker_load" if subject.kind == "broker" else "bundle_load"
     made = {}
@@ -93,7 +92,6 @@ def facts_of(
             tables=own,
             commands=[c for c in asked if subject.kind == "broker" or _is_of(c, subject, bundles[one.attempt_id])],
             outcomes=outcomes,
-            incomplete=incomplete[one.attempt_id],
             notes=gone[one.attempt_id],
         )
     return made
@@ -147,17 +145,15 @@ def _outbox(
     return commands, record.outbox("outcomes", *span, where=ids)
 
 
-def _incomplete(
-    record: Record, attempts: Sequence[Attempt]
-) -> tuple[dict[str, frozenset[str]], dict[str, tuple[str, ...]]]:
-    """By attempt, the tables of which rows are missing that its manifest lists, and what to say of it."""
+def _incomplete(record: Record, attempts: Sequence[Attempt]) -> dict[str, tuple[str, ...]]:
+    """Return by attempt what to say of the tables of which rows are missing that its manifest lists."""
     missing: dict[str, list[str]] = {attempt.attempt_id: [] for attempt in attempts}
     for table in DECIDED:
         counted = record.counts(attempts, table)
         for attempt in attempts:
             if counted[attempt.attempt_id] < sum(write.rows for write in attempt.writes_of(table)):
                 missing[attempt.attempt_id].append(table)
-    notes: dict[str, tuple[str, ...]] = {
+    return {
         attempt_id: (
             f"Rows of {', '.join(tables)} are past their retention: what was considered and let be is missing here.",
         )
@@ -165,7 +161,6 @@ def _incomplete(
         else ()
         for attempt_id, tables in missing.items()
     }
-    return {attempt_id: frozenset(tables) for attempt_id, tables in missing.items()}, notes
 
 
 def require_rows(record: Record, attempt: Attempt, table: str) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from evenkeel.model.amounts import percent, plural
 from evenkeel.model.averages import share_of_quota
-from evenkeel.record.explain.changes import Change, Context, changes_of
-from evenkeel.record.explain.changes.bundle_splits import setting_values
-from evenkeel.record.explain.changes.placements import candidates_of, scored_by, strategy_of
+from evenkeel.record.explain.candidates import candidates_of, scored_by, strategy_of
+from evenkeel.record.explain.changes import Change, without_groups
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Row
 
@@ -159,12 +158,18 @@ class Course:
     notes: tuple[str, ...]
 
 
+Ask = Callable[[str, Row], Sequence[Change]]
+"""Given a table and a row of it: what would have changed the row."""
+
+
+def ask_nothing(table: str, row: Row) -> Sequence[Change]:
+    """Return no changes: for answers without them."""
+    return ()
+
+
 @dataclass(frozen=True)
 class CycleFacts:
-    """The rows of one cycle that an explanation rests on; `tables` hold what was considered beside the subject too.
-
-    Of the tables in `incomplete` rows are past their retention.
-    """
+    """The rows of one cycle that an explanation rests on; `tables` hold what was considered beside the subject too."""
 
     attempt: Attempt
     subject: Subject
@@ -172,13 +177,12 @@ class CycleFacts:
     tables: Mapping[str, Sequence[Row]]
     commands: Sequence[Row]
     outcomes: Sequence[Row]
-    incomplete: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
 
-def moment_of(facts: CycleFacts) -> Moment:
-    """The explanation of one cycle."""
-    attempt, reasons = facts.attempt, tuple(_reasons(facts))
+def moment_of(facts: CycleFacts, ask: Ask = ask_nothing) -> Moment:
+    """Return the explanation of one cycle. `ask`: what would have changed a decision."""
+    attempt, reasons = facts.attempt, tuple(_reasons(facts, ask))
     return Moment(
         subject=facts.subject,
         bundle=facts.bundle,
@@ -248,39 +252,45 @@ def _both(first: float | None, second: float | None) -> float | None:
     return None if first is None and second is None else (first or 0.0) + (second or 0.0)
 
 
-def _reasons(facts: CycleFacts) -> list[Reason]:
+def _reasons(facts: CycleFacts, ask: Ask) -> list[Reason]:
     """The rows about the subject, in the order of the pipeline; of a cluster or broker before those of its bundles."""
     settings = facts.tables["settings"]
-    values = setting_values(settings)
     found = []
     for table, step in STEPS.items():
         rows = facts.tables.get(table, ())
-        context = Context(rows, values, table not in facts.incomplete)
         chosen = [row for row in rows if _concerns(row, step, facts)]
         if step == "planner" and facts.subject.kind != "broker" and not any(_is_own(row, facts) for row in chosen):
             continue  # the planner has not looked at the bundle
-        found += [reason_of(table, row, context, settings) for row in sorted(chosen, key=_order)]
+        found += [reason_of(table, row, rows, settings, ask) for row in sorted(chosen, key=_order)]
     for row in sorted(facts.tables["guard_decisions"], key=lambda row: (row["position"], row["rule"])):
         if _concerns(row, "guard", facts):
-            found.append(reason_of("guard_decisions", row, Context((), values), settings))
+            found.append(reason_of("guard_decisions", row, (), settings, ask))
     # Where the planner decides, shedding takes its words over: they stand there.
     taken_over = {(one.subject, one.sentence) for one in found if one.step != "planner"}
     return [one for one in found if one.step != "planner" or (one.subject, one.sentence) not in taken_over]
 
 
-def reason_of(table: str, row: Row, context: Context, settings: Sequence[Row]) -> Reason:
-    """One decision row with what lost and what would have changed it. `settings` are the rows that were read."""
+def reason_of(table: str, row: Row, rows: Sequence[Row], settings: Sequence[Row], ask: Ask = ask_nothing) -> Reason:
+    """Return one decision row with what lost and what would have changed it.
+
+    `rows` are those of its table in its cycle, `settings` the rows that were read. What the planner weighs is not asked
+    again: a search decides it.
+    """
     step = STEPS.get(table, "guard")
-    changes = (*changes_of(table, row, context), *_of_others(table, row, context))
-    return _reason(row, step, _alternatives(row, step, context, settings), changes)
+    others = _under_their_limit(row, rows)[:MOST_OTHERS] if _sheds(table, row) else []
+    asked = () if step == "planner" else (row, *others)
+    changes = [change for one in asked for change in _of_other(one, row, ask(table, one))]
+    groups = without_groups(row) if step == "placement" else []
+    return _reason(row, step, _alternatives(row, step, rows, settings), (*changes, *groups))
 
 
-def _of_others(table: str, row: Row, context: Context) -> list[Change]:
-    """Beside a broker that sheds: what would have made the nearest of the others shed as well."""
-    if table != "unload_decisions" or row["subject_kind"] != "broker" or row["outcome"] != "unload":
-        return []
-    others = _under_their_limit(row, context)[:MOST_OTHERS]
-    return [change for other in others for change in changes_of(table, other, context)]
+def _sheds(table: str, row: Row) -> bool:
+    return bool(table == "unload_decisions" and row["subject_kind"] == "broker" and row["outcome"] == "unload")
+
+
+def _of_other(one: Row, row: Row, changes: Sequence[Change]) -> Sequence[Change]:
+    """Return all changes of the row itself; of a broker beside it, those of its own figures only."""
+    return changes if one is row else [change for change in changes if change.subject == one["subject"]]
 
 
 def _concerns(row: Row, step: str, facts: CycleFacts) -> bool:
@@ -339,7 +349,7 @@ def _reason(row: Row, step: str, alternatives: Sequence[OtherOption], changes: t
     )
 
 
-def _alternatives(row: Row, step: str, context: Context, settings: Sequence[Row]) -> list[OtherOption]:
+def _alternatives(row: Row, step: str, rows: Sequence[Row], settings: Sequence[Row]) -> list[OtherOption]:
     if step == "placement":
         return _brokers_looked_at(row, settings)
     if step == "planner":
@@ -349,7 +359,7 @@ def _alternatives(row: Row, step: str, context: Context, settings: Sequence[Row]
             if one["verdict"] != "best"
         ]
     if step == "unload" and row["subject_kind"] == "broker":
-        return _other_brokers(row, context)
+        return _other_brokers(row, rows)
     if step == "unload" and row["subject_kind"] == "bundle" and row["outcome"] == "unload":
         own = row["numbers"].get("bundle_throughput")
         return [
@@ -386,19 +396,22 @@ def _brokers_looked_at(row: Row, settings: Sequence[Row]) -> list[OtherOption]:
     ]
 
 
-def _other_brokers(row: Row, context: Context) -> list[OtherOption]:
+def _other_brokers(row: Row, rows: Sequence[Row]) -> list[OtherOption]:
     return [
         OtherOption(other["subject"], "under its limit", other["measured"], -other["margin"], other["unit"] or "")
-        for other in _under_their_limit(row, context)[:MOST_OTHERS]
+        for other in _under_their_limit(row, rows)[:MOST_OTHERS]
     ]
 
 
-def _under_their_limit(row: Row, context: Context) -> list[Mapping[str, Any]]:
+def _under_their_limit(row: Row, rows: Sequence[Row]) -> list[Mapping[str, Any]]:
     """The other brokers that were looked at and let be, the nearest to their limit first."""
     others = [
         other
-        for other in context.brokers
-        if other["subject"] != row["subject"] and other["rule"] == "below_threshold" and other["margin"] is not None
+        for other in rows
+        if other["subject_kind"] == "broker"
+        and other["subject"] != row["subject"]
+        and other["rule"] == "below_threshold"
+        and other["margin"] is not None
     ]
     return sorted(others, key=lambda other: (-other["margin"], other["subject"]))
 

@@ -9,9 +9,7 @@ from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.manual_requests.topic import bundle_of_topic, is_topic_unload
 from evenkeel.model import amounts
-from evenkeel.record.explain.changes import Context
-from evenkeel.record.explain.changes.bundle_splits import setting_values
-from evenkeel.record.explain.changes.placements import Candidate, candidates_of, scored_by, strategy_of
+from evenkeel.record.explain.candidates import Candidate, candidates_of, scored_by, strategy_of
 from evenkeel.record.explain.explanation import reason_of
 from evenkeel.record.explain.rendering import MOST_LINES, alternative_line, rule_line
 from evenkeel.record.read import Row
@@ -330,7 +328,7 @@ def _distance(kind: str, row: Row) -> tuple[float, int, str, str]:
     return (far, order, kind, row["subject"])
 
 
-# What unfolds under a decision of the report: the rule with its numbers, what lost, what would have changed it.
+# What unfolds under a decision of the report: the rule with its numbers, and what lost.
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,23 +337,16 @@ class Why:
 
     rule: str
     others: tuple[str, ...] = ()
-    changes: tuple[str, ...] = ()
 
 
 class Whys:
     """The explanations of a cycle's rows; each is made when it is asked for."""
 
     def __init__(self, tables: Mapping[str, Sequence[Row]]) -> None:
-        self._settings = tables.get("settings", ())
-        values = setting_values(self._settings)
-        self._around = {table: Context(rows, values) for table, rows in tables.items() if table.endswith("_decisions")}
+        self._tables, self._settings = tables, tables.get("settings", ())
 
     def of(self, table: str, row: Row) -> Why:
         """The explanation of one row of a decided table."""
-        reason = reason_of(table, row, self._around[table], self._settings)
+        reason = reason_of(table, row, self._tables[table], self._settings)
         others = () if table == "placement_decisions" else reason.alternatives[:MOST_LINES]
-        return Why(
-            rule_line(reason),
-            tuple(alternative_line(one) for one in others),
-            tuple(change.sentence for change in reason.changes[:MOST_LINES]),
-        )
+        return Why(rule_line(reason), tuple(alternative_line(one) for one in others))

@@ -1,16 +1,18 @@
-"""What would have changed an answer: one figure, everything else as it was."""
+"""One figure or setting with which an answer would have been another, and the words for it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from evenkeel.model.amounts import quantity, throughput_unit
+from evenkeel.model.amounts import plural, quantity, throughput_unit
 
 Row = Mapping[str, Any]
+
+GUARDS = "guard_decisions"
+_ACTS = {"split_decisions": "split", "unload_decisions": "unload", "placement_decisions": "placement"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +20,8 @@ class Change:
     """Had `subject`'s `figure` been `needed` instead of `measured`, the answer would have been another.
 
     `is_strict`: `needed` has to be passed, reaching it is not enough. `effect` says what would have been, and
-    `sentence` all of it, with an amount rounded to the side on which the statement stays true. Of a limit that would
-    have had to be another, `subject` is the setting's key. `is_more`: it would have had to be more, else less.
+    `sentence` all of it, with an amount rounded to the side on which the statement stays true. Of a setting that would
+    have had to be another, `subject` is its key. `is_more`: it would have had to be more, else less.
     """
 
     subject: str
@@ -38,31 +40,63 @@ class Change:
         return None if self.needed is None or self.measured is None else self.needed - self.measured
 
 
-@dataclass(frozen=True)
-class Context:
-    """What a row was decided with: the rows of its table in its cycle, and the values of settings that were read.
+def effect_on(table: str, row: Row, other: Row | None, subject: str) -> str:
+    """Return what the answer would have been: `other` in the place of `row`, with a change of `subject`."""
+    who = "the cluster" if row["subject_kind"] == "cluster" else "it" if subject == row["subject"] else row["subject"]
+    if table == GUARDS:
+        return f"{who} would have been let through" if other else "this guard would not have objected"
+    act = f"its {_ACTS.get(table, table)}" if who == "it" else f"the {_ACTS.get(table, table)} of {who}"
+    if other is None:
+        return f"{act if row['outcome'] == 'refused' else who} would not have been {_done(row)} ({_words(row)})"
+    if other.get("destination") not in (None, row.get("destination")):
+        return f"{'it' if subject == other['destination'] else other['destination']} would have been chosen"
+    same = other["outcome"] == row["outcome"]
+    if same or (other["outcome"] == "kept" and row["outcome"] != "skipped"):
+        way = "still" if same else "not"
+        why = f"for another reason: {_words(other)}" if same else _words(other)
+        return f"{act if row['outcome'] == 'refused' else who} would {way} have been {_done(row)} ({why})"
+    return f"{act if other['outcome'] == 'refused' else who} would have been {_done(other)} ({_words(other)})"
 
-    `is_complete` is False where rows may be missing: what rests on all brokers or bundles is not said then. A cycle may
-    have a hundred thousand rows, so what is looked for again and again is sorted out once.
-    """
 
-    rows: Sequence[Row] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    is_complete: bool = True
+def _done(row: Row) -> str:
+    if row["outcome"] == "unload" and row["subject_kind"] != "bundle":
+        return "shed from"
+    return {"unload": "unloaded", "kept": "let be", "skipped": "left out"}.get(row["outcome"], str(row["outcome"]))
 
-    @cached_property
-    def brokers(self) -> list[Row]:
-        """The rows about brokers."""
-        return [row for row in self.rows if row["subject_kind"] == "broker"]
 
-    @cached_property
-    def bundles_of(self) -> Mapping[str | None, list[Row]]:
-        """broker -> the rows about bundles on it."""
-        found: dict[str | None, list[Row]] = {}
-        for row in self.rows:
-            if row["subject_kind"] == "bundle":
-                found.setdefault(row["broker"], []).append(row)
-        return found
+def _words(row: Row) -> str:
+    return str(row["rule"]).replace("_", " ")
+
+
+def figure_clause(subject: str, figure: str, measured: float, needed: float, unit: str, *, is_strict: bool) -> str:
+    """Return the clause that says by how much a subject's figure would have had to be another."""
+    if unit == "count":
+        most = f"{plural(needed, figure.removesuffix('s'))} in {subject}"
+        return f"With at least {most}" if needed > measured else f"With at most {most}"
+    gap = abs(needed - measured)
+    way = "more" if needed > measured else "less"
+    over = ("over " if way == "more" or unit not in ("fraction", "percent") else "more than ") if is_strict else ""
+    text = f"{over}{at_least(gap, unit).text}"
+    if unit in ("fraction", "percent"):
+        how = "busier" if way == "more" else "less busy"
+        return f"Had {subject} been {text} {how} ({figure})"
+    term = " in the long term" if figure.startswith("long-term") else ""
+    return f"Had {subject} carried {text if gap else 'any'} {way}{term}"
+
+
+def rounds_clause(rounds: int) -> str:
+    """Return the clause for so many more rounds."""
+    return f"With {'one more round' if rounds == 1 else plural(rounds, 'more round')} like this one, in a row"
+
+
+def without_groups(row: Row) -> list[Change]:
+    """Return what anti-affinity groups changed, which the row says: placement was decided without them as well."""
+    other = row["without_anti_affinity"]
+    if not row["changed_by_anti_affinity"] or other is None:
+        return []
+    effect = f"{other} would have been chosen"
+    sentence = f"Without anti-affinity groups, {effect}."
+    return [Change(row["subject"], "anti-affinity groups", None, None, "", False, effect, sentence, is_more=False)]
 
 
 # Amounts that a statement rests on, rounded to the side on which it stays true.
@@ -76,25 +110,13 @@ class Amount:
     value: float
 
 
-def compared(row: Row) -> tuple[float, float] | None:
-    """What was measured and its threshold; None where one of them is not on record."""
-    measured, threshold = row["measured"], row["threshold"]
-    return None if measured is None or threshold is None else (measured, threshold)
-
-
-def within(row: Row) -> tuple[float, float] | None:
-    """What was measured and its threshold, where the first is not above the second; else None."""
-    found = compared(row)
-    return None if found is None or found[1] < found[0] else found
-
-
 def at_least(value: float, unit: str) -> Amount:
-    """The amount rounded up."""
+    """Return the amount rounded up."""
     return _rounded(value, unit, math.ceil)
 
 
 def at_most(value: float, unit: str) -> Amount:
-    """The amount rounded down."""
+    """Return the amount rounded down."""
     return _rounded(value, unit, math.floor)
 
 
@@ -110,7 +132,7 @@ def _rounded(value: float, unit: str, direction: Callable[[float], int]) -> Amou
 
 
 def _steps(value: float, unit: str) -> tuple[float, float]:
-    """The size of the shown unit in the row's unit, and into how many parts it is cut by the digits shown of it."""
+    """Return the size of the shown unit in the row's unit, and into how many parts its digits cut it."""
     if unit == "fraction":
         return 0.01, 10.0
     if unit == "byte/s":
