@@ -41,8 +41,8 @@ COSIGNED = "cosigned"
 class Appended:
     """What an append came to.
 
-    `first`: the index of the first of the entries. `checkpoint`: the one that covers them all. `is_new`: False if nothing
-    was appended.
+    `first`: the index of the first of the entries. `checkpoint`: the one that covers them all. `is_new`: False if
+    nothing was appended.
     """
 
     first: int
