@@ -1,4 +1,4 @@
-"""A small HTTP server on the standard library, for a witness and for figures: what a stranger can cost it is bounded.
+"""A small HTTP server on the standard library, for figures: what a stranger can cost it is bounded.
 
 It listens on plain HTTP; whoever shows it beyond a trusted network puts a proxy with TLS before it. Bounded are the
 seconds of a connection and the connections at a time; what a request may hold is up to its handler.

@@ -31,7 +31,6 @@ KEPT = TESTS / "kept_lakes" / "schema_1.tar.gz"
 RECORDING = TESTS.parent / "demo" / "recordings" / "own-threshold"
 WITHOUT = {
     "agent": "it serves until it is ended, and logs",
-    "log witness": "it serves until it is ended, and logs",
     "metrics": "it serves until it is ended, and logs",
     "completion": "it prints code for a shell",
     "config schema": "it prints a JSON schema",

@@ -171,5 +171,11 @@ def test_the_result_is_a_document_for_programs(lake: Path, capsys: pytest.Captur
     words = ["prove", *DECISION, "--lake", str(lake), "--out", str(lake.parent / "p"), "--json"]
     assert main(words) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["table"], found["version"], found["leaf"], found["leaves"]) == ("unload_decisions", 5, 13, 14)
+    assert [found[name] for name in ("version", "table", "commit", "leaf", "leaves")] == [
+        1,
+        "unload_decisions",
+        5,
+        13,
+        14,
+    ]
     assert found["row"]["subject"] == BUNDLE

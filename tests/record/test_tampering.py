@@ -20,7 +20,7 @@ from evenkeel.pipeline import run_window
 from evenkeel.record.read import read_attempts
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.server import Engine
-from evenkeel.transparency.lake_log import begin
+from evenkeel.transparency.lake_log import append_commits, begin
 from tests.transparency.logs import LOG_KEY
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def places(
             keep(spark, Request(str(lake), "tests"), lambda _: None)
         shutil.copytree(lake, folder / BEFORE)
         put_words_on_record(lake, min(one.cycle_at for one in read_attempts(lake)))
+        append_commits(str(lake), [LOG_KEY], adopt_by="tests")
         decide(spark, window, None if is_whole else Recording(RECORDINGS / names[0]).snapshots[-2].cycle_at)
         if is_whole:
             keep(spark, Request(str(lake), "tests"), lambda _: None)

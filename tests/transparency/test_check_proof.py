@@ -23,7 +23,6 @@ from evenkeel.handover import Commit, DataFile
 from evenkeel.transparency.keys import COSIGNATURE, SignerKey, VerifierKey
 from evenkeel.transparency.leaves import CommitLeaf
 from evenkeel.transparency.log import TransparencyLog
-from evenkeel.transparency.merkle import root_of
 from evenkeel.transparency.proof_file import MOST_PROOF_BYTES, ProofFile, prove
 from tests.transparency.logs import (
     LOG_KEY,
@@ -35,6 +34,7 @@ from tests.transparency.logs import (
     entries_of,
     log_of,
 )
+from tests.transparency.reference_tree import root_of
 from tools import check_proof
 
 TOOL = Path(check_proof.__file__)

@@ -6,9 +6,10 @@ import pytest
 
 from evenkeel.errors import BadNote, BadSignature
 from evenkeel.transparency.checkpoint import Checkpoint, open_checkpoint, parse_checkpoint
-from evenkeel.transparency.merkle import EMPTY, root_of
+from evenkeel.transparency.merkle import EMPTY
 from evenkeel.transparency.notes import Note, signed_note
 from tests.transparency.logs import LOG_KEY, NOON, ORIGIN, OTHER_KEY, SECOND_WITNESS_KEY, WITNESS_KEY
+from tests.transparency.reference_tree import root_of
 
 # C2SP tlog-checkpoint (CC BY 4.0).
 EXAMPLE = "example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n"

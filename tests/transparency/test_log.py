@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from evenkeel.errors import BadInput, BadSignature, DamagedLog, InconsistentLog, LogBusy, LogError
 from evenkeel.transparency.keys import SignerKey
 from evenkeel.transparency.log import CHECKPOINT, COSIGNED, TransparencyLog
-from evenkeel.transparency.merkle import EMPTY, is_consistent, root_of
+from evenkeel.transparency.merkle import EMPTY, is_consistent
 from evenkeel.transparency.storage import MOST_FILE_BYTES, FolderStorage
 from tests.transparency.logs import (
     LOG_KEY,
@@ -31,6 +31,7 @@ from tests.transparency.logs import (
     log_of,
     opened,
 )
+from tests.transparency.reference_tree import root_of
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +56,6 @@ def test_any_appends_come_to_the_tree_of_all_entries(numbers: list[int]) -> None
         assert made.first == size
         size += number
         assert made.checkpoint.checkpoint.root == root_of(entries_of(size))
-        assert not made.overwritten
     assert log.checkpoint().checkpoint.size == size
     assert [*log.tree().entries(0, size)] == entries_of(size)
 
@@ -120,18 +120,6 @@ def test_killed_before_any_change_the_log_is_as_it_was_and_the_next_append_repai
         expected = [*entries_of(size), *entries]
         assert made.checkpoint.checkpoint.root == root_of(expected)
         assert log.tree().entry(len(expected) - 1) == expected[-1]
-        assert again == "another" or not made.overwritten
-
-
-def test_other_content_beyond_the_checkpoint_is_told() -> None:
-    storage = MemoryStorage(dies_at=None)
-    log = log_of(entries_of(5), storage)
-    storage.changes.clear()
-    storage.dies_at = 2
-    with pytest.raises(KilledWriter):
-        log.append([b"one"])
-    storage.dies_at = None
-    assert log.append([b"two"]).overwritten == ("tile/entries/000.p/6", "tile/0/000.p/6")
 
 
 @pytest.mark.parametrize("name", ["tile/0/001.p/44", "tile/1/000.p/1", "tile/entries/001.p/44"])

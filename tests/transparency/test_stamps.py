@@ -17,7 +17,6 @@ from evenkeel.transparency import LOG_KEY as VARIABLE
 from evenkeel.transparency.lake_log import begin, open_log, storage_of
 from evenkeel.transparency.publishing import log_commits
 from evenkeel.transparency.stamps import DEFAULT_EVERY, RETRY_SECONDS, StampAuthority
-from evenkeel.transparency.time_stamp_client import AuthorityAddress
 from evenkeel.transparency.witness_lines import witnesses_of
 from evenkeel.transparency.witnessing import WitnessState, tell_witnesses, witness_states
 from tests.transparency.authorities import Authority, listening, made_authority, sent
@@ -121,7 +120,7 @@ def test_openssl_reads_a_stamp_as_the_docs_say(lake: Path, url: str, authority: 
     ],
 )
 def test_when_an_authority_is_due(at: int, tried: int, now: int, is_due: bool) -> None:
-    own = StampAuthority(AuthorityAddress("https://stamps.example"), Path("ca.pem"))
+    own = StampAuthority("https://stamps.example", Path("ca.pem"))
     assert own.is_due(at, tried, now) == is_due
 
 

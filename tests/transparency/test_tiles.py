@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.errors import BadInput, DamagedLog, LogError
-from evenkeel.transparency.merkle import EMPTY, is_consistent, is_included, leaf_of, root_of
+from evenkeel.transparency.merkle import EMPTY, is_consistent, is_included, leaf_of
 from evenkeel.transparency.tiles import (
     MOST_ENTRY_BYTES,
     Tree,
@@ -21,6 +21,7 @@ from evenkeel.transparency.tiles import (
     tile_name,
 )
 from tests.transparency import logs
+from tests.transparency.reference_tree import root_of
 
 SIZES = (1, 2, 3, 255, 256, 257, 511, 512, 513, 700)
 ENTRIES = logs.entries_of(700)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import BadInput, BadStamp, WitnessError
+from evenkeel.transparency.stamps import StampAuthority
 from evenkeel.transparency.time_stamp import (
     MOST_RESPONSE_BYTES,
     TimeStamp,
@@ -20,8 +21,8 @@ from evenkeel.transparency.time_stamp import (
     demand_stamp,
     query_for,
     read_stamp,
+    request_stamp,
 )
-from evenkeel.transparency.time_stamp_client import AuthorityAddress, request_stamp
 from tests.transparency.authorities import Authority, listening, made_authority, sent
 
 TEXT = b"example.com/evenkeel\n7\nroot\n"
@@ -42,7 +43,7 @@ def asked(authority: Authority, answer: Answer, seconds: float = 5.0) -> bytes:
     """What a client keeps of an answer, which trusts this authority."""
     certificates = authorities_in(authority.ca.read_bytes(), "here")
     with listening(answer) as url:
-        return request_stamp(AuthorityAddress(url), TEXT, certificates, timeout_seconds=seconds)
+        return request_stamp(url, TEXT, certificates, timeout_seconds=seconds)
 
 
 def test_an_authority_stamps_a_text(authority: Authority, tmp_path: Path) -> None:
@@ -160,10 +161,10 @@ def said(stamp: TimeStamp) -> tuple[object, ...]:
 )
 def test_an_authority_is_asked_by_https(url: str, plain: bool, is_fit: bool) -> None:
     if is_fit:
-        assert AuthorityAddress(url, plain).url == url
+        assert StampAuthority(url, Path("ca.pem"), plain_http=plain).url == url
     else:
         with pytest.raises(BadInput, match="time stamp authority"):
-            AuthorityAddress(url, plain)
+            StampAuthority(url, Path("ca.pem"), plain_http=plain)
 
 
 def test_a_file_without_certificates_is_refused() -> None:

@@ -93,7 +93,7 @@ def run(given: argparse.Namespace) -> int:
         "leaf": found.proof.index,
         "leaves": int(size),
         "table": row.table,
-        "version": row.version,
+        "commit": row.version,
         "row": dict(row.where),
         "decision": given.decision,
         "file": str(out),

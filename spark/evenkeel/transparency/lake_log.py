@@ -205,7 +205,12 @@ class _NewLeaves:
 
     def of_commits(self, tree: Tree, commits: Iterable[Commit]) -> Iterator[bytes]:
         """Leaves of commits that were handed on, by table and number."""
-        given = sorted({(one.table, one.version, one.digest): one for one in commits}.items())
+        by_key: dict[tuple[str, int, str], Commit] = {}
+        for one in commits:  # a task that handles one cluster of a run knows a part of a commit's files
+            same = by_key.setdefault((one.table, one.version, one.digest), one)
+            if len(one.files) > len(same.files):
+                by_key[one.table, one.version, one.digest] = one
+        given = sorted(by_key.items())
         known = {key[:2]: commit_leaf_in(tree, *key[:2]) for key, _ in given if self.state.has(*key[:2])}
         logged = {key: None if found is None else found[1].digest for key, found in known.items()}
         if None in logged.values() and not self.state.is_read:  # the file claims leaves that are not in the log

@@ -41,14 +41,12 @@ COSIGNED = "cosigned"
 class Appended:
     """What an append came to.
 
-    `first`: the index of the first of the entries. `checkpoint`: the checkpoint that covers them all.
-    `overwritten`: files with other content that stood beyond the checkpoint: an append was killed, or the checkpoint
-    was set back. `is_new`: whether anything was appended.
+    `first`: the index of the first of the entries. `checkpoint`: the one that covers them all. `is_new`: False if
+    nothing was appended.
     """
 
     first: int
     checkpoint: SignedCheckpoint
-    overwritten: tuple[str, ...] = ()
     is_new: bool = True
 
 
@@ -134,7 +132,7 @@ class TransparencyLog:
             after = self._publish(size + count, root)
             for folder in growth.outgrown:
                 self._storage.remove(folder)
-            return Appended(size, after, tuple(growth.overwritten))
+            return Appended(size, after)
 
     def add_cosignatures(
         self, checkpoint: SignedCheckpoint, signatures: Iterable[NoteSignature], witness_keys: Collection[VerifierKey]
@@ -219,13 +217,12 @@ class _Growth:
         self._touched: set[int] = set()
         self.outgrown: list[str] = []
         """Folders of partial files whose full ones are there."""
-        self.overwritten: list[str] = []
 
     def add(self, entry: bytes) -> None:
         """Takes an entry in, and writes what becomes full by it."""
         self._bundle.append(entry)
         if len(self._bundle) == WIDTH:
-            self._put(bundle_name(self._size // WIDTH), bundle_of(self._bundle))
+            self._storage.put(bundle_name(self._size // WIDTH), bundle_of(self._bundle))
             self._bundle = []
         self._size += 1
         self._push(0, leaf_of(entry))
@@ -233,11 +230,11 @@ class _Growth:
     def finish(self) -> bytes:
         """Writes the partial files, and gives the root."""
         if self._bundle:
-            self._put(bundle_name(self._size // WIDTH, len(self._bundle)), bundle_of(self._bundle))
+            self._storage.put(bundle_name(self._size // WIDTH, len(self._bundle)), bundle_of(self._bundle))
         for level in sorted(self._touched):
             if hashes := self._levels[level]:
                 index = (self._size >> 8 * level) // WIDTH
-                self._put(tile_name(level, index, len(hashes)), b"".join(hashes))
+                self._storage.put(tile_name(level, index, len(hashes)), b"".join(hashes))
         return root_of_edge(self._levels)
 
     def _push(self, level: int, value: bytes) -> None:
@@ -248,14 +245,9 @@ class _Growth:
         self._touched.add(level)
         if len(hashes) == WIDTH:
             index = (self._size >> 8 * level) // WIDTH - 1
-            self._put(tile_name(level, index), b"".join(hashes))
+            self._storage.put(tile_name(level, index), b"".join(hashes))
             # The tile before it, too: the append that filled it may have been killed before it came to this.
             for one in range(max(index - 1, 0), index + 1):
                 self.outgrown += partial_folders(level, one)
             self._levels[level] = []
             self._push(level + 1, root_above(hashes))
-
-    def _put(self, name: str, data: bytes) -> None:
-        if self._storage.get(name) not in (None, data):
-            self.overwritten.append(name)
-        self._storage.put(name, data)

@@ -8,7 +8,7 @@ entries at its end.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 LEAF, NODE = b"\x00", b"\x01"
 """The first byte of what is hashed: it differs between entries and nodes, so no node can be given as an entry."""
@@ -24,11 +24,6 @@ def leaf_of(entry: bytes) -> bytes:
 def node_of(left: bytes, right: bytes) -> bytes:
     """The hash above two others, 32 bytes."""
     return hashlib.sha256(NODE + left + right).digest()
-
-
-def root_of(entries: Iterable[bytes]) -> bytes:
-    """The root of the entries in their order, 32 bytes."""
-    return root_above([leaf_of(entry) for entry in entries])
 
 
 def root_above(hashes: Sequence[bytes]) -> bytes:
@@ -47,18 +42,6 @@ def _above(level: Sequence[bytes]) -> list[bytes]:
     """What is left over at the end rises as it is."""
     pairs = [node_of(level[place], level[place + 1]) for place in range(0, len(level) - 1, 2)]
     return [*pairs, *level[len(pairs) * 2 :]]
-
-
-def inclusion_proof(entries: Sequence[bytes], index: int) -> list[bytes]:
-    """The hashes beside the way from the entry at `index` up to the root. Raises IndexError where there is none."""
-    if not 0 <= index < len(entries):
-        raise IndexError(f"there is no entry {index} among {len(entries)}")
-    level, proof = [leaf_of(entry) for entry in entries], []
-    while len(level) > 1:
-        if (beside := index ^ 1) < len(level):
-            proof.append(level[beside])
-        level, index = _above(level), index >> 1
-    return proof
 
 
 def is_included(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
@@ -113,12 +96,6 @@ def consistency_ranges(old: int, new: int) -> list[tuple[int, int]]:
 def split_of(size: int) -> int:
     """The number of entries in the left part of a tree: the largest power of two below `size` (2 or more)."""
     return 1 << ((size - 1).bit_length() - 1)
-
-
-def consistency_proof(entries: Sequence[bytes], old: int) -> list[bytes]:
-    """The hashes that show that the first `old` entries are the beginning of all. Raises IndexError where they are not
-    that many."""
-    return [root_of(entries[begin:end]) for begin, end in consistency_ranges(old, len(entries))]
 
 
 def is_consistent(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> bool:

@@ -17,7 +17,7 @@ from evenkeel.transparency.checkpoint import number_of
 from evenkeel.transparency.keys import VerifierKey, base64_bytes, base64_text
 from evenkeel.transparency.leaves import CommitLeaf, file_list, files_digest
 from evenkeel.transparency.log import TransparencyLog
-from evenkeel.transparency.merkle import EMPTY, leaf_of
+from evenkeel.transparency.merkle import EMPTY, is_included, leaf_of
 
 HEAD = "c2sp.org/tlog-proof@v1"
 """The first line of a proof."""
@@ -88,7 +88,7 @@ def prove(
     tree = log.tree(under.checkpoint)
     hashes = tree.inclusion(index)
     known = [*files]
-    if tree.leaf_hash(index) != leaf_of(leaf.text):
+    if not is_included(leaf_of(leaf.text), index, tree.size, hashes, tree.root):
         raise LogError(f"the log has another leaf at {index} than that of version {leaf.commit} of {leaf.table}")
     if files_digest(known) != leaf.files_digest or path not in [file.path for file in known]:
         raise LogError(f"the files are not those that leaf {index} holds of version {leaf.commit} of {leaf.table}")

@@ -10,13 +10,13 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from evenkeel.errors import InconsistentLog, SettingsError
+from evenkeel.errors import BadInput, InconsistentLog, SettingsError
 from evenkeel.transparency.checkpoint import SignedCheckpoint, number_of
 from evenkeel.transparency.notes import parse_note
 from evenkeel.transparency.storage import LogStorage
-from evenkeel.transparency.time_stamp import authorities_in
-from evenkeel.transparency.time_stamp_client import AuthorityAddress, request_stamp
+from evenkeel.transparency.time_stamp import authorities_in, request_stamp
 
 STAMPS = "stamps"
 """The folder's name; one of ours, outside tlog-tiles."""
@@ -27,18 +27,33 @@ RETRY_SECONDS = 300
 MOST_STAMPED = 1_000_000
 """So many stamped sizes are read at most: nine years of the most frequent stamps."""
 _MOST_ANSWERS = 64
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _CHECKPOINT, _ANSWER = "checkpoint", ".tsr"
 _MOST_CA_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class StampAuthority:
-    """A time stamp authority of a lake. `ca_file`: the certificates under which it signs, in PEM. `every`: seconds
-    between two requests at least."""
+    """A time stamp authority of a lake, at `https://…`, or at `http://…` on loopback or with `plain_http`.
 
-    address: AuthorityAddress
+    `ca_file`: the certificates under which it signs, in PEM. `every`: seconds between two requests at least.
+    """
+
+    url: str
     ca_file: Path
     every: int = DEFAULT_EVERY
+    plain_http: bool = False
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        _ = parts.port  # raises ValueError if it is not a number
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+            raise BadInput("the URL of a time stamp authority is https:// with a host, without user and query")
+        if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not self.plain_http:
+            raise BadInput(
+                "a time stamp authority by plain HTTP: whoever is on the way sees when a lake publishes, and can keep "
+                "stamps from it. Write https://, or plain_http=true behind the URL"
+            )
 
     def is_due(self, stamped_at: int, tried_at: int, now: float) -> bool:
         """Whether it may be asked, by the moments (seconds since 1970; 0: never) of the last stamp and request. A
@@ -74,7 +89,7 @@ def stamp(
         )
     certificates = authorities_in(_pem(authority), str(authority.ca_file))
     text = checkpoint.note.text.encode()
-    answer = request_stamp(authority.address, text, certificates, timeout_seconds=timeout_seconds)
+    answer = request_stamp(authority.url, text, certificates, timeout_seconds=timeout_seconds)
     if kept is None:
         storage.put(f"{folder}/{_CHECKPOINT}", checkpoint.note.data)
     storage.put(f"{folder}/{hashlib.sha256(answer).hexdigest()[:16]}{_ANSWER}", answer)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.errors import BadInput, BadStamp, EvenkeelError, SettingsError
+from evenkeel.errors import BadInput, BadStamp, EvenkeelError, SettingsError, WitnessError
+from evenkeel.transparency.http_exchange import exchange
 from evenkeel.transparency.keys import shown
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ MOST_RESPONSE_BYTES = 64 * 1024
 """The largest answer of an authority that is read; it holds certificates, of some kB each."""
 _SHA256 = "2.16.840.1.101.3.4.2.1"
 _GRANTED = 0
+_QUERY_TYPE = "application/timestamp-query"
 _WHY = 300  # characters of another library's message that are shown
 
 
@@ -88,6 +90,31 @@ def demand_stamp(stamp: TimeStamp, text: bytes, authorities: Sequence[Certificat
         rfc3161_library().VerifierBuilder(roots=[*authorities], nonce=nonce).build().verify(
             stamp.response, stamp.digest
         )
+
+
+def request_stamp(url: str, text: bytes, authorities: Sequence[Certificate], *, timeout_seconds: float) -> bytes:
+    """Ask an authority by HTTP (RFC 3161, section 3.4); returns its answer for a text, as it came, signed under one of
+    these certificates.
+
+    Raises WitnessError where none comes in `timeout_seconds`, or it is not one for this request.
+    """
+    query = query_for(text)
+    status, answer = exchange(
+        url,
+        "POST",
+        body=query.data,
+        who="the time stamp authority",
+        most_bytes=MOST_RESPONSE_BYTES,
+        timeout_seconds=timeout_seconds,
+        content_type=_QUERY_TYPE,
+    )
+    if status != 200:
+        raise WitnessError(f"the time stamp authority {url} answers with status {status}")
+    try:
+        demand_stamp(read_stamp(answer), text, authorities, query.nonce)
+    except BadStamp as error:
+        raise WitnessError(f"the time stamp authority {url} gives no stamp that holds: {error}") from None
+    return answer
 
 
 def authorities_in(pem: bytes, place: str) -> tuple[Certificate, ...]:

@@ -17,7 +17,6 @@ from evenkeel.transparency.keys import COSIGNATURE, VerifierKey, shown
 from evenkeel.transparency.private_keys import IN_FILE
 from evenkeel.transparency.stamps import DEFAULT_EVERY, StampAuthority
 from evenkeel.transparency.time_stamp import rfc3161_library
-from evenkeel.transparency.time_stamp_client import AuthorityAddress
 from evenkeel.transparency.witness_bucket import BucketPlace, WitnessBucket
 from evenkeel.transparency.witness_client import WitnessAddress
 
@@ -136,4 +135,4 @@ def _authority(words: list[str]) -> LakeWitness:
         raise BadInput(f"every={shown(every)}: write 1h, 90m or 1d; {_LEAST_EVERY}s is the least")
     if plain not in ("true", "false"):
         raise BadInput(f"plain_http={shown(plain)}: write true or false")
-    return LakeWitness(url, authority=StampAuthority(AuthorityAddress(url, plain == "true"), Path(ca_file), seconds))
+    return LakeWitness(url, authority=StampAuthority(url, Path(ca_file), seconds, plain == "true"))

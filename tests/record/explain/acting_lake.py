@@ -84,7 +84,7 @@ def add_decided(lake: SmallLake, at: Any, reports: list[Row], bundles: list[Row]
     stamp = ("cluster", "cycle_at")
     tables = {table: [{name: row[name] for name in row if name not in stamp} for row in found]
               for table, found in rows.items()}  # fmt: skip
-    reads = [{"table": write.table, "write_id": write.write_id, "version": 1, "rows": write.rows, "digest": "d"}
+    reads = [{"table": write.table, "write_id": write.write_id, "version": 1, "rows": write.rows, "commit": "d"}
              for one in before for write in one.writes_of(STATE)]  # fmt: skip
     lake.add("prod", at, tables, mode="auto", settings_digest=effective.digest, manager="modular", reads=reads,
              predecessor_status=status, predecessor_cycle_at=before_at,

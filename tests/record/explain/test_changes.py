@@ -20,6 +20,7 @@ from evenkeel.publish import plan as plan_round
 from evenkeel.record.explain.changes import AskedCycle, Change
 from evenkeel.record.explain.changes import question as question_module
 from evenkeel.record.explain.changes.figures import figures_of
+from evenkeel.rounds.fold import decide_cycle
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Row, broker_reports, cycle_row, settings_of
 from evenkeel.rounds.reasons import reason_row
@@ -52,7 +53,7 @@ def recorded(strategy: str, seed: int) -> SharedRows:
         now = cycle_row("lab", at, settings.to_json(), settings.digest, manager=settings.settings.manager,
                         predecessor=(before, "used"))  # fmt: skip
         made = whole.decide(observed, now, state)
-        decided = {table: made.rows[table] for tables, _ in whole.ROUNDS for table in tables}
+        decided = {table: made.rows[table] for one in whole.ROUNDS for table in one.tables}
         found = {**observed, **decided, "state": state, "cycle": [now], "topic_hashes": ()}
         found["guard_decisions"] = made.rows["guard_decisions"]
         before, state = now["cycle_at"], made.rows["strategy_state"]
@@ -130,9 +131,9 @@ B = [f"b{n}:8080" for n in range(1, 5)]
 
 def decided(reports: list[Row], bundles: list[Row], **overrides: Any) -> SharedRows:
     """A cycle of these, decided by the modular manager."""
-    tables = {table: () for tables, _ in whole.ROUNDS for table in tables}
-    _, given = whole.run_rounds({}, SharedRows({**rows(reports, bundles, cycle=[cycle(**overrides)]), **tables}))
-    return given
+    tables = {table: () for one in whole.ROUNDS for table in one.tables}
+    given = SharedRows({**rows(reports, bundles, cycle=[cycle(**overrides)]), **tables})
+    return decide_cycle(whole.ROUNDS, {}, given).rows
 
 
 def change_of(given: SharedRows, table: str, subject: str) -> list[Change]:

@@ -24,7 +24,7 @@ def question_of(record: Record, attempt: Attempt) -> AskedCycle:
     except (LookupError, EvenkeelError) as error:
         raise LakeError(str(error)) from error
     # Of decisions that were let be, which expire first, the rounds after them take no notice.
-    tables = (*OBSERVED, *(table for tables, _ in ROUNDS for table in tables))
+    tables = (*OBSERVED, *(table for one in ROUNDS for table in one.tables))
     rows: dict[str, Sequence[Row]] = {table: _rows(record, attempt, table) for table in tables}
     return AskedCycle({**rows, "cycle": [cycle], "state": _state_before(record, attempt)})
 

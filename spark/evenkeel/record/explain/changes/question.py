@@ -48,7 +48,7 @@ _MILLISECONDS = {"ms": 1.0, "s": 1_000.0}
 _NUDGE = 1 / 64
 _FLOAT_32 = 2.0**-23
 _CLOSE = 1e-12
-_ROUNDS = {table: decide for tables, decide in ROUNDS for table in tables} | {GUARDS: plan_round.decide}
+_ROUNDS = {table: one.decide for one in ROUNDS for table in one.tables} | {GUARDS: plan_round.decide}
 
 
 class AskedCycle:
