@@ -37,8 +37,8 @@ from evenkeel.lake.one_writer import refusal_in
 from evenkeel.lake_log import LOG_CONNECTION
 from evenkeel.lake_log.publishing import resolve_keys_by
 from evenkeel.object_store import CONNECTION_VARIABLE, explained, hand_over, is_object_store, resolve_connections_by
-from evenkeel.settings.lake_claims import MAIN
 from evenkeel.settings.lakes import configured_lakes
+from evenkeel.settings.names import MAIN
 from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.spark.cluster_faults import cluster_fault
 from evenkeel.spark.home import Home
