@@ -16,8 +16,8 @@ from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel.lake.handover_files import taken
 from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection, is_object_store
 from evenkeel.secret import Secret
-from evenkeel.settings.lake_claims import MAIN
 from evenkeel.settings.lakes import ConfiguredLake, LakeMap, configured_lakes
+from evenkeel.settings.names import MAIN
 from evenkeel_page.reader import Job
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 
 from evenkeel.airflow.dag_names import DECIDING_DAG, dag_id_of, lake_in
 from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle, NoSuchReplay, SettingsError
-from evenkeel.settings.lake_claims import MAIN
 from evenkeel.settings.lakes import ConfiguredLake, LakeMap
+from evenkeel.settings.names import MAIN
 from evenkeel_page import look
 from evenkeel_page.reader import Answer, Job
 

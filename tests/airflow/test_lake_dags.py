@@ -22,7 +22,7 @@ from evenkeel.airflow.lake_guard import LakeGuard, without_moved
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.handover import OPEN, SKIPPED, ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest.open_run import CycleRequest
-from evenkeel.settings.lake_claims import MAIN
+from evenkeel.settings.names import MAIN
 from evenkeel.settings.operation import CONFIGURATION
 from tests.several_lakes import MOVED, Installation, configuration, lakes_in_force
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenkeel.settings.lake_claims import MAIN
+from evenkeel.settings.names import MAIN
 
 DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG = "rebalance", "rebalance_approval", "rebalance_history"
 REPLAY_DAG = REPLAYING = "replay"

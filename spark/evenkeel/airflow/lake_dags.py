@@ -17,8 +17,8 @@ from evenkeel.airflow.dag_names import (
     dag_id_of,
 )
 from evenkeel.errors import EvenkeelError
-from evenkeel.settings.lake_claims import MAIN
 from evenkeel.settings.lakes import configured_lakes
+from evenkeel.settings.names import MAIN
 
 
 def deciding_lakes() -> tuple[str, ...]:

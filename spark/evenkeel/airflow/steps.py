@@ -35,8 +35,8 @@ from evenkeel.handover import FAILED, Handover
 from evenkeel.lake.handover_files import handed_on
 from evenkeel.lake.one_writer import refusal_in
 from evenkeel.object_store import CONNECTION_VARIABLE, explained, hand_over, is_object_store, resolve_connections_by
-from evenkeel.settings.lake_claims import MAIN
 from evenkeel.settings.lakes import configured_lakes
+from evenkeel.settings.names import MAIN
 from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.spark.cluster_faults import cluster_fault
 from evenkeel.spark.home import Home

@@ -135,7 +135,7 @@ def _own_ledger(cluster: str) -> Path:
 
 
 def _signature(given: argparse.Namespace, source: ClusterSource | None) -> Signature:
-    from evenkeel.settings.configuration import default_keys
+    from evenkeel.settings.names import default_keys
     from evenkeel.steering.queue.signing import Signature, resolved_keys
 
     configured = source.queues.keys if source is not None and source.queues is not None else None

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle, SettingsError
-from evenkeel.settings.lake_claims import NAME_PATTERN
 from evenkeel.settings.lakes import ConfiguredLake, LakeMap, configured_lakes
+from evenkeel.settings.names import NAME_PATTERN
 from evenkeel.settings.operation import CONFIGURATION
 
 LAKE_UNREAD = 2

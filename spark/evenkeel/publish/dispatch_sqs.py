@@ -21,7 +21,7 @@ from evenkeel.handover import ClusterCycle
 from evenkeel.lake.controls import PAUSE, last_words
 from evenkeel.lake.store import Lake
 from evenkeel.settings import settings_in
-from evenkeel.settings.configuration import default_keys
+from evenkeel.settings.names import default_keys
 from evenkeel.steering.outcome import ReportOutcome, decisive, not_sent
 
 if TYPE_CHECKING:

@@ -39,6 +39,7 @@ from pydantic_core import CoreSchema
 from evenkeel.secret import variable_name
 from evenkeel.settings.cluster_entries import ClusterEntries, LimitEntries, SettingEntries
 from evenkeel.settings.entries import Entries, FaultPath, context_of, raise_faults
+from evenkeel.settings.names import default_keys, default_landing
 from evenkeel.settings.operation_entries import AirflowEntries, LakeEntries, LogEntries, Operation
 
 
@@ -59,16 +60,6 @@ class Configuration(Operation):
     def _clusters_apart(cls, clusters: dict[str, ClusterEntries], info: ValidationInfo) -> dict[str, ClusterEntries]:
         raise_faults(_cluster_faults(clusters, context_of(info).file))
         return clusters
-
-
-def default_landing(cluster: str) -> str:
-    """Return where a cluster's snapshots land if its configuration does not say it."""
-    return f"landing/{cluster}"
-
-
-def default_keys(cluster: str) -> str:
-    """Return the name of the keys that sign a cluster's queues if its configuration gives none."""
-    return f"queue_{cluster}"
 
 
 def _cluster_faults(clusters: Mapping[str, ClusterEntries], file: Path) -> Iterator[tuple[FaultPath, str]]:

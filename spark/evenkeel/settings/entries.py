@@ -18,7 +18,7 @@ from pydantic import WithJsonSchema as JsonSchema
 from pydantic_core import PydanticCustomError
 
 from evenkeel.errors import SettingsError
-from evenkeel.settings.lake_claims import MAIN, NAME_PATTERN
+from evenkeel.settings.names import MAIN, NAME_PATTERN
 
 NEVER: Final = "none"
 """The schedule of a DAG that only people start."""

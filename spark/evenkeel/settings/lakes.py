@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from evenkeel.errors import SettingsError
-from evenkeel.settings.lake_claims import MAIN, address_beside, claims_of, comparable
+from evenkeel.settings.names import MAIN, address_beside, claims_of, comparable
 from evenkeel.settings.operation import CONFIGURATION, ENVIRONMENT
 
 

@@ -22,7 +22,7 @@ from evenkeel.settings.entries import (
     one_of,
     raise_faults,
 )
-from evenkeel.settings.lake_claims import address_beside, claims_of, comparable, is_pattern
+from evenkeel.settings.names import address_beside, claims_of, comparable, is_pattern
 
 Mode = Literal["dry_run", "approve", "auto"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)

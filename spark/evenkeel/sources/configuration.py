@@ -14,8 +14,8 @@ from typing import Any
 from evenkeel.errors import SettingsError
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.settings.cluster_entries import DAYS_KEPT, SILENT_SECONDS, ClusterEntries
-from evenkeel.settings.configuration import default_keys, default_landing
 from evenkeel.settings.configuration_file import configuration_in
+from evenkeel.settings.names import default_keys, default_landing
 
 RECORDING_SCHEME = "recording:"
 

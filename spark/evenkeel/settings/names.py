@@ -1,4 +1,4 @@
-"""Names and addresses of lakes: which list of clusters claims a cluster, and which addresses are one place."""
+"""Names and addresses in the configuration file: of lakes and their clusters, and by default of what a cluster has."""
 
 from __future__ import annotations
 
@@ -40,3 +40,13 @@ def comparable(address: str) -> str:
 def address_beside(file: Path, value: str) -> str:
     """Return a lake's address as the configuration `file` gives it: a folder is relative to the file."""
     return value if _STORE.match(value) else str(file.absolute().parent / value)
+
+
+def default_landing(cluster: str) -> str:
+    """Return where a cluster's snapshots land if its configuration does not say it."""
+    return f"landing/{cluster}"
+
+
+def default_keys(cluster: str) -> str:
+    """Return the name of the keys that sign a cluster's queues if its configuration gives none."""
+    return f"queue_{cluster}"
