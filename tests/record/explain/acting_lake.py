@@ -6,6 +6,7 @@ out of `split_decisions`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def add_decided(lake: SmallLake, at: Any, reports: list[Row], bundles: list[Row]
     spaces: dict[str, set[int]] = {}
     for row in bundles:
         spaces.setdefault(row["namespace"], set()).update((row["lower"], row["upper"]))
-    observed = {
+    observed: dict[str, Sequence[Row]] = {
         "broker_reports": [{**row, "report_at": at} for row in reports],
         "broker_load": [broker_load(row["broker"], row["cpu_usage"] / 100,
                                     **{name: row[name] for name in row if name.startswith("msg_")}) for row in reports],

@@ -288,7 +288,7 @@ def _sheds(table: str, row: Row) -> bool:
     return bool(table == "unload_decisions" and row["subject_kind"] == "broker" and row["outcome"] == "unload")
 
 
-def _of_other(one: Row, row: Row, changes: Sequence[Change]) -> Sequence[Change]:
+def _of_other(one: Mapping[str, Any], row: Mapping[str, Any], changes: Sequence[Change]) -> Sequence[Change]:
     """Return all changes of the row itself; of a broker beside it, those of its own figures only."""
     return changes if one is row else [change for change in changes if change.subject == one["subject"]]
 
