@@ -158,7 +158,7 @@ class Course:
     notes: tuple[str, ...]
 
 
-Ask = Callable[[str, Row], Sequence[Change]]
+Ask = Callable[[str, Mapping[str, Any]], Sequence[Change]]
 """Given a table and a row of it: what would have changed the row."""
 
 
