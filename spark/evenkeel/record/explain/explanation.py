@@ -158,7 +158,7 @@ class Course:
     notes: tuple[str, ...]
 
 
-Ask = Callable[[str, Mapping[str, Any]], Sequence[Change]]
+Ask = Callable[[str, Row], Sequence[Change]]
 """Given a table and a row of it: what would have changed the row."""
 
 
@@ -288,7 +288,7 @@ def _sheds(table: str, row: Row) -> bool:
     return bool(table == "unload_decisions" and row["subject_kind"] == "broker" and row["outcome"] == "unload")
 
 
-def _of_other(one: Mapping[str, Any], row: Mapping[str, Any], changes: Sequence[Change]) -> Sequence[Change]:
+def _of_other(one: Row, row: Row, changes: Sequence[Change]) -> Sequence[Change]:
     """Return all changes of the row itself; of a broker beside it, those of its own figures only."""
     return changes if one is row else [change for change in changes if change.subject == one["subject"]]
 
@@ -403,7 +403,7 @@ def _other_brokers(row: Row, rows: Sequence[Row]) -> list[OtherOption]:
     ]
 
 
-def _under_their_limit(row: Row, rows: Sequence[Row]) -> list[Mapping[str, Any]]:
+def _under_their_limit(row: Row, rows: Sequence[Row]) -> list[Row]:
     """The other brokers that were looked at and let be, the nearest to their limit first."""
     others = [
         other
