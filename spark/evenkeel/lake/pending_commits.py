@@ -1,8 +1,8 @@
-"""Commits of tables outside manifests that wait for their leaf in the transparency log: a small file for each.
+"""Commits that wait for their leaf in the transparency log: a small file for each.
 
-Whoever commits such rows may have no key of the log (an operator's shell), or be killed before its publish. So the
-commit is handed on by a file in the folder `_pending` of the lake, and the next publisher with the key logs it. A
-commit without leaf and without such a file is one that no writer of ours made.
+A writer of rows outside manifests may have no key of the log (an operator's shell), or be killed before it can log its
+commit (an upkeep). So it hands the commit on by a file in the folder `_pending` of the lake, and the next one with the
+key logs it. A commit without leaf and without such a file is one that no writer of ours made.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from evenkeel.handover import Commit, DataFile
+from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.table_files import files_of
 
 FOLDER = "_pending"
@@ -26,9 +27,9 @@ _MOST_FILES = 10_000
 
 
 def hand_on(lake: str, commit: Commit) -> None:
-    """Leave the file of a commit of a table outside manifests; nothing in a lake without a transparency log."""
+    """Leave the file of a commit; nothing in a lake without a transparency log."""
     files = files_of(lake)
-    if commit.table in OUTSIDE_MANIFESTS and files.exists(_LOG):
+    if files.exists(_LOG):
         text = json.dumps({**asdict(commit), "by": getpass.getuser()}, sort_keys=True)
         files.write_new(f"{FOLDER}/{_name(commit.table, commit.version)}", text.encode())
 
@@ -46,9 +47,9 @@ def pending(lake: str) -> list[tuple[Commit, str]]:
 def take_away(lake: str, commits: Iterable[Commit]) -> None:
     """Remove the files of commits that have their leaf."""
     files = files_of(lake)
-    for commit in commits:
-        if commit.table in OUTSIDE_MANIFESTS:
-            files.remove(f"{FOLDER}/{_name(commit.table, commit.version)}")
+    names = {*files.names(FOLDER)} if files.has_folder(FOLDER) else set[str]()
+    for name in names & {_name(commit.table, commit.version) for commit in commits}:
+        files.remove(f"{FOLDER}/{name}")
 
 
 def _name(table: str, version: int) -> str:
@@ -60,6 +61,6 @@ def _read(data: bytes) -> tuple[Commit, str] | None:
         body = json.loads(data)
         files = tuple(DataFile(str(one["path"]), int(one["size"]), str(one["digest"])) for one in body["files"])
         commit = Commit(str(body["table"]), int(body["version"]), str(body["digest"]), files)
-        return (commit, str(body["by"])) if commit.table in OUTSIDE_MANIFESTS else None
+        return (commit, str(body["by"])) if commit.table in TABLES else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -22,7 +22,7 @@ from evenkeel.lake.delta_log import (
     versions_carrying,
     written_files,
 )
-from evenkeel.lake.pending_commits import hand_on
+from evenkeel.lake.pending_commits import OUTSIDE_MANIFESTS, hand_on
 from evenkeel.lake.schema import Column, Table, column_definition, sql_text
 from evenkeel.lake.schemas import FROM_THE_FIRST, TABLES
 from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
@@ -134,7 +134,8 @@ class Lake:
         if version is None:
             return []
         commit, added = read_commit(path, name, version)
-        hand_on(self.root, commit)
+        if name in OUTSIDE_MANIFESTS:
+            hand_on(self.root, commit)
         files = _files_by_cycle(path, added, ids)
         counted = sum(rows for own in files.values() for rows in own.values())
         there = sum(one.rows for one in added)
