@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 
 from evenkeel.handover import Commit, DataFile
@@ -31,7 +32,8 @@ def hand_on(lake: str, commit: Commit) -> None:
     files = files_of(lake)
     if files.exists(_LOG):
         text = json.dumps({**asdict(commit), "by": getpass.getuser()}, sort_keys=True)
-        files.write_new(f"{FOLDER}/{_name(commit.table, commit.version)}", text.encode())
+        with suppress(FileExistsError):
+            files.write_new(f"{FOLDER}/{_name(commit)}", text.encode())
 
 
 def pending(lake: str) -> list[tuple[Commit, str]]:
@@ -48,12 +50,12 @@ def take_away(lake: str, commits: Iterable[Commit]) -> None:
     """Remove the files of commits that have their leaf."""
     files = files_of(lake)
     names = {*files.names(FOLDER)} if files.has_folder(FOLDER) else set[str]()
-    for name in names & {_name(commit.table, commit.version) for commit in commits}:
+    for name in names & {*map(_name, commits)}:
         files.remove(f"{FOLDER}/{name}")
 
 
-def _name(table: str, version: int) -> str:
-    return f"{table}-{version:020d}.json"
+def _name(commit: Commit) -> str:
+    return f"{commit.table}-{commit.version:020d}-{commit.digest[:16]}.json"
 
 
 def _read(data: bytes) -> tuple[Commit, str] | None:
