@@ -233,6 +233,17 @@ def test_files_that_upkeep_put_together_and_vacuumed_are_no_fault(lake: Path, to
     assert told()["faults"] == []
 
 
+def test_a_log_that_begins_after_an_upkeep_has_the_files_that_still_lie_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = small_lake(tmp_path)
+    table = DeltaTable(str(lake / "unload_decisions"))
+    table.optimize.compact()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    begin(str(lake), [LOG_KEY])
+    assert teller(lake, capsys)()["faults"] == [], "the manifests list files that are gone"
+
+
 def test_files_that_a_manifest_lists_otherwise_than_the_leaf_are_named(lake: Path, told: Told) -> None:
     """Somebody who has the key has logged other files than those of the commit."""
     commits = publish_more(lake, "lab")

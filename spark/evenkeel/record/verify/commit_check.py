@@ -48,12 +48,12 @@ _AT_ONCE, _IN_MEMORY = 16, 2_000
 
 
 class LoggedCommits:
-    """The leaves of a table's commits, by number; 88 bytes each and the dictionary."""
+    """The leaves of a table's commits, by number; 89 bytes each and the dictionary."""
 
     def __init__(self) -> None:
         self._places: dict[int, int] = {}
         self._indices, self._files, self._logged_at = array("q"), array("q"), array("d")
-        self._digests, self._files_digests = bytearray(), bytearray()
+        self._digests, self._files_digests, self._found = bytearray(), bytearray(), bytearray()
 
     def add(self, index: int, leaf: CommitLeaf) -> int | None:
         """Take in a leaf; returns the index of an earlier leaf of the same commit, which then counts."""
@@ -65,6 +65,7 @@ class LoggedCommits:
         self._logged_at.append(leaf.moment.timestamp())
         self._digests += bytes.fromhex(leaf.digest)
         self._files_digests += bytes.fromhex(leaf.files_digest)
+        self._found.append(bool(leaf.by))
         return None
 
     def __contains__(self, number: int) -> bool:
@@ -88,6 +89,10 @@ class LoggedCommits:
         """When a commit was logged."""
         return datetime.fromtimestamp(self._logged_at[self._places[number]], UTC)
 
+    def was_found(self, number: int) -> bool:
+        """Return True if no writer handed the commit on: it lay there, and its leaf has the files that still did."""
+        return bool(self._found[self._places[number]])
+
     def digest(self, number: int) -> str:
         """The SHA-256 (hex) of a commit's JSON."""
         return _hex(self._digests, self._places[number])
@@ -103,8 +108,7 @@ def _hex(digests: bytearray, place: int) -> str:
 
 @dataclass
 class CommitCheck:
-    """The check of a lake's commits against `leaves`, by table; `begun`: the number of leaves, from index 1, of commits
-    that lay there before the log began.
+    """The check of a lake's commits against `leaves`, by table.
 
     `faults`: found so far. `waiting`: a line for each table with commits that wait for their publish. `expired`: the
     number of commits past the log retention of their tables.
@@ -112,7 +116,6 @@ class CommitCheck:
 
     lake: str
     leaves: Mapping[str, LoggedCommits]
-    begun: int = 0
     faults: list[Fault] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     expired: int = 0
@@ -131,7 +134,7 @@ class CommitCheck:
                 listed.setdefault((write.table, write.version), {}).update((file.path, file) for file in write.files)
         for (table, number), files in listed.items():
             logged = self.leaves.get(table)
-            if logged is None or number not in logged or (table, number) in self._listed:
+            if logged is None or number not in logged or logged.was_found(number) or (table, number) in self._listed:
                 continue
             if len(files) < logged.files(number):
                 with suppress(LakeError):
@@ -209,7 +212,7 @@ class CommitCheck:
                 self._fault(table, number, f"{holds}: the end was cut off, or the table was set back to an earlier one")
             elif number > numbers[0]:
                 self._fault(table, number, f"{holds}: it was removed from the middle of the table's log")
-            elif logged.index(number) > self.begun and logged.at(number) + retention - _RETENTION_SLACK > now:
+            elif not logged.was_found(number) and logged.at(number) + retention - _RETENTION_SLACK > now:
                 days = f"{retention.days} days"
                 self._fault(table, number, f"{holds}: it was removed from the table's log, which is kept for {days}")
             else:

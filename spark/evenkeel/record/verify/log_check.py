@@ -139,7 +139,7 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
     except (LogError, BadNote) as error:
         check.faults.append(_log_fault(f"{error}; without it nothing shows a cut end or another past"))
         return check
-    check.tree, check.commits = tree, CommitCheck(lake, leaves.commits, leaves.begun)
+    check.tree, check.commits = tree, CommitCheck(lake, leaves.commits)
     agreed = [*_given_out(check, opened, sources.checkpoints), *_witnessed(check, opened, sources.witnesses)]
     stamps = check_stamps(storage, opened, tree, authorities)
     check.faults += map(_log_fault, stamps.faults)
