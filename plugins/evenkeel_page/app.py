@@ -92,7 +92,8 @@ async def _with_reader(app: FastAPI) -> AsyncIterator[None]:
 
     reader: Reader = app.state.reader
     try:
-        import evenkeel.airflow.credentials  # noqa: F401 (threads look for the lakes' keys)
+        import evenkeel.airflow.credentials
+        import evenkeel.settings.configuration_file  # noqa: F401 (threads look for the lakes and their keys)
 
         await run_sync(reader.start)
         threading.Thread(target=_look_ahead, args=(reader,), name="evenkeel-first-look", daemon=True).start()

@@ -53,22 +53,14 @@ def test_the_list_of_a_folder_without_a_lake_says_so(tmp_path: Path, capsys: pyt
     assert "there is no lake at" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("is_older", [False, True])
-def test_a_lake_that_was_written_to_takes_a_wish_without_spark_unless_columns_have_joined_since(
-    is_older: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lake_that_was_written_to_takes_a_wish_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object, **__: object) -> None:
         raise AssertionError("Spark is started")
 
     monkeypatch.setattr(wish, "session", start)
-    there = as_arrow("wishes", [])
-    write_deltalake(str(tmp_path / "wishes"), there.drop_columns(["broker", "topic"]) if is_older else there)
+    write_deltalake(str(tmp_path / "wishes"), as_arrow("wishes", []))
     asked = ["-b", RANGE, "-san", "specified_positions_divide", "-sb", "0x10000000", "--at", "2026-03-02T06:00:00Z"]
     words = ["wish", "split", "acme/orders", *asked, "--lake", str(tmp_path), "--cluster", "lab"]
-    if is_older:
-        with pytest.raises(AssertionError, match="Spark is started"):
-            main(words)
-        return
     assert main(words) == 0
     (row,) = read_table(tmp_path, "wishes")
     assert (row["namespace"], row["positions"], row["kind"]) == ("acme/orders", [0x10000000], "split")

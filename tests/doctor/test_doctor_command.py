@@ -83,7 +83,9 @@ def test_a_configuration_with_faults_is_one_line_and_its_clusters_are_left_out(
     file.write_text("lake = 5\n[clusters.east]\nadmn = 1\n", encoding="utf-8")
     assert main(["doctor", "--config", str(file), "--only", "configuration", "--only", "admin"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"fail    configuration    {file}:1: lake: 5 is to be a text (3 faults in all) -> ")
+    assert lines[0].startswith(
+        f"fail    configuration    {file}:1: lake: Input should be a valid string (2 faults in all) -> "
+    )
     assert lines[1] == "skipped admin            the configuration cannot be used: see the check `configuration`"
 
 

@@ -38,7 +38,7 @@ UNLOADED = [
     (
         "lab",
         "acme/ns0/0xe0000000_0xffffffff",
-        "acme/ns0/0xe0000000_0xffffffff (331.3 KiB/s) leaves 127.0.0.1:44677: number 1 by throughput, "
+        "acme/ns0/0xe0000000_0xffffffff (331.3 KiB/s) leaves 127.0.0.1:38343: number 1 by throughput, "
         "with 0 byte/s of 215.5 KiB/s taken before it.",
     ),
     (

@@ -56,11 +56,6 @@ def test_that_of_a_day_travels_as_a_reference_to_its_file(tmp_path: Path, scheme
     assert handed_on(given) != text, "a file is never written twice"
 
 
-def test_in_an_object_store_it_travels_as_it_is() -> None:
-    given = day("abfss://lakes@store/evenkeel", 288)
-    assert handed_on(given) == given.to_json()
-
-
 def test_a_file_that_changed_or_is_gone_is_not_taken(tmp_path: Path) -> None:
     text = handed_on(day(str(tmp_path), 40))
     (file,) = (tmp_path / FOLDER).iterdir()
@@ -97,4 +92,3 @@ def test_old_ones_are_cleared_and_nothing_else(tmp_path: Path) -> None:
     assert stat.S_ISREG(other.stat().st_mode)
     assert len(taken(new).cycles) == 41
     assert clear(str(tmp_path / "nowhere"), BEGIN) == 0
-    assert clear("abfss://lakes@store/evenkeel", BEGIN) == 0

@@ -22,14 +22,14 @@ Rows = Mapping[CycleKey, Mapping[str, Any]]
 
 
 def window(
-    try_: str = "a", kind: str = "live", mode: str = "dry_run", state: Mapping[int, str] | None = None
+    try_: str = "a", kind: str = "live", mode: str = "dry_run", other: Mapping[int, str] | None = None
 ) -> Handover:
-    """Four cycles; `state`: number of a cycle -> the digest of what it left, if it is another one."""
+    """Four cycles; `other`: number of a cycle -> its snapshot, if it is another one."""
     cycles = [
         ClusterCycle(
             "lab",
             at,
-            Snapshot(f"s{n}", at),
+            Snapshot((other or {}).get(n, f"s{n}"), at),
             {},
             manager="modular",
             predecessor=BEFORE if n == 0 else Predecessor("missing", expected_at=AT[n - 1]),
@@ -46,7 +46,7 @@ def window(
             ("broker_load", 3),
         ]
         writes += [
-            Write(table, f"{try_}{n}{number}", 9, rows, (state or {}).get(n, f"of {n}"), "lab", cycle_at=at)
+            Write(table, f"{try_}{n}{number}", 9, rows, "d", "lab", cycle_at=at)
             for number, (table, rows) in enumerate(named)
         ]
     return Handover("lake", Run("cli", "run", kind, mode), tuple(cycles), tuple(writes))
@@ -112,18 +112,19 @@ def test_a_window_that_is_on_record_adds_nothing(out: tuple[int, ...]) -> None:
 def test_what_comes_after_another_plan_rests_on_that() -> None:
     before = made(window("a"), AttemptsSoFar([]))
     again = made(window("b"), on_record(before), other={1: "another"})
-    assert [one == two for one, two in zip(ids(again), ids(before), strict=True)] == [True, False, True, True]
-    one, two, three, _ = again.values()
+    assert [one == two for one, two in zip(ids(again), ids(before), strict=True)] == [True, False, False, True]
+    one, two, three, four = again.values()
     assert (two["kind"], two["predecessor_attempt_id"]) == ("rerun", one["attempt_id"])
-    # The third's plan is on record, and there it stands on the first attempt.
-    assert three["attempt_id"] == ids(before)[2]
+    assert (three["kind"], three["predecessor_attempt_id"]) == ("rerun", two["attempt_id"])
+    # Nobody takes over from the last one, and its plan is on record.
+    assert four["attempt_id"] == ids(before)[3]
 
 
-def test_an_attempt_that_left_another_state_stands_for_no_cycle_that_hands_its_own_on() -> None:
+def test_an_attempt_of_another_snapshot_stands_for_no_cycle_that_hands_its_own_on() -> None:
     known = on_record(made(window("a"), AttemptsSoFar([])))
-    others = window("b", state={1: "other", 3: "other"})
+    others = window("b", other={1: "other", 3: "other"})
     found = made(others, known)
-    assert [known.has(row, "planned") for row in found.values()] == [True, False, True, True]
+    assert [known.has(row, "planned") for row in found.values()] == [True, False, False, True]
     assert [*found.values()][2]["predecessor_attempt_id"] == ids(found)[1]
 
 

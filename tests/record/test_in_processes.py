@@ -20,7 +20,7 @@ def test_a_file_that_cannot_be_read_is_named_with_what_is_wrong_with_it(
     files = {name: ((str(file), "w"),) if name == "bundle_load" else () for name in _INPUTS}
     cycle = {"cluster": "lab", "cycle_at": "2026-11-21T08:24:23.371000+00:00"}
     deciding = Deciding()
-    deciding.here.append(FromFiles("a1", cycle, {}, 3, files, None, needs_topics=False, to_the_word=True))
+    deciding.here.append(FromFiles("a1", cycle, {}, files, None, needs_topics=False, to_the_word=True))
     with caplog.at_level(logging.WARNING):
         assert deciding.came_out() == CameOut()
     (said,) = [record.getMessage() for record in caplog.records]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from evenkeel.model.amounts import quantity
 from evenkeel.record import wording
-from evenkeel.record.explain.changes.placements import candidates_of, scored_by, strategy_of
+from evenkeel.record.explain.candidates import candidates_of, scored_by, strategy_of
 from evenkeel.record.read import Row
 
 

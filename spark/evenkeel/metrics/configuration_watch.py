@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import evenkeel.settings.configuration_file  # noqa: F401 (the thread reads the file with it)
 from evenkeel.errors import SettingsError
 from evenkeel.metrics.lake_watch import LakeWatch
 from evenkeel.record.wording import visible

@@ -63,7 +63,7 @@ class LoggedMove:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class LoggedRound:
     """One run of Pulsar's own shedder that unloaded something."""
 
     at: datetime
@@ -96,7 +96,7 @@ class Cycle:
 class RoundVerdict:
     """A round of Pulsar's beside the cycle nearest to it; `agrees` if the same bundles leave the same brokers."""
 
-    round: Round
+    round: LoggedRound
     cycle: Cycle | None
     agrees: bool
     sentences: tuple[str, ...]
@@ -111,7 +111,7 @@ class ShedderComparison:
     alone: tuple[Cycle, ...]
 
 
-def read_rounds(recording: str | Path) -> list[Round] | None:
+def read_rounds(recording: str | Path) -> list[LoggedRound] | None:
     """The rounds in the recording's broker logs; None where the recording has no logs of shedding."""
     path = Path(recording) / LOG
     if not path.is_file():
@@ -126,7 +126,7 @@ def read_rounds(recording: str | Path) -> list[Round] | None:
     return rounds or None
 
 
-def parse_rounds(lines: Iterable[str]) -> list[Round]:
+def parse_rounds(lines: Iterable[str]) -> list[LoggedRound]:
     """Rounds in time order from lines `PROCESS TIME LEVEL class [thread] text`; other lines are passed over."""
     events = sorted(
         (event for line in lines if (event := _event(line)) is not None), key=lambda event: (event[0], str(event[2]))
@@ -165,14 +165,14 @@ def _float(text: str | None) -> float | None:
         return None
 
 
-def _round(events: Sequence[tuple[datetime, str, Overload | LoggedMove]]) -> Round:
+def _round(events: Sequence[tuple[datetime, str, Overload | LoggedMove]]) -> LoggedRound:
     overloads = {e.broker: e for _, _, e in events if isinstance(e, Overload)}
     moves = {e.bundle: e for _, _, e in events if isinstance(e, LoggedMove)}
-    return Round(events[0][0], events[0][1], tuple(overloads.values()), tuple(moves.values()))
+    return LoggedRound(events[0][0], events[0][1], tuple(overloads.values()), tuple(moves.values()))
 
 
 def compare(
-    recording: str, rounds: Sequence[Round], cycles: Sequence[Cycle], *, within: timedelta = timedelta(minutes=1)
+    recording: str, rounds: Sequence[LoggedRound], cycles: Sequence[Cycle], *, within: timedelta = timedelta(minutes=1)
 ) -> ShedderComparison:
     """Sets each round beside the nearest cycle before it, at most `within` older.
 
@@ -185,7 +185,7 @@ def compare(
     return ShedderComparison(recording, verdicts, alone)
 
 
-def _beside(round: Round, cycles: Sequence[Cycle], within: timedelta) -> tuple[Cycle | None, Cycle | None]:
+def _beside(round: LoggedRound, cycles: Sequence[Cycle], within: timedelta) -> tuple[Cycle | None, Cycle | None]:
     """The cycle to compare with, and the nearest one before where that is another."""
     before = [c for c in cycles if timedelta(0) <= round.at - c.at <= within]
     nearest = max(before, key=lambda c: c.at, default=None)
@@ -196,7 +196,7 @@ def _beside(round: Round, cycles: Sequence[Cycle], within: timedelta) -> tuple[C
     return (chosen, nearest) if chosen is not None else (nearest, None)
 
 
-def _verdict(round: Round, cycle: Cycle | None, not_due: Cycle | None) -> RoundVerdict:
+def _verdict(round: LoggedRound, cycle: Cycle | None, not_due: Cycle | None) -> RoundVerdict:
     if cycle is None:
         return RoundVerdict(round, None, False, ("No cycle of Evenkeel lies within a minute before this round.",))
     theirs = {move.bundle: move for move in round.moves}
@@ -209,7 +209,7 @@ def _verdict(round: Round, cycle: Cycle | None, not_due: Cycle | None) -> RoundV
     return RoundVerdict(round, cycle, agrees, tuple(sentences))
 
 
-def _timing(round: Round, cycle: Cycle, not_due: Cycle | None) -> list[str]:
+def _timing(round: LoggedRound, cycle: Cycle, not_due: Cycle | None) -> list[str]:
     gap = (round.at - cycle.at).total_seconds()
     side = "earlier" if gap >= 0 else "later"
     text = f"Evenkeel's snapshot was taken {amounts.duration(gap)} {side}, at {wording.time(cycle.at, date=False)}"
@@ -235,7 +235,7 @@ def _same(same: list[str], theirs: Mapping[str, LoggedMove], ours: Mapping[str, 
     return sentences
 
 
-def _figures(round: Round, cycle: Cycle) -> list[str]:
+def _figures(round: LoggedRound, cycle: Cycle) -> list[str]:
     """What the leader and the snapshot saw of the brokers concerned."""
     sentences = []
     for overload in round.overloads:

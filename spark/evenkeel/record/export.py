@@ -222,13 +222,14 @@ def _export_table(lake: str, folder: Path, name: str, parts: Sequence[_Part]) ->
 
 def _copy_files(lake: str, folder: Path, name: str, parts: Sequence[_Part], source: Any) -> int:
     """Copy the files of the writes, or those that hold their rows since upkeep has put files together."""
+    import pyarrow as pa
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
 
     files, wanted = files_of(Lake(lake).path(name)), _wanted(lake, name, parts)
     added: list[AddAction | RemoveAction] = []
     rows = 0
-    for one in source.get_add_actions().to_pylist():
+    for one in pa.table(source.get_add_actions()).to_pylist():
         path = unquote(one["path"])
         if path not in wanted:
             continue

@@ -40,7 +40,7 @@ MOST_NAMED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedRecord:
     """A record to set aside: a row of a table as it was read, the rule and why."""
 
     table: str
@@ -64,7 +64,7 @@ class Judgement:
 
     findings: tuple[Finding, ...]
     quarantined: Mapping[CycleKey, str]
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[RefusedRecord, ...]
     topic_rules: tuple[ValidationRule, ...]
     strange_namespaces: tuple[tuple[CycleKey, str], ...]
 
@@ -83,7 +83,7 @@ def judge(
     """Runs every suite and every cross-table rule. `settings` are those in force, by open cycle."""
     keys = sorted(settings)
     findings: list[Finding] = []
-    refusals: list[Refusal] = []
+    refusals: list[RefusedRecord] = []
     for suite in suites.values():
         found, refused = judge_suite(facts, suite, keys, topic_stats)
         findings += found
@@ -113,7 +113,7 @@ def judge(
 
 def _refused_by_suite(
     rows: RowsOfCycles, findings: Iterable[Finding], verdicts: Iterable[ExpectationVerdict]
-) -> Iterator[Refusal]:
+) -> Iterator[RefusedRecord]:
     """The records that break a rejecting rule of a suite, once per rule; none of topics that Spark has to filter."""
     failed = {(one.key, one.rule.name) for one in findings if not one.passed}
     for verdict in verdicts:
@@ -124,7 +124,7 @@ def _refused_by_suite(
         for row in rows.at(verdict.positions):
             if ((row["cluster"], row[AT]), rule.name) in failed:
                 words = broken_words(rule, None if is_topics else row)
-                yield Refusal(rule.table, row, rule, f"{words} {rule.advice}".strip())
+                yield RefusedRecord(rule.table, row, rule, f"{words} {rule.advice}".strip())
 
 
 def quarantined(findings: Iterable[Finding]) -> dict[CycleKey, str]:
@@ -142,7 +142,7 @@ def quarantined(findings: Iterable[Finding]) -> dict[CycleKey, str]:
 
 def judge_suite(
     facts: Facts, suite: Suite, keys: Sequence[CycleKey], topic_stats: DataFrame
-) -> tuple[list[Finding], list[Refusal]]:
+) -> tuple[list[Finding], list[RefusedRecord]]:
     """One finding per rule and cycle, and the records that break a rejecting rule.
 
     Great Expectations looks at a cycle by itself only where all rows cannot tell: with `mostly`, where one cycle may
@@ -268,11 +268,11 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
     return [Finding(facts.cluster, each.rule, each.look(facts), facts.cycle_at) for each in CROSS_RULES]
 
 
-def refused_records(facts: ClusterFacts) -> list[Refusal]:
+def refused_records(facts: ClusterFacts) -> list[RefusedRecord]:
     """Records of small tables that a cross-table rule sets aside."""
-    found: list[Refusal] = []
+    found: list[RefusedRecord] = []
     for each in CROSS_RULES:
         rows = each.refuse(facts) if each.refuse is not None else []
         words = f"{each.look(facts).said} {each.rule.advice}".strip() if rows else ""
-        found += (Refusal(each.rule.table, row, each.rule, words) for row in rows)
+        found += (RefusedRecord(each.rule.table, row, each.rule, words) for row in rows)
     return found

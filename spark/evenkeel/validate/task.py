@@ -26,7 +26,7 @@ from evenkeel.settings import Settings, settings_in
 from evenkeel.spark.sql import is_one_of, united
 from evenkeel.validate.at_hand import facts_at_hand
 from evenkeel.validate.facts import LACKS_A_RATE, fetch, is_broken, rejected_rows
-from evenkeel.validate.judging import Judgement, Refusal, broken_words, judge
+from evenkeel.validate.judging import Judgement, RefusedRecord, broken_words, judge
 from evenkeel.validate.suites import OF_CYCLE, SUITES, TOPICS, read_suites
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def rejected_frames(
     return [rejected_rows(_with_files(rows, handover), table) for rows, table in frames]
 
 
-def _found_again(spark: SparkSession, suite: Suite, refusals: Sequence[Refusal], rows: DataFrame) -> DataFrame:
+def _found_again(spark: SparkSession, suite: Suite, refusals: Sequence[RefusedRecord], rows: DataFrame) -> DataFrame:
     """The rows of a table that are refused, once per rule, with `_rule` and `_words`.
 
     A row is known again by its key and by all that its suite looks at, so rows that are alike there are refused alike.

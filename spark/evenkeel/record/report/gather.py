@@ -16,7 +16,7 @@ from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.past_commands import HARMED
-from evenkeel.record.compare import Cycle, LoggedMove, Round, ShedderComparison, compare, read_rounds
+from evenkeel.record.compare import Cycle, LoggedMove, LoggedRound, ShedderComparison, compare, read_rounds
 from evenkeel.record.prove import manifest_row
 from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
 from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
@@ -212,7 +212,7 @@ def _recording_of(attempt: Attempt) -> Path | None:
     return folder if folder is not None and folder.is_dir() else None
 
 
-def comparable(lake: str | Path, attempts: Sequence[Attempt], rounds: Sequence[Round]) -> list[Cycle]:
+def comparable(lake: str | Path, attempts: Sequence[Attempt], rounds: Sequence[LoggedRound]) -> list[Cycle]:
     """The cycles as the comparison wants them, in time order."""
     attempts = sorted(attempts, key=lambda a: a.cycle_at)
     bundles = {move.bundle for round in rounds for move in round.moves}
