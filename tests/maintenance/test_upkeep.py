@@ -166,7 +166,8 @@ def _chain_holds_from_its_anchor(kept: Recorded) -> None:
 def test_a_decision_that_came_to_nothing_goes_before_one_that_acted(kept) -> None:
     look = ExpiryContext(NOW + timedelta(days=100), Periods(), read_record(kept.spark, kept.lake))
     decisions = take_inventory(TABLES["unload_decisions"], kept.lake.path("unload_decisions"))
-    assert thin_days(kept.spark, kept.lake, decisions, look) == 4
+    with speaking(kept.spark, json.dumps({"upkeep": "u"})):
+        assert thin_days(kept.spark, kept.lake, decisions, look) == 4
     left = [row for row in read_table(kept.lake.root, "unload_decisions") if row["cycle_at"] == day(391)]
     assert {(row["outcome"], row["wish_id"]) for row in left} == {("unload", None), ("skipped", "w")}
 
@@ -203,7 +204,8 @@ def test_a_table_that_promises_less_is_raised_and_more_is_left_unless_told(kept)
         lambda _: None,
         lambda *_: None,
     )
-    look._promise({name: look._inventory(name) for name in ("settings", "outcomes")})
+    with speaking(kept.spark, json.dumps({"upkeep": "u"})):
+        look._promise({name: look._inventory(name) for name in ("settings", "outcomes")})
     kept_for = {
         name: look._inventory(name).properties["delta.logRetentionDuration"] for name in ("settings", "outcomes")
     }

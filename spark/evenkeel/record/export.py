@@ -236,8 +236,7 @@ def _copy_files(lake: str, folder: Path, name: str, parts: Sequence[_Part], sour
         files.copy_to(path, folder / name / path)
         values = {column: None if value is None else str(value) for column, value in one["partition"].items()}
         stats = json.dumps({"numRecords": one["num_records"]})
-        at = one["modification_time"]
-        added.append(AddAction(one["path"], one["size_bytes"], values, int(at.timestamp() * 1000), True, stats))
+        added.append(AddAction(one["path"], one["size_bytes"], values, one["modification_time"], True, stats))
         rows += one["num_records"]
     if added:
         made = DeltaTable(str(folder / name))

@@ -200,5 +200,9 @@ def as_clusters(lake: Lake, own: Sequence[RecordedCycle]) -> Handover:
             one.cycle.predecessor, writes=tuple(replace(write, cluster=name) for write in one.attempt.reads)
         )
         cycles.append(replace(one.cycle, cluster=name, predecessor=before))
-    writes = tuple(replace(write, cluster=one.attempt.attempt_id) for one in own for write in one.attempt.writes)
+    writes = tuple(
+        replace(write, cluster=one.attempt.attempt_id, cycle_at=one.cycle.cycle_at)
+        for one in own
+        for write in one.attempt.writes
+    )
     return Handover(lake.root, Run("verify", "verify"), tuple(cycles), writes)
