@@ -91,12 +91,12 @@ class Attempt:
     @cached_property
     def writes(self) -> tuple[Write, ...]:
         """What it wrote until its plan was on record, each write with its files where the manifest lists them."""
-        return writes_of(self.cluster, self.planned["writes"], self.planned["files"])
+        return writes_of(self.cluster, self.planned["writes"], self.planned.get("files") or ())
 
     @cached_property
     def reads(self) -> tuple[Write, ...]:
         """The writes of earlier cycles that it rests on."""
-        return writes_of(self.cluster, self.planned["reads"], self.planned["files"])
+        return writes_of(self.cluster, self.planned["reads"], self.planned.get("files") or ())
 
     @property
     def schema_version(self) -> int:
