@@ -24,7 +24,10 @@ from benchmarks.judged_series import PublicFiles
 from benchmarks.judged_variants import NOBODY, PLANNER, settings_with
 from benchmarks.machine import description
 from evenkeel.plan_splits import planner_wishes
-from evenkeel.planner import desired, made_room, plan, promises, reconciler, relief, seen, usage_model, view
+from evenkeel.planner import loads as seen
+from evenkeel.planner import plan, promises, reconciler, relief, usage_model, view
+from evenkeel.planner import room_making as made_room
+from evenkeel.planner import target_placement as desired
 from evenkeel.settings import Settings
 
 TOLD_FROM = 0.01

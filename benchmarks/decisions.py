@@ -27,11 +27,12 @@ from typing import Any
 
 from benchmarks._java_random import JavaRandom
 from benchmarks.machine import description
-from evenkeel.cycle.projections import BUNDLE_COLUMNS
-from evenkeel.filters.broker_filters import BrokerFilters
-from evenkeel.filters.isolation import PoliciesPresent
+from evenkeel.cycle.reading import reports_of_few_looks
+from evenkeel.cycle.top_lists import top_lists as lists_of
 from evenkeel.model.averages import updated
 from evenkeel.model.bundles import FULL_RANGE, bundle_name, initial_boundaries, namespace_of, ranges_of, topic_hash
+from evenkeel.model.filters.broker_filters import BrokerFilters
+from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import (
     RATES,
     BrokerLoadData,
@@ -44,15 +45,14 @@ from evenkeel.model.load import (
     ResourceUsage,
     TopBundle,
 )
+from evenkeel.model.split_algorithms import algorithm_named, option_of
+from evenkeel.model.split_algorithms.split_option import BundleTopics, TopicLoads
+from evenkeel.pipeline.projections import BUNDLE_COLUMNS
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, find_bundles_to_split
-from evenkeel.rounds.reading import reports_of_few_looks
-from evenkeel.rounds.top_lists import top_lists as lists_of
 from evenkeel.settings import Settings
 from evenkeel.shed.strategies import MODULAR
 from evenkeel.shed.strategies.transfer_shedder import TransferState, find_bundles_for_unloading
 from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
-from evenkeel.split_algorithms import algorithm_named, option_of
-from evenkeel.split_algorithms.split_option import BundleTopics, TopicLoads
 
 MIB = 1_048_576.0
 SIZES = (100, 1_000)

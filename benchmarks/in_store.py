@@ -25,9 +25,9 @@ from benchmarks.history import landed
 from benchmarks.machine import cpu_seconds, description
 from benchmarks.repeated import RECORDING
 from benchmarks.synthetic_snapshot import Shape
+from evenkeel.lake.record import find_cycles, read_rows
 from evenkeel.object_store import hand_over
-from evenkeel.record.read import find_cycles, read_rows
-from evenkeel.record.report import build_model, gather, render
+from evenkeel.report import build_model, gather, render
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.home import Home
 from evenkeel.spark.server import Engine, engine_for

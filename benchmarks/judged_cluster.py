@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from evenkeel.cycle.reading import Row
 from evenkeel.model.load import RATES, BundleStats
 from evenkeel.planner.target import UsageCurve, UsageLine
 from evenkeel.replay.modelled_cluster import Cluster, Topic
-from evenkeel.rounds.reading import Row
 from evenkeel.settings import Settings
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -32,10 +32,10 @@ from benchmarks.judged_cluster import (
     TopicTraffic,
 )
 from benchmarks.judged_series import PublicFiles, measured_factors, public_measures, public_series, series_traffic
+from evenkeel.cycle.reading import Row
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
 from evenkeel.planner.target import BundleKind, Target, target_of
 from evenkeel.replay.modelled_cluster import Topic
-from evenkeel.rounds.reading import Row
 
 BEGIN = datetime(2026, 3, 2, tzinfo=UTC)
 NO_FILES = PublicFiles()

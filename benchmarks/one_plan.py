@@ -28,13 +28,13 @@ from typing import Any
 
 from benchmarks.machine import description
 from benchmarks.moves_needed import moves_needed
+from evenkeel.cycle.memo import SharedRows
 from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
 from evenkeel.planner import round as planner_round
-from evenkeel.planner.desired import desired_placement
 from evenkeel.planner.floor import floor_of
 from evenkeel.planner.placement_search import DesiredPlacement, OwnedBundle
 from evenkeel.planner.target import BundleKind, UsageLine, target_of
-from evenkeel.rounds.memo import SharedRows
+from evenkeel.planner.target_placement import desired_placement
 from tests.cycle.rows import bundle, cycle, report, rows
 
 SIZES = ("100x10000", "1000x100000", "1000x1000000")

@@ -24,14 +24,14 @@ from devtools.demo.summary import comparison_lines
 from evenkeel.cli.options import session
 from evenkeel.errors import NoLake
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import read_cycles
 from evenkeel.pipeline import run_cycle
-from evenkeel.record.compare import read_rounds
-from evenkeel.record.read import read_cycles
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.history import read_history
 from evenkeel.replay.open_loop import OpenLoop, replay
 from evenkeel.replay.recorded_traffic import Error, error_of, read_seen
 from evenkeel.replay.variants import AGAIN, RECORDED, variants_of
+from evenkeel.report.compare import read_rounds
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 from evenkeel.sources.recordings import Recording
 

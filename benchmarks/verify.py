@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 from benchmarks.machine import description
 from benchmarks.synthetic_snapshot import Shape, write_snapshot
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import read_attempts
 from evenkeel.maintenance.upkeep import Request, keep
 from evenkeel.pipeline import run_cycle
-from evenkeel.record.read import read_attempts
-from evenkeel.record.verify import BUNDLES, TOPICS, verify
 from evenkeel.spark.server import engine_for
 from evenkeel.spark.session import close, connect
+from evenkeel.verify import BUNDLES, TOPICS, verify
 from tests.record.long_record import lengthen
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ _CHECK = Path(__file__).resolve().parents[1] / "tools" / "check_proof.py"
 _CLI = ("-m", "evenkeel.cli")
 _LISTED = """
 import sys
-from evenkeel.record.read import newest_cycles
-from evenkeel.record.report.page import LISTED, MOST_LISTED, render_listing
+from evenkeel.lake.record import newest_cycles
+from evenkeel.report.page import LISTED, MOST_LISTED, render_listing
 found = newest_cycles(sys.argv[1], MOST_LISTED, columns=LISTED)
 page = render_listing(found.cycles, lake=sys.argv[1], has_older=found.has_older)
 print(f"{len(found.cycles)} cycles on {len(page):,} characters, {'with' if found.has_older else 'without'} older ones")

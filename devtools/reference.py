@@ -12,7 +12,7 @@ from typing import Any
 
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import EVERY_TABLE
-from evenkeel.metrics.declared import (
+from evenkeel.metrics.declarations import (
     CONFIGURATION_USABLE,
     EMITTED,
     NEEDS,

@@ -44,7 +44,7 @@ PLAIN_PYTHON = {
     "zlib",
 }
 _OF_HEAT = ("blocks", "columns", "key_ranges", "owner_changes", "rows_shown", "scale")
-_OF_PLACEMENTS = ("figures", "idle_brokers", "made_room", "must_move", "placement_search")
+_OF_PLACEMENTS = ("figures", "idle_brokers", "forced_moves", "placement_search", "room_making")
 ARITHMETIC = {
     "model/exact_sums.py": {"numpy", "pyarrow"},
     **{f"planner/{name}.py": {"numpy"} for name in _OF_PLACEMENTS},

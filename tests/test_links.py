@@ -48,7 +48,7 @@ def anchors_of(text: str) -> set[str]:
 
 
 def is_known(name: str) -> bool:
-    """Whether the name is a module of ours, or something in one (`evenkeel.record.read.Record`)."""
+    """Whether the name is a module of ours, or something in one (`evenkeel.lake.record.Record`)."""
     parts = name.split(".")
     for length in (len(parts), len(parts) - 1):
         if length == 1:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from evenkeel.airflow.steps import request_from
 from evenkeel.cli import main, parser
 from evenkeel.errors import BadInput
-from evenkeel.record.explain import times
+from evenkeel.explain import times
 from evenkeel.replay.run_params import run_params
 from evenkeel.times import bounds_given, time_given, zone
 from tests.record.small_lake import SmallLake

@@ -34,13 +34,13 @@ from evenkeel.cli.options import overrides_of  # noqa: E402
 from evenkeel.errors import BadInput, EvenkeelError  # noqa: E402
 from evenkeel.ingest import chunks  # noqa: E402
 from evenkeel.ingest.open_run import CycleRequest  # noqa: E402
+from evenkeel.lake.record import Attempt, read_attempts, read_rows  # noqa: E402
 from evenkeel.lake.store import Lake  # noqa: E402
 from evenkeel.pipeline import run_cycle, run_window  # noqa: E402
-from evenkeel.record.read import Attempt, read_attempts, read_rows  # noqa: E402
-from evenkeel.record.verify import verify  # noqa: E402
 from evenkeel.sources.recordings import Recording  # noqa: E402
 from evenkeel.spark.server import engine_for  # noqa: E402
 from evenkeel.spark.session import close, connect  # noqa: E402
+from evenkeel.verify import verify  # noqa: E402
 from tools.freeze import recordings_in, sample  # noqa: E402
 
 if TYPE_CHECKING:

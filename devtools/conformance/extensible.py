@@ -7,10 +7,10 @@ from typing import Any
 from devtools.conformance.extensible_placement import NOW, loads_of
 from devtools.conformance.placement import one_owner_each
 from devtools.conformance.reading import Json, policies_of, rounds_of, settings_of, stats_of
-from evenkeel.filters.broker_filters import BrokerFilters
-from evenkeel.filters.isolation import PoliciesPresent
+from evenkeel.cycle.top_lists import top_bundles
+from evenkeel.model.filters.broker_filters import BrokerFilters
+from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerReport, ExtensibleLoad, TopBundle
-from evenkeel.rounds.top_lists import top_bundles
 from evenkeel.settings import Settings, simple_class_name
 from evenkeel.shed.strategies.transfer_shedder import Transfers, TransferState, find_bundles_for_unloading
 from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies

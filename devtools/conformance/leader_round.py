@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from devtools.conformance.reading import Json, load_of, policies_of, rounds_of, settings_of
-from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.model.averages import broker_averages, default_history, update_histories
 from evenkeel.model.bundles import parse_boundaries
+from evenkeel.model.filters.unload_gates import unload_gates
 from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, Policies
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.place.strategy import PlacementState

@@ -9,9 +9,9 @@ from typing import Any
 from devtools.conformance import extensible_placement
 from devtools.conformance.reading import Json, load_of, policies_of, rounds_of, settings_of
 from evenkeel.errors import BadInput
-from evenkeel.filters.anti_affinity import AntiAffinity
-from evenkeel.filters.ownership import Ownership
 from evenkeel.model.bundles import namespace_of
+from evenkeel.model.filters.anti_affinity import AntiAffinity
+from evenkeel.model.filters.ownership import Ownership
 from evenkeel.place import modular_candidates as candidates
 from evenkeel.place.broker_figures import BrokerFigures, broker_figures
 from evenkeel.place.strategies import least_long_term_message_rate

@@ -10,10 +10,10 @@ from devtools.conformance.reading import history_of as read_history
 from evenkeel.errors import BadInput, BadRange
 from evenkeel.model.bundles import parse_range, range_of, topic_hash
 from evenkeel.model.load import BrokerReport
+from evenkeel.model.split_algorithms import algorithm_named, cut_by_broker, option_of
+from evenkeel.model.split_algorithms.split_option import BundleTopics, Cut, TopicLoads
 from evenkeel.plan_splits.rules import default_namespace_bundle_split_strategy as extensible
 from evenkeel.plan_splits.rules.bundle_splitter_task import find_bundles_to_split
-from evenkeel.split_algorithms import algorithm_named, cut_by_broker, option_of
-from evenkeel.split_algorithms.split_option import BundleTopics, Cut, TopicLoads
 
 REASONS = {
     "topics_over_limit": "Topics",

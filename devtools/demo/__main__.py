@@ -23,7 +23,7 @@ from evenkeel.errors import BadInput, EvenkeelError
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import is_delta_table
 from evenkeel.object_store import access, explained, hand_over, is_object_store
-from evenkeel.record.report import build_report
+from evenkeel.report import build_report
 from evenkeel.spark.code import source_root
 from evenkeel.spark.home import Home
 from evenkeel.spark.server import airflow_connection, engine_beside, free_port

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devtools.demo.course import Leg
-from evenkeel.record.compare import RoundVerdict, compare, read_rounds
-from evenkeel.record.read import Attempt, find_cycles, read_cycles, read_rows
-from evenkeel.record.report.gather import comparable
+from evenkeel.lake.record import Attempt, find_cycles, read_cycles, read_rows
+from evenkeel.report.compare import RoundVerdict, compare, read_rounds
+from evenkeel.report.gather import comparable
 
 COUNTED = ("splits", "unloads", "placements", "refusals")
 

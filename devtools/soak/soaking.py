@@ -22,9 +22,9 @@ from devtools.local_airflow.rest import RequestRefused
 from devtools.local_airflow.service import DAG_ID, Airflow, airflow_for
 from devtools.soak.figures import Cycle, add_cycle, read_cycles
 from evenkeel.airflow.order import AirflowError
+from evenkeel.lake.record import read_attempts
 from evenkeel.maintenance.inventory import bytes_on_disk
 from evenkeel.pipeline import DECIDING
-from evenkeel.record.read import read_attempts
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.code import source_root
 from evenkeel.spark.server import Engine, ensure, release, stop

@@ -19,14 +19,14 @@ from evenkeel.airflow.dag_names import (
     kind_of_dag,
     lake_in,
 )
+from evenkeel.explain.wording import time
 from evenkeel.lake.controls import APPROVED, REJECTED, WITHOUT_SPLITS
 from evenkeel.lake.outbox import is_open
+from evenkeel.lake.record import Attempt, Record, Row, read_commands, read_where
+from evenkeel.lake.record.tables import is_in, is_table
 from evenkeel.model.amounts import plural
 from evenkeel.model.past_commands import HARMED
-from evenkeel.record.read import Attempt, Record, Row, read_commands, read_where
-from evenkeel.record.read.tables import is_in, is_table
-from evenkeel.record.report.headline import Result, results, tally
-from evenkeel.record.wording import time
+from evenkeel.report.headline import Result, results, tally
 
 LONGEST = timedelta(days=1)
 """After so long nobody looks any more what became of a command."""

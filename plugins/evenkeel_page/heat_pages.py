@@ -14,10 +14,10 @@ from urllib.parse import urlencode
 
 from evenkeel.airflow.dag_names import HEAT_DAG
 from evenkeel.errors import BadInput, EvenkeelError, HeatNotBuilt, NoLake, NoSuchCycle
+from evenkeel.explain import wording
+from evenkeel.explain.rendering import alternative_line, rule_line
 from evenkeel.heat import HeatPicture
-from evenkeel.record import wording
-from evenkeel.record.explain.rendering import alternative_line, rule_line
-from evenkeel.record.read import Record
+from evenkeel.lake.record import Record
 from evenkeel_page import look
 from evenkeel_page.heat_request import RANGES, HeatRequest, MadePicture, clusters_on_record, heat_request, made_picture
 from evenkeel_page.heat_why import CellAsked, CellWhy, why

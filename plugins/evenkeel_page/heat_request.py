@@ -14,8 +14,8 @@ from typing import Any
 from evenkeel.errors import BadInput
 from evenkeel.heat import HeatPicture, Within, picture
 from evenkeel.heat.scale import metric_named
+from evenkeel.lake.record import Record, clusters_of
 from evenkeel.model.bundles import range_of
-from evenkeel.record.read import Record, clusters_of
 from evenkeel.times import time_given
 
 RANGES = {

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel.errors import BadInput, EvenkeelError
+from evenkeel.explain import Moment, Times, explain
+from evenkeel.lake.record import Attempt, Record, Row, clusters_of
+from evenkeel.lake.record.tables import all_of, text
 from evenkeel.model.bundles import BundleRange
-from evenkeel.record.explain import Moment, Times, explain
-from evenkeel.record.read import Attempt, Record, Row, clusters_of
-from evenkeel.record.read.tables import all_of, text
 from evenkeel.times import time_given, utc_text
 from evenkeel_page.heat_words import exact
 from evenkeel_page.look import sentence

@@ -18,26 +18,26 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 
 from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, approval_run_id, dag_id_of, lake_in
 from evenkeel.errors import BadInput, BadNote, EvenkeelError, LogError, NoLake, NoSuchCycle, NoSuchReplay
+from evenkeel.explain.settings_in_force import KeyInForce, read_settings_in_force
+from evenkeel.explain.wording import age, shortened, time, visible
+from evenkeel.lake.record import Attempt, Record, clusters_of, find_cycles, newest_cycles, read_rows
+from evenkeel.lake.record.open_tables import OpenTables
+from evenkeel.lake.record.recent_rows import Recent
+from evenkeel.lake.record.tables import all_of, text
 from evenkeel.object_store import resolve_connections_by
-from evenkeel.record.plan_cost import PlanCost, read_plan_cost
-from evenkeel.record.prove import prove_cycle
-from evenkeel.record.read import Attempt, Record, clusters_of, find_cycles, newest_cycles, read_rows
-from evenkeel.record.read.open_tables import OpenTables
-from evenkeel.record.read.recent import Recent
-from evenkeel.record.read.tables import all_of, text
-from evenkeel.record.report import build_model, gather
-from evenkeel.record.report.page import LISTED, MOST_LISTED, environment, render_listing, render_notice, report_link
-from evenkeel.record.settings_in_force import KeyInForce, read_settings_in_force
-from evenkeel.record.status import LakeStatus, read_status
-from evenkeel.record.status.attention import AGE_KEY, answer_by, waits_for_approval
-from evenkeel.record.status.lakes import LakesStatus, read_lakes_status
-from evenkeel.record.status.line import ClusterStatus, stretches
-from evenkeel.record.status.side_by_side import SideBySideReader
-from evenkeel.record.verify_runs import read_runs
-from evenkeel.record.wording import age, shortened, time, visible
+from evenkeel.report import build_model, gather
+from evenkeel.report.page import LISTED, MOST_LISTED, environment, render_listing, render_notice, report_link
+from evenkeel.report.plan_cost import PlanCost, read_plan_cost
 from evenkeel.settings.lakes import LakeMap
+from evenkeel.status import LakeStatus, read_status
+from evenkeel.status.attention import AGE_KEY, answer_by, waits_for_approval
+from evenkeel.status.lakes import LakesStatus, read_lakes_status
+from evenkeel.status.line import ClusterStatus, stretches
+from evenkeel.status.side_by_side import SideBySideReader
 from evenkeel.times import time_given
 from evenkeel.transparency.overview import read_overview
+from evenkeel.verify.prove import prove_cycle
+from evenkeel.verify.runs import read_runs
 from evenkeel_page import airflow_side, heat_pages, look, subject_pages, what_if_pages
 from evenkeel_page.cycle_progress import CycleProgress, cycle_progress, runs_of
 from evenkeel_page.lake_choice import choosing, first_steps, from_lakes, lake_links, lake_words, shown_name

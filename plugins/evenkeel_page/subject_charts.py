@@ -16,9 +16,9 @@ from statistics import median
 
 from markupsafe import Markup
 
+from evenkeel.explain import wording
 from evenkeel.model.amounts import plural, throughput_unit
-from evenkeel.record import wording
-from evenkeel.record.report.charts import MOST_SERIES, Picture
+from evenkeel.report.charts import MOST_SERIES, Picture
 from evenkeel_page.subject_course import KINDS_OF, LoadPoint, SubjectCourse
 
 WIDE, NARROW = 1_190, 358

@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenkeel.explain.subject import Subject
 from evenkeel.lake.outbox import SENT, harmed, with_outcomes
+from evenkeel.lake.record import Attempt, Record, Row
+from evenkeel.lake.record.ranges import at_moments
+from evenkeel.lake.record.tables import is_in, text
 from evenkeel.model.bounces import FormerOwners
 from evenkeel.model.load import RATES
-from evenkeel.record.explain.subject import Subject
-from evenkeel.record.read import Attempt, Record, Row
-from evenkeel.record.read.ranges import at_moments
-from evenkeel.record.read.tables import is_in, text
-from evenkeel.record.status.attention import bounces
+from evenkeel.status.attention import bounces
 
 MOST_POINTS, LEAST_POINTS = 240, 24
 MOST_ROWS_READ = 3_000_000

@@ -9,12 +9,11 @@ from itertools import pairwise
 import pyarrow.compute as pc
 
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoSuchCycle
+from evenkeel.explain import Moment, Times, explain, trace
+from evenkeel.explain.subject import Subject
+from evenkeel.lake.record import Attempt, Record, Row
+from evenkeel.lake.record.tables import text
 from evenkeel.model.bundles import namespace_of, range_of
-from evenkeel.record import trace
-from evenkeel.record.explain import Moment, Times, explain
-from evenkeel.record.explain.subject import Subject
-from evenkeel.record.read import Attempt, Record, Row
-from evenkeel.record.read.tables import text
 from evenkeel.times import Given
 from evenkeel_page.heat_why import COLUMNS, LOADS, broker_shares, bundle_figures
 from evenkeel_page.heat_words import exact

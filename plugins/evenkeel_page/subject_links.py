@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from evenkeel.record import wording
-from evenkeel.record.report.page import name_html, prose_html
+from evenkeel.explain import wording
+from evenkeel.report.page import name_html, prose_html
 from evenkeel_page.lake_choice import lake_words
 
 _BUNDLE = re.compile(r".+/0x[0-9a-f]{8}_0x[0-9a-f]{8}")

@@ -9,13 +9,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from evenkeel.errors import NoLake
-from evenkeel.record import wording
-from evenkeel.record.explain import Moment, Times, missing
-from evenkeel.record.explain.ask import find
-from evenkeel.record.explain.rendering import alternative_line, rule_line
-from evenkeel.record.explain.subject import Subject, parse_subject
-from evenkeel.record.read import Attempt, Record, Row, clusters_of
-from evenkeel.record.read.known_files import LAST_MOMENT
+from evenkeel.explain import Moment, Times, wording
+from evenkeel.explain import missing_data as missing
+from evenkeel.explain.ask import find
+from evenkeel.explain.rendering import alternative_line, rule_line
+from evenkeel.explain.subject import Subject, parse_subject
+from evenkeel.lake.record import Attempt, Record, Row, clusters_of
+from evenkeel.lake.record.known_files import LAST_MOMENT
 from evenkeel_page.heat_request import RANGES
 from evenkeel_page.heat_words import exact
 from evenkeel_page.reader import Answer

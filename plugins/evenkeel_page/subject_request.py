@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from evenkeel.errors import BadInput
-from evenkeel.record.explain import Times
-from evenkeel.record.explain.subject import Subject
-from evenkeel.record.read import Record
+from evenkeel.explain import Times
+from evenkeel.explain.subject import Subject
+from evenkeel.lake.record import Record
 from evenkeel.times import Given, time_given
 from evenkeel_page.heat_request import asked_range
 from evenkeel_page.look import sentence

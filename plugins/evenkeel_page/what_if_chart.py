@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from evenkeel.record import wording
+from evenkeel.explain import wording
 
 MOST_LINES = 6
 """A line has a colour, a pattern of dashes, and a number at its end."""

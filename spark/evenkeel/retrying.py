@@ -2,7 +2,8 @@
 
 tenacity runs the tries; what may be tried again, how often and after how long stands with each caller. Three things
 wait by themselves: botocore and Spark Connect repeat their own requests, Airflow repeats tasks, and the agent's loops
-(`evenkeel.agent`) go on with other work between two tries, so they take their pauses from here and wait by events.
+(`evenkeel.steering.agent`) go on with other work between two tries, so they take their pauses from here and wait by
+events.
 """
 
 from __future__ import annotations

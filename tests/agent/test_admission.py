@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.agent.admission import (
+from evenkeel.steering.agent.admission import (
     AdmissionFacts,
     CarryOut,
     LedgerEntry,

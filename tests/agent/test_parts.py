@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.setup import LedgerError, PauseSwitch, QueueClock
-from evenkeel.agent.work_queue import InFlight, WorkQueue
 from evenkeel.cli import agent, parser
+from evenkeel.steering.agent.ledger import Ledger
+from evenkeel.steering.agent.setup import LedgerError, PauseSwitch, QueueClock
+from evenkeel.steering.agent.work_queue import InFlight, WorkQueue
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.messages import Control, read_report

@@ -18,10 +18,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.processor import Finished, Gone, Later, Processor
-from evenkeel.agent.setup import AgentSettings, PauseSwitch
-from evenkeel.agent.work_queue import WorkQueue
+from evenkeel.steering.agent.ledger import Ledger
+from evenkeel.steering.agent.processor import Finished, Gone, Later, Processor
+from evenkeel.steering.agent.setup import AgentSettings, PauseSwitch
+from evenkeel.steering.agent.work_queue import WorkQueue
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.fifo import QueueUnreachable

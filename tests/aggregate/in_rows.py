@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
+from evenkeel.cycle.frames import cycle_row_of
 from evenkeel.handover import Predecessor, Run
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.model.exact_sums import exact_sum
 from evenkeel.model.load import RATES
-from evenkeel.rounds.frames import cycle_row_of
 from tests.builders import NOON, ClusterBuilder, cluster
 
 Rows = dict[str, list[dict[str, Any]]]

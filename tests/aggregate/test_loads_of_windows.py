@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from evenkeel.aggregate.round import decide_cycles
+from evenkeel.cycle.fold import FAILURES, STATE
 from evenkeel.handover import Predecessor
 from evenkeel.plan_splits import round as split_round
 from evenkeel.plan_splits.task import asks_by_topics
-from evenkeel.rounds.fold import FAILURES, STATE
 from tests.aggregate.in_rows import rows_of, some_cycles
 from tests.builders import NOON, cluster
 

@@ -14,13 +14,13 @@ from typing import Any
 from evenkeel.aggregate.bundles_in_force import bundles_of
 from evenkeel.aggregate.inputs import OBSERVED, namespaces_of
 from evenkeel.aggregate.round import LOADS_BEFORE, OUTPUTS, SPLITS_BEFORE, decide
+from evenkeel.cycle.runner import local_rows
 from evenkeel.handover import Write
+from evenkeel.lake.record import Attempt, read_attempts
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.record.read import Attempt, read_attempts
-from evenkeel.record.verify.recorded_cycle import again, background_of
-from evenkeel.rounds.runner import local_rows
+from evenkeel.verify.recorded_cycle import again, background_of
 from tests.aggregate.in_rows import sums_of
 
 KEPT = Path(__file__).resolve().parents[1] / "kept_lakes"

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.aggregate.round import LOADS_BEFORE, OUTPUTS, SPLITS_BEFORE, decide, decide_cycles
+from evenkeel.cycle.fold import STATE
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.schemas import TABLES
 from evenkeel.model.load import RATES
 from evenkeel.plan_splits import round as split_round
-from evenkeel.rounds.fold import STATE
 from tests.aggregate.in_rows import Rows, rows_of, some_cycles
 from tests.builders import NOON, cluster
 from tests.steering.commands import split, unload

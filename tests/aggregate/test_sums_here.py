@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evenkeel.aggregate.sums_here import COLUMNS, MOST_TOPICS, sums_of, whole_numbers
+from evenkeel.aggregate.local_sums import COLUMNS, MOST_TOPICS, sums_of, whole_numbers
 from evenkeel.aggregate.topic_sums import Namespace, ranges_of, sums_in_thousandths
+from evenkeel.cycle.runner import local_frame
 from evenkeel.lake.schemas import TABLES
 from evenkeel.model.load import RATES
-from evenkeel.rounds.runner import local_frame
 from evenkeel.spark.column_types import type_of
 from evenkeel.spark.rows import arrow_type, tick_of
 from evenkeel.spark.sql import MOST_THOUSANDTHS

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.aggregate import task as aggregate
+from evenkeel.cycle import frames, runner
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
-from evenkeel.rounds import frames, runner
 from evenkeel.validate import task as validate
 from tests.builders import NOON, ClusterBuilder, cluster, observed
 from tests.written_rows import rows_digest

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.ablations import PARTS, main, without
-from evenkeel.planner import seen
+from evenkeel.planner import loads as seen
 from evenkeel.planner.usage_model import UsageSums
 from evenkeel.settings import Settings
 

@@ -17,10 +17,10 @@ from benchmarks.decisions import (
     rows_of,
     top_lists,
 )
+from evenkeel.cycle.reported_bundles import StatsOfBroker
 from evenkeel.model.bundles import FULL_RANGE
-from evenkeel.rounds.reported_bundles import StatsOfBroker
+from evenkeel.model.split_algorithms import algorithm_named, option_of
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms import algorithm_named, option_of
 
 
 def test_numbers_are_those_of_java() -> None:

@@ -12,7 +12,7 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.cli.control import say
 from evenkeel.lake import controls
-from evenkeel.record.read import read_table
+from evenkeel.lake.record import read_table
 from tests.record.open_cycle import PLAN, OpenCycle
 
 KEPT = Path(__file__).resolve().parents[1] / "kept_lakes" / "schema_1.tar.gz"

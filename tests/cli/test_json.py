@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from evenkeel.cli import main, parser
-from evenkeel.record.read import Record
+from evenkeel.lake.record import Record
 from tests.json_schemas import REFERENCE, SCHEMAS, check
 from tests.pulsar.admin.books import Size, sized
 from tests.pulsar.admin.simulated import SimulatedCluster

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from evenkeel.cli.verify import as_text
-from evenkeel.record.verify import CHAIN, Fault, VerifyReport
-from evenkeel.record.verify.check import Verified
+from evenkeel.verify import CHAIN, Fault, VerifyReport
+from evenkeel.verify.check import Verified
 
 
 def test_one_of_a_thing_is_in_the_singular() -> None:

@@ -10,9 +10,9 @@ import pytest
 from deltalake import write_deltalake
 
 from evenkeel.cli import main, parser, wish
+from evenkeel.lake.record import read_table
 from evenkeel.lake.store import as_arrow
 from evenkeel.lake.wishes import ended_drains
-from evenkeel.record.read import read_table
 
 RANGE = "0x00000000_0x40000000"
 

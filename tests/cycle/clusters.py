@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evenkeel.model.averages import broker_averages, updated
 from evenkeel.model.bundles import bundle_name, initial_boundaries, namespace_of, ranges_of
-from evenkeel.model.considered import Considered
+from evenkeel.model.consideration import Considered
 from evenkeel.model.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies, ResourceUsage
 from evenkeel.place.strategies import MODULAR
 from evenkeel.settings import Settings

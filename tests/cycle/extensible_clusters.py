@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from evenkeel.filters.isolation import PoliciesPresent
+from evenkeel.cycle.top_lists import top_bundles
 from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
+from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerLoadData, BrokerReport, BundleStats, ExtensibleLoad, IsolationPolicy, Policies
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound
-from evenkeel.rounds.top_lists import top_bundles
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import TransferRound, run_transfers
 from evenkeel.shed.strategies.transfer_shedder import TransferState

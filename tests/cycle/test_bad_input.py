@@ -13,10 +13,10 @@ from dataclasses import replace
 import pytest
 
 from evenkeel.errors import BadName, BadRange, SettingsError
-from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.model.averages import broker_averages, updated
 from evenkeel.model.bundles import BundleRange, bundle_name, initial_boundaries, ranges_of
-from evenkeel.model.considered import Considered
+from evenkeel.model.consideration import Considered
+from evenkeel.model.filters.unload_gates import unload_gates
 from evenkeel.model.load import (
     BrokerLoadData,
     BrokerReport,
@@ -27,6 +27,7 @@ from evenkeel.model.load import (
     ResourceUsage,
     TopBundle,
 )
+from evenkeel.model.split_algorithms.split_option import BundleTopics, TopicLoads
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.place.strategies import MODULAR as PLACEMENTS
@@ -39,7 +40,6 @@ from evenkeel.shed.shedder import Shed
 from evenkeel.shed.strategies import MODULAR as SHEDDERS
 from evenkeel.shed.strategies import shedder_named
 from evenkeel.shed.strategies.transfer_shedder import TransferState
-from evenkeel.split_algorithms.split_option import BundleTopics, TopicLoads
 
 NOW = 1_700_000_000_000
 MIB = 1_048_576.0

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devtools.conformance.leader_round import histories_after_splits
-from evenkeel.filters.unload_gates import UnloadGates, unload_gates
 from evenkeel.model.averages import default_history
-from evenkeel.model.considered import Considered
+from evenkeel.model.consideration import Considered
+from evenkeel.model.filters.unload_gates import UnloadGates, unload_gates
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.place.placement import Placement
 from evenkeel.place.strategy import PlacementState

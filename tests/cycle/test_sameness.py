@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.cycle.again import same
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.schemas import TABLES
+from evenkeel.pipeline.repeat import same
 
 TABLE = "strategy_state"
 COLUMNS = ("cluster", "subject", "value")

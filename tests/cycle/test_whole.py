@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from evenkeel.cycle import again, whole
+from evenkeel.cycle import reading
+from evenkeel.cycle.memo import SharedRows
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
-from evenkeel.rounds import reading
-from evenkeel.rounds.memo import SharedRows
+from evenkeel.pipeline import repeat as again
+from evenkeel.pipeline import rounds as whole
 from evenkeel.settings import resolve
 from tests.cycle.whole_cycles import EAGER, VARIANTS, cycles
 

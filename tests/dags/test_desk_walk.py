@@ -21,7 +21,7 @@ import pytest
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.heat import build
-from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
+from evenkeel.lake.record import Attempt, read_attempts, read_rows, read_table
 from evenkeel.spark.server import Engine
 from tests.browsing import OPEN_ALL, Watched, expect_words, past_busy, violations
 from tests.dags.waiting import APPROVAL_DAG_ID, ended, question_put

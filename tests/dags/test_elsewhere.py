@@ -19,7 +19,7 @@ import pytest
 from devtools.local_airflow.home import AirflowHome, Wiring
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel import __version__
-from evenkeel.record.read import Attempt, read_attempts, read_rows
+from evenkeel.lake.record import Attempt, read_attempts, read_rows
 from evenkeel.spark.server import free_port
 from tests.dags.conftest import RECORDED, RECORDED_AT
 from tests.dags.parts import AirflowParts, redis

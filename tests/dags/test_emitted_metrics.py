@@ -10,7 +10,7 @@ import pytest
 
 from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.service import DAG_ID, airflow_for
-from evenkeel.record.status import read_status
+from evenkeel.status import read_status
 from evenkeel.times import moment_given
 from tests.dags.waiting import ended
 from tests.otel_collector import collector, gauges

@@ -10,7 +10,7 @@ import pytest
 from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.service import Airflow
 from evenkeel.airflow.dag_names import HISTORY_DAG
-from evenkeel.record.read import read_attempts
+from evenkeel.lake.record import read_attempts
 from tests.dags.conftest import HISTORY_SCHEDULE
 from tests.dags.waiting import backfilled
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evenkeel.record.read import Record
+from evenkeel.lake.record import Record
 from tests.dags.conftest import CHECKOUT, DAGS, RECORDED, SNAPSHOTS
 from tests.dags.waiting import ended
 from tests.several_lakes import configuration, lakes_in_force

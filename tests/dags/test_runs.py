@@ -22,8 +22,8 @@ from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.rest import RequestRefused
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.heat import picture
+from evenkeel.lake.record import Attempt, read_attempts, read_rows, read_table
 from evenkeel.lake.schemas import TABLES
-from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
 from tests.dags.conftest import RECORDED_AT
 from tests.dags.waiting import LOOK_SECONDS, PATIENCE_SECONDS, awaited, backfilled, ended, states, tries
 from tests.left_out import FULL_JDK, lacking

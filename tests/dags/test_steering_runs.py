@@ -22,8 +22,8 @@ from devtools.local_airflow.home import USER
 from devtools.local_airflow.rest import RequestRefused
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.dag_names import approval_run_id
-from evenkeel.record.read import Attempt, read_attempts, read_table
-from evenkeel.record.report import build_report
+from evenkeel.lake.record import Attempt, read_attempts, read_table
+from evenkeel.report import build_report
 from tests.browsing import expect_words, past_busy
 from tests.dags.waiting import APPROVAL_DAG_ID, PATIENCE_SECONDS, at_approval, awaited, ended, question_put, tries
 from tests.publish.acting import LivingPulsar

@@ -18,7 +18,7 @@ import pytest
 from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.service import DAG_ID, Airflow, airflow_for
 from evenkeel.cli import main
-from evenkeel.record.read import read_table
+from evenkeel.lake.record import read_table
 from tests.dags.conftest import CHECKOUT
 from tests.dags.waiting import ended
 from tests.postgres import Postgres, postgres

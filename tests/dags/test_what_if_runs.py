@@ -11,7 +11,7 @@ import pytest
 
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.dag_names import REPLAY_DAG
-from evenkeel.record.read import read_attempts, read_table
+from evenkeel.lake.record import read_attempts, read_table
 from tests.browsing import expect_words, past_busy
 from tests.dags.waiting import ended
 

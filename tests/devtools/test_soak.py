@@ -10,7 +10,7 @@ import pytest
 
 from devtools.soak.__main__ import main
 from devtools.soak.figures import WARM_UP, Cycle, add_cycle, faults, growth, read_cycles, summary
-from evenkeel.record.read import read_attempts
+from evenkeel.lake.record import read_attempts
 
 
 def cycles(count: int, *, parts: int = 1, per_hundred: float = 0.0, noise: float = 0.2) -> list[Cycle]:

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from evenkeel.agent.ledger import Ledger
+from evenkeel.steering.agent.ledger import Ledger
 from tests.docker.container_files import HEALTH
 
 

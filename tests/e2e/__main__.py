@@ -30,8 +30,8 @@ from devtools.lab.traffic import traffic_for
 from devtools.lab.waiting import wait_until
 from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.service import DAG_ID, Airflow, airflow_for
-from evenkeel.record.read import read_cycles, read_table
-from evenkeel.record.report import build_report
+from evenkeel.lake.record import read_cycles, read_table
+from evenkeel.report import build_report
 from evenkeel.spark.code import source_root
 from evenkeel.spark.server import engine_for
 from tests.e2e import planner_beside

@@ -18,8 +18,8 @@ from devtools.lab.layout import skewed
 from devtools.lab.measures import measure_load
 from devtools.lab.tally import Tally
 from devtools.lab.traffic import MOST_SECONDS, traffic_for
+from evenkeel.lake.record import Attempt
 from evenkeel.lake.store import Lake
-from evenkeel.record.read import Attempt
 from evenkeel.spark.server import engine_for
 from evenkeel.spark.session import close, connect
 from tests.e2e.beside import Played, PlayedCycle, sent_of, shortfalls, table, write

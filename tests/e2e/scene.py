@@ -14,9 +14,9 @@ from devtools.lab.cluster import Cluster
 from devtools.lab.settings import LabSettings
 from evenkeel.cli import main
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import Attempt, find_cycles, read_rows, read_table
 from evenkeel.pipeline import run_cycle
 from evenkeel.publish.dispatch import Sending, reach_with
-from evenkeel.record.read import Attempt, find_cycles, read_rows, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

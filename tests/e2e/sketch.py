@@ -17,11 +17,11 @@ from typing import Any
 from devtools.lab.conf import STATS_SECONDS
 from devtools.lab.layout import Layout, skewed
 from devtools.lab.settings import MANAGERS
-from evenkeel.cycle import whole
+from evenkeel.cycle import reading
 from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of, topic_hash
+from evenkeel.pipeline import rounds as whole
 from evenkeel.replay.fold import goes_to
 from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
-from evenkeel.rounds import reading
 from evenkeel.settings import EffectiveSettings, resolve
 from tests.e2e.beside import Played, PlayedCycle
 from tests.e2e.scene import BOLD, LOADS, SETTINGS, TENANT

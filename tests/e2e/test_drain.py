@@ -12,8 +12,8 @@ from devtools.lab.layout import skewed
 from devtools.lab.measures import measure_load, owners
 from devtools.lab.traffic import traffic_for
 from evenkeel.cli import main
+from evenkeel.lake.record import Attempt
 from evenkeel.manual_requests.drain import BY_DRAINING
-from evenkeel.record.read import Attempt
 from tests.e2e.scene import SEEN, Scene
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]

@@ -18,9 +18,9 @@ from devtools.lab.traffic import traffic_for
 from devtools.lab.waiting import wait_until
 from evenkeel.cli import main
 from evenkeel.ingest.open_run import open_cycles
+from evenkeel.lake.record import find_cycles
 from evenkeel.pipeline import DECIDING, publish
 from evenkeel.publish.dispatch import Sending, reach_with
-from evenkeel.record.read import find_cycles
 from evenkeel.steering.command_executor import CommandExecutor
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.premise import Command

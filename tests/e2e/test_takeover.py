@@ -13,8 +13,8 @@ import pytest
 from devtools.lab.cluster import Cluster
 from devtools.lab.waiting import wait_until
 from evenkeel.cli import main
+from evenkeel.lake.record import read_table
 from evenkeel.lake.store import Lake
-from evenkeel.record.read import read_table
 from tests.e2e.scene import configuration
 from tests.json_schemas import check
 

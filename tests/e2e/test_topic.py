@@ -13,7 +13,7 @@ from devtools.lab.measures import measure_load, owners
 from devtools.lab.traffic import traffic_for
 from devtools.lab.waiting import wait_until
 from evenkeel.cli import main
-from evenkeel.record.read import read_table
+from evenkeel.lake.record import read_table
 from tests.e2e.scene import Scene
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenkeel.filters.broker_filters import newest, version_rank
+from evenkeel.model.filters.broker_filters import newest, version_rank
 
 
 def test_versions_order_as_semantic_versions_do() -> None:

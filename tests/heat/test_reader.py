@@ -18,7 +18,7 @@ from evenkeel.heat import HeatPicture, build, picture
 from evenkeel.heat import reader as reading
 from evenkeel.heat.scale import METRICS, SEVERAL
 from evenkeel.heat.tables import BLOCKS, HeatTables
-from evenkeel.record.read import read_cycles, read_rows
+from evenkeel.lake.record import read_cycles, read_rows
 from tests.heat.histories import BEGIN, CLUSTER, HALVES, WHOLE, History, at_minute, kept_lake, load
 
 pytestmark = pytest.mark.slow

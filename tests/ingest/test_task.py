@@ -22,7 +22,7 @@ from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest import ingest_frames
 from evenkeel.ingest import task as ingest
 from evenkeel.lake.store import Lake
-from evenkeel.sources.landed import LongAnswers
+from evenkeel.sources.landed_answers import LongAnswers
 from evenkeel.sources.recordings import Recording
 from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.small_cluster import SmallCluster, pulsar_hash, topic

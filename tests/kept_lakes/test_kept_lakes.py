@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.record.read import read_cycles, read_table
+from evenkeel.lake.record import read_cycles, read_table
 
 if TYPE_CHECKING:
     from evenkeel.spark.server import Engine

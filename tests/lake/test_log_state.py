@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.errors import LakeError
 from evenkeel.lake.delta_log import is_as_made
-from evenkeel.record.read import read_attempts
+from evenkeel.lake.record import read_attempts
 from tests.record.small_lake import SmallLake, moment
 
 AT = moment("2026-11-21T08:00:00")

@@ -22,10 +22,10 @@ from evenkeel.lake.manifest import (
     write_rows,
     writes_of,
 )
+from evenkeel.lake.record.tables import rows_where
 from evenkeel.lake.store import Lake
-from evenkeel.record.read.tables import rows_where
-from evenkeel.record.verify.chain import Link, check_links
 from evenkeel.spark.session import close, connect
+from evenkeel.verify.chain import Link, check_links
 
 pytestmark = pytest.mark.spark
 

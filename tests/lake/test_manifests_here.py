@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from evenkeel.handover import DataFile, Write
-from evenkeel.lake import manifests_here
+from evenkeel.lake import local_manifests as manifests_here
+from evenkeel.lake.local_manifests import Row, manifests_at, newest_manifests
 from evenkeel.lake.manifest import CYCLES, append_manifests, file_rows, write_rows
-from evenkeel.lake.manifests_here import Row, manifests_at, newest_manifests
 from evenkeel.lake.store import Lake
 from evenkeel.spark.sql import with_moments
 

@@ -7,9 +7,9 @@ import hashlib
 import pytest
 
 from evenkeel.lake.manifest import find_predecessors
+from evenkeel.lake.record import read_attempts, read_table
 from evenkeel.lake.store import Lake
-from evenkeel.record.export import export
-from evenkeel.record.read import read_attempts, read_table
+from evenkeel.verify.export import export
 from tests.maintenance.recorded_lake import STATE, day
 from tests.record.exported import damaged_files
 from tests.written_rows import changed

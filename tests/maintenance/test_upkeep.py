@@ -19,6 +19,7 @@ from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.delta_log import newest_version, written_files
 from evenkeel.lake.handover_files import FOLDER, handed_on
 from evenkeel.lake.manifest import append_manifests, find_predecessors
+from evenkeel.lake.record import read_attempts, read_table
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.maintenance import proofs, upkeep
@@ -28,7 +29,6 @@ from evenkeel.maintenance.expiry import ExpiryContext, Periods, thin_days
 from evenkeel.maintenance.inventory import read_record, take_inventory
 from evenkeel.maintenance.statements import change, speaking
 from evenkeel.maintenance.upkeep import Request, UpkeepResult, keep
-from evenkeel.record.read import read_attempts, read_table
 from evenkeel.spark.session import close, connect
 from tests.maintenance.conftest import NOW
 from tests.maintenance.recorded_lake import Recorded, day, manifest

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenkeel.cycle import reading
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.place import round as place_round
 from evenkeel.publish import commands, guarding
-from evenkeel.rounds import reading
 from evenkeel.settings import resolve
 from evenkeel.shed import round as shed_round
 from tests.cycle.rows import AT, CLASS, MIB, broker, bundle, cycle, report, rows

@@ -16,10 +16,10 @@ from evenkeel.manual_requests.unload import grant_unload
 from evenkeel.model.averages import updated
 from evenkeel.model.bundles import bundle_name, initial_boundaries, range_of, ranges_of
 from evenkeel.model.load import BundleStats
+from evenkeel.model.split_algorithms.split_option import BundleTopics, TopicLoads
 from evenkeel.model.topics import topic_hash
 from evenkeel.settings import Settings
 from evenkeel.settings.keys.splitting import SPLIT_ALGORITHMS
-from evenkeel.split_algorithms.split_option import BundleTopics, TopicLoads
 from tests.bundle_ranges import validate_ranges
 
 FIRST, SECOND, THIRD, LAST = (str(found) for found in ranges_of(initial_boundaries(4)))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.lake.schemas import TABLES
-from evenkeel.metrics.declared import (
+from evenkeel.metrics.declarations import (
     BY_NAME,
     COUNTER,
     EMITTED,
@@ -19,7 +19,7 @@ from evenkeel.metrics.declared import (
     SEVERITIES,
     ExportedMetric,
 )
-from evenkeel.record.status.attention import KINDS
+from evenkeel.status.attention import KINDS
 from evenkeel.validate import suites
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"

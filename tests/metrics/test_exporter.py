@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 
 from evenkeel.cli import main
-from evenkeel.metrics.declared import BY_NAME
+from evenkeel.metrics.declarations import BY_NAME
 from evenkeel.metrics.exporter import MOST_SCRAPES
 from evenkeel.metrics.figures import LakeFigures, LakeReader
 from evenkeel.metrics.lake_watch import LakeWatch

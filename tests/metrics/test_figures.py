@@ -11,16 +11,16 @@ import pytest
 
 from evenkeel.errors import NoLake
 from evenkeel.handover import PULSAR_ADMIN
+from evenkeel.lake.record import Attempt, read_attempts
 from evenkeel.metrics import log_figures
-from evenkeel.metrics.declared import NEEDS, OUTCOMES
+from evenkeel.metrics.declarations import NEEDS, OUTCOMES
 from evenkeel.metrics.figures import LakeFigures, LakeReader
 from evenkeel.metrics.task_times import CommitTimes
-from evenkeel.record.read import Attempt, read_attempts
-from evenkeel.record.status import LakeStatus, read_status
-from evenkeel.record.verify_runs import VerifyRun, leave
+from evenkeel.status import LakeStatus, read_status
 from evenkeel.transparency.lake_log import begin, storage_of
 from evenkeel.transparency.overview import read_overview
 from evenkeel.transparency.witnessing import STATES
+from evenkeel.verify.runs import VerifyRun, leave
 from tests.kept_lakes.unpacking import kept_lake
 from tests.record.small_lake import moment
 from tests.record.status.urgent_lake import EVERY, UrgentLake, urgent_lake

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from evenkeel.metrics.declared import BY_NAME
+from evenkeel.metrics.declarations import BY_NAME
 
 pytestmark = pytest.mark.slow
 

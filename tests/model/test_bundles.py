@@ -27,10 +27,10 @@ from evenkeel.model.bundles import (
     topic_hash,
     validate_boundaries,
 )
+from evenkeel.model.split_algorithms import range_equally_divide
+from evenkeel.model.split_algorithms.split_option import SplitOption
 from evenkeel.model.topics import partition_of, uses_three_part_names
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms import range_equally_divide
-from evenkeel.split_algorithms.split_option import SplitOption
 from tests.bundle_ranges import validate_ranges
 
 hashes = st.one_of(st.integers(0, HIGHEST_HASH), st.sampled_from([0, 1, 0x7FFFFFFF, 0x80000000, HIGHEST_HASH]))

@@ -9,10 +9,10 @@ import pytest
 
 from evenkeel import object_store
 from evenkeel.cli import main
-from evenkeel.record.read import read_attempts
-from evenkeel.record.read.open_tables import OpenTables
-from evenkeel.record.read.recent import Recent
-from evenkeel.record.status import read_status
+from evenkeel.lake.record import read_attempts
+from evenkeel.lake.record.open_tables import OpenTables
+from evenkeel.lake.record.recent_rows import Recent
+from evenkeel.status import read_status
 from tests.object_store.stores import Store
 from tests.record.small_lake import moment
 from tests.record.status.urgent_lake import EVERY, UrgentLake

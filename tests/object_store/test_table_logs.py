@@ -9,7 +9,7 @@ import pytest
 from evenkeel.errors import LakeError
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.table_metadata import demand_as_declared
-from evenkeel.record.verify.tables_of_record import check_tables
+from evenkeel.verify.tables_of_record import check_tables
 from tests.object_store.stores import Store
 from tests.record.small_lake import SmallLake, moment
 

@@ -15,7 +15,7 @@ import pytest
 from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.service import DAG_ID, airflow_for
 from evenkeel.cli import main
-from evenkeel.record.read import read_cycles
+from evenkeel.lake.record import read_cycles
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.server import Engine
 from tests.dags.waiting import LOOK_SECONDS, PATIENCE_SECONDS, ended, states

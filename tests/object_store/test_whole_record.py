@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from evenkeel.cli import main
+from evenkeel.lake.record import read_attempts
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table
 from evenkeel.object_store import hand_over
-from evenkeel.record.read import read_attempts
 from evenkeel.spark.home import Home
 from evenkeel.spark.server import Engine
 from tests.object_store.stores import Store

@@ -12,7 +12,7 @@ import pytest
 
 from devtools.local_airflow.home import AirflowHome, Wiring
 from devtools.local_airflow.service import DAG_ID
-from evenkeel.record.read import read_attempts
+from evenkeel.lake.record import read_attempts
 from evenkeel.spark.code import code_digest, folder_beside, suites_folder
 from tests.dags.conftest import RECORDED_AT
 from tests.wheels import CHECKOUT, FOLDERS, environment_with, of_wheel, wheel_of, without_checkout

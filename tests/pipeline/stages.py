@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.handover import Handover
-from evenkeel.record.read import read_attempts, read_table
+from evenkeel.lake.record import read_attempts, read_table
 from tests.pipeline.killed_task import PHASES, TASKS, Point, run_whole
 from tests.planned import request
 from tests.written_rows import rows_digest

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from evenkeel import pipeline
+from evenkeel.cycle.runner import without_failed
 from evenkeel.handover import FAILED, SKIPPED, ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest.open_run import CycleRequest
-from evenkeel.rounds.runner import without_failed
 
 TIMES = [f"2026-11-21T08:{minute:02}:00.000000+00:00" for minute in range(0, 40, 5)]
 REQUEST = CycleRequest("lake", "recording:there", every=True)

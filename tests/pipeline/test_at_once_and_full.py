@@ -18,9 +18,9 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.handover import Handover
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import read_attempts, read_cycles, read_table
 from evenkeel.pipeline import publish, run_cycle
 from evenkeel.publish.dispatch import Sending, reach_with
-from evenkeel.record.read import read_attempts, read_cycles, read_table
 from evenkeel.spark.session import close, connect
 from tests.planned import request
 from tests.publish.acting import QUICK, LivingPulsar

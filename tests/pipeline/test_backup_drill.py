@@ -14,10 +14,10 @@ import pytest
 from deltalake import DeltaTable
 
 from evenkeel import pipeline
+from evenkeel.lake.record import read_attempts
 from evenkeel.maintenance.backup import back_up, restore
 from evenkeel.pipeline import run_cycle
-from evenkeel.record.read import read_attempts
-from evenkeel.record.verify import verify
+from evenkeel.verify import verify
 from tests.planned import request
 
 pytestmark = [pytest.mark.spark, pytest.mark.exhaustive]

@@ -13,9 +13,9 @@ from evenkeel import pipeline
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake import manifest
+from evenkeel.lake.record import read_attempts, read_rows
 from evenkeel.pipeline import run_cycle
 from evenkeel.publish import task as publish
-from evenkeel.record.read import read_attempts, read_rows
 from tests.planned import FITTED, RECORDING, SNAPSHOTS, request
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -16,10 +16,10 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import Attempt, read_cycles, read_rows
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.pipeline import run_cycle
 from evenkeel.publish.dispatch import Sending, reach_with
-from evenkeel.record.read import Attempt, read_cycles, read_rows
 from tests.publish.acting import QUICK, LivingPulsar
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

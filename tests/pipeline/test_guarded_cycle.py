@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from evenkeel.explain import explain
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import Attempt, read_attempts, read_rows
 from evenkeel.pipeline import run_cycle
-from evenkeel.record.explain import explain
-from evenkeel.record.read import Attempt, read_attempts, read_rows
-from evenkeel.record.report import build_model, gather
+from evenkeel.report import build_model, gather
 from evenkeel.sources.recordings import Recording
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

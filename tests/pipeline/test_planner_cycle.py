@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel import pipeline
+from evenkeel.cycle import frames
+from evenkeel.explain import Times, explain
+from evenkeel.explain.rendering import as_text as explained
+from evenkeel.explain.trace import inputs
+from evenkeel.explain.trace.answer import as_text as traced
 from evenkeel.handover import Handover
 from evenkeel.ingest import chunks
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
+from evenkeel.lake.record import Attempt, read_attempts, read_rows, read_table
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
-from evenkeel.record.explain import Times, explain
-from evenkeel.record.explain.rendering import as_text as explained
-from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
-from evenkeel.record.report import build_model, gather
-from evenkeel.record.report.page import render
-from evenkeel.record.trace import inputs
-from evenkeel.record.trace.answer import as_text as traced
-from evenkeel.record.verify import verify
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.open_loop import asked as asked_replay
 from evenkeel.replay.open_loop import replay
-from evenkeel.rounds import frames
+from evenkeel.report import build_model, gather
+from evenkeel.report.page import render
 from evenkeel.sources.recordings import Recording
 from evenkeel.times import time_given
+from evenkeel.verify import verify
 from tests.pipeline.killed_task import Point, run_until, run_whole
 from tests.pipeline.window_cases import CHECKOUT, content, demand_sound, demand_the_same
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from evenkeel.explain import explain
+from evenkeel.explain.rendering import as_text
 from evenkeel.ingest.bundle_histories import bundles_with_history
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import read_attempts, read_rows
 from evenkeel.lake.store import Lake
 from evenkeel.pipeline import run_cycle
-from evenkeel.record.explain import explain
-from evenkeel.record.explain.rendering import as_text
-from evenkeel.record.read import read_attempts, read_rows
-from evenkeel.record.verify import TOPICS, verify
+from evenkeel.verify import TOPICS, verify
 from tests.pulsar.small_cluster import EXTENSIBLE, FINISHED_AT, MODULAR, Answering, load_report, metrics, pulsar_hash
 
 pytestmark = pytest.mark.spark

@@ -16,8 +16,8 @@ import pytest
 
 from devtools.conformance.cases import case_files, read_cases
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import Attempt, read_attempts, read_rows_of
 from evenkeel.pipeline import run_cycle
-from evenkeel.record.read import Attempt, read_attempts, read_rows_of
 from tests.pipeline import recorded_case as rc
 from tests.pipeline.recorded_case import RecordedCase
 

@@ -15,8 +15,8 @@ from evenkeel.errors import BadInput, LakeError
 from evenkeel.handover import Handover
 from evenkeel.ingest import chunks
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import read_attempts
 from evenkeel.pipeline import WindowProgress, run_window
-from evenkeel.record.read import read_attempts
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

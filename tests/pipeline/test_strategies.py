@@ -8,8 +8,8 @@ import pytest
 
 from evenkeel.errors import SettingsError
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import Attempt, read_cycles, read_rows
 from evenkeel.pipeline import run_cycle
-from evenkeel.record.read import Attempt, read_cycles, read_rows
 from evenkeel.settings import resolve
 from tests.shed.fitted import FITTED
 

@@ -13,8 +13,8 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.ingest import chunks
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import Attempt, read_attempts, read_rows
 from evenkeel.pipeline import run_cycle, run_window
-from evenkeel.record.read import Attempt, read_attempts, read_rows
 from evenkeel.sources.recordings import Recording
 from tests import planned
 from tests.pipeline.window_cases import CASES, CHECKOUT, content, demand_sound, demand_the_same

@@ -25,11 +25,11 @@ from evenkeel.ingest import chunks
 from evenkeel.ingest.chunks import decided_already, landed_in
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake.manifest import find_predecessors
+from evenkeel.lake.record import Attempt, read_attempts, read_cycles, read_rows, read_table
 from evenkeel.lake.store import Lake
 from evenkeel.maintenance.upkeep import Request, UpkeepResult, keep
 from evenkeel.pipeline import WindowProgress, run_cycle, run_window
 from evenkeel.publish import manifests
-from evenkeel.record.read import Attempt, read_attempts, read_cycles, read_rows, read_table
 from evenkeel.sources.landing import milliseconds
 from evenkeel.spark.code import code_digest
 from evenkeel.times import utc_text

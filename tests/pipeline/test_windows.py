@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 from evenkeel import pipeline
 from evenkeel.handover import Handover, Predecessor, Write
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
+from evenkeel.lake.record import read_attempts, read_table
 from evenkeel.lake.store import Lake
 from evenkeel.publish import task as publish
-from evenkeel.record.read import read_attempts, read_table
 from evenkeel.sources.recordings import Recording
 from tests.pipeline.window_cases import CASES, CHECKOUT, demand_sound, demand_the_same
 

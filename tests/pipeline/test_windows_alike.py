@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from evenkeel.ingest.open_run import CycleRequest
-from evenkeel.record.read import read_attempts
+from evenkeel.lake.record import read_attempts
 from evenkeel.sources.recordings import Recording
 from tests.pipeline.odd_recordings import write_odd
 from tests.pipeline.window_cases import CHECKOUT

@@ -14,10 +14,10 @@ from evenkeel.errors import BadInput
 from evenkeel.handover import PULSAR_ADMIN, Run
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
 from evenkeel.ingest.wish_intake import with_wishes
+from evenkeel.lake.record import Attempt, read_attempts, read_rows
 from evenkeel.lake.store import Lake
 from evenkeel.model.topics import topic_hash
 from evenkeel.pipeline import aggregate, ingest, run_cycle, validate
-from evenkeel.record.read import Attempt, read_attempts, read_rows
 from tests import planned
 from tests.planned import SNAPSHOTS
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.lake.manifest import writes_of
-from evenkeel.record.read import Attempt, read_attempts
-from evenkeel.record.verify import verify
+from evenkeel.lake.record import Attempt, read_attempts
+from evenkeel.verify import verify
 from tests.shed.fitted import FITTED
 from tests.written_rows import rows_digest
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.errors import SettingsError
-from evenkeel.model.considered import by_name
+from evenkeel.model.consideration import by_name
 from evenkeel.place.modular_placement import PlacementRound, strategy_in_force
 from evenkeel.place.rows import KEEPERS
 from evenkeel.place.strategies import MODULAR, avg_shedder, strategy_named

@@ -11,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devtools.conformance.leader_round import histories_after_splits
-from evenkeel.filters.unload_gates import unload_gates
+from evenkeel.cycle import reading
+from evenkeel.cycle.memo import SharedRows
 from evenkeel.model.averages import default_history, updated
 from evenkeel.model.bundles import initial_boundaries
-from evenkeel.model.considered import Considered
+from evenkeel.model.consideration import Considered
+from evenkeel.model.filters.unload_gates import unload_gates
 from evenkeel.model.load import RATES, BrokerReport, BundleHistory, BundleStats, IsolationPolicy, LoadData, Policies
+from evenkeel.model.split_algorithms.split_option import BundleTopics
 from evenkeel.plan_splits.round import decide_modular, plan
 from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import (
@@ -29,10 +32,7 @@ from evenkeel.plan_splits.rules.bundle_splitter_task import (
     find_bundles_to_split,
     limits_of,
 )
-from evenkeel.rounds import reading
-from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms.split_option import BundleTopics
 from tests.cycle import rows as cycle_rows
 
 FULL = "t/n/0x00000000_0xffffffff"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from evenkeel.model.bundles import bundle_name, initial_boundaries, range_of, ranges_of
 from evenkeel.model.load import BrokerReport, BundleStats
+from evenkeel.model.split_algorithms.split_option import BundleTopics, TopicLoads
 from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
     HITS,
     ExtensibleSplits,
@@ -18,7 +19,6 @@ from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
     without_gone,
 )
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms.split_option import BundleTopics, TopicLoads
 from tests.cycle.clusters import Cluster, clusters, shuffled
 
 BUNDLES = [bundle_name("t/n", found) for found in ranges_of(initial_boundaries(4))]

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
+from evenkeel.model.split_algorithms.split_option import BundleTopics, TopicLoads
 from evenkeel.plan_splits.rules.planner_splits import PlannerSplitView, decide_planner_splits, parts_of
 from evenkeel.planner.memory import WantedSplit
 from evenkeel.planner.view import BundleFigures
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms.split_option import BundleTopics, TopicLoads
 from tests.examples import at_most
 
 AT = datetime(2026, 11, 21, 8, 27, tzinfo=UTC)

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.aggregate import round as aggregate_round
-from evenkeel.cycle import whole
+from evenkeel.cycle import reading
 from evenkeel.handover import ClusterCycle, Snapshot
 from evenkeel.ingest.snapshot_intake import SettingsInForce, SnapshotIntake, taken_in
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.model.bundles import bundle_name, bundle_of, parse_boundaries, topic_hash
 from evenkeel.model.exact_sums import exact_sum
 from evenkeel.model.load import RATES
+from evenkeel.pipeline import rounds as whole
 from evenkeel.pulsar.answers import Answer, Answers, Kind
-from evenkeel.rounds import reading
 from evenkeel.settings import EffectiveSettings
 from evenkeel.sources.recordings import Recording
 from evenkeel.sources.small_answers import SnapshotsOfRun, utc_or_none

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenkeel.planner.desired import desired_placement
 from evenkeel.planner.floor import floor_of
 from evenkeel.planner.placement_search import DesiredMove, DesiredPlacement, OwnedBundle
 from evenkeel.planner.target import BundleKind, UsageLine, target_of
+from evenkeel.planner.target_placement import desired_placement
 from tests.planner.small_clusters import SmallCluster, small_clusters
 
 ROUNDING = 1e-9

@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenkeel.cycle.state import state_row
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
-from evenkeel.planner.remembered import PACKED, STRATEGY, WANTED, has_fallen_back, memory_of, rows_of
+from evenkeel.planner.memory_rows import PACKED, STRATEGY, WANTED, has_fallen_back, memory_of, rows_of
 from evenkeel.planner.usage_model import SUM_NAMES, UsageSums
-from evenkeel.rounds.state import state_row
 from tests.cycle.rows import as_read
 
 AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)

@@ -20,8 +20,8 @@ import pytest
 from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.handover_files import FOLDER, handed_on
-from evenkeel.record.read import Record, find_cycles
-from evenkeel.record.verify_runs import VerifyRun, leave
+from evenkeel.lake.record import Record, find_cycles
+from evenkeel.verify.runs import VerifyRun, leave
 from tests.plugins.conftest import PLUGINS
 from tests.plugins.here_reader import HereReader
 from tests.record.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd
@@ -397,7 +397,7 @@ def test_loading_the_plugin_loads_neither_the_page_nor_anything_of_the_lake() ->
 
 
 def test_the_api_server_loads_nothing_that_reads_tables_or_draws() -> None:
-    heavy = ("pyspark", "pandas", "deltalake", "pyarrow", "altair", "evenkeel.record", "evenkeel_page.pages")
+    heavy = ("pyspark", "pandas", "deltalake", "pyarrow", "altair", "evenkeel.report", "evenkeel_page.pages")
     code = f"import sys; import evenkeel_page.app; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=PLUGINS, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

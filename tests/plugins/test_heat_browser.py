@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from evenkeel.heat import build, picture
-from evenkeel.record.read import Record
+from evenkeel.lake.record import Record
 from tests.browsing import OPEN_ALL, SIZES, violations, watched_page
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader

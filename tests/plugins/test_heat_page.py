@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from evenkeel.heat.scale import METRICS
+from evenkeel.lake.record import Record
 from evenkeel.model.bundles import BundleRange
-from evenkeel.record.read import Record
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BEGIN, CLUSTER, HOT, HOT_RANGE, MIDDLE
 from tests.record.plausible import ODD, SPREAD, fill_odd

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
+from evenkeel.explain import Moment, Times, explain
+from evenkeel.lake.record import Attempt, Record
 from evenkeel.model.bundles import BundleRange
-from evenkeel.record.explain import Moment, Times, explain
-from evenkeel.record.read import Attempt, Record
-from evenkeel.record.report import build_report
+from evenkeel.report import build_report
 from evenkeel.times import time_given
 from tests.plugins.here_reader import desk_client
 from tests.plugins.warm_lake import BEGIN, BROKERS, CLUSTER, HOT, HOT_RANGE, MIDDLE

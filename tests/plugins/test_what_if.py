@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evenkeel.record.read import read_table
+from evenkeel.lake.record import read_table
 from evenkeel.replay.results import MOST_POINTS, find_replays, read_courses
 from evenkeel.replay.run_params import check_params
 from evenkeel.settings import resolve

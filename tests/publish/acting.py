@@ -13,13 +13,13 @@ from typing import Any
 
 from evenkeel.handover import Handover
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import Attempt, read_cycles, read_table
 from evenkeel.model.bundles import decode_number
 from evenkeel.publish.dispatch import Sending
 from evenkeel.publish.task import run as publish
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.connection import AdminConnection
 from evenkeel.pulsar.answers import Kind, subject_of
-from evenkeel.record.read import Attempt, read_cycles, read_table
 from evenkeel.steering.dispatcher import Timing
 from tests.pulsar.admin.books import replayed, requests_in
 from tests.pulsar.admin.simulated import Asked

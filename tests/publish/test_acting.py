@@ -16,12 +16,12 @@ from evenkeel.handover import Snapshot
 from evenkeel.lake.controls import PAUSE, answer_row, control_row, give_back, take_leases
 from evenkeel.lake.controls import paused as paused_clusters
 from evenkeel.lake.manifest import append_manifests
+from evenkeel.lake.record import read_cycles
 from evenkeel.lake.store import Lake, append_row
 from evenkeel.publish import dispatch as sending
 from evenkeel.publish import gate as outgoing
 from evenkeel.publish.manifests import manifest_row
 from evenkeel.publish.task import run as publish
-from evenkeel.record.read import read_cycles
 from tests.publish.acting import QUICK, SHORT_LEASE_S, Case, in_mode, with_settings
 from tests.steering.simulated import Fault
 

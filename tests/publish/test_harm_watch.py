@@ -11,11 +11,11 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.lake.outbox import harmed, recent_acts, with_outcomes
+from evenkeel.lake.record import read_table
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, append_values
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.task import run as publish
-from evenkeel.record.read import read_table
 from evenkeel.steering.outcome import STRENGTH
 from evenkeel.steering.recent_commands import as_known_at, as_text
 from tests.cycle.rows import AT, MIB, bundle, cycle

@@ -145,7 +145,7 @@ def test_a_window_is_never_sent() -> None:
 
 
 def test_an_error_in_a_cycle_leaves_out_what_comes_after_it_in_its_cluster() -> None:
-    from evenkeel.rounds.runner import without_failed
+    from evenkeel.cycle.runner import without_failed
 
     other = [replace(cycle, cluster="other") for cycle in window().cycles]
     both = window().with_cycles((*window().cycles, *other))

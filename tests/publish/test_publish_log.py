@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from evenkeel.cli import main
+from evenkeel.lake.record import read_rows
 from evenkeel.publish import task
 from evenkeel.publish.gate import put_out
-from evenkeel.record.read import read_rows
 from evenkeel.transparency.lake_log import begin
 from tests.publish.acting import Case
 from tests.transparency.lakes import leaves

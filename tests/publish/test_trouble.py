@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import Attempt, read_cycles, read_rows, read_table
 from evenkeel.pipeline import run_cycle
 from evenkeel.publish import task as publishing
 from evenkeel.publish.dispatch import Sending, reach_with
-from evenkeel.record.read import Attempt, read_cycles, read_rows, read_table
 from tests.publish.acting import QUICK, Case, LivingPulsar, with_settings
 from tests.steering.simulated import Fault
 

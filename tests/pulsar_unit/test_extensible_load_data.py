@@ -9,11 +9,11 @@ import pytest
 
 from benchmarks._java_random import JavaRandom
 from devtools.conformance.load import plain_maximum, plain_maximum_extensible
-from evenkeel.filters.isolation import PoliciesPresent
+from evenkeel.cycle.busyness import busyness
+from evenkeel.cycle.top_lists import top_bundles
+from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerLoadData, BrokerReport, BundleStats, IsolationPolicy, Policies
 from evenkeel.model.usage import ExtensibleAverages, percent, weighted_maximum
-from evenkeel.rounds.busyness import busyness
-from evenkeel.rounds.top_lists import top_bundles
 from tests.pulsar_unit.given import FULL, published, report, settings, stats, usage
 from tests.pulsar_unit.mirror import mirrors
 

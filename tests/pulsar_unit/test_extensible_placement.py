@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from evenkeel.filters.broker_filters import BrokerFilters
+from evenkeel.model.filters.broker_filters import BrokerFilters
 from evenkeel.model.load import BrokerLoadData, BrokerReport, ExtensibleLoad, Policies
 from evenkeel.model.usage import ExtensibleAverages
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound

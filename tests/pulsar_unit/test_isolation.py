@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from evenkeel.filters.broker_filters import BrokerFilters
-from evenkeel.filters.isolation import Isolation, policy_finder
+from evenkeel.model.filters.broker_filters import BrokerFilters
+from evenkeel.model.filters.isolation import Isolation, policy_finder
 from evenkeel.model.load import BrokerReport, ExtensibleLoad, IsolationPolicy, LoadData, Policies
 from evenkeel.place.modular_placement import PlacementRound
 from tests.pulsar_unit.given import EXTENSIBLE, FULL, report, settings

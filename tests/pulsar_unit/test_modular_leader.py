@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 import pytest
 
 from devtools.conformance.leader_round import histories_after_splits
-from evenkeel.filters.isolation import Isolation
-from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.model.averages import broker_averages, history_of_quota, update_histories
 from evenkeel.model.bundles import bundle_name, bundle_of, initial_boundaries, range_of, ranges_of, topic_hash
+from evenkeel.model.filters.isolation import Isolation
+from evenkeel.model.filters.unload_gates import unload_gates
 from evenkeel.model.load import BrokerReport, BundleHistory, IsolationPolicy, LoadData, Policies
+from evenkeel.model.split_algorithms.split_option import NO_TOPICS
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.place.unload_order import in_pulsars_order
 from evenkeel.plan_splits.rules.apply_splits import carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import decide_splits, find_bundles_to_split
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import run_shedding
-from evenkeel.split_algorithms.split_option import NO_TOPICS
 from tests.pulsar_unit.given import FULL, MIB, history, load_of, report, settings, stats, usage
 from tests.pulsar_unit.mirror import mirrors
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evenkeel.filters.broker_filters import version_rank
-from evenkeel.filters.ownership import Ownership
+from evenkeel.model.filters.broker_filters import version_rank
+from evenkeel.model.filters.ownership import Ownership
 from evenkeel.model.load import BrokerAverages, BrokerReport, BundleHistory, LoadData, Policies, ResourceUsage
 from evenkeel.place.broker_figures import broker_figures
 from evenkeel.place.modular_candidates import PlacementView, fewest_bundles, newest_version, same_load_manager

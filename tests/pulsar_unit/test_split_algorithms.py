@@ -10,8 +10,8 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.model.bundles import FULL_RANGE, BundleRange, topic_hash
-from evenkeel.split_algorithms import algorithm_named, option_of
-from evenkeel.split_algorithms.split_option import BundleTopics, Cut, TopicLoads
+from evenkeel.model.split_algorithms import algorithm_named, option_of
+from evenkeel.model.split_algorithms.split_option import BundleTopics, Cut, TopicLoads
 from tests.pulsar_unit.given import MIB, settings
 from tests.pulsar_unit.mirror import mirrors
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from evenkeel.filters.broker_filters import BrokerFilters
-from evenkeel.filters.isolation import PoliciesPresent
+from evenkeel.model.filters.broker_filters import BrokerFilters
+from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerLoadData, IsolationPolicy, Policies
 from evenkeel.place.unload_order import hash_order
 from evenkeel.settings import Settings

@@ -26,8 +26,8 @@ from evenkeel.model.bundles import (
     ranges_of,
     topic_hash,
 )
+from evenkeel.model.split_algorithms.split_option import BundleTopics
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms.split_option import BundleTopics
 from tests.pulsar_unit.given import FULL, history
 from tests.pulsar_unit.mirror import mirrors
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from evenkeel.filters.isolation import PoliciesPresent
+from evenkeel.cycle.top_lists import top_bundles
+from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerLoadData, BrokerReport, ExtensibleLoad, Policies, TopBundle
 from evenkeel.model.usage import ExtensibleAverages
-from evenkeel.rounds.top_lists import top_bundles
 from evenkeel.settings import Settings
 from evenkeel.shed.strategies.transfer_shedder import Transfers, TransferState, find_bundles_for_unloading
 from tests.pulsar_unit.given import NOW, published, report, settings, stats, usage

@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
-from evenkeel.cycle import whole
+from evenkeel.cycle import reading
 from evenkeel.handover import Commit, Write
 from evenkeel.lake.delta_log import read_commit
 from evenkeel.lake.manifest import body_digest, file_rows, write_rows
+from evenkeel.lake.record import Attempt, read_attempts, read_rows
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.record.read import Attempt, read_attempts, read_rows
-from evenkeel.record.verify.recorded_cycle import background_of
-from evenkeel.rounds import reading
+from evenkeel.pipeline import rounds as whole
+from evenkeel.verify.recorded_cycle import background_of
 from tests.record.small_lake import arrow_schema
 
 OBSERVED = (

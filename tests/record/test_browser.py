@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evenkeel.record.read import read_cycles
-from evenkeel.record.report import build_report
-from evenkeel.record.report.page import render_listing
+from evenkeel.lake.record import read_cycles
+from evenkeel.report import build_report
+from evenkeel.report.page import render_listing
 from tests.browsing import CLIPPED, LOW_CONTRAST, OPEN_ALL, Watched, violations
 from tests.record.plausible import SKIPPED
 

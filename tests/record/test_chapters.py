@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.record.report.chapters import Chapter, UsageLimit, build_model, usage_limit
-from evenkeel.record.report.gather import COURSE_CYCLES, gather
-from evenkeel.record.report.page import render
+from evenkeel.report.chapters import Chapter, UsageLimit, build_model, usage_limit
+from evenkeel.report.gather import COURSE_CYCLES, gather
+from evenkeel.report.page import render
 from tests.record.plausible import (
     ACTING,
     HOT,
@@ -458,7 +458,7 @@ def test_a_recording_with_logs_is_compared_with_the_cycles_of_its_snapshots(tmp_
 
 
 def test_what_the_plan_changes_comes_first_after_brokers_of_unknown_load(lake: Path) -> None:
-    from evenkeel.record.report.chapters import foremost
+    from evenkeel.report.chapters import foremost
 
     (line, *_) = chapter(lake).brokers
     same = {"usage_after": 0.9, "traffic_after": line.traffic_before, "bundles_after": line.bundles_before}

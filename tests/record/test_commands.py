@@ -48,7 +48,7 @@ def test_a_cycle_in_which_nothing_was_checked_is_named(tmp_path: Path, capsys: p
 
 def test_a_lake_on_this_machine_is_read_without_python_in_arrows_threads(lake: Path) -> None:
     """deltalake's own file system is Python; called while the process ends, it aborted one process in two."""
-    from evenkeel.record.read.tables import dataset
+    from evenkeel.lake.record.tables import dataset
 
     files = dataset(lake, "cycles").filesystem
     assert isinstance(files, SubTreeFileSystem)

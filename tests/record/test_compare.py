@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import BadInput
-from evenkeel.record.compare import Cycle, LoggedMove, Overload, compare, parse_rounds, read_rounds
-from evenkeel.record.read import Attempt
-from evenkeel.record.report.gather import _comparable as comparable
+from evenkeel.lake.record import Attempt
+from evenkeel.report.compare import Cycle, LoggedMove, Overload, compare, parse_rounds, read_rounds
+from evenkeel.report.gather import _comparable as comparable
 from tests.record.small_lake import moment
 
 A, B, C = (f"127.0.0.{n}:19080" for n in (1, 2, 3))

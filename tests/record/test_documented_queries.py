@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.record.read import read_cycles, read_rows
+from evenkeel.lake.record import read_cycles, read_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.exhaustive]
 

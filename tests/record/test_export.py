@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 
 from evenkeel.cli import main
 from evenkeel.errors import BadInput, NoSuchCycle
-from evenkeel.record.export import export
-from evenkeel.record.read import find_cycles, read_attempts, read_rows, read_table
+from evenkeel.lake.record import find_cycles, read_attempts, read_rows, read_table
+from evenkeel.verify.export import export
 from tests.record.exported import damaged_files
 from tests.record.plausible import LAB, SPREAD
 from tests.record.small_lake import moment

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from evenkeel.record.report import build_model, gather, render
-from evenkeel.record.report.chapters import Chapter
+from evenkeel.report import build_model, gather, render
+from evenkeel.report.chapters import Chapter
 from tests.record.page_reader import Reader
 from tests.record.plausible import (
     HOT,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.record.verify.in_processes import _INPUTS, CameOut, Deciding, FromFiles
+from evenkeel.verify.in_processes import _INPUTS, CameOut, Deciding, FromFiles
 
 
 @pytest.mark.parametrize("broken", [True, False], ids=["no Parquet", "gone"])

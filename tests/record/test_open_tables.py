@@ -11,9 +11,9 @@ import pytest
 
 from evenkeel.errors import NoLake
 from evenkeel.lake import table_files
-from evenkeel.record.read import open_tables
-from evenkeel.record.read.open_tables import OpenTables
-from evenkeel.record.read.tables import open_table, rows_where
+from evenkeel.lake.record import open_tables
+from evenkeel.lake.record.open_tables import OpenTables
+from evenkeel.lake.record.tables import open_table, rows_where
 from tests.record.plausible import broker_load
 from tests.record.small_lake import SmallLake, moment
 

@@ -10,10 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from evenkeel.errors import NoLake
-from evenkeel.record.read import newest_cycles, read_cycles
-from evenkeel.record.report import build_model, build_report, gather, render
-from evenkeel.record.report.charts import labels
-from evenkeel.record.report.page import LISTED, name_html, prose_html, render_listing, render_notice
+from evenkeel.lake.record import newest_cycles, read_cycles
+from evenkeel.report import build_model, build_report, gather, render
+from evenkeel.report.charts import labels
+from evenkeel.report.page import LISTED, name_html, prose_html, render_listing, render_notice
 from tests.record.page_reader import Reader
 from tests.record.plausible import (
     ACTING,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evenkeel.record.plan_cost import ClientCost, client_cost, read_plan_cost
-from evenkeel.record.read import find_cycles
+from evenkeel.lake.record import find_cycles
+from evenkeel.report.plan_cost import ClientCost, client_cost, read_plan_cost
 from tests.record.plausible import LAB, bundle_load, plausible_lake
 
 FIRST, SECOND = "acme/ns0/0x00000000_0x80000000", "acme/ns0/0x80000000_0xffffffff"

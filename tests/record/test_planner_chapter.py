@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenkeel.record.read import Row
-from evenkeel.record.report.page import environment
-from evenkeel.record.report.planner_chapter import MOST_STEPS, PlannerChapter, planner_chapter
+from evenkeel.lake.record import Row
+from evenkeel.report.page import environment
+from evenkeel.report.planner_chapter import MOST_STEPS, PlannerChapter, planner_chapter
 
 SHADOW = [{"key": "evenkeelPlanner", "value": '"shadow"'}]
 ODD = "acme/<b>/0x00000000_0x40000000"

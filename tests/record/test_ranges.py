@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from evenkeel.record.read import Record, read_attempts, read_cycles, read_rows
+from evenkeel.lake.record import Record, read_attempts, read_cycles, read_rows
 from tests.examples import at_most
 from tests.record.plausible import HOT, LAB, A, add_first_plan_sent, bundle_load
 from tests.record.small_lake import SmallLake, moment

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import BadInput, LakeError, NoSuchCycle
-from evenkeel.record.read import find_cycles, read_attempts, read_cycles, read_rows, read_rows_of
+from evenkeel.lake.record import find_cycles, read_attempts, read_cycles, read_rows, read_rows_of
 from tests.record.plausible import ACTING, HOT, LAB, LAB_FIRST, SKIPPED, A, B, C, add_first_plan_sent, bundle_load
 from tests.record.small_lake import SmallLake, moment
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow.fs import LocalFileSystem
 
-from evenkeel.record.read import recent as module
-from evenkeel.record.read.known_files import FIRST_MOMENT, KnownFile, KnownFiles
-from evenkeel.record.read.recent import Recent
+from evenkeel.lake.record import recent_rows as module
+from evenkeel.lake.record.known_files import FIRST_MOMENT, KnownFile, KnownFiles
+from evenkeel.lake.record.recent_rows import Recent
 from tests.record.small_lake import SmallLake, moment
 
 START = moment("2026-11-21T12:00:00")

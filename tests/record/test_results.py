@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.record.report import build_model, gather, render
+from evenkeel.report import build_model, gather, render
 from tests.record.page_reader import Reader
 from tests.record.plausible import (
     HOT,

@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import functions as F
 
 from evenkeel.lake.schemas import TABLES
-from evenkeel.record.verify.rows_in_files import rows_in
 from evenkeel.spark.column_types import columns_of
 from evenkeel.spark.rows import rows_of
+from evenkeel.verify.rows_in_files import rows_in
 from tests.builders import frame
 
 pytestmark = [pytest.mark.spark]

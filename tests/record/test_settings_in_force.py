@@ -9,7 +9,7 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.errors import NoSuchCycle
-from evenkeel.record.settings_in_force import read_settings_in_force, settings_of
+from evenkeel.explain.settings_in_force import read_settings_in_force, settings_of
 from evenkeel.settings import resolve
 from tests.record.plausible import LAB, SPREAD, plausible_lake
 

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from evenkeel.record.read import Record
-from evenkeel.record.verify.chain import Span, Stretch, attempts_in, dates_of, in_stretches
+from evenkeel.lake.record import Record
+from evenkeel.verify.chain import Span, Stretch, attempts_in, dates_of, in_stretches
 from tests.record.small_lake import SmallLake, moment
 
 FIRST = moment("2026-11-20T22:00:00")
@@ -36,7 +36,7 @@ def looked_at(record: Record, span: Span = WHOLE) -> list[Stretch]:
 
 @pytest.mark.parametrize("most", [1, 40, 10_000])
 def test_every_attempt_comes_once(record: Record, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr("evenkeel.record.verify.chain._MANIFESTS_AT_ONCE", most)
+    monkeypatch.setattr("evenkeel.verify.chain._MANIFESTS_AT_ONCE", most)
     found = looked_at(record)
     assert len(found) == {1: 3, 40: 2, 10_000: 1}[most]
     attempts = [(one.cluster, one.cycle_at) for stretch in found for one in stretch.attempts]

@@ -14,10 +14,10 @@ import pytest
 from devtools.tampering import BEFORE, KINDS, Tampering, tampered, verdict_on
 from evenkeel.cli import main
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.record import read_attempts
 from evenkeel.lake.store import Lake, append_row
 from evenkeel.maintenance.upkeep import Request, keep
 from evenkeel.pipeline import run_window
-from evenkeel.record.read import read_attempts
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.server import Engine
 from evenkeel.transparency.lake_log import append_commits, begin

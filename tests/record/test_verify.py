@@ -19,14 +19,15 @@ from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.cli.verify import as_json, as_text
 from evenkeel.errors import NoSuchCycle
+from evenkeel.explain.trace import of_write
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake.manifest import CYCLES, body_digest
+from evenkeel.lake.record import Attempt, read_attempts, read_table
 from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_text
 from evenkeel.pipeline import run_cycle
-from evenkeel.record.export import export
-from evenkeel.record.read import Attempt, read_attempts, read_table
-from evenkeel.record.trace import of_write
-from evenkeel.record.verify import (
+from evenkeel.sources.recordings import Recording
+from evenkeel.spark.sql import compile_queries
+from evenkeel.verify import (
     BUNDLES,
     CHAIN,
     CODE,
@@ -39,8 +40,7 @@ from evenkeel.record.verify import (
     VerifyReport,
     verify,
 )
-from evenkeel.sources.recordings import Recording
-from evenkeel.spark.sql import compile_queries
+from evenkeel.verify.export import export
 from tests.record.small_lake import arrow_schema
 from tests.record.window_lake import as_one_window
 from tests.written_rows import rows_digest
@@ -129,7 +129,7 @@ def test_of_a_long_chain_it_is_said_that_it_is_looked_at(
 ) -> None:
     said: list[str] = []
     verified(recorded / "lake", depth=None, say=said.append)
-    monkeypatch.setattr("evenkeel.record.verify._LONG", 8)
+    monkeypatch.setattr("evenkeel.verify._LONG", 8)
     verified(recorded / "lake", depth=None, say=said.append)
     assert said == ["looking at the links of 8 manifests"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evenkeel.lake.manifest import CYCLES, body_digest
 from evenkeel.lake.schema import SCHEMA_VERSION
-from evenkeel.record.verify.chain import Anchor, Fault, Link, check_bodies, check_links
+from evenkeel.verify.chain import Anchor, Fault, Link, check_bodies, check_links
 
 BEGIN = datetime(2026, 11, 21, 8, tzinfo=UTC)
 WRITE = {"table": "bundle_load", "write_id": "w", "version": 3, "rows": 12, "commit": "d"}

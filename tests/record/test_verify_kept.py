@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from evenkeel.lake.record import Attempt
 from evenkeel.lake.schemas import TABLES
 from evenkeel.maintenance.expiry import Periods
-from evenkeel.record.read import Attempt
-from evenkeel.record.verify.chain import Anchor, Kept, anchor_of, kept_by
-from evenkeel.record.verify.contents import can_decide
+from evenkeel.verify.chain import Anchor, Kept, anchor_of, kept_by
+from evenkeel.verify.contents import can_decide
 
 NOW = datetime(2026, 11, 22, 3, tzinfo=UTC)
 TABLES_OF_A_CYCLE = ("topic_stats", "bundle_load", "unload_decisions", "settings")

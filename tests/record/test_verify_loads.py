@@ -16,21 +16,21 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from evenkeel.aggregate.sums_here import MOST_TOPICS
+from evenkeel.aggregate.local_sums import MOST_TOPICS
+from evenkeel.cycle.frames import MOST_HERE
 from evenkeel.handover import Handover
 from evenkeel.lake.delta_log import hashed
 from evenkeel.lake.manifest import body_digest
+from evenkeel.lake.record import Attempt, read_attempts
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.pipeline import publish
-from evenkeel.record.read import Attempt, read_attempts
-from evenkeel.record.verify import DATA, TOPICS, VerifyReport, in_processes, verify
-from evenkeel.record.verify.by_files import Files, Proven
-from evenkeel.record.verify.chain import Kept
-from evenkeel.record.verify.contents import promised
-from evenkeel.record.verify.loads_in_processes import load_files
-from evenkeel.record.verify.recorded_cycle import RecordedCycle, again, background_of
-from evenkeel.rounds.frames import MOST_HERE
+from evenkeel.verify import DATA, TOPICS, VerifyReport, in_processes, verify
+from evenkeel.verify.by_files import Files, Proven
+from evenkeel.verify.chain import Kept
+from evenkeel.verify.contents import promised
+from evenkeel.verify.loads_in_processes import load_files
+from evenkeel.verify.recorded_cycle import RecordedCycle, again, background_of
 from tests.record.long_record import lengthen
 from tests.record.small_lake import arrow_schema
 from tests.record.window_lake import as_one_window

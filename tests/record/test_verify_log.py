@@ -13,14 +13,14 @@ import pytest
 from deltalake import DeltaTable
 
 from evenkeel.cli import main
+from evenkeel.lake.record import Record
 from evenkeel.lake.schemas import TABLES
-from evenkeel.record.read import Record
-from evenkeel.record.verify.log_check import LogSources, open_check
 from evenkeel.transparency.lake_log import append_commits, begin
 from evenkeel.transparency.leaves import BegunLeaf, CommitLeaf
 from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.publishing import log_commits
 from evenkeel.transparency.storage import FolderStorage
+from evenkeel.verify.log_check import LogSources, open_check
 from tests.record.small_lake import completed
 from tests.transparency.http_witness import Seen, line_of, witness
 from tests.transparency.lakes import (

@@ -17,10 +17,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.handover import Handover
+from evenkeel.lake.record import read_attempts
 from evenkeel.maintenance.upkeep import Request, keep
 from evenkeel.pipeline import publish
-from evenkeel.record.read import read_attempts
-from evenkeel.record.verify import BUNDLES, CHAIN, CONTENT, TOPICS, UNKNOWN, VerifyReport, in_processes, verify
+from evenkeel.verify import BUNDLES, CHAIN, CONTENT, TOPICS, UNKNOWN, VerifyReport, in_processes, verify
 from tests.record.long_record import lengthen
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]

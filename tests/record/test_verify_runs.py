@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.record.export import MANIFEST
-from evenkeel.record.verify_runs import FOLDER, KEPT, MOST_BYTES, VerifyRun, leave, read_runs
 from evenkeel.transparency.lake_log import begin
+from evenkeel.verify.export import MANIFEST
+from evenkeel.verify.runs import FOLDER, KEPT, MOST_BYTES, VerifyRun, leave, read_runs
 from tests.transparency.lakes import small_lake
 from tests.transparency.logs import LOG_KEY
 

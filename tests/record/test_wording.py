@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+from evenkeel.explain import wording
+from evenkeel.explain.candidates import candidates_of, scored_by, strategy_of
+from evenkeel.lake.record import Row
 from evenkeel.model.amounts import quantity
-from evenkeel.record import wording
-from evenkeel.record.explain.candidates import candidates_of, scored_by, strategy_of
-from evenkeel.record.read import Row
 
 
 def test_what_cannot_be_seen_is_written_out() -> None:

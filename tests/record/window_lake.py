@@ -10,9 +10,9 @@ from typing import Any
 
 from evenkeel.handover import ClusterCycle, CycleKey, Handover, Run, Snapshot, Write
 from evenkeel.lake.manifest import CYCLES, append_manifests, file_rows, write_rows
+from evenkeel.lake.record import Attempt, read_attempts
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.record.read import Attempt, read_attempts
 from evenkeel.times import utc_text
 
 # No manifest lists their rows: they are read by ids.

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from evenkeel.lake.delta_log import newest_version
+from evenkeel.lake.record import read_table
 from evenkeel.lake.schemas import OF_RECORD
-from evenkeel.record.read import read_table
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.history import read_history
 from evenkeel.replay.open_loop import OpenLoop, chunks, replay

@@ -11,8 +11,8 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.lake.delta_log import newest_version
+from evenkeel.lake.record import read_table
 from evenkeel.lake.schemas import OF_RECORD
-from evenkeel.record.read import read_table
 from tests.replay.recorded_lake import CLUSTERS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.record.read import read_table
+from evenkeel.lake.record import read_table
 from evenkeel.replay.results import find_replays, read_courses
 from evenkeel.replay.run_params import check_params, run_params
 

@@ -13,22 +13,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.cycle import whole
+from evenkeel.cycle import reading
+from evenkeel.cycle.fold import FAILURES, STATE, Round, fold, read_back
+from evenkeel.cycle.frames import linked, with_settings_once
+from evenkeel.cycle.memo import SharedRows
+from evenkeel.cycle.reading import Decided, Row, Rows
 from evenkeel.handover import ClusterCycle, Handover, Predecessor, Run, Snapshot, Write
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
+from evenkeel.pipeline import rounds as whole
 from evenkeel.place import round as place_round
-from evenkeel.plan_splits import planned
+from evenkeel.plan_splits import planner_round as planned
 from evenkeel.plan_splits import round as split_round
 from evenkeel.planner.memory import PlannerMemory, WantedSplit
-from evenkeel.planner.remembered import rows_of
+from evenkeel.planner.memory_rows import rows_of
 from evenkeel.publish import plan as plan_round
-from evenkeel.rounds import reading
-from evenkeel.rounds.fold import FAILURES, STATE, Round, fold, read_back
-from evenkeel.rounds.frames import linked, with_settings_once
-from evenkeel.rounds.memo import SharedRows
-from evenkeel.rounds.reading import Decided, Row, Rows
 from evenkeel.settings import resolve
 from evenkeel.shed import round as shed_round
 from tests.cycle.whole_cycles import EAGER, VARIANTS, cycles

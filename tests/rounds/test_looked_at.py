@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from evenkeel.cycle.loads import FORGOTTEN_THOUGH_REFUSED, forgets_history, looked_at
+from evenkeel.cycle.reading import BUNDLE_COLUMNS
 from evenkeel.lake.schemas import TABLES
-from evenkeel.model.considered import Rule
+from evenkeel.model.consideration import Rule
 from evenkeel.plan_splits.rules import apply_splits, default_namespace_bundle_split_strategy
-from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED, forgets_history, looked_at
-from evenkeel.rounds.reading import BUNDLE_COLUMNS
 from tests.cycle.rows import bundle
 
 RULES = {

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenkeel.cycle import reading
+from evenkeel.cycle.extensible_loads import AVERAGED_AT, LOAD_AVERAGE, THROUGHPUT_AVERAGE, see
+from evenkeel.cycle.memo import SharedRows
+from evenkeel.cycle.reported_bundles import StatsOfBroker, reported_bundles
 from evenkeel.model.load import RATES, BundleStats
-from evenkeel.rounds import reading
-from evenkeel.rounds.extensible_loads import AVERAGED_AT, LOAD_AVERAGE, THROUGHPUT_AVERAGE, see
-from evenkeel.rounds.memo import SharedRows
-from evenkeel.rounds.reported_bundles import StatsOfBroker, reported_bundles
 from evenkeel.settings import Settings
 from tests.cycle.rows import BUNDLES, HOT, broker, bundle
 from tests.cycle.rows import rows as rows_of

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from evenkeel.cycle import frames, runner
+from evenkeel.cycle.runner import Made, RoundInputs, decide_rounds
 from evenkeel.errors import DecideFailed
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.rounds import frames, runner
-from evenkeel.rounds.runner import Made, RoundInputs, decide_rounds
 from tests.lake.states import handover, states
 from tests.spark import deciders
 from tests.written_rows import rows_digest

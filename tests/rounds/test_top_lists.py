@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenkeel.cycle.busyness import Busyness, busyness, rounded
+from evenkeel.cycle.reported_bundles import StatsOfBroker
+from evenkeel.cycle.top_lists import top_bundles, top_lists
 from evenkeel.errors import BadInput, BadName
-from evenkeel.filters.isolation import PoliciesPresent
+from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BundleStats, IsolationPolicy, Policies
-from evenkeel.rounds.busyness import Busyness, busyness, rounded
-from evenkeel.rounds.reported_bundles import StatsOfBroker
-from evenkeel.rounds.top_lists import top_bundles, top_lists
 from evenkeel.settings import Settings
 
 NONE = PoliciesPresent(Policies())

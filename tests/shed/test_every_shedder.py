@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenkeel.errors import SettingsError
-from evenkeel.model.considered import by_name
+from evenkeel.model.consideration import by_name
 from evenkeel.settings import registry
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 from evenkeel.shed.strategies import EXTENSIBLE, MODULAR, overload_shedder, shedder_named

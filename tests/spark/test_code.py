@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import evenkeel
-from evenkeel.rounds.reading import cycle_row
+from evenkeel.cycle.reading import cycle_row
 from evenkeel.settings import resolve
 from evenkeel.spark import code
 from evenkeel.spark.code import (
@@ -51,9 +51,9 @@ print(json.dumps({{
 """
 # What shows, sends, fetches or starts decides nothing.
 OUTSIDE = (
-    "evenkeel.record.report.charts",
-    "evenkeel.record.explain.rendering",
-    "evenkeel.record.verify.check",
+    "evenkeel.report.charts",
+    "evenkeel.explain.rendering",
+    "evenkeel.verify.check",
     "evenkeel.cli.reports",
     "evenkeel.cli.verify",
     "evenkeel.spark.server",
@@ -66,7 +66,7 @@ DECIDES = (
     "evenkeel.aggregate.topic_sums",
     "evenkeel.validate.judging",
     "evenkeel.publish.guards.budgets",
-    "evenkeel.filters.broker_filters",
+    "evenkeel.model.filters.broker_filters",
     "evenkeel.shed.strategies.threshold_shedder",
     "evenkeel.plan_splits.rules.bundle_splitter_task",
     "evenkeel.publish.plan",
@@ -74,7 +74,8 @@ DECIDES = (
 )
 WHOLE_CYCLES = """
 import json, sys
-from evenkeel.cycle import again, whole
+from evenkeel.pipeline import repeat as again
+from evenkeel.pipeline import rounds as whole
 tables = {}
 for rows, cycle in json.load(sys.stdin):
     made = whole.decide(rows, cycle, [])
@@ -159,9 +160,9 @@ def test_digests_are_those_of_the_files_wherever_they_lie(copy: Copy, tmp_path: 
 
 def test_what_shows_and_explains_changes_neither_the_code_digest_nor_the_engines(copy: Copy) -> None:
     before = copy.digests()
-    copy.edit("evenkeel.record.report.charts")
+    copy.edit("evenkeel.report.charts")
     copy.edit("evenkeel.cli.reports")
-    copy.path("evenkeel.record.report.legends").write_text("A = 1\n")
+    copy.path("evenkeel.report.legends").write_text("A = 1\n")
     assert changed(before, copy.digests()) == {"package"}
 
 
@@ -279,13 +280,13 @@ def test_deciding_whole_cycles_imports_nothing_outside_the_closure() -> None:
     tables, modules = json.loads(answer.stdout)
     assert min(tables[name] for name in ("split_decisions", "unload_decisions", "placement_decisions", "commands")) > 0
     known = {*closure(package_files(), DECIDING)}
-    assert {"evenkeel.shed.round", "evenkeel.cycle.again"} <= {*modules}
+    assert {"evenkeel.shed.round", "evenkeel.pipeline.repeat"} <= {*modules}
     modules.remove("evenkeel")
     assert [name for name in modules if not {path_of(name), path_of(f"{name}.__init__")} & known] == []
 
 
 def test_a_worker_refuses_what_has_changed_on_disk_and_concerns_it(copy: Copy) -> None:
-    names = ("evenkeel.record.report.charts", "evenkeel.aggregate.topic_sums", "evenkeel.rounds.reading")
+    names = ("evenkeel.report.charts", "evenkeel.aggregate.topic_sums", "evenkeel.cycle.reading")
     paths = [str(copy.path(name)) for name in names]
     assert printed_in(copy.folder / "spark", STALE, *paths).split() == ["same", "same", "stale"]
 

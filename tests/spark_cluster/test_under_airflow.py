@@ -8,7 +8,7 @@ import pytest
 
 from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.service import DAG_ID, airflow_for
-from evenkeel.record.read import read_attempts
+from evenkeel.lake.record import read_attempts
 from evenkeel.spark.command import CLIENT_HOST
 from tests.dags.waiting import ended
 from tests.pipeline.window_cases import content

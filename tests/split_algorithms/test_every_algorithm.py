@@ -6,9 +6,9 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.model.bundles import FULL_RANGE, BundleRange
+from evenkeel.model.split_algorithms import FLOW, IMPLEMENTED, algorithm_named, cut_by_broker, option_of
+from evenkeel.model.split_algorithms.split_option import BundleTopics, Cut, TopicLoads
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms import FLOW, IMPLEMENTED, algorithm_named, cut_by_broker, option_of
-from evenkeel.split_algorithms.split_option import BundleTopics, Cut, TopicLoads
 
 
 def test_a_4_x_broker_cuts_by_flow_only_where_that_is_its_default_and_a_5_0_broker_always() -> None:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.model.bundles import FULL_RANGE, HIGHEST_HASH, BundleRange, apply_split
+from evenkeel.model.split_algorithms import algorithm_named, flow_or_qps_equally_divide, option_of
+from evenkeel.model.split_algorithms.split_option import BundleTopics, Cut, SplitOption, TopicLoads
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms import algorithm_named, flow_or_qps_equally_divide, option_of
-from evenkeel.split_algorithms.split_option import BundleTopics, Cut, SplitOption, TopicLoads
 
 Topic = tuple[int, float, float]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evenkeel.split_algorithms import range_equally_divide
-from evenkeel.split_algorithms.split_option import SplitOption
+from evenkeel.model.split_algorithms import range_equally_divide
+from evenkeel.model.split_algorithms.split_option import SplitOption
 
 
 def test_concepts_range_equally_divide() -> None:

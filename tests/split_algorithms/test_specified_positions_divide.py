@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.model.bundles import BundleRange
+from evenkeel.model.split_algorithms import algorithm_named, option_of, specified_positions_divide
+from evenkeel.model.split_algorithms.split_option import BundleTopics, Cut, SplitOption
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms import algorithm_named, option_of, specified_positions_divide
-from evenkeel.split_algorithms.split_option import BundleTopics, Cut, SplitOption
 
 
 @given(positions=st.lists(st.integers(-5, 60), max_size=8), data=st.data())

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.model.bundles import HIGHEST_HASH
-from evenkeel.split_algorithms import topic_count_equally_divide
-from evenkeel.split_algorithms.split_option import BundleTopics, SplitOption
+from evenkeel.model.split_algorithms import topic_count_equally_divide
+from evenkeel.model.split_algorithms.split_option import BundleTopics, SplitOption
 
 hashes = st.one_of(st.integers(0, HIGHEST_HASH), st.sampled_from([0, 1, 0x7FFFFFFF, 0x80000000, HIGHEST_HASH]))
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from evenkeel.agent.processor import ClusterExecutor
 from evenkeel.ingest.reconcile_outcomes import settle
 from evenkeel.lake.outbox import OPEN
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.connection import AdminConnection
+from evenkeel.steering.agent.processor import ClusterExecutor
 from evenkeel.steering.command_executor import CommandExecutor, Patience
 from evenkeel.steering.outcome import STRENGTH, TABLE, AnswerKind, Observation, Outcome, row_of
 from evenkeel.steering.premise import Sight

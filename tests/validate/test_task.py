@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from evenkeel.cycle.frames import read_checked
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
-from evenkeel.rounds.frames import read_checked
 from evenkeel.spark.sql import iso
 from evenkeel.validate import facts, judging
 from evenkeel.validate import task as validate
-from evenkeel.validate.at_hand import facts_at_hand
 from evenkeel.validate.facts import AT, fetch
+from evenkeel.validate.local_facts import facts_at_hand
 from evenkeel.validate.suites import read_suites
 from tests.builders import NOON, ClusterBuilder, cluster, observed
 from tests.written_rows import rows_digest

@@ -30,13 +30,13 @@ from evenkeel.aggregate.topic_sums import (
     topics_once,
     with_bundle,
 )
+from evenkeel.cycle.frames import children_of_splits, left_before, linked, predecessor_rows, read_checked
+from evenkeel.cycle.reading import EXTENSIBLE, Row, Rows
+from evenkeel.cycle.runner import RoundInputs, fetched, local_rows
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH, namespace_of
 from evenkeel.model.load import RATES
-from evenkeel.rounds.frames import children_of_splits, left_before, linked, predecessor_rows, read_checked
-from evenkeel.rounds.reading import EXTENSIBLE, Row, Rows
-from evenkeel.rounds.runner import RoundInputs, fetched, local_rows
 from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.sql import arrow_of
 

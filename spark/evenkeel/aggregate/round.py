@@ -10,13 +10,13 @@ from typing import Any
 from evenkeel.aggregate.broker_load import broker_rows, reports_once
 from evenkeel.aggregate.bundle_load import Heir, Known, Owners, bundle_rows
 from evenkeel.aggregate.bundles_in_force import bundles_of, namespaces_in_force
+from evenkeel.cycle import reading
+from evenkeel.cycle.fold import REMEMBERED, STATE, Round, fold
+from evenkeel.cycle.loads import forgets_history
+from evenkeel.cycle.reading import EXTENSIBLE, Decided, Row, Rows, acts_before
 from evenkeel.model.load import RATES
 from evenkeel.model.past_commands import PERIODS, owners_seen, unsettled_bundles
 from evenkeel.plan_splits.round import SPLITS, decide_for_loads
-from evenkeel.rounds import reading
-from evenkeel.rounds.fold import REMEMBERED, STATE, Round, fold
-from evenkeel.rounds.loads import forgets_history
-from evenkeel.rounds.reading import EXTENSIBLE, Decided, Row, Rows, acts_before
 from evenkeel.settings import settings_in
 
 OUTPUTS = ("bundle_load", "broker_load")

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from evenkeel.aggregate import inputs
 from evenkeel.aggregate.round import OUTPUTS, decide_cycles
+from evenkeel.cycle.runner import Made, decide_rounds
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.store import Lake
 from evenkeel.plan_splits.task import inputs_of_rule
-from evenkeel.rounds.runner import Made, decide_rounds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from evenkeel.cycle.runner import local_frame
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.model.load import RATES
-from evenkeel.rounds.runner import local_frame
 from evenkeel.spark.sql import arrow_of, exact_sum, moment, of_thousandths, thousandths
 
 CYCLE = ("cluster", "cycle_at")

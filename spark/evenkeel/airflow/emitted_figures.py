@@ -34,7 +34,7 @@ def _is_on() -> bool:
 def _emit(lake: str, clusters: Collection[str]) -> int:
     from airflow.sdk.observability import stats
 
-    from evenkeel.metrics.declared import BY_NAME, EMITTED
+    from evenkeel.metrics.declarations import BY_NAME, EMITTED
     from evenkeel.metrics.figures import LakeReader
 
     only = next(iter(clusters)) if len(clusters) == 1 else None

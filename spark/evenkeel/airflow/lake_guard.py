@@ -64,7 +64,7 @@ def _lease_end(lake: str, cluster: str) -> datetime | None:
     """Until when the last step of a cluster's lease was to last; None where there is none, or it cannot be read."""
     # Only here: most clusters were never moved, and reading imports as much as all else that a task needs.
     from evenkeel.lake.controls import LEASE
-    from evenkeel.record.read import read_where
+    from evenkeel.lake.record import read_where
 
     try:
         rows = read_where(lake, "controls", {"cluster": [cluster], "kind": [LEASE]})

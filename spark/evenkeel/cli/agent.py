@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from evenkeel.agent.setup import AgentSettings
 from evenkeel.cli import options
 from evenkeel.cli.options import engine_home
 from evenkeel.cli.serving import log_to_stderr
 from evenkeel.errors import SettingsError
+from evenkeel.steering.agent.setup import AgentSettings
 from evenkeel.steering.outcome import LONGEST_REQUEST_S
 
 if TYPE_CHECKING:
@@ -91,13 +91,13 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Works until told to end."""
-    from evenkeel.agent.ledger import Ledger
-    from evenkeel.agent.processor import ClusterExecutor
-    from evenkeel.agent.service import Agent, serve
-    from evenkeel.agent.setup import QueueClock
     from evenkeel.pulsar.admin import AdminClient
+    from evenkeel.steering.agent.ledger import Ledger
+    from evenkeel.steering.agent.processor import ClusterExecutor
+    from evenkeel.steering.agent.service import Agent, serve
+    from evenkeel.steering.agent.setup import QueueClock
 
-    log_to_stderr("evenkeel.agent")
+    log_to_stderr("evenkeel.steering.agent")
     source = _source(given) if given.config else None
     settings = _settings(given, source)
     clock = QueueClock()

@@ -82,7 +82,7 @@ def _on_record(newest: Mapping[str, datetime | None]) -> list[str]:
 
 def _newest_cycles(lake: str) -> dict[str, datetime | None]:
     """Cluster -> its newest cycle on record."""
-    from evenkeel.record.read import Record
+    from evenkeel.lake.record import Record
 
     record = Record(lake)
     return {cluster: record.newest_row_at("cycles", cluster) for cluster in record.clusters()}

@@ -58,7 +58,7 @@ def answer_shell(environment: MutableMapping[str, str] = os.environ) -> None:
 def clusters_on_record(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
     """The clusters of the lake that the line names, or of those that are configured; none where it cannot be read."""
     try:
-        from evenkeel.record.read import Record
+        from evenkeel.lake.record import Record
 
         named = getattr(parsed_args, "lake", None)
         lakes = [address_of(named)] if named else [lake.path for lake in configured_lakes().lakes]

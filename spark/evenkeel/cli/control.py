@@ -20,11 +20,11 @@ from evenkeel.lake.controls import (
     control_row,
     said_last,
 )
+from evenkeel.lake.record import Attempt, Record, read_where
+from evenkeel.lake.record.ranges import nearest
+from evenkeel.lake.record.tables import is_table
 from evenkeel.lake.store import Lake, append_row
-from evenkeel.record.plan_cost import asked_bundles
-from evenkeel.record.read import Attempt, Record, read_where
-from evenkeel.record.read.ranges import nearest
-from evenkeel.record.read.tables import is_table
+from evenkeel.report.plan_cost import asked_bundles
 
 if TYPE_CHECKING:
     from evenkeel.sources.configuration import QueueSource

@@ -112,7 +112,7 @@ def _name(lakes: LakeMap, path: str) -> str:
 def run_explain(given: argparse.Namespace) -> int:
     """Prints the explanation."""
     from evenkeel.cli.progress import busy_with
-    from evenkeel.record.explain import as_json, as_text, explain, times
+    from evenkeel.explain import as_json, as_text, explain, times
 
     when = times(given.at, given.first, given.last, given.tz)
     with busy_with(_READING):
@@ -153,8 +153,7 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run_trace(given: argparse.Namespace) -> int:
     """Prints the trace."""
     from evenkeel.cli.progress import busy_with
-    from evenkeel.record import trace
-    from evenkeel.record.explain import times
+    from evenkeel.explain import times, trace
 
     when = times(given.at, given.first, given.last, given.tz)
     if given.broker is None and when.is_range:

@@ -32,7 +32,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(given: argparse.Namespace) -> int:
     """Writes the export and says what is in it."""
     from evenkeel.model.amounts import plural, size
-    from evenkeel.record.export import export
+    from evenkeel.verify.export import export
 
     since, until = bounds_given(given.since, given.until)
     assert since is not None

@@ -87,7 +87,7 @@ def each_of(
 
 def say_unread(lake: ConfiguredLake, error: Exception) -> None:
     """Says on standard error that a lake cannot be read, and why."""
-    from evenkeel.record.status.lakes import lake_fault
-    from evenkeel.record.wording import visible
+    from evenkeel.explain.wording import visible
+    from evenkeel.status.lakes import lake_fault
 
     print(f"evenkeel: the lake {lake.name} cannot be read: {visible(lake_fault(error))}", file=sys.stderr)

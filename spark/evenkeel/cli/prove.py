@@ -45,9 +45,9 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(given: argparse.Namespace) -> int:
     """Writes the proof and its data file, and says how they are checked."""
     from evenkeel.cli.progress import busy_with
-    from evenkeel.record.prove import TABLES_OF_DECISIONS, prove_cycle
     from evenkeel.transparency.keys import VerifierKey
     from evenkeel.transparency.witness_lines import witnesses_from_environment
+    from evenkeel.verify.prove import TABLES_OF_DECISIONS, prove_cycle
 
     check_file(given.out, "--out")
     if given.decision is None and (given.table or given.number is not None):

@@ -20,9 +20,9 @@ from evenkeel.errors import BadInput, EvenkeelError
 from evenkeel.handover import FAILED, ClusterCycle, Handover
 from evenkeel.ingest.chunks import Chunk, landed_bytes, landed_in
 from evenkeel.ingest.open_run import CycleRequest, check
+from evenkeel.lake.record import Attempt, Record
 from evenkeel.model.amounts import plural
 from evenkeel.pipeline import LARGE_SNAPSHOT_BYTES, WindowProgress, is_large, run_cycle, run_window
-from evenkeel.record.read import Attempt, Record
 from evenkeel.times import IN_UTC, bounds_given, moment_given
 
 if TYPE_CHECKING:

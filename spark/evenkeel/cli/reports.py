@@ -13,7 +13,7 @@ from evenkeel.cli.output import add_json, print_result
 from evenkeel.times import IN_UTC
 
 if TYPE_CHECKING:
-    from evenkeel.record.read import Attempt
+    from evenkeel.lake.record import Attempt
     from evenkeel.settings.lakes import ConfiguredLake, LakeMap
 
 
@@ -45,8 +45,8 @@ def run_report(given: argparse.Namespace) -> int:
     """Writes the page and says where."""
     from evenkeel.cli.progress import busy_with
     from evenkeel.errors import BadInput
-    from evenkeel.record.compare import LOG
-    from evenkeel.record.report import build_report
+    from evenkeel.report import build_report
+    from evenkeel.report.compare import LOG
 
     if given.recording and not (Path(given.recording) / LOG).is_file():
         raise BadInput(f"{given.recording} has no {LOG}: --recording wants a folder that holds the brokers' logs")
@@ -80,7 +80,7 @@ def run_data_docs(given: argparse.Namespace) -> int:
     """Writes the pages and says where the first one is."""
     from evenkeel.cli.progress import busy_with
     from evenkeel.errors import BadInput, LakeError
-    from evenkeel.record.read import find_cycles, read_rows
+    from evenkeel.lake.record import find_cycles, read_rows
     from evenkeel.validate.data_docs import render
 
     check_folder(given.out, "--out")

@@ -13,7 +13,7 @@ from evenkeel.errors import BadInput
 from evenkeel.settings import describe
 
 if TYPE_CHECKING:
-    from evenkeel.record.settings_in_force import AllInForce, KeyInForce
+    from evenkeel.explain.settings_in_force import AllInForce, KeyInForce
 
 EPILOG = """With --lake: what the newest decided cycle of each cluster was decided with, and who set each value:
 default, observed (the brokers run with it) or override (the operator). Keys at their version's default are
@@ -44,7 +44,7 @@ def run(given: argparse.Namespace) -> int:
         if given.cluster is not None or given.differing or given.all:
             raise BadInput("--cluster, --all and --differing are about values in force: name the tables with --lake")
         return _print_keys(given)
-    from evenkeel.record.settings_in_force import read_settings_in_force
+    from evenkeel.explain.settings_in_force import read_settings_in_force
 
     found = read_settings_in_force(given.lake, given.cluster)
     chosen = [one for one in found.settings if _is_wanted(one, given)]

@@ -13,9 +13,9 @@ from evenkeel.cli.output import add_json, as_line
 from evenkeel.cli.progress import is_coloured, is_screen
 
 if TYPE_CHECKING:
-    from evenkeel.record.status import LakeStatus
-    from evenkeel.record.status.lakes import LakesStatus
     from evenkeel.settings.lakes import LakeMap
+    from evenkeel.status import LakeStatus
+    from evenkeel.status.lakes import LakesStatus
 
 NEEDS_ATTENTION = 1
 _CODES = (
@@ -45,8 +45,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run_status(given: argparse.Namespace) -> int:
     """Prints the status; 1 where a cluster needs attention."""
-    from evenkeel.record.status import read_status
-    from evenkeel.record.status.rendering import as_json, as_text
+    from evenkeel.status import read_status
+    from evenkeel.status.rendering import as_json, as_text
 
     lakes = lakes_chosen(given)
     if given.cluster is None and lakes.is_several:
@@ -58,8 +58,8 @@ def run_status(given: argparse.Namespace) -> int:
 
 def _print_lakes(given: argparse.Namespace, lakes: LakeMap) -> int:
     """Prints the status of several lakes; 2 where one of them cannot be read."""
-    from evenkeel.record.status.lakes import read_lakes_status
-    from evenkeel.record.status.rendering import lakes_json, lakes_text
+    from evenkeel.status.lakes import read_lakes_status
+    from evenkeel.status.rendering import lakes_json, lakes_text
 
     found = read_lakes_status(lakes, datetime.now(UTC))
     sys.stdout.write(lakes_json(found) if given.json else lakes_text(found, coloured=is_coloured(sys.stdout)))
@@ -69,8 +69,8 @@ def _print_lakes(given: argparse.Namespace, lakes: LakeMap) -> int:
 def run_watch(given: argparse.Namespace) -> int:
     """Shows a cluster's status until Ctrl-C: redrawn in place on a terminal, elsewhere a line for each change."""
     from evenkeel.errors import BadInput
-    from evenkeel.record.status import read_status
-    from evenkeel.record.status.rendering import as_object, as_text, moment_line
+    from evenkeel.status import read_status
+    from evenkeel.status.rendering import as_object, as_text, moment_line
 
     if not given.every >= _LEAST_SECONDS:
         raise BadInput(f"--every {given.every:g}: look at most five times a second, so {_LEAST_SECONDS} at least")

@@ -11,8 +11,8 @@ from evenkeel.cli.output import add_json, print_result
 from evenkeel.cli.progress import busy_with
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake.controls import HANDBACK, TAKEOVER, control_row, last_switches
+from evenkeel.lake.record import read_table
 from evenkeel.pulsar.admin import AdminClient
-from evenkeel.record.read import read_table
 from evenkeel.steering.broker_switches import OFF, Values
 
 

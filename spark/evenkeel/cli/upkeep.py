@@ -50,8 +50,8 @@ def run_upkeep(given: argparse.Namespace) -> int:
 
 def _check(request: Request) -> None:
     """Raise NoLake and SettingsError before Spark is started."""
+    from evenkeel.lake.record import Record, read_table_if_any
     from evenkeel.maintenance.upkeep import UPKEEPS, newest_promise
-    from evenkeel.record.read import Record, read_table_if_any
 
     Record(request.lake).clusters()
     promised = newest_promise(read_table_if_any(request.lake, UPKEEPS))

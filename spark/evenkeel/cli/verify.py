@@ -18,9 +18,9 @@ from evenkeel.cli.output import VERSION
 from evenkeel.cli.progress import course_of
 from evenkeel.errors import BadInput
 from evenkeel.model.amounts import plural
-from evenkeel.record.verify import BUNDLES, TOPICS, LogReport, LogSources, VerifyReport, verify
-from evenkeel.record.verify_runs import leave, run_of
 from evenkeel.times import IN_UTC, bounds_given
+from evenkeel.verify import BUNDLES, TOPICS, LogReport, LogSources, VerifyReport, verify
+from evenkeel.verify.runs import leave, run_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -126,7 +126,7 @@ def run(given: argparse.Namespace) -> int:
 
 def _with_cluster(lakes: LakeMap, cluster: str) -> LakeMap:
     """The lakes that have the cluster on record; all where none has it, which each of them says."""
-    from evenkeel.record.read import Record
+    from evenkeel.lake.record import Record
 
     having = {
         lake.name for lake, names in each_of(lakes, lambda path: Record(path).clusters()) if cluster in _names(names)

@@ -17,11 +17,7 @@ from evenkeel.cli.output import add_json, print_result
 from evenkeel.errors import BadInput, NoLake, NoSuchCycle
 from evenkeel.handover import RECORDING
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
-from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
-from evenkeel.lake.wishes import ended_drains
-from evenkeel.manual_requests.wish_schema import ALL
-from evenkeel.model.amounts import plural
-from evenkeel.record.read import (
+from evenkeel.lake.record import (
     Attempt,
     Record,
     find_cycles,
@@ -30,9 +26,13 @@ from evenkeel.record.read import (
     read_table,
     read_table_if_any,
 )
-from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
-from evenkeel.record.read.ranges import nearest
-from evenkeel.record.read.tables import is_in, is_table
+from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.lake.record.ranges import nearest
+from evenkeel.lake.record.tables import is_in, is_table
+from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
+from evenkeel.lake.wishes import ended_drains
+from evenkeel.manual_requests.wish_schema import ALL
+from evenkeel.model.amounts import plural
 from evenkeel.times import IN_UTC, after_all, moment_given, utc_text
 
 

@@ -1,1 +1,1 @@
-"""All rounds of a cycle, one after the other: what verify, replay, simulate and conformance run."""
+"""The fold over the cycles of a cluster and its runner, and what the rounds of several tasks share."""

@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from evenkeel.doctor.aside import Answer, answer_aside
+from evenkeel.doctor.side_process import Answer, answer_aside
 from evenkeel.secret import Secret
 
 _SHOWN = 300

@@ -9,8 +9,8 @@ from typing import Any
 
 from evenkeel.airflow.dag_names import CONNECTION
 from evenkeel.airflow.lake_dags import expected_dags
-from evenkeel.doctor.aside import AsideFailed, asked_aside
 from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
+from evenkeel.doctor.side_process import AsideFailed, asked_aside
 from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection
 from evenkeel.pulsar.admin.connection import Credentials, from_environment
 from evenkeel.secret import Secret

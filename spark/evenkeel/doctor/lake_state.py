@@ -12,15 +12,15 @@ from pathlib import Path
 from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
 from evenkeel.errors import LakeError, LogError
 from evenkeel.lake.one_writer import writer_of
+from evenkeel.lake.record.tables import is_table, open_table
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.schemas import FROM_THE_FIRST, TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import FolderFiles, StoreFiles, files_of
 from evenkeel.model.amounts import plural
 from evenkeel.object_store import explained
-from evenkeel.record.read.tables import is_table, open_table
-from evenkeel.record.status import read_status
 from evenkeel.spark.server import status
+from evenkeel.status import read_status
 from evenkeel.transparency import KEY_PLACES, LOG_CONNECTION
 from evenkeel.transparency.lake_log import has_log, storage_of
 from evenkeel.transparency.overview import LogOverview, read_overview

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from evenkeel.airflow.dag_names import CONNECTION
-from evenkeel.doctor.aside import Answer, AsideFailed, asked_aside
 from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped
+from evenkeel.doctor.side_process import Answer, AsideFailed, asked_aside
 from evenkeel.spark.code import versions
 from evenkeel.spark.command import connect_url, without_token
 from evenkeel.spark.home import Home

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from evenkeel.doctor.aside import Answer, answer_aside
+from evenkeel.doctor.side_process import Answer, answer_aside
 from evenkeel.spark.session import CONNECT_SCHEMES, close, connect
 
 _PARTITIONS = 8

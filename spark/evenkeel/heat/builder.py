@@ -27,9 +27,9 @@ from evenkeel.heat.loads import COLUMNS, LOADS, BrokerCodes, loads_of
 from evenkeel.heat.marks import MarkRow, bounce_marks, command_marks, microseconds
 from evenkeel.heat.owner_changes import OwnerChange, OwnerWatch
 from evenkeel.heat.tables import BLOCKS, MARK_BLOCK_SECONDS, MARKS, HeatConflict, HeatState, HeatTables
+from evenkeel.lake.record import Attempt, Record, chunked, clusters_of
 from evenkeel.model.amounts import plural
 from evenkeel.model.bounces import BOUNCE_MS
-from evenkeel.record.read import Attempt, Record, chunked, clusters_of
 from evenkeel.retrying import retry, up_to_a_fifth_more
 from evenkeel.times import utc_seconds
 

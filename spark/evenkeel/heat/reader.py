@@ -27,8 +27,8 @@ from evenkeel.heat.marks import KINDS
 from evenkeel.heat.rows_shown import Shown, StoredPiece, places_of, rows_for, shown, side_by_side
 from evenkeel.heat.scale import FIRST_STEP, LAST_STEP, OWNER, SEVERAL, Codes, Metric, metric_named
 from evenkeel.heat.tables import MARK_BLOCK_SECONDS, HeatState, HeatTables, among
-from evenkeel.record.read.ranges import nearest
-from evenkeel.record.read.tables import is_table
+from evenkeel.lake.record.ranges import nearest
+from evenkeel.lake.record.tables import is_table
 
 MOST_ROWS = MOST_COLUMNS = 1_536
 MOST_BYTES = 2_000_000

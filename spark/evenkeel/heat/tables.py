@@ -20,11 +20,11 @@ from evenkeel.heat.blocks import COLUMNS, FORMAT, OVERVIEW, Block
 from evenkeel.heat.key_ranges import Names, Places
 from evenkeel.heat.layers import Layer
 from evenkeel.heat.scale import OWNER
+from evenkeel.lake.record.tables import FileFilter, all_of, damaged, dataset_of
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import HEAT_TABLES
 from evenkeel.lake.store import Lake, arrow_schema
 from evenkeel.lake.table_files import delta_table, is_delta_table, storage_options
-from evenkeel.record.read.tables import FileFilter, all_of, damaged, dataset_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from evenkeel.cycle.loads import FORGOTTEN_THOUGH_REFUSED
+from evenkeel.cycle.state import PLANNER
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
-from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED
-from evenkeel.rounds.state import PLANNER
 from evenkeel.times import utc_text
 
 if TYPE_CHECKING:

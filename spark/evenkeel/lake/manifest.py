@@ -301,7 +301,7 @@ def _newest_here(
     lake: Lake, spans: Mapping[str, tuple[datetime, datetime]], kind: str, oldest: datetime | None
 ) -> dict[str, list[_Row]] | None:
     """What `_newest_before` gives where one cycle of each cluster is asked for, read in this process; else None."""
-    from evenkeel.lake.manifests_here import newest_manifests
+    from evenkeel.lake.local_manifests import newest_manifests
 
     if any(first != last for first, last in spans.values()):
         return None

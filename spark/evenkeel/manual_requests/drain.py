@@ -11,15 +11,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evenkeel.cycle import reading
+from evenkeel.cycle.reading import Row, Rows
+from evenkeel.cycle.reasons import reason_row, telling
 from evenkeel.lake.schemas.acted import DRAIN
 from evenkeel.manual_requests.round import wishes_of
 from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of
 from evenkeel.model.common_rules import LEFT_TO_REQUEST
-from evenkeel.model.considered import Considered, Rule
-from evenkeel.rounds import reading
-from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.reasons import reason_row, telling
+from evenkeel.model.consideration import Considered, Rule
 from evenkeel.settings import Settings
 
 BY_DRAINING = "draining"

@@ -7,19 +7,19 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
+from evenkeel.cycle import reading
+from evenkeel.cycle.reading import Row, Rows
+from evenkeel.cycle.reasons import reason_row
 from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, bundle_meant, subject_of
 from evenkeel.manual_requests.split import grant_split
 from evenkeel.manual_requests.topic import bundle_left_to, grant_topic_unload
 from evenkeel.manual_requests.unload import grant_unload, unloads_meant
 from evenkeel.model.common_rules import LEFT_TO_REQUEST
-from evenkeel.model.considered import Considered
-from evenkeel.rounds import reading
-from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.reasons import reason_row
+from evenkeel.model.consideration import Considered
+from evenkeel.model.split_algorithms import name_in_force
+from evenkeel.model.split_algorithms.split_option import BundleTopics
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms import name_in_force
-from evenkeel.split_algorithms.split_option import BundleTopics
 
 BY_REQUEST = "wish"
 

@@ -22,11 +22,11 @@ from evenkeel.manual_requests.request import (
     refused,
 )
 from evenkeel.model.bundles import BundleRange, apply_split, bundle_name
-from evenkeel.model.considered import Considered, Rule
+from evenkeel.model.consideration import Considered, Rule
+from evenkeel.model.split_algorithms import SPECIFIED, cut_by_broker, name_in_force, option_of
+from evenkeel.model.split_algorithms.split_option import NO_TOPICS, Cut, PlannedSplit, cut_numbers
 from evenkeel.model.words import measured, number, threshold
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms import SPECIFIED, cut_by_broker, name_in_force, option_of
-from evenkeel.split_algorithms.split_option import NO_TOPICS, Cut, PlannedSplit, cut_numbers
 
 SUPPORTED_KEY = "supportedNamespaceBundleSplitAlgorithms"
 MOST_BUNDLES_KEY = "loadBalancerNamespaceMaximumBundles"

@@ -19,7 +19,7 @@ from evenkeel.manual_requests.request import (
     not_carried_out,
 )
 from evenkeel.model.bundles import bundle_name, bundle_of
-from evenkeel.model.considered import Alternative, Considered, Rule
+from evenkeel.model.consideration import Alternative, Considered, Rule
 from evenkeel.model.topics import parse_topic
 
 _LIES_IN = "bundle_of_topic"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import evenkeel.settings.configuration_file  # noqa: F401 (the thread reads the file with it)
 from evenkeel.errors import SettingsError
+from evenkeel.explain.wording import visible
 from evenkeel.metrics.lake_watch import LakeWatch
-from evenkeel.record.wording import visible
 from evenkeel.settings.lakes import LakeMap, configured_lakes
 
 LOOKS_S = 5.0

@@ -16,9 +16,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from evenkeel.bounded_server import BoundedHandler, BoundedServer
+from evenkeel.metrics.bounded_server import BoundedHandler, BoundedServer
 from evenkeel.metrics.configuration_watch import ConfigurationWatch, WatchedLakes
-from evenkeel.metrics.declared import CLUSTER, CONFIGURATION_USABLE, COUNTER, METRICS, ExportedMetric
+from evenkeel.metrics.declarations import CLUSTER, CONFIGURATION_USABLE, COUNTER, METRICS, ExportedMetric
 from evenkeel.metrics.lake_watch import LakeReading, LakeWatch
 from evenkeel.secret import Secret
 from evenkeel.transparency.keys import shown

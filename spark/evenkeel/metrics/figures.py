@@ -11,16 +11,16 @@ from typing import Any
 import pyarrow.compute as pc
 
 from evenkeel.errors import EvenkeelError
-from evenkeel.metrics.declared import NEEDS, OPEN_COMMAND, OUTCOMES, SEVERITIES
+from evenkeel.lake.record import Row
+from evenkeel.lake.record.recent_rows import Recent
+from evenkeel.metrics.declarations import NEEDS, OPEN_COMMAND, OUTCOMES, SEVERITIES
 from evenkeel.metrics.log_figures import LogSeen, LogWatch
 from evenkeel.metrics.task_times import CommitTimes
-from evenkeel.record.read import Row
-from evenkeel.record.read.recent import Recent
-from evenkeel.record.status.attention import StatusRows, is_newer, usual_distance
-from evenkeel.record.status.gather import StatusGathered, gather_status, written_rows
-from evenkeel.record.status.line import ClusterStatus, line_of
-from evenkeel.record.verify_runs import read_runs
+from evenkeel.status.attention import StatusRows, is_newer, usual_distance
+from evenkeel.status.gather import StatusGathered, gather_status, written_rows
+from evenkeel.status.line import ClusterStatus, line_of
 from evenkeel.transparency.overview import LogOverview
+from evenkeel.verify.runs import read_runs
 
 MOST_WITNESSES = 32
 _LOG, _VERIFY = "log", "verify"

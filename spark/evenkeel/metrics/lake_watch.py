@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from evenkeel.errors import EvenkeelError
+from evenkeel.explain.wording import visible
 from evenkeel.lake.table_files import load_libraries
 from evenkeel.metrics.figures import LakeFigures, LakeReader
-from evenkeel.record.wording import visible
 
 _END_SECONDS = 5.0
 _LONGEST = 500

@@ -11,10 +11,10 @@ from typing import Any
 
 from evenkeel.handover import PULSAR_ADMIN
 from evenkeel.json_text import NotJson, parse_json
+from evenkeel.lake.record import Attempt
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import files_of
 from evenkeel.pipeline import TASK_IDS
-from evenkeel.record.read import Attempt
 
 _KEPT_COMMITS = 20_000
 _MOST_BYTES = 4 << 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenkeel.model.considered import Considered, Rule
+from evenkeel.model.consideration import Considered, Rule
 from evenkeel.model.words import measured, threshold
 
 

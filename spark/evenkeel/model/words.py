@@ -6,7 +6,7 @@ The texts stand in stored sentences: they stay byte for byte.
 from __future__ import annotations
 
 from evenkeel.model.amounts import amount
-from evenkeel.model.considered import Considered, Sentence
+from evenkeel.model.consideration import Considered, Sentence
 
 
 def measured(row: Considered) -> str:

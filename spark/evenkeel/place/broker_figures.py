@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evenkeel.filters.broker_filters import Rank, version_rank
+from evenkeel.model.filters.broker_filters import Rank, version_rank
 from evenkeel.model.load import BrokerAverages, BundleHistory, LoadData
 from evenkeel.model.usage import weighted_maximum
 from evenkeel.settings import Settings

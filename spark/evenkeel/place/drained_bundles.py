@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+from evenkeel.cycle.reading import Row, Rows
 from evenkeel.manual_requests.drain import BY_DRAINING, LEAVES
 from evenkeel.model.amounts import amount, plural
-from evenkeel.model.considered import Alternative, Considered, Rule, finite
+from evenkeel.model.consideration import Alternative, Considered, Rule, finite
 from evenkeel.place.placement import NO_CANDIDATE, Placement, goes_to
 from evenkeel.place.rows import placement_row
-from evenkeel.rounds.reading import Row, Rows
 
 
 class CandidateSet(Protocol):

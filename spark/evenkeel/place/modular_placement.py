@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from evenkeel.filters.isolation import draining
-from evenkeel.filters.ownership import Owned, Ownership, owned_of
 from evenkeel.model.averages import default_history
 from evenkeel.model.bundles import broker_of, namespace_of
+from evenkeel.model.filters.isolation import draining
+from evenkeel.model.filters.ownership import Owned, Ownership, owned_of
 from evenkeel.model.load import BundleHistory, LoadData, Policies
 from evenkeel.place.modular_candidates import Candidates, PlacementView, candidates_for
 from evenkeel.place.placement import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from evenkeel.model.amounts import amount, plural
 from evenkeel.model.common_rules import BROKERS_OWN_NAMESPACE
-from evenkeel.model.considered import Alternative, Considered, Rule, Sentence
+from evenkeel.model.consideration import Alternative, Considered, Rule, Sentence
 from evenkeel.model.words import destination_of
 
 SINCE_QUOTA = "samples_since_quota"

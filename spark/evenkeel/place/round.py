@@ -7,8 +7,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from evenkeel.cycle import reading
+from evenkeel.cycle.extensible_loads import SHEDDER, see
+from evenkeel.cycle.fold import REMEMBERED, STATE, Round, fold
+from evenkeel.cycle.loads import load_of, owned_of
+from evenkeel.cycle.memo import SharedRows
+from evenkeel.cycle.reading import EXTENSIBLE, Decided, Row, Rows
+from evenkeel.cycle.state import shedder_state
 from evenkeel.model.common_rules import REPORTED_TWICE
-from evenkeel.model.considered import PLANNED
+from evenkeel.model.consideration import PLANNED
 from evenkeel.model.load import LoadData, Policies
 from evenkeel.place.drained_bundles import drained_rows, is_drained
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound
@@ -29,15 +36,8 @@ from evenkeel.place.rows import (
 from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, Turn, state_of, turn_of
 from evenkeel.place.strategy import PlacementState
 from evenkeel.place.unload_order import in_pulsars_order
-from evenkeel.planner.remembered import STRATEGY as PLANNER
+from evenkeel.planner.memory_rows import STRATEGY as PLANNER
 from evenkeel.planner.round import TARGETS, decides
-from evenkeel.rounds import reading
-from evenkeel.rounds.extensible_loads import SHEDDER, see
-from evenkeel.rounds.fold import REMEMBERED, STATE, Round, fold
-from evenkeel.rounds.loads import load_of, owned_of
-from evenkeel.rounds.memo import SharedRows
-from evenkeel.rounds.reading import EXTENSIBLE, Decided, Row, Rows
-from evenkeel.rounds.state import shedder_state
 from evenkeel.settings import Settings
 
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from evenkeel.cycle import state
+from evenkeel.cycle import state as rows_of_state
+from evenkeel.cycle.memo import acts_only, once
+from evenkeel.cycle.reading import Row, Rows
+from evenkeel.cycle.reasons import reason_row
 from evenkeel.manual_requests.round import BY_REQUEST
-from evenkeel.model.considered import Rule
+from evenkeel.model.consideration import Rule
 from evenkeel.place.placement import Placement, placed, settled
 from evenkeel.place.strategies import MODULAR
 from evenkeel.place.strategy import PlacementState
-from evenkeel.rounds import state
-from evenkeel.rounds import state as rows_of_state
-from evenkeel.rounds.memo import acts_only, once
-from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.reasons import reason_row
 from evenkeel.settings import Settings
 
 UNOWNED = "unowned"

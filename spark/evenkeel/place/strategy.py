@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
-from evenkeel.model.considered import Alternative, Rule, finite
+from evenkeel.model.consideration import Alternative, Rule, finite
 from evenkeel.model.load import BundleHistory
 from evenkeel.place.broker_figures import BrokerFigures
 from evenkeel.place.placement import placed

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from evenkeel.cycle.frames import planned_inputs
+from evenkeel.cycle.reading import EXTENSIBLE
+from evenkeel.cycle.runner import RoundInputs, decide_rounds
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.place.round import decide_cycles, keeps_state
-from evenkeel.rounds.frames import planned_inputs
-from evenkeel.rounds.reading import EXTENSIBLE
-from evenkeel.rounds.runner import RoundInputs, decide_rounds
 from evenkeel.settings import settings_in
 
 if TYPE_CHECKING:

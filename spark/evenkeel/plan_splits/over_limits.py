@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from evenkeel.cycle.memo import once_for
+from evenkeel.cycle.reading import Histories, Rows
 from evenkeel.model.load import BrokerReport, BundleStats
 from evenkeel.plan_splits.rules.bundle_splitter_task import Figures, busy_for_long, most_figures, over_a_limit
-from evenkeel.rounds.memo import once_for
-from evenkeel.rounds.reading import Histories, Rows
 from evenkeel.settings import Settings
 
 

@@ -10,24 +10,24 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from evenkeel.cycle import reading
+from evenkeel.cycle.memo import once
+from evenkeel.cycle.reading import Row, Rows
 from evenkeel.manual_requests.drain import drained
 from evenkeel.manual_requests.round import granted_unloads, unloaded_by
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.past_commands import Act, unsettled_bundles
+from evenkeel.model.split_algorithms import SPECIFIED
+from evenkeel.model.split_algorithms.split_option import BundleTopics, Cut, PlannedSplit, cut_numbers
 from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS
 from evenkeel.plan_splits.rules.planner_splits import HEAVY, Answer, PlannerSplitView, decide_planner_splits
 from evenkeel.planner.memory import WantedSplit
-from evenkeel.planner.remembered import has_fallen_back, wanted_splits_of
+from evenkeel.planner.memory_rows import has_fallen_back, wanted_splits_of
 from evenkeel.planner.round import ON
 from evenkeel.planner.view import BundleFigures
-from evenkeel.planner.viewed import bundle_figures
+from evenkeel.planner.view_from_rows import bundle_figures
 from evenkeel.planner.wanted_splits import is_splittable, open_wishes
-from evenkeel.rounds import reading
-from evenkeel.rounds.memo import once
-from evenkeel.rounds.reading import Row, Rows
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms import SPECIFIED
-from evenkeel.split_algorithms.split_option import BundleTopics, Cut, PlannedSplit, cut_numbers
 
 _NOTHING_DONE = frozenset({"withheld", "dry_run", "stale"})
 """Outcomes of commands that never reached a broker: they may be asked again at once."""

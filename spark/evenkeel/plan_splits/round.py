@@ -6,7 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.filters.unload_gates import unload_gates
+from evenkeel.cycle import reading, state
+from evenkeel.cycle.fold import STATE, Round, fold
+from evenkeel.cycle.memo import SharedRows, acts_only, once
+from evenkeel.cycle.reading import Decided, Row, Rows
+from evenkeel.cycle.reasons import named, reason_row, telling
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.manual_requests.round import (
     BY_REQUEST,
@@ -16,8 +20,10 @@ from evenkeel.manual_requests.round import (
     looks_at_topics,
 )
 from evenkeel.model.bundles import namespace_of, range_of
-from evenkeel.model.considered import Considered
+from evenkeel.model.consideration import Considered
+from evenkeel.model.filters.unload_gates import unload_gates
 from evenkeel.model.load import LoadData
+from evenkeel.model.split_algorithms.split_option import BundleTopics, PlannedSplit, TopicLoads
 from evenkeel.plan_splits import over_limits, planner_wishes
 from evenkeel.plan_splits.rules.apply_splits import carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, decide_splits_by
@@ -29,14 +35,8 @@ from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
     decide_splits,
     without_gone,
 )
-from evenkeel.planner.remembered import STRATEGY as PLANNER
-from evenkeel.rounds import reading, state
-from evenkeel.rounds.fold import STATE, Round, fold
-from evenkeel.rounds.memo import SharedRows, acts_only, once
-from evenkeel.rounds.reading import Decided, Row, Rows
-from evenkeel.rounds.reasons import named, reason_row, telling
+from evenkeel.planner.memory_rows import STRATEGY as PLANNER
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms.split_option import BundleTopics, PlannedSplit, TopicLoads
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

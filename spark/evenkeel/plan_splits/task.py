@@ -13,20 +13,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.cycle.fold import REMEMBERED, STATE
+from evenkeel.cycle.frames import has_planner, read_checked, undecidable
+from evenkeel.cycle.reading import EXTENSIBLE
+from evenkeel.cycle.runner import RoundInputs, decide_rounds
 from evenkeel.handover import ClusterCycle, Handover
 from evenkeel.lake.data_files import rows_at_hand
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.wish_schema import HOT, LARGEST
 from evenkeel.model.bundles import HIGHEST_HASH
-from evenkeel.plan_splits import planned
+from evenkeel.plan_splits import planner_round as planned
 from evenkeel.plan_splits import round as split_round
-from evenkeel.planner.remembered import bundles_wanted_split
+from evenkeel.planner.memory_rows import bundles_wanted_split
 from evenkeel.planner.round import ON
-from evenkeel.rounds.fold import REMEMBERED, STATE
-from evenkeel.rounds.frames import has_planner, read_checked, undecidable
-from evenkeel.rounds.reading import EXTENSIBLE
-from evenkeel.rounds.runner import RoundInputs, decide_rounds
 from evenkeel.settings import settings_in
 from evenkeel.spark.column_types import schema_of
 

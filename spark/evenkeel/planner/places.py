@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from evenkeel.filters.anti_affinity import AntiAffinity
-from evenkeel.filters.broker_filters import newest
-from evenkeel.filters.isolation import Isolation
-from evenkeel.filters.ownership import Ownership
+from evenkeel.cycle import reading
+from evenkeel.cycle.reading import Rows
 from evenkeel.model.bundles import namespace_of
+from evenkeel.model.filters.anti_affinity import AntiAffinity
+from evenkeel.model.filters.broker_filters import newest
+from evenkeel.model.filters.isolation import Isolation
+from evenkeel.model.filters.ownership import Ownership
 from evenkeel.model.load import BrokerReport, Policies
-from evenkeel.rounds import reading
-from evenkeel.rounds.reading import Rows
 from evenkeel.settings import Settings
 
 

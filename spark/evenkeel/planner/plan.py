@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from evenkeel.planner.desired import desired_placement
 from evenkeel.planner.figures import PlannerFigures
 from evenkeel.planner.limits import CycleBudget
+from evenkeel.planner.loads import SeenLoads, waits_for_steady_load
 from evenkeel.planner.memory import PlannerMemory, WantedSplit
 from evenkeel.planner.placement_search import DesiredMove, DesiredPlacement, OwnedBundle
 from evenkeel.planner.promises import promises_checked, promises_of
 from evenkeel.planner.reconciler import NO_ROOM_YET, BeyondBudget, PlannedStep, Reconciler, loads_after
-from evenkeel.planner.seen import SeenLoads, waits_for_steady_load
+from evenkeel.planner.target_placement import desired_placement
 from evenkeel.planner.view import PlannerBundle, PlannerView, Spent
 from evenkeel.planner.wanted_splits import open_wishes, remembered, stuck, too_hot, with_rooms
 from evenkeel.settings import Settings

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evenkeel.planner.made_room import MADE_ROOM_FOR, room_is_made, who_make_room
 from evenkeel.planner.placement_search import UNITS, PlacementSearch, Whole
+from evenkeel.planner.room_making import MADE_ROOM_FOR, room_is_made, who_make_room
 
 
 def relieve(search: PlacementSearch, price: float, of_others: float = 0.0, fullest: int | None = None) -> None:

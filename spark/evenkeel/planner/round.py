@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from evenkeel.cycle import reading
+from evenkeel.cycle.memo import acts_only
+from evenkeel.cycle.reading import Decided, Row, Rows
+from evenkeel.cycle.reasons import named, reason_row
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
-from evenkeel.model.considered import Considered
+from evenkeel.model.consideration import Considered
 from evenkeel.planner.figures import PlannerFigures
 from evenkeel.planner.findings import findings
+from evenkeel.planner.memory_rows import STRATEGY, memory_of, rows_of
 from evenkeel.planner.plan import PlannerPlan, plan
-from evenkeel.planner.remembered import STRATEGY, memory_of, rows_of
 from evenkeel.planner.usage_model import FEWEST_SAMPLES, MOST_ERROR, BrokerModel
 from evenkeel.planner.verdicts import PlannerVerdict, verdicts
 from evenkeel.planner.view import NETWORK
-from evenkeel.planner.viewed import view_of
-from evenkeel.rounds import reading
-from evenkeel.rounds.memo import acts_only
-from evenkeel.rounds.reading import Decided, Row, Rows
-from evenkeel.rounds.reasons import named, reason_row
+from evenkeel.planner.view_from_rows import view_of
 from evenkeel.settings import Settings
 
 TABLES = PLANNER_TABLES

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from evenkeel.cycle import reading
+from evenkeel.cycle.memo import once
+from evenkeel.cycle.reading import Row, Rows
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.bundles import namespace_of
@@ -17,9 +20,6 @@ from evenkeel.publish.guards.hold_back import Guarded, hold_back
 from evenkeel.publish.guards.objection import Verdict
 from evenkeel.publish.guards.sentences import sentence
 from evenkeel.publish.guards.situation import Broker, Command, Harm, Pause, Situation, Unsettled
-from evenkeel.rounds import reading
-from evenkeel.rounds.memo import once
-from evenkeel.rounds.reading import Row, Rows
 from evenkeel.settings import Settings
 
 

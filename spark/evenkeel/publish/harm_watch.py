@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from evenkeel.cycle import reading
+from evenkeel.cycle.reading import Row, Rows
 from evenkeel.model.harm import clients_of, harm_of, is_watched, samples_of, together
 from evenkeel.model.past_commands import HARMED, Act, act_of
 from evenkeel.publish.guards.situation import Harm, overlaps
-from evenkeel.rounds import reading
-from evenkeel.rounds.reading import Row, Rows
 from evenkeel.settings import Settings
 
 

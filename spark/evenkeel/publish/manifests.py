@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from evenkeel.cycle.frames import children_of_splits, linked
 from evenkeel.handover import OPEN, ClusterCycle, CycleKey, Handover, Run, Write
 from evenkeel.lake.manifest import file_rows, write_rows, writes_of
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
-from evenkeel.rounds.frames import children_of_splits, linked
 from evenkeel.spark.code import code_digest, code_version
 
 Row = Mapping[str, Any]

@@ -24,10 +24,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.cycle.runner import RoundInputs, decide_rounds
 from evenkeel.errors import BadInput
 from evenkeel.handover import Commit, CycleKey, Handover, Write, commits_of
+from evenkeel.lake.local_manifests import manifests_at
 from evenkeel.lake.manifest import append_manifests
-from evenkeel.lake.manifests_here import manifests_at
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
@@ -38,7 +39,6 @@ from evenkeel.publish.dispatch_sqs import announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, gate_reasons, is_approved, longest_age, put_out
 from evenkeel.publish.manifests import INPUTS, AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.publish.rehearsal import rehearse
-from evenkeel.rounds.runner import RoundInputs, decide_rounds
 from evenkeel.spark.sql import in_spans, with_moments
 from evenkeel.steering.admin_request import ACTING
 from evenkeel.transparency.publishing import log_commits

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.model.amounts import percent, plural
-from evenkeel.record.report.charts import (
+from evenkeel.replay.variants import RECORDED
+from evenkeel.report.charts import (
     MOST_SERIES,
     Picture,
     Spec,
@@ -23,8 +24,7 @@ from evenkeel.record.report.charts import (
     spec_of,
     time_axis,
 )
-from evenkeel.record.report.page import render_template
-from evenkeel.replay.variants import RECORDED
+from evenkeel.report.page import render_template
 
 COLUMNS: Mapping[str, str] = {
     "variant": "variant",

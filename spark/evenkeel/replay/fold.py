@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from evenkeel.cycle import whole
+from evenkeel.cycle import reading
+from evenkeel.cycle.fold import by_moment
+from evenkeel.cycle.memo import SharedRows
+from evenkeel.cycle.reading import Decided, Row, Rows
 from evenkeel.errors import DecideFailed, LakeError
 from evenkeel.model.bounces import FormerOwners
+from evenkeel.pipeline import rounds as whole
 from evenkeel.publish.commands import Wanted, wanted
 from evenkeel.publish.plan import GUARD_TABLE, Forecast, forecast_of
 from evenkeel.replay.variants import RECORDED
-from evenkeel.rounds import reading
-from evenkeel.rounds.fold import by_moment
-from evenkeel.rounds.memo import SharedRows
-from evenkeel.rounds.reading import Decided, Row, Rows
 
 Move = tuple[str, str | None, str | None]
 """Bundle, the broker that it leaves, the broker where it would go."""

@@ -9,20 +9,20 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, LakeError, NoSuchCycle, SettingsError
+from evenkeel.explain.settings_in_force import decided_moments, newest_decided
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
 from evenkeel.lake.manifest import write_rows
+from evenkeel.lake.record import Attempt, Record, clusters_of
+from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, arrow_schema
 from evenkeel.model.amounts import plural
-from evenkeel.record.read import Attempt, Record, clusters_of
-from evenkeel.record.read.known_files import FIRST_MOMENT, LAST_MOMENT
-from evenkeel.record.settings_in_force import decided_moments, newest_decided
-from evenkeel.record.verify.recorded_cycle import Background, again, background_of
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CYCLES, DECISIONS, Made
 from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import code_digest, code_version
 from evenkeel.times import FROM_TO, bounds_given, utc_text
+from evenkeel.verify.recorded_cycle import Background, again, background_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from evenkeel.cycle.reading import Row
 from evenkeel.model.averages import default_history, updated
 from evenkeel.model.bundles import boundary_text, bundle_name, namespace_of, range_of, ranges_of
 from evenkeel.model.load import RATES, BundleHistory, BundleStats
 from evenkeel.model.past_commands import acts_of, unsettled_bundles
-from evenkeel.rounds.reading import Row
 from evenkeel.settings import Settings
 from evenkeel.times import utc_text
 

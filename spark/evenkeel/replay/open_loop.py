@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.cycle.projections import BUNDLES, columns_looked_at
-from evenkeel.cycle.whole import OBSERVED, STATE
+from evenkeel.cycle.runner import fetched
 from evenkeel.handover import Write
+from evenkeel.lake.record import Attempt, chunked
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
+from evenkeel.pipeline.projections import BUNDLES, columns_looked_at
+from evenkeel.pipeline.rounds import OBSERVED, STATE
 from evenkeel.publish.plan import GUARD_TABLE
-from evenkeel.record.read import Attempt, chunked
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CARRIED, CYCLES, DECISIONS, decide_part
 from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history
@@ -34,7 +35,6 @@ from evenkeel.replay.split_topics import (
     topics_type,
 )
 from evenkeel.replay.variants import Variant, check_limit, manager_of, settings_of, variants_of
-from evenkeel.rounds.runner import fetched
 from evenkeel.settings import EffectiveSettings, settings_in
 from evenkeel.spark.column_types import columns_of, type_of
 from evenkeel.spark.grouped import grouped_map, partition_of

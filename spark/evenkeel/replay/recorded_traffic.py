@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Any
 
 from evenkeel.errors import BadInput
+from evenkeel.lake.record import read_rows_of
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
 from evenkeel.model.past_commands import PERIODS
-from evenkeel.record.read import read_rows_of
 from evenkeel.replay.closed_loop import Scenario
 from evenkeel.replay.history import History
 from evenkeel.replay.modelled_cluster import LAG_INTERVALS, Topic, UsageFit, fitted

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.errors import BadInput, LakeError, NoSuchReplay
+from evenkeel.lake.record import Row
+from evenkeel.lake.record.tables import all_of, damaged, dataset, files_between, is_in, is_table, rows_where
 from evenkeel.model.amounts import plural
-from evenkeel.record.read import Row
-from evenkeel.record.read.tables import all_of, damaged, dataset, files_between, is_in, is_table, rows_where
 from evenkeel.replay.comparison import CLOSED_LOOP as COLUMNS_OF_A_MODEL
 from evenkeel.replay.comparison import COLUMNS, cell_text
 from evenkeel.replay.fold import CYCLES

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.cycle.frames import without_rejected
 from evenkeel.errors import LakeError
+from evenkeel.lake.record import Attempt
 from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits.planner_wishes import looks_at_topics
@@ -19,8 +21,6 @@ from evenkeel.plan_splits.round import BY_RANGE
 from evenkeel.plan_splits.rules.bundle_splitter_task import bandwidth_limit
 from evenkeel.plan_splits.rules.planner_splits import HEAVY
 from evenkeel.plan_splits.task import PERSISTENT_TYPE, TOPICS_TYPE, hashes_in, persistent_in, picks_by_topics
-from evenkeel.record.read import Attempt
-from evenkeel.rounds.frames import without_rejected
 from evenkeel.settings import Settings
 from evenkeel.spark.column_types import schema_of
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from evenkeel.model.bundles import is_heartbeat_or_sla, namespace_of
 from evenkeel.model.common_rules import BROKERS_OWN_NAMESPACE, LEFT_TO_REQUEST
-from evenkeel.model.considered import PLANNED, Alternative, Considered, Rule, Unit, by_figure, finite
+from evenkeel.model.consideration import PLANNED, Alternative, Considered, Rule, Unit, by_figure, finite
 from evenkeel.model.load import BrokerReport, LoadData, MessageAverages
 from evenkeel.model.topics import uses_three_part_names
 from evenkeel.model.words import bundle_stays, measured, number, threshold

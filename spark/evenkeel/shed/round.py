@@ -7,18 +7,18 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from evenkeel.filters.unload_gates import unload_gates
+from evenkeel.cycle import reading, state
+from evenkeel.cycle.extensible_loads import SHEDDER, Remembered, see
+from evenkeel.cycle.fold import Round, fold
+from evenkeel.cycle.loads import load_of, owned_of
+from evenkeel.cycle.reading import Decided, Row, Rows, acts_before
+from evenkeel.cycle.reasons import named, telling
 from evenkeel.manual_requests.drain import drained
 from evenkeel.manual_requests.round import granted_unloads, unloaded_by, with_unloads
+from evenkeel.model.filters.unload_gates import unload_gates
 from evenkeel.model.past_commands import Act, brokers_unloaded, recently_unloaded
 from evenkeel.place.round import PLACE
 from evenkeel.planner.round import decides
-from evenkeel.rounds import reading, state
-from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, see
-from evenkeel.rounds.fold import Round, fold
-from evenkeel.rounds.loads import load_of, owned_of
-from evenkeel.rounds.reading import Decided, Row, Rows, acts_before
-from evenkeel.rounds.reasons import named, telling
 from evenkeel.settings import Settings, settings_in
 from evenkeel.shed.rows import planned_unloads, silent_brokers
 from evenkeel.shed.schedule import TransferRound, run_shedding, run_transfers, within_grace

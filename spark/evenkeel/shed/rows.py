@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from evenkeel.model.considered import Considered, Rule
+from evenkeel.cycle import reading
+from evenkeel.cycle.reading import Row, Rows
+from evenkeel.cycle.state import LOAD_AVERAGE, shedder_state
+from evenkeel.model.consideration import Considered, Rule
 from evenkeel.planner.round import TARGETS
-from evenkeel.rounds import reading
-from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.state import LOAD_AVERAGE, shedder_state
 from evenkeel.shed.strategies.threshold_shedder import USAGE_AVERAGE
 
 NO_REPORT = Rule(

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from evenkeel.filters.broker_filters import BrokerFilters
-from evenkeel.filters.isolation import PoliciesPresent
-from evenkeel.filters.unload_gates import UnloadGates
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.common_rules import SWITCHED_OFF, TOO_FEW_BROKERS
-from evenkeel.model.considered import PLANNED, Considered, Rule, by_name
+from evenkeel.model.consideration import PLANNED, Considered, Rule, by_name
+from evenkeel.model.filters.broker_filters import BrokerFilters
+from evenkeel.model.filters.isolation import PoliciesPresent
+from evenkeel.model.filters.unload_gates import UnloadGates
 from evenkeel.model.load import ExtensibleLoad, LoadData, Moment, Policies, milliseconds
 from evenkeel.model.words import bundle_stays, measured, threshold
 from evenkeel.settings import Settings

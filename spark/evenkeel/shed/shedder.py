@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from evenkeel.model.considered import Considered, Rule
+from evenkeel.model.consideration import Considered, Rule
 from evenkeel.model.load import LoadData
 from evenkeel.settings import Settings
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from evenkeel.cycle.frames import planned_inputs
+from evenkeel.cycle.runner import RoundInputs, decide_rounds
 from evenkeel.handover import Handover
 from evenkeel.lake.schemas.acted import UNLOAD, UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
-from evenkeel.rounds.frames import planned_inputs
-from evenkeel.rounds.runner import RoundInputs, decide_rounds
 from evenkeel.shed.round import decide_cycles
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from evenkeel.errors import BadInput
-from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.model.averages import broker_averages, update_histories
 from evenkeel.model.bundles import range_of
-from evenkeel.model.considered import Considered
+from evenkeel.model.consideration import Considered
+from evenkeel.model.filters.unload_gates import unload_gates
 from evenkeel.model.load import BrokerReport, BundleStats, LoadData, Policies, ResourceUsage
 from evenkeel.settings import Settings
 from evenkeel.settings.key import Value

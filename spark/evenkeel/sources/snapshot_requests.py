@@ -1,7 +1,7 @@
 """The requests of a snapshot, read in the task's process, once through its file.
 
 Of topic-sized answers the beginning comes along and the rest is passed over: Spark reads it where it lies
-(`evenkeel.sources.landed`).
+(`evenkeel.sources.landed_answers`).
 """
 
 from __future__ import annotations

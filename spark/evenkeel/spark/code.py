@@ -41,8 +41,8 @@ DECIDING = (
     "evenkeel.plan_splits.task",
     "evenkeel.shed.task",
     "evenkeel.place.task",
-    "evenkeel.cycle.whole",
-    "evenkeel.cycle.again",
+    "evenkeel.pipeline.rounds",
+    "evenkeel.pipeline.repeat",
 )
 """What decides: the tasks from the observed rows to the placements, and all rounds with the plan and its guards. What
 fetches snapshots and what sends commands is not among them: the rows, settings and acts that it hands over are on

@@ -6,7 +6,7 @@ what it took finds the same reports on the queue again. Whoever takes reports ge
 
 One command queue serves one cluster, and both queues carry signed messages only (`steering.queue.signing`). SQS keeps
 a message id apart for five minutes only, so a command may be on the queue twice; that it has at most one effect is the
-agent's doing (`evenkeel.agent`).
+agent's doing (`evenkeel.steering.agent`).
 """
 
 from __future__ import annotations

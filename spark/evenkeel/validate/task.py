@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from evenkeel.cycle.runner import frame_of_rows
 from evenkeel.handover import ClusterCycle, CycleKey, Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.rounds.runner import frame_of_rows
 from evenkeel.settings import Settings, settings_in
 from evenkeel.spark.sql import is_one_of, united
-from evenkeel.validate.at_hand import facts_at_hand
 from evenkeel.validate.facts import LACKS_A_RATE, fetch, is_broken, rejected_rows
 from evenkeel.validate.judging import Judgement, RefusedRecord, broken_words, judge
+from evenkeel.validate.local_facts import facts_at_hand
 from evenkeel.validate.suites import OF_CYCLE, SUITES, TOPICS, read_suites
 
 if TYPE_CHECKING:

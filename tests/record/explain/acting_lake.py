@@ -11,11 +11,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from evenkeel.cycle import whole
-from evenkeel.cycle.whole import STATE
+from evenkeel.cycle.reading import cycle_row
 from evenkeel.lake.plain_rows import as_read
-from evenkeel.record.read import read_attempts, read_rows
-from evenkeel.rounds.reading import cycle_row
+from evenkeel.lake.record import read_attempts, read_rows
+from evenkeel.pipeline import rounds as whole
+from evenkeel.pipeline.rounds import STATE
 from evenkeel.settings import resolve
 from tests.record.plausible import broker_load, bundle_load
 from tests.record.small_lake import Row, SmallLake, moment

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from evenkeel.cycle import whole
+from evenkeel.cycle.fold import decide_cycle
+from evenkeel.cycle.memo import SharedRows
+from evenkeel.cycle.reading import Row, broker_reports, cycle_row, settings_of
+from evenkeel.cycle.reasons import reason_row
+from evenkeel.explain.changes import AskedCycle, Change
+from evenkeel.explain.changes import question as question_module
+from evenkeel.explain.changes.figures import figures_of
 from evenkeel.lake.plain_rows import as_read
-from evenkeel.model.considered import Rule
+from evenkeel.model.consideration import Rule
+from evenkeel.pipeline import rounds as whole
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import round as split_round
 from evenkeel.publish import plan as plan_round
-from evenkeel.record.explain.changes import AskedCycle, Change
-from evenkeel.record.explain.changes import question as question_module
-from evenkeel.record.explain.changes.figures import figures_of
-from evenkeel.rounds.fold import decide_cycle
-from evenkeel.rounds.memo import SharedRows
-from evenkeel.rounds.reading import Row, broker_reports, cycle_row, settings_of
-from evenkeel.rounds.reasons import reason_row
 from evenkeel.settings import EffectiveSettings, resolve
 from evenkeel.shed import round as shed_round
 from tests.cycle.rows import bundle, cycle, report, rows

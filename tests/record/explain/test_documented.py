@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.record.explain import times
-from evenkeel.record.trace import inputs
+from evenkeel.explain import times
+from evenkeel.explain.trace import inputs
 from tests.record.explain.acting_lake import WHOLE
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "explain.md").read_text(encoding="utf-8")

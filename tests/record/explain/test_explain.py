@@ -12,10 +12,10 @@ import pytest
 from deltalake import DeltaTable
 
 from evenkeel.errors import BadInput, LakeError, NoLake, NoSuchCycle
+from evenkeel.explain import Course, Moment, as_json, as_text, explain, times
+from evenkeel.explain import cycles as course_module
+from evenkeel.explain.explanation import Quiet
 from evenkeel.model.topics import topic_hash
-from evenkeel.record.explain import Course, Moment, as_json, as_text, explain, times
-from evenkeel.record.explain import cycles as course_module
-from evenkeel.record.explain.explanation import Quiet
 from tests.record.explain.acting_lake import (
     B1,
     B2,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evenkeel.errors import BadInput
-from evenkeel.record.explain.subject import parse_subject
+from evenkeel.explain.subject import parse_subject
 
 
 @pytest.mark.parametrize(

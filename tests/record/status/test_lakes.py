@@ -8,9 +8,9 @@ from threading import Barrier, Event
 
 import pytest
 
-from evenkeel.record.read.recent import Recent
-from evenkeel.record.status.lakes import LakesStatus, read_lakes_status
-from evenkeel.record.status.side_by_side import SideBySideReader
+from evenkeel.lake.record.recent_rows import Recent
+from evenkeel.status.lakes import LakesStatus, read_lakes_status
+from evenkeel.status.side_by_side import SideBySideReader
 from tests.several_lakes import Installation, several_lakes
 
 pytestmark = pytest.mark.slow

@@ -15,14 +15,14 @@ import pytest
 from deltalake import DeltaTable
 
 from evenkeel.errors import LakeError, NoLake, NoSuchCycle
-from evenkeel.record.read import read_cycles, read_rows
-from evenkeel.record.read import recent as module
-from evenkeel.record.read.recent import Recent
-from evenkeel.record.status import LakeStatus, read_status
-from evenkeel.record.status.attention import KINDS, URGENCY, StatusRows, attention, bounces, stale_after
-from evenkeel.record.status.gather import COURSE_CYCLES, gather_status
-from evenkeel.record.status.line import by_urgency, line_of, sparkline, stretches
-from evenkeel.record.status.rendering import as_json
+from evenkeel.lake.record import read_cycles, read_rows
+from evenkeel.lake.record import recent_rows as module
+from evenkeel.lake.record.recent_rows import Recent
+from evenkeel.status import LakeStatus, read_status
+from evenkeel.status.attention import KINDS, URGENCY, StatusRows, attention, bounces, stale_after
+from evenkeel.status.gather import COURSE_CYCLES, gather_status
+from evenkeel.status.line import by_urgency, line_of, sparkline, stretches
+from evenkeel.status.rendering import as_json
 from tests.record.plausible import broker_load, plausible_lake
 from tests.record.small_lake import SmallLake, moment
 from tests.record.status.urgent_lake import EVERY, HOT, XSS, UrgentLake, brokers, urgent_lake

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from evenkeel.errors import BadInput, NoSuchCycle
-from evenkeel.record.explain import times
-from evenkeel.record.read import Attempt, read_attempts
-from evenkeel.record.trace import as_json, as_text, inputs, of_broker, of_snapshot, of_write
-from evenkeel.record.trace.links import MOST_LINKS
+from evenkeel.explain import times
+from evenkeel.explain.trace import as_json, as_text, inputs, of_broker, of_snapshot, of_write
+from evenkeel.explain.trace.links import MOST_LINKS
+from evenkeel.lake.record import Attempt, read_attempts
 from tests.record.explain.acting_lake import B1, B2, B3, FIRST, UNLOAD_ID, WHOLE
 from tests.record.plausible import HOT, LAB_FIRST, NEXT, SKIPPED, B, broker_load, bundle_load, decision
 from tests.record.small_lake import Row, SmallLake, moment

@@ -22,9 +22,9 @@ from urllib.parse import quote
 
 import boto3  # noqa: F401  (so that the fork server has it)
 
-from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.service import Agent, serve
-from evenkeel.agent.setup import AgentSettings
+from evenkeel.steering.agent.ledger import Ledger
+from evenkeel.steering.agent.service import Agent, serve
+from evenkeel.steering.agent.setup import AgentSettings
 from evenkeel.steering.queue.fifo import Fifo
 from tests.steering.queue.acting_cluster import PATIENCE_SECONDS, ClusterExecutor
 from tests.steering.queue.examples import LAB

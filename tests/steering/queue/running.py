@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.processor import AgentExecutor
-from evenkeel.agent.service import Agent
-from evenkeel.agent.setup import AgentSettings, QueueClock
+from evenkeel.steering.agent.ledger import Ledger
+from evenkeel.steering.agent.processor import AgentExecutor
+from evenkeel.steering.agent.service import Agent
+from evenkeel.steering.agent.setup import AgentSettings, QueueClock
 from evenkeel.steering.outcome import Outcome, decisive
 from evenkeel.steering.queue.signing import TO_AGENTS
 from evenkeel.steering.sqs import SqsSink

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from evenkeel.agent.ledger import LONGEST_REJECTED
-from evenkeel.agent.setup import QueueClock
+from evenkeel.steering.agent.ledger import LONGEST_REJECTED
+from evenkeel.steering.agent.setup import QueueClock
 from evenkeel.steering.queue.fifo import MOST_IN_BATCH, Fifo
 from evenkeel.steering.queue.messages import Control, command_body, control_body
 from evenkeel.steering.queue.signing import FROM_AGENTS, TO_AGENTS, Signature, keys_in

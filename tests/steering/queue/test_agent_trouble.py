@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.service import Agent
-from evenkeel.agent.setup import AgentError, LedgerError
+from evenkeel.steering.agent.ledger import Ledger
+from evenkeel.steering.agent.service import Agent
+from evenkeel.steering.agent.setup import AgentError, LedgerError
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.fifo import QueueRefused, QueueUnreachable
 from evenkeel.steering.sqs import SqsSink
@@ -41,7 +41,7 @@ def acting_on(cluster: ActingCluster, *commands: dict) -> ClusterExecutor:
 def test_an_agent_waits_for_queues_that_come_late_and_for_those_that_went_away(
     nowhere: Pair, cluster: ActingCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "evenkeel.agent")
+    caplog.set_level(logging.INFO, "evenkeel.steering.agent")
     first, second = command(1), command(2, place=1)
     carrier = acting_on(cluster, first, second)
     port = int(nowhere.commands.split(":")[2].split("/")[0])
@@ -62,7 +62,7 @@ def test_an_agent_waits_for_queues_that_come_late_and_for_those_that_went_away(
 def test_reports_wait_in_the_ledger_while_their_queue_is_away(
     queues: Pair, cluster: ActingCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "evenkeel.agent")
+    caplog.set_level(logging.INFO, "evenkeel.steering.agent")
     row = command()
     settings = quick(queues, tmp_path)
     with running(settings, acting_on(cluster, row)):

@@ -6,7 +6,7 @@ The extensible manager has one of its own, `least_resource_usage_with_weight.sel
 from __future__ import annotations
 
 from evenkeel.errors import SettingsError
-from evenkeel.model.considered import by_name
+from evenkeel.model.consideration import by_name
 from evenkeel.place.strategies import (
     avg_shedder,
     least_long_term_message_rate,

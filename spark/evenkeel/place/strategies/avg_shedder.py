@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evenkeel.model.considered import PLANNED
+from evenkeel.model.consideration import PLANNED
 from evenkeel.model.load import BundleHistory
 from evenkeel.place.broker_figures import BrokerFigures
 from evenkeel.place.strategy import (

@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evenkeel.errors import BadRange
-from evenkeel.filters.unload_gates import UnloadGates
 from evenkeel.model.bundles import HIGHEST_HASH, apply_split, bundle_name, namespace_of, range_of
 from evenkeel.model.common_rules import REPORTED_TWICE
-from evenkeel.model.considered import Considered, Rule, Sentence, by_name
+from evenkeel.model.consideration import Considered, Rule, Sentence, by_name
+from evenkeel.model.filters.unload_gates import UnloadGates
+from evenkeel.model.split_algorithms import cut_by_broker, option_of
+from evenkeel.model.split_algorithms.split_option import NO_TOPICS, BundleTopics, Cut, PlannedSplit, cut_numbers
 from evenkeel.model.words import threshold
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, figure_words
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms import cut_by_broker, option_of
-from evenkeel.split_algorithms.split_option import NO_TOPICS, BundleTopics, Cut, PlannedSplit, cut_numbers
 
 FULL_BOUNDARIES = (0, HIGHEST_HASH)
 

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import BundleRange, boundary_text, bundle_name, namespace_of, range_of
 from evenkeel.model.common_rules import REPORTED_TWICE
-from evenkeel.model.considered import Considered, Rule
+from evenkeel.model.consideration import Considered, Rule
 from evenkeel.model.load import BrokerReport, BundleStats
+from evenkeel.model.split_algorithms import cut_by_broker, name_in_force, option_of
+from evenkeel.model.split_algorithms.split_option import NO_TOPICS, BundleTopics, Cut, PlannedSplit, cut_numbers
 from evenkeel.model.words import number, threshold
 from evenkeel.plan_splits.rules.apply_splits import (
     BUNDLE_GONE,
@@ -41,8 +43,6 @@ from evenkeel.plan_splits.rules.bundle_splitter_task import (
     where_cut,
 )
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms import cut_by_broker, name_in_force, option_of
-from evenkeel.split_algorithms.split_option import NO_TOPICS, BundleTopics, Cut, PlannedSplit, cut_numbers
 
 State = Mapping[str, Mapping[str, float]]
 HITS = "hits"

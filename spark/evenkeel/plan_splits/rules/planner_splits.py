@@ -27,7 +27,16 @@ from evenkeel.errors import BadRange
 from evenkeel.model.amounts import counted
 from evenkeel.model.bundles import BundleRange, Split, apply_split, bundle_name, namespace_of, range_of
 from evenkeel.model.common_rules import LEFT_TO_REQUEST
-from evenkeel.model.considered import Considered, Rule, Sentence
+from evenkeel.model.consideration import Considered, Rule, Sentence
+from evenkeel.model.split_algorithms import SPECIFIED, algorithm_named, name_in_force, option_of
+from evenkeel.model.split_algorithms.split_option import (
+    NO_TOPICS,
+    BundleTopics,
+    Cut,
+    PlannedSplit,
+    TopicLoads,
+    cut_numbers,
+)
 from evenkeel.model.words import measured, number, threshold
 from evenkeel.plan_splits.rules.apply_splits import FULL_BOUNDARIES, refusal
 from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS, MOST_BUNDLES_KEY, switched_off
@@ -37,8 +46,6 @@ from evenkeel.planner.usage_model import load_of
 from evenkeel.planner.view import BundleFigures
 from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms import SPECIFIED, algorithm_named, name_in_force, option_of
-from evenkeel.split_algorithms.split_option import NO_TOPICS, BundleTopics, Cut, PlannedSplit, TopicLoads, cut_numbers
 
 MOST_SPLITS_KEY = "evenkeelMaxSplitsPerCycle"
 NEARLY_ALL = 0.9

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from evenkeel.model.amounts import counted
-from evenkeel.model.considered import finite
+from evenkeel.model.consideration import finite
 from evenkeel.publish.guards.situation import Command
 
 Unit = Literal["percent", "count", "s", "points", ""]

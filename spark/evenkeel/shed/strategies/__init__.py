@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenkeel.errors import SettingsError
-from evenkeel.model.considered import by_name
+from evenkeel.model.consideration import by_name
 from evenkeel.shed.shedder import ModularShedder
 from evenkeel.shed.strategies import (
     avg_shedder,

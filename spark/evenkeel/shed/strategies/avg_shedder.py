@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from evenkeel.model.amounts import amount, plural
-from evenkeel.model.considered import Alternative, Considered, Rule, Sentence, by_figure, finite
+from evenkeel.model.consideration import Alternative, Considered, Rule, Sentence, by_figure, finite
 from evenkeel.model.load import LoadData
 from evenkeel.model.usage import WEIGHT_KEYS, weighted_maximum
 from evenkeel.model.words import measured, number, threshold

@@ -7,7 +7,7 @@ threshold, and 5 points more, is taken as a share of the broker's throughput.
 from __future__ import annotations
 
 from evenkeel.model.amounts import plural
-from evenkeel.model.considered import Considered, Rule, Sentence
+from evenkeel.model.consideration import Considered, Rule, Sentence
 from evenkeel.model.load import BrokerReport, LoadData
 from evenkeel.model.usage import WEIGHT_KEYS, weighted_maximum
 from evenkeel.model.words import measured, number, threshold

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evenkeel.model.amounts import amount, plural
-from evenkeel.model.considered import Considered, Rule, Sentence
+from evenkeel.model.consideration import Considered, Rule, Sentence
 from evenkeel.model.load import BrokerReport, LoadData
 from evenkeel.model.usage import WEIGHT_KEYS, weighted_maximum
 from evenkeel.model.words import measured, number, points, threshold

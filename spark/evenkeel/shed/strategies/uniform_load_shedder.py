@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from evenkeel.model.amounts import plural
-from evenkeel.model.considered import Considered, Rule, Sentence
+from evenkeel.model.consideration import Considered, Rule, Sentence
 from evenkeel.model.load import LoadData
 from evenkeel.model.words import measured, number, threshold
 from evenkeel.settings import Settings

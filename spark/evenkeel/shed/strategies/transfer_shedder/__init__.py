@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evenkeel.model.considered import Considered
+from evenkeel.model.consideration import Considered
 from evenkeel.model.load import ExtensibleLoad
 from evenkeel.settings import Settings
 from evenkeel.shed.bundle_selection import EXCLUDED_KEY

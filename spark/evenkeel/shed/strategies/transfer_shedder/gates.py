@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evenkeel.filters.broker_filters import BrokerFilters
-from evenkeel.filters.isolation import PoliciesPresent
 from evenkeel.model.bundles import namespace_of
+from evenkeel.model.filters.broker_filters import BrokerFilters
+from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerLoadData, ExtensibleLoad
 from evenkeel.settings import Settings
 

@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evenkeel.filters.isolation import draining
-from evenkeel.model.considered import Rule, Unit, by_figure
+from evenkeel.model.consideration import Rule, Unit, by_figure
+from evenkeel.model.filters.isolation import draining
 from evenkeel.model.load import BrokerLoadData
 from evenkeel.settings import Settings
 from evenkeel.shed.strategies.transfer_shedder import rules

@@ -1,0 +1,197 @@
+"""The rows that rounds are given: one per cycle, and rows of tables by the hand-over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from evenkeel.cycle.fold import REMEMBERED
+from evenkeel.cycle.reading import Row, cycle_row
+from evenkeel.handover import ClusterCycle, CycleKey, Handover, Predecessor, Run, Write
+from evenkeel.lake.rejected_records import record_key
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
+from evenkeel.model.past_commands import acts_of, split_children
+from evenkeel.settings import settings_in
+from evenkeel.settings.compatibility import why_undecidable
+from evenkeel.spark.column_types import schema_of, type_of
+from evenkeel.spark.rows import plain_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+MOST_HERE = 50_000
+"""A run decides in this process if its rounds read at most so many rows of bundles and brokers, some 200 MB; else in
+workers of Spark (`runner`)."""
+CYCLE_TYPE = (
+    "cluster string, cycle_at timestamp, settings string, settings_digest string, manager string, mode string, "
+    "kind string, snapshot_at timestamp, predecessor_cycle_at timestamp, predecessor_status string, "
+    "wishes string, steering string"
+)
+CYCLE_NAMES = tuple(field.partition(" ")[0] for field in CYCLE_TYPE.split(", "))
+PLANNER_MODES = ("shadow", "on")
+"""The values of evenkeelPlanner with which the planner's tables are written."""
+TARGETS = "planner_targets"
+_CYCLE_TIMES = ("cycle_at", "snapshot_at", "predecessor_cycle_at")
+
+
+def cycle_rows(handover: Handover) -> list[Row]:
+    """Return one row per open cycle in plain form: which one, with which settings, and after which other.
+
+    A text of settings, which is most of a row, stands in the first row only of those of a cluster that share it.
+    """
+    rows = with_settings_once(cycle_row_of(cycle, handover.run) for cycle in linked(handover).open_cycles())
+    for name in _CYCLE_TIMES:
+        times = plain_column([row[name] for row in rows], type_of("timestamp"), f"cycle.{name}")
+        rows = [{**row, name: time} for row, time in zip(rows, times, strict=True)]
+    return [*rows]
+
+
+def cycle_frame(spark: SparkSession, cycles: Sequence[Row]) -> DataFrame:
+    """Return rows of cycles as a frame of `CYCLE_TYPE`."""
+    values = [tuple(row[name] for name in CYCLE_NAMES) for row in cycles]
+    return with_cycle_times(spark.createDataFrame(values, schema_of(CYCLE_TYPE.replace("timestamp", "string"))))
+
+
+def with_settings_once(cycles: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Cycle rows with the text of settings in the first row only of those of a cluster that share the digest."""
+    seen: set[tuple[str, str | None]] = set()
+    found = []
+    for row in cycles:
+        shared = (row["cluster"], row["settings_digest"])
+        found.append({**row, "settings": None} if shared in seen else dict(row))
+        seen.add(shared)
+    return found
+
+
+def cycle_row_of(cycle: ClusterCycle, run: Run) -> dict[str, Any]:
+    """The columns of `CYCLE_TYPE` for a cycle whose settings are known, times as text."""
+    return cycle_row(
+        cycle.cluster,
+        cycle.cycle_at,
+        cycle.settings,
+        cycle.settings_digest,
+        manager=cycle.manager,
+        mode=run.mode,
+        kind=run.kind,
+        snapshot_at=cycle.snapshot.cycle_at,
+        predecessor=(cycle.predecessor.cycle_at, cycle.predecessor.status),
+        wishes=cycle.wishes,
+        acts=cycle.acts,
+        pauses=cycle.pauses,
+    )
+
+
+def with_cycle_times(frame: DataFrame) -> DataFrame:
+    """Rows of `CYCLE_TYPE` whose times were given as text."""
+    from pyspark.sql import functions as F
+
+    return frame.withColumns({name: F.to_timestamp(name) for name in _CYCLE_TIMES})
+
+
+def predecessor_rows(
+    spark: SparkSession, lake: Lake, handover: Handover, table: str
+) -> tuple[DataFrame, tuple[Write, ...]]:
+    """What the open cycles' predecessors left in `table`, and the writes it was read from.
+
+    Of a window, the hand-over that is asked has to be `linked`.
+    """
+    reads = left_before(handover, table)
+    return lake.read(spark, table, reads), reads
+
+
+def left_before(handover: Handover, table: str) -> tuple[Write, ...]:
+    """Return the writes of `table` that the open cycles' predecessors left; of a window, ask the `linked` hand-over."""
+    return tuple(w for c in handover.open_cycles() for w in c.predecessor.writes if w.table == table)
+
+
+def children_of_splits(cycle: ClusterCycle) -> dict[str, str]:
+    """Bundle -> parent: what splits of late have made, as long as its own figures are not to be trusted yet."""
+    if not any(act["kind"] == "split" for act in cycle.acts) or cycle.settings is None:
+        return {}
+    return split_children(acts_of(cycle.acts), cycle.at, settings_in(cycle.settings))
+
+
+def has_planner(handover: Handover, *modes: str) -> bool:
+    """Whether Evenkeel's own planner runs in an open cycle: in one of these modes, by default in any but off."""
+    wanted = modes or PLANNER_MODES
+    return any(settings_in(cycle.settings).evenkeelPlanner in wanted for cycle in handover.open_cycles())
+
+
+def planned_inputs(handover: Handover) -> tuple[str, ...]:
+    """The tables of the planner that shedding and placing read: none where it does not decide."""
+    return (TARGETS,) if has_planner(handover, "on") else ()
+
+
+def state_writes(handover: Handover, *, needed: bool = True) -> tuple[Write, ...]:
+    """The writes of what the predecessors' strategies remember, as far as it is written, those of cycles of this run
+    too; none where no strategy in force asks."""
+    return left_before(linked(handover), REMEMBERED) if needed else ()
+
+
+# The observed rows of a run without those that validate set aside.
+
+
+def read_checked(lake: Lake, spark: SparkSession, handover: Handover, table: str) -> DataFrame:
+    """Rows of an observed `table` of this run's open cycles, minus the rejected ones.
+
+    A rejected record is named by `rejected.record_key`: the JSON list of the row's key columns, as text, in the order
+    of the table's `key`, e.g. `["persistent://t/n/a","b1:8080"]`. Rows of `rejected` without a key are records that
+    ingest could not make a row of, so nothing has to be taken away for them.
+    """
+    rows = lake.read(spark, table, handover.open_writes(table))
+    return without_rejected(lake, spark, rows, table, handover.open_writes("rejected"))
+
+
+def without_rejected(
+    lake: Lake, spark: SparkSession, rows: DataFrame, table: str, writes: Sequence[Write]
+) -> DataFrame:
+    """The rows without the records that these writes of `rejected` name."""
+    if not writes:
+        return rows
+    refused = (
+        lake.read(spark, "rejected", writes)
+        .where((F.col("rejected_from") == table) & F.col("record_key").isNotNull())
+        .select("cluster", "cycle_at", "record_key")
+        .distinct()
+    )
+    keyed = rows.withColumn("record_key", record_key(TABLES[table]))
+    return keyed.join(F.broadcast(refused), ["cluster", "cycle_at", "record_key"], how="left_anti").drop("record_key")
+
+
+# The hand-over of a window.
+
+
+def linked(handover: Handover) -> Handover:
+    """The hand-over with each cycle's predecessor as this run has it: where that is a cycle of the run itself, its
+    moment and what the run has written of it so far; its attempt has no id yet.
+
+    A cycle that plan_splits will leave out is nobody's predecessor from the first task on. To be read from, not to be
+    handed on: where a cycle is left out later, the predecessor on record serves again.
+    """
+    if not handover.is_window():
+        return handover
+    written: dict[CycleKey, list[Write]] = {}
+    for write in handover.writes:
+        written.setdefault((write.cluster, write.cycle_at), []).append(write)
+    before = handover.leave_out(undecidable(handover)).within()
+    return handover.with_cycles(
+        replace(cycle, predecessor=_taken_over(cycle, before[cycle.key], written)) if cycle.key in before else cycle
+        for cycle in handover.cycles
+    )
+
+
+def _taken_over(cycle: ClusterCycle, before: CycleKey, written: Mapping[CycleKey, Sequence[Write]]) -> Predecessor:
+    expected, at = cycle.predecessor.expected_at, before[1]
+    status = "used" if expected in (None, at) else "older"
+    return Predecessor(status, at, None, expected, tuple(written.get(before, ())))
+
+
+def undecidable(handover: Handover) -> dict[CycleKey, str]:
+    """Cycles whose strategies do not go together, or whose load manager is not known, with what to do about it."""
+    found = {cycle.key: why_undecidable(settings_in(cycle.settings), cycle.manager) for cycle in handover.open_cycles()}
+    return {key: reason for key, reason in found.items() if reason}

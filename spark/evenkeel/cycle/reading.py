@@ -1,0 +1,392 @@
+"""From rows to the values that decisions are taken with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any
+
+from evenkeel.cycle.memo import Row, Rows, is_known, once
+from evenkeel.cycle.reported_bundles import ReportedBundles, StatsOfBroker, reported_bundles
+from evenkeel.model.averages import Figures, default_history, figures_of, summed
+from evenkeel.model.bundles import parse_boundaries
+from evenkeel.model.load import (
+    LONG_TERM_SAMPLES,
+    RATES,
+    SHORT_TERM_SAMPLES,
+    BrokerAverages,
+    BrokerReport,
+    BundleHistory,
+    BundleStats,
+    IsolationPolicy,
+    MessageAverages,
+    Policies,
+    ResourceUsage,
+)
+from evenkeel.model.past_commands import HARMED, Act, acts_of
+from evenkeel.settings import Settings, settings_in, simple_class_name
+
+__all__ = ["Row", "Rows"]
+
+REPORTED = "reported"
+EXTENSIBLE = "extensible"
+Decided = dict[str, list[dict[str, Any]]]
+"""What a round comes to: table -> its rows."""
+
+Round = Callable[[Row, Rows], Decided]
+MANY_BUNDLES = 1_000
+MANY_OF_A_BROKER = 20
+"""In a cluster of fewer bundles, or with fewer to a broker, `BundleStats` of all are made sooner than columns."""
+_BY_NAME = itemgetter(0)
+BUNDLE_COLUMNS = (
+    *("cluster", "cycle_at", "bundle", "owner", "ownership", "last_owner", "has_non_persistent"),
+    *("topics", "consumers", "producers", *(f"used_{name}" for name in RATES)),
+    *("short_samples", "long_samples", *(f"{term}_{name}" for term in ("short", "long") for name in RATES)),
+    "samples_since_quota",
+)
+"""What deciding on splits, shedding and placement looks at of `bundle_load`: half of its columns. A large cluster has
+far more rows of it than of all else."""
+
+
+def cycle_row(
+    cluster: str,
+    cycle_at: datetime | str,
+    settings: str | None,
+    settings_digest: str | None,
+    *,
+    manager: str | None,
+    mode: str = "dry_run",
+    kind: str = "live",
+    snapshot_at: datetime | str | None = None,
+    predecessor: tuple[str | None, str] = (None, "none"),
+    wishes: Sequence[Mapping[str, Any]] = (),
+    acts: Sequence[Mapping[str, Any]] = (),
+    pauses: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """The row that tells the rounds which cycle it is. Times are ISO-8601 text in UTC with microseconds.
+
+    `settings`: JSON text of the effective settings. `acts` and `pauses` are what the cycle knew of commands before it,
+    times as text; `snapshot_at` is when its snapshot was taken; `predecessor`: the time and status of the cycle whose
+    state it takes over.
+    """
+    predecessor_at, predecessor_status = predecessor
+    return {
+        "cluster": cluster,
+        "cycle_at": _text(cycle_at),
+        "settings": settings,
+        "settings_digest": settings_digest,
+        "manager": manager,
+        "mode": mode,
+        "kind": kind,
+        "snapshot_at": None if snapshot_at is None else _text(snapshot_at),
+        "predecessor_cycle_at": predecessor_at,
+        "predecessor_status": predecessor_status,
+        "wishes": json.dumps([*wishes]),
+        "steering": json.dumps({"acts": [*acts], "pauses": [*pauses]}),
+    }
+
+
+def _text(moment: datetime | str) -> str:
+    return moment if isinstance(moment, str) else moment.isoformat(timespec="microseconds")
+
+
+def the_cycle(rows: Rows) -> Row:
+    """The one row that says which cycle this is and which settings are in force."""
+    return rows["cycle"][0]
+
+
+def by_manager(rows: Rows, modular: Round, extensible: Round) -> Round:
+    """The round of the load manager in force: the operator's word (`evenkeelManager`), else what brokers run."""
+    return extensible if the_cycle(rows)["manager"] == EXTENSIBLE else modular
+
+
+def settings_of(rows: Rows) -> Settings:
+    """The settings in force."""
+    return settings_in(the_cycle(rows)["settings"])
+
+
+def can_decide_on(report: Row) -> bool:
+    """Whether a broker's report is there and says how busy the broker is; an unknown load is never taken for none."""
+    return bool(report["state"] == REPORTED and report["cpu_usage"] is not None)
+
+
+@once
+def broker_reports(rows: Rows) -> dict[str, BrokerReport]:
+    """The reports of the brokers that reported, by name; figures of their bundles come from `bundle_load`."""
+    owned: dict[str, dict[str, BundleStats]] = {}
+    for bundle in rows["bundle_load"]:
+        if bundle["owner"] is not None:
+            owned.setdefault(bundle["owner"], {})[bundle["bundle"]] = _stats(bundle)
+    return _reports(rows, owned)
+
+
+@once
+def reports_of_few_looks(rows: Rows) -> dict[str, BrokerReport]:
+    """`broker_reports` for a rule that looks at few bundles: in a large cluster a bundle is read when asked for."""
+    many = None if is_known(rows, broker_reports) else many_bundles(rows)
+    return broker_reports(rows) if many is None else _reports(rows, many.by_owner)
+
+
+@once
+def many_bundles(rows: Rows) -> ReportedBundles | None:
+    """The bundles of a large cluster; None where there are few."""
+    bundles = rows["bundle_load"]
+    is_large = len(bundles) >= max(MANY_BUNDLES, MANY_OF_A_BROKER * len(rows["broker_load"]))
+    return reported_bundles(bundles) if is_large else None
+
+
+def _reports(rows: Rows, owned: Mapping[str, Mapping[str, BundleStats]]) -> dict[str, BrokerReport]:
+    usable = usable_reports(rows)
+    return {report["broker"]: _report(report, owned.get(report["broker"], {})) for report in usable}
+
+
+UNCLEAR = frozenset({"doubled", "unknown"})
+"""What `bundle_load` has as the ownership of a bundle with two owners, or an unknown one."""
+
+
+def moment_of_ages(cycle: Row) -> datetime:
+    """The moment that ages of reports count from: the cycle's, or that of its snapshot where it was taken later."""
+    moments = [cycle["cycle_at"], cycle.get("snapshot_at")]
+    return max(datetime.fromisoformat(text) for text in moments if text)
+
+
+def report_age(report: Row, at: datetime) -> float | None:
+    """Seconds since the report; one that does not say when it was made is as old as the question it answers."""
+    made = report.get("report_at") or report.get("asked_at")
+    return None if made is None else (at - datetime.fromisoformat(made)).total_seconds()
+
+
+@once
+def usable_reports(rows: Rows) -> list[Row]:
+    """Reports to decide on, by broker: those that `broker_load` took over as reported."""
+    taken = {row["broker"] for row in rows["broker_load"] if row["state"] == REPORTED}
+    found = {row["broker"]: row for row in rows["broker_reports"] if row["broker"] in taken and can_decide_on(row)}
+    return [found[broker] for broker in sorted(found)]
+
+
+def _report(row: Row, stats: Mapping[str, BundleStats]) -> BrokerReport:
+    named = row["bundles"] if row["bundles"] is not None else stats
+    return BrokerReport(
+        broker=row["broker"],
+        cpu=_resource(row, "cpu"),
+        memory=_resource(row, "memory"),
+        direct_memory=_resource(row, "direct_memory"),
+        bandwidth_in=_resource(row, "bandwidth_in"),
+        bandwidth_out=_resource(row, "bandwidth_out"),
+        msg_rate_in=_total(row, stats, "msg_rate_in"),
+        msg_rate_out=_total(row, stats, "msg_rate_out"),
+        msg_throughput_in=_total(row, stats, "msg_throughput_in"),
+        msg_throughput_out=_total(row, stats, "msg_throughput_out"),
+        topics=row["topics"] if row["topics"] is not None else sum(_figures_of("topics", stats)),
+        bundles=frozenset(named),
+        stats=stats,
+        version=row["pulsar_version"],
+        load_manager=simple_class_name(row["load_manager_class"]) if row["load_manager_class"] else None,
+        persistent_topics=row["persistent_topics_enabled"] is not False,
+        non_persistent_topics=row["non_persistent_topics_enabled"] is not False,
+    )
+
+
+def _resource(row: Row, name: str) -> ResourceUsage:
+    return ResourceUsage(row[f"{name}_usage"] or 0.0, row[f"{name}_limit"] or 0.0)
+
+
+def _total(row: Row, stats: Mapping[str, BundleStats], name: str) -> float:
+    """The broker's own total where it gave one (as Pulsar uses), else the sum over its bundles in name order."""
+    if row[name] is not None:
+        return float(row[name])
+    return float(sum(figure for _, figure in sorted(zip(stats, _figures_of(name, stats), strict=True), key=_BY_NAME)))
+
+
+def _figures_of(name: str, stats: Mapping[str, BundleStats]) -> list[Any]:
+    """One figure of all these bundles, in their order."""
+    if isinstance(stats, StatsOfBroker):
+        return stats.column(name)
+    return [getattr(one, name) for one in stats.values()]
+
+
+def _stats(bundle: Row) -> BundleStats:
+    return BundleStats(
+        bundle["topics"] or 0,
+        bundle["consumers"] or 0,
+        bundle["producers"] or 0,
+        bundle["used_msg_rate_in"] or 0.0,
+        bundle["used_msg_rate_out"] or 0.0,
+        bundle["used_msg_throughput_in"] or 0.0,
+        bundle["used_msg_throughput_out"] or 0.0,
+    )
+
+
+@once
+def histories(rows: Rows) -> Histories:
+    """Short- and long-term averages of the bundles that have had a sample, or began from a resource quota."""
+    return Histories({row["bundle"]: row for row in rows["bundle_load"] if row["long_samples"] > 0})
+
+
+def averages_of(brokers: Mapping[str, BrokerReport], known: Histories) -> dict[str, BrokerAverages]:
+    """Each broker's sums over the bundles in its report (Pulsar: TimeAverageBrokerData)."""
+    return {name: known.sums(report.bundles) for name, report in brokers.items()}
+
+
+@once
+def boundaries(rows: Rows) -> dict[str, tuple[int, ...]]:
+    """Namespace to its boundaries."""
+    return {row["namespace"]: parse_boundaries(row["boundaries"]) for row in rows["namespace_bundles"]}
+
+
+@once
+def bundle_counts(rows: Rows) -> dict[str, int]:
+    """Namespace to its number of bundles."""
+    return {namespace: len(limits) - 1 for namespace, limits in boundaries(rows).items()}
+
+
+@once
+def policies(rows: Rows) -> Policies:
+    """The cluster's policies; without a row of them, none."""
+    many = many_bundles(rows) if is_known(rows, many_bundles) else None
+    if many is None:
+        non_persistent = frozenset(row["bundle"] for row in rows["bundle_load"] if row["has_non_persistent"])
+    else:
+        non_persistent = many.non_persistent
+    if not rows["cluster_policies"]:
+        return Policies(non_persistent_bundles=non_persistent)
+    row = rows["cluster_policies"][0]
+    return Policies(
+        groups=dict(row["anti_affinity_groups"] or {}),
+        domains={name: tuple(members) for name, members in (row["failure_domains"] or {}).items()},
+        isolation=_isolation(row["isolation_policies"]),
+        non_persistent_bundles=non_persistent,
+    )
+
+
+def _isolation(text: str | None) -> dict[str, IsolationPolicy]:
+    answer = json.loads(text) if text else {}
+    return {name: _isolation_policy(body) for name, body in sorted(answer.items())}
+
+
+def _isolation_policy(body: Row) -> IsolationPolicy:
+    failover = body.get("auto_failover_policy") or {}
+    least = (failover.get("parameters") or {}).get("min_limit", 1)
+    return IsolationPolicy(
+        namespaces=_texts(body.get("namespaces")),
+        primary=_texts(body.get("primary")),
+        secondary=_texts(body.get("secondary")),
+        min_available=int(least),
+    )
+
+
+def _texts(values: Iterable[Any] | None) -> tuple[str, ...]:
+    return tuple(str(value) for value in values or ())
+
+
+# Averages of bundles, read from rows when somebody asks: most decisions look at few bundles of thousands.
+
+_FIGURES = ("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
+_SHORT, _LONG = (itemgetter(f"{term}_samples", *(f"{term}_{name}" for name in _FIGURES)) for term in ("short", "long"))
+_BOTH = itemgetter(*(f"{term}_{name}" for term in ("short", "long") for name in _FIGURES))
+_OF_AN_UNKNOWN_BUNDLE = figures_of(default_history())
+
+
+class Histories(Mapping[str, BundleHistory]):
+    """Bundle -> its history, of those that have one. What was read stays, also for whoever sees fewer."""
+
+    def __init__(self, rows: Mapping[str, Row], read: dict[str, BundleHistory] | None = None) -> None:
+        self._rows = rows
+        self._read: dict[str, BundleHistory] = {} if read is None else read
+
+    def without(self, gone: Collection[str]) -> Histories:
+        """These averages, without some bundles."""
+        return Histories({bundle: row for bundle, row in self._rows.items() if bundle not in gone}, self._read)
+
+    def only(self, kept: Iterable[str]) -> Histories:
+        """These averages, of some bundles only."""
+        return Histories({bundle: self._rows[bundle] for bundle in kept if bundle in self._rows}, self._read)
+
+    def figures(self, bundle: str) -> Figures:
+        """The averages of one bundle, without making a history of them; a stranger's are assumed."""
+        row = self._rows.get(bundle)
+        if row is None:
+            return _OF_AN_UNKNOWN_BUNDLE
+        found: Figures = _BOTH(row)
+        return found
+
+    def long_term(self, bundle: str) -> tuple[float, float]:
+        """msg/s and byte/s of one bundle over the long term, in and out; nothing of a stranger."""
+        row = self._rows.get(bundle)
+        if row is None:
+            return 0.0, 0.0
+        _, flow_in, flow_out, rate_in, rate_out = _LONG(row)
+        return rate_in + rate_out, flow_in + flow_out
+
+    def above(self, rate: float, throughput: float) -> Collection[str]:
+        """The bundles whose rate (msg/s) or throughput (byte/s) over the long term, in and out, is larger than this."""
+        averages = zip(self._rows, map(_LONG, self._rows.values()), strict=True)
+        return {
+            bundle
+            for bundle, (_, flow_in, flow_out, rate_in, rate_out) in averages
+            if rate_in + rate_out > rate or flow_in + flow_out > throughput
+        }
+
+    def sums(self, bundles: Iterable[str]) -> BrokerAverages:
+        """The averages of a broker over these bundles."""
+        return summed(self.figures(bundle) for bundle in sorted(bundles))
+
+    def __getitem__(self, bundle: str) -> BundleHistory:
+        found = self._read.get(bundle)
+        if found is None or bundle not in self._rows:
+            row = self._rows[bundle]
+            short, long = _SHORT(row), _LONG(row)
+            found = BundleHistory(
+                MessageAverages(SHORT_TERM_SAMPLES, *short),
+                MessageAverages(LONG_TERM_SAMPLES, *long),
+                row["topics"] or 0,
+                row.get("samples_since_quota"),
+            )
+            self._read[bundle] = found
+        return found
+
+    def __contains__(self, bundle: object) -> bool:
+        return bundle in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+# What was done and said about a cluster before this cycle, as a round reads it.
+
+
+def acts_before(cycle: Row) -> tuple[Act, ...]:
+    """The commands that went out before this cycle, or may have, with what was seen of them."""
+    return acts_of(act_rows(cycle))
+
+
+def act_rows(cycle: Row) -> list[dict[str, Any]]:
+    """The commands of the past as rows, with times as text."""
+    return [row for row in _steering(cycle).get("acts", ()) if row["outcome"] != HARMED]
+
+
+def harm_rows(cycle: Row) -> list[dict[str, Any]]:
+    """The commands of the past that did harm, with `seen_at`, when it was first seen."""
+    return [row for row in _steering(cycle).get("acts", ()) if row["outcome"] == HARMED]
+
+
+def pauses(cycle: Row) -> list[dict[str, Any]]:
+    """Pauses of the cluster that held when the cycle began: who paused it (`by`) and why (`reason`)."""
+    return list(_steering(cycle).get("pauses", ()))
+
+
+def _steering(cycle: Row) -> dict[str, Any]:
+    return _parsed(cycle.get("steering") or "{}")
+
+
+@lru_cache(maxsize=2)
+def _parsed(text: str) -> dict[str, Any]:
+    """The parsed JSON, cached, since a cycle asks several times; callers must not change it."""
+    found: dict[str, Any] = json.loads(text)
+    return found

@@ -1,0 +1,256 @@
+"""One question to the record: which cluster and cycles it is about, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+
+from evenkeel.errors import BadInput, LakeError
+from evenkeel.explain import missing_data as missing
+from evenkeel.explain.changes import Change
+from evenkeel.explain.changes.inputs import question_of
+from evenkeel.explain.changes.question import AskedCycle
+from evenkeel.explain.cycles import bundle_of, course_of, facts_of, places_of, require_rows
+from evenkeel.explain.explanation import Course, Moment, moment_of
+from evenkeel.explain.subject import RecordedCommand, Subject, find_command, parse_subject
+from evenkeel.explain.wording import time
+from evenkeel.lake.record import LATEST, Attempt, Record, Row
+from evenkeel.lake.record.known_files import LAST_MOMENT
+from evenkeel.model.amounts import duration, plural
+from evenkeel.times import Given, range_given, time_given, zone
+
+_LATE = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When a question is about: a moment (None: the newest cycle), or all from one moment to another."""
+
+    at: Given | None = None
+    first: Given | None = None
+    last: Given | None = None
+    where: tzinfo = UTC
+
+    @property
+    def is_range(self) -> bool:
+        """Whether the question is about a range of time; else it is about a moment or the latest cycle."""
+        return self.first is not None or self.last is not None
+
+
+def times(at: str | None, first: str | None, last: str | None, tz: str | None) -> Times:
+    """The times of a question as given; BadInput where they contradict each other or are not times."""
+    where = zone(tz)
+    if at is not None and (first is not None or last is not None):
+        raise BadInput("--at asks for a moment, --from and --to for a range: give one or the other.")
+    moment = None if at in (None, LATEST) else time_given(at or "", "--at", where)
+    return Times(moment, *range_given(first, last, where), where)
+
+
+@dataclass(frozen=True)
+class FoundCycle:
+    """The cycle that a question about a moment is about. `row` says where the subject was, where that is on record."""
+
+    attempt: Attempt
+    subject: Subject
+    bundle: str | None
+    row: Row | None
+    command_id: str | None = None
+
+
+def explain(
+    lake: str | Path | Record, text: str | Subject, *, cluster: str | None = None, when: Times | None = None
+) -> Moment | Course:
+    """What the record says of a subject, at a moment or over a range.
+
+    Whoever asks more than once gives the same `Record`. Raises BadInput (no such subject, a name in several clusters),
+    NoSuchCycle (no cycle then, or none that decided) and LakeError (rows past their retention, no lake).
+    """
+    when, record = when or Times(), record_of(lake)
+    subject = subject_of(text)
+    if when.is_range and subject.kind != "command":
+        return _over_range(record, subject, missing.known_clusters(record, cluster), when)
+    return _moment(record, find(record, subject, cluster, when), when)
+
+
+def record_of(lake: str | Path | Record) -> Record:
+    """The record of a lake, or the one that is given."""
+    return lake if isinstance(lake, Record) else Record(lake)
+
+
+def subject_of(text: str | Subject) -> Subject:
+    """The subject that a text names, or the one that is given."""
+    return text if isinstance(text, Subject) else parse_subject(text)
+
+
+def find(record: Record, text: str | Subject, cluster: str | None, when: Times) -> FoundCycle:
+    """The cycle in force for a question about a moment; errors as `explain`."""
+    subject, clusters = subject_of(text), missing.known_clusters(record, cluster)
+    if subject.kind == "command":
+        return _of_command(record, find_command(record, subject.name, clusters), when)
+    attempt, row = _one_cluster(record, subject, clusters, when.at)
+    return FoundCycle(attempt, subject, bundle_of(subject, row), row)
+
+
+def _of_command(record: Record, found: RecordedCommand, when: Times) -> FoundCycle:
+    if when.at is not None or when.is_range:
+        raise BadInput(
+            f"command {found.command_id} belongs to the cycle of {time(found.cycle_at)}: leave out --at, --from and "
+            f"--to, or ask for its bundle {found.bundle}."
+        )
+    attempts = record.attempts(found.cluster, found.cycle_at, found.cycle_at)
+    attempt = next((one for one in attempts if one.plan_id == found.plan_id), None)
+    if attempt is None:
+        raise missing.no_manifest(found)
+    subject = Subject("bundle", found.bundle)
+    row = places_of(record, [attempt], subject).get(attempt.attempt_id)
+    return FoundCycle(attempt, Subject("command", found.command_id), found.bundle, row, found.command_id)
+
+
+def _moment(record: Record, found: FoundCycle, when: Times) -> Moment:
+    attempt, command = found.attempt, found.command_id
+    subject = found.subject if command is None else Subject("bundle", found.bundle or "")
+    where = {} if found.row is None else {attempt.attempt_id: found.row}
+    facts = facts_of(record, [attempt], subject, where)[attempt.attempt_id]
+    ask = _Again(record, attempt)
+    moment = moment_of(replace(facts, notes=(*_notes(record, attempt, when.at), *facts.notes)), ask.changes)
+    moment = replace(moment, notes=(*moment.notes, *ask.notes()))
+    if command is None:
+        return moment
+    return replace(moment, subject=found.subject, commands=tuple(c for c in moment.commands if c.command_id == command))
+
+
+class _Again:
+    """The decisions of an attempt asked again. Its rows are read when the first one is asked."""
+
+    def __init__(self, record: Record, attempt: Attempt) -> None:
+        self._record, self._attempt = record, attempt
+        self._question: AskedCycle | None = None
+        self._missing = ""
+        self._others = 0
+
+    def changes(self, table: str, row: Row) -> Sequence[Change]:
+        """Return what would have changed a decision; nothing where it cannot be asked again."""
+        if self._question is None and not self._missing:
+            try:
+                self._question = question_of(self._record, self._attempt)
+            except LakeError as error:
+                self._missing = str(error)
+        found = None if self._question is None else self._question.changes(table, row)
+        self._others += found is None and not self._missing
+        return found or ()
+
+    def notes(self) -> list[str]:
+        """Return why nothing is said of what would have changed some decisions."""
+        said = "What would have changed the answer is not known"
+        if self._missing:
+            return [f"{said}: {self._missing.rstrip('.')}."]
+        if self._others:
+            return [f"{said} of {plural(self._others, 'decision')}: asked again, this version decides otherwise."]
+        return []
+
+
+def _one_cluster(
+    record: Record, subject: Subject, clusters: Sequence[str], at: Given | None
+) -> tuple[Attempt, Row | None]:
+    """The attempt in force in the one cluster that has the subject, and the row that says where the subject was."""
+    moment = LAST_MOMENT if at is None else at.last
+    in_force = {name: record.in_force(name, moment) for name in clusters}
+    there = {name: attempt for name, attempt in in_force.items() if attempt is not None}
+    if not there:
+        raise missing.before_the_first(record, clusters, moment)
+    rows = {
+        name: places_of(record, [attempt], subject).get(attempt.attempt_id)
+        for name, attempt in there.items()
+        if attempt.decided
+    }
+    having = [name for name, row in rows.items() if row is not None]
+    if len(having) > 1:
+        raise missing.several_clusters(subject, having)
+    if having:
+        return there[having[0]], rows[having[0]]
+    if len(there) > 1:
+        missing.look_for_undecided(record, subject, there)
+        raise missing.unknown_everywhere(record, subject, there)
+    (attempt,) = there.values()
+    if not attempt.decided:
+        raise missing.undecided(record, attempt)
+    return attempt, _not_in_it(record, attempt, subject)
+
+
+def _not_in_it(record: Record, attempt: Attempt, subject: Subject) -> Row | None:
+    """None where the subject's load is past its retention and its decisions are not; else the error that says why."""
+    table = "broker_load" if subject.kind == "broker" else "bundle_load"
+    if subject.kind == "bundle" and missing.has_decisions(record, attempt, subject.name):
+        return None
+    require_rows(record, attempt, table)
+    raise missing.unknown(record, attempt, subject)
+
+
+def _notes(record: Record, attempt: Attempt, at: Given | None) -> list[str]:
+    notes = []
+    if at is not None and at.first - attempt.cycle_at > _LATE:
+        ago = duration((at.first - attempt.cycle_at).total_seconds())
+        notes.append(f"The cycle in force at {at.text} is {ago} older: none is on record between them.")
+    if attempt.status == "planned":
+        notes.append("The cycle is still open: it is planned, and what is sent and seen may follow.")
+    opened = _without_manifest(record, attempt)
+    if opened is not None and (at is None or at.last >= opened):
+        notes.append(
+            f"A later cycle, of {time(opened)}, has rows and no manifest: it is still under way, or its run died."
+        )
+    return notes
+
+
+def _without_manifest(record: Record, attempt: Attempt) -> datetime | None:
+    """The newest cycle that has begun, where it is later than the given one and no manifest follows."""
+    opened = record.newest_row_at("cluster_policies", attempt.cluster)
+    if opened is None or opened - attempt.cycle_at <= timedelta(seconds=1):
+        return None
+    return opened if record.following(attempt.cluster, attempt.cycle_at) is None else None
+
+
+def _over_range(record: Record, subject: Subject, clusters: Sequence[str], when: Times) -> Course:
+    first, last, there = cycles_within(record, clusters, when)
+    where = {name: places_of(record, attempts, subject) for name, attempts in there.items()}
+    having = [name for name, rows in where.items() if rows]
+    if len(having) > 1:
+        raise missing.several_clusters(subject, having)
+    if not having:
+        newest = {name: attempts[-1] for name, attempts in there.items()}
+        if len(newest) > 1:
+            raise missing.unknown_everywhere(record, subject, newest)
+        (attempts,) = there.values()
+        decided = [attempt for attempt in attempts if attempt.decided]
+        if not decided:
+            raise missing.undecided(record, attempts[-1])
+        _not_in_it(record, decided[-1], subject)
+        return course_of(record, subject, attempts, {}, (first, last))
+    (name,) = having
+    return course_of(record, subject, there[name], where[name], (first, last))
+
+
+def cycles_within(
+    record: Record, clusters: Sequence[str], when: Times
+) -> tuple[datetime, datetime, dict[str, list[Attempt]]]:
+    """First and last moment of the range, and per cluster the attempt that counts for each of its cycles there.
+
+    Clusters without a cycle in the range are left out; raises NoSuchCycle where all are.
+    """
+    first, last = _bounds(record, clusters, when)
+    found = {name: record.cycles(name, first, last) for name in clusters}
+    there = {name: attempts for name, attempts in found.items() if attempts}
+    if not there:
+        raise missing.nothing_between(record, clusters, first, last)
+    return first, last, there
+
+
+def _bounds(record: Record, clusters: Sequence[str], when: Times) -> tuple[datetime, datetime]:
+    """The range; an open end is the first or the newest cycle on record."""
+    if when.first is not None and when.last is not None:
+        return when.first.first, when.last.last
+    ends = record.files("cycles").ends(clusters)
+    assert ends is not None, "clusters are those with a cycle on record"
+    first = when.first.first if when.first else ends[0]
+    return first, when.last.last if when.last else ends[1] + timedelta(seconds=1)

@@ -1,0 +1,53 @@
+"""The rows with which a recorded cycle was decided, read for asking its decisions again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evenkeel.errors import EvenkeelError, LakeError
+from evenkeel.explain.changes.question import AskedCycle
+from evenkeel.lake.plain_rows import as_read, types_of
+from evenkeel.lake.record import Attempt, Record, Row
+from evenkeel.lake.record.tables import is_in
+from evenkeel.lake.schema import STAMP_NAMES
+from evenkeel.lake.store import Lake
+from evenkeel.pipeline.projections import columns_looked_at
+from evenkeel.pipeline.rounds import OBSERVED, ROUNDS, STATE
+from evenkeel.spark.rows import rows_of
+from evenkeel.verify.recorded_cycle import again, background_of
+
+
+def question_of(record: Record, attempt: Attempt) -> AskedCycle:
+    """Return what asks the decisions of an attempt again; LakeError where its rows are not all on record any more."""
+    try:
+        cycle = again(attempt, background_of(Lake(str(record.lake)), [attempt])).cycle_row
+    except (LookupError, EvenkeelError) as error:
+        raise LakeError(str(error)) from error
+    # Of decisions that were let be, which expire first, the rounds after them take no notice.
+    tables = (*OBSERVED, *(table for one in ROUNDS for table in one.tables))
+    rows: dict[str, Sequence[Row]] = {table: _rows(record, attempt, table) for table in tables}
+    return AskedCycle({**rows, "cycle": [cycle], "state": _state_before(record, attempt)})
+
+
+def _rows(record: Record, attempt: Attempt, table: str) -> list[Row]:
+    kinds = types_of(table)
+    wanted = columns_looked_at(table, list(kinds)) if table in OBSERVED else list(kinds)
+    columns = {name: kinds[name] for name in wanted if name not in STAMP_NAMES}
+    found = record.arrow_rows([attempt], table, [*columns])
+    rows = [] if found is None else rows_of(found, columns)
+    listed = sum(write.rows for write in attempt.writes_of(table))
+    if table in OBSERVED and len(rows) < listed:
+        raise LakeError(f"rows of {table} are past their retention")
+    return rows
+
+
+def _state_before(record: Record, attempt: Attempt) -> list[Row]:
+    """Return what the cycle before remembered: the rows of `strategy_state` that this one took over."""
+    taken = sorted({write.write_id for write in attempt.reads_of(STATE)})
+    at = attempt.planned["predecessor_cycle_at"]
+    if not taken or at is None:
+        return []
+    rows = record.outbox(STATE, attempt.cluster, at, at, where=is_in("write_id", taken))
+    if not rows:
+        raise LakeError(f"the rows of {STATE} of the cycle before are past their retention")
+    return [as_read(STATE, row) for row in rows]

@@ -1,0 +1,442 @@
+"""What an explanation says, as data: one moment, or a range of them. Pure: the same rows give the same explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from evenkeel.explain.candidates import candidates_of, scored_by, strategy_of
+from evenkeel.explain.changes import Change, without_groups
+from evenkeel.explain.subject import Subject
+from evenkeel.lake.record import Attempt, Row
+from evenkeel.model.amounts import percent, plural
+from evenkeel.model.averages import share_of_quota
+
+PLANNER = ("planner_targets", "planner_findings")
+"""The tables of Evenkeel's own planner that an explanation reads; without rows where it is off."""
+PLANNER_KEY = "evenkeelPlanner"
+STEPS = {
+    "split_decisions": "split",
+    **dict.fromkeys(PLANNER, "planner"),
+    "unload_decisions": "unload",
+    "placement_decisions": "placement",
+}
+ACTS = frozenset({"split", "unload", "placed", "refused"})
+MOST_OTHERS = 5
+LEAST_SHARE_OF_QUOTA = 0.01
+"""A smaller part of the long-term averages than this (fraction) is not worth a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where the subject was, and how loaded; figures None where they are not known.
+
+    Of a bundle: `broker` is its owner, `traffic` byte/s and `rate` msg/s in and out, as used for decisions. Of a
+    broker: `broker` is itself, `usage` a fraction, `bundles` how many it owned.
+    """
+
+    broker: str | None
+    state: str
+    traffic: float | None
+    rate: float | None
+    topics: int | None
+    usage: float | None = None
+    bundles: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OtherOption:
+    """What lost: a broker or a bundle, why, and by how much (`behind`, in `unit`) where that was measured."""
+
+    name: str
+    verdict: str
+    measured: float | None
+    behind: float | None
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One decision row: `step` is split, planner, unload, placement or guard. `margin` is measured - threshold."""
+
+    step: str
+    subject: str
+    subject_kind: str
+    broker: str | None
+    destination: str | None
+    strategy: str | None
+    outcome: str
+    rule: str
+    setting: str | None
+    measured: float | None
+    threshold: float | None
+    margin: float | None
+    unit: str | None
+    sentence: str
+    alternatives: tuple[OtherOption, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def acts(self) -> bool:
+        """Whether it would have changed something, or was kept from it. What the planner says is acted on by others."""
+        return self.step != "planner" and (self.outcome in ACTS or self.step == "guard")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenOutcome:
+    """What was seen of a command."""
+
+    outcome: str
+    at: datetime
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SentCommand:
+    """A command of the plan, with everything that was seen of it, oldest first. `topic`: of an unload of a topic."""
+
+    command_id: str
+    kind: str
+    bundle: str
+    from_broker: str | None
+    destination: str | None
+    mode: str
+    request: str
+    seen: tuple[SeenOutcome, ...]
+    topic: str | None = None
+
+    @property
+    def act(self) -> str:
+        """What it does, to what."""
+        return f"unload of {self.topic}" if self.topic is not None else f"{self.kind} of {self.bundle}"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a cycle says of the subject. `bundle` is the one that a topic lay in then."""
+
+    subject: Subject
+    bundle: str | None
+    cluster: str
+    cycle_at: datetime
+    attempt: int
+    attempt_id: str
+    kind: str
+    status: str
+    reason: str | None
+    mode: str
+    plan_id: str | None
+    where: Where | None
+    reasons: tuple[Reason, ...]
+    commands: tuple[SentCommand, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """Cycles in a row in which nothing was done about the subject, and it stayed where it was."""
+
+    first: datetime
+    last: datetime
+    cycles: int
+    broker: str | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Course:
+    """A range of cycles: moments in full where something was done, and what lay between, in the order of time."""
+
+    subject: Subject
+    cluster: str
+    first: datetime
+    last: datetime
+    cycles: int
+    steps: tuple[Moment | Quiet, ...]
+    notes: tuple[str, ...]
+
+
+Ask = Callable[[str, Row], Sequence[Change]]
+"""Given a table and a row of it: what would have changed the row."""
+
+
+def ask_nothing(table: str, row: Row) -> Sequence[Change]:
+    """Return no changes: for answers without them."""
+    return ()
+
+
+@dataclass(frozen=True)
+class CycleFacts:
+    """The rows of one cycle that an explanation rests on; `tables` hold what was considered beside the subject too."""
+
+    attempt: Attempt
+    subject: Subject
+    bundle: str | None
+    tables: Mapping[str, Sequence[Row]]
+    commands: Sequence[Row]
+    outcomes: Sequence[Row]
+    notes: tuple[str, ...] = ()
+
+
+def moment_of(facts: CycleFacts, ask: Ask = ask_nothing) -> Moment:
+    """Return the explanation of one cycle. `ask`: what would have changed a decision."""
+    attempt, reasons = facts.attempt, tuple(_reasons(facts, ask))
+    return Moment(
+        subject=facts.subject,
+        bundle=facts.bundle,
+        cluster=attempt.cluster,
+        cycle_at=attempt.cycle_at,
+        attempt=attempt.number,
+        attempt_id=attempt.attempt_id,
+        kind=attempt.kind,
+        status=attempt.status,
+        reason=attempt.reason,
+        mode=attempt.mode,
+        plan_id=attempt.plan_id,
+        where=_where(facts),
+        reasons=reasons,
+        commands=_sent(facts),
+        notes=(*_of_quota(facts), *_of_shadow(facts, reasons), *facts.notes),
+    )
+
+
+def _of_shadow(facts: CycleFacts, reasons: Sequence[Reason]) -> tuple[str, ...]:
+    """That nothing follows from what the planner says, where it only looks on."""
+    is_shadow = any((row["key"], row["value"]) == (PLANNER_KEY, '"shadow"') for row in facts.tables["settings"])
+    if not is_shadow or not any(one.step == "planner" for one in reasons):
+        return ()
+    return (f"The planner only looks on ({PLANNER_KEY} = shadow): nothing of what it says is asked of the cluster.",)
+
+
+def _of_quota(facts: CycleFacts) -> tuple[str, ...]:
+    """That the bundle's averages began from its resource quota, as long as that is a part of them worth a word."""
+    row = next((r for r in facts.tables["bundle_load"] if r["bundle"] == facts.bundle), {})
+    samples = row.get("samples_since_quota")
+    if samples is None or (share := share_of_quota(samples)) < LEAST_SHARE_OF_QUOTA:
+        return ()
+    if samples == 0:
+        return ("Its averages are its resource quota, as Pulsar's would be: it was not measured since they began.",)
+    since = plural(samples, "sample")
+    return (f"Its averages began from its resource quota, {since} ago: {percent(share)} of the long-term ones.",)
+
+
+def _where(facts: CycleFacts) -> Where | None:
+    if facts.subject.kind == "broker":
+        row = next((r for r in facts.tables["broker_load"] if r["broker"] == facts.subject.name), None)
+        if row is None:
+            return None
+        return Where(
+            broker=row["broker"],
+            state=row["state"],
+            traffic=_both(row["msg_throughput_in"], row["msg_throughput_out"]),
+            rate=_both(row["msg_rate_in"], row["msg_rate_out"]),
+            topics=row["topics"],
+            usage=row["weighted_usage"],
+            bundles=row["bundles"],
+        )
+    row = next((r for r in facts.tables["bundle_load"] if r["bundle"] == facts.bundle), None)
+    if row is None:
+        return None
+    return Where(
+        broker=row["owner"],
+        state=row["ownership"],
+        traffic=_both(row["used_msg_throughput_in"], row["used_msg_throughput_out"]),
+        rate=_both(row["used_msg_rate_in"], row["used_msg_rate_out"]),
+        topics=row["topics"],
+    )
+
+
+def _both(first: float | None, second: float | None) -> float | None:
+    return None if first is None and second is None else (first or 0.0) + (second or 0.0)
+
+
+def _reasons(facts: CycleFacts, ask: Ask) -> list[Reason]:
+    """The rows about the subject, in the order of the pipeline; of a cluster or broker before those of its bundles."""
+    settings = facts.tables["settings"]
+    found = []
+    for table, step in STEPS.items():
+        rows = facts.tables.get(table, ())
+        chosen = [row for row in rows if _concerns(row, step, facts)]
+        if step == "planner" and facts.subject.kind != "broker" and not any(_is_own(row, facts) for row in chosen):
+            continue  # the planner has not looked at the bundle
+        found += [reason_of(table, row, rows, settings, ask) for row in sorted(chosen, key=_order)]
+    for row in sorted(facts.tables["guard_decisions"], key=lambda row: (row["position"], row["rule"])):
+        if _concerns(row, "guard", facts):
+            found.append(reason_of("guard_decisions", row, (), settings, ask))
+    # Where the planner decides, shedding takes its words over: they stand there.
+    taken_over = {(one.subject, one.sentence) for one in found if one.step != "planner"}
+    return [one for one in found if one.step != "planner" or (one.subject, one.sentence) not in taken_over]
+
+
+def reason_of(table: str, row: Row, rows: Sequence[Row], settings: Sequence[Row], ask: Ask = ask_nothing) -> Reason:
+    """Return one decision row with what lost and what would have changed it.
+
+    `rows` are those of its table in its cycle, `settings` the rows that were read. What the planner weighs is not asked
+    again: a search decides it.
+    """
+    step = STEPS.get(table, "guard")
+    others = _under_their_limit(row, rows)[:MOST_OTHERS] if _sheds(table, row) else []
+    asked = () if step == "planner" else (row, *others)
+    changes = [change for one in asked for change in _of_other(one, row, ask(table, one))]
+    groups = without_groups(row) if step == "placement" else []
+    return _reason(row, step, _alternatives(row, step, rows, settings), (*changes, *groups))
+
+
+def _sheds(table: str, row: Row) -> bool:
+    return bool(table == "unload_decisions" and row["subject_kind"] == "broker" and row["outcome"] == "unload")
+
+
+def _of_other(one: Row, row: Row, changes: Sequence[Change]) -> Sequence[Change]:
+    """Return all changes of the row itself; of a broker beside it, those of its own figures only."""
+    return changes if one is row else [change for change in changes if change.subject == one["subject"]]
+
+
+def _concerns(row: Row, step: str, facts: CycleFacts) -> bool:
+    """Of a bundle: its own rows, and why its broker sheds. Of a topic: its bundle's and its own. Of a broker: its own,
+    and what leaves it or comes to it."""
+    if row["subject_kind"] == "cluster":
+        return step in ("guard", "planner") or bool(row["outcome"] == "skipped" or step == "unload")
+    if facts.subject.kind == "broker":
+        name = facts.subject.name
+        if row["subject_kind"] == "broker":
+            return bool(row["subject"] == name)
+        concerned = name in (row["broker"], row.get("destination"))
+        return concerned and (step == "guard" or row["outcome"] in ACTS)
+    if row["subject_kind"] == "broker":
+        return bool(row["subject"] == _owner(facts))
+    return _is_own(row, facts)
+
+
+def _is_own(row: Row, facts: CycleFacts) -> bool:
+    return row["subject"] in (facts.bundle, facts.subject.name)
+
+
+def _owner(facts: CycleFacts) -> str | None:
+    """The broker from which the bundle was, or could have been, shed: the one that its decision names, else its
+    owner."""
+    own = [row for row in facts.tables["unload_decisions"] if row["subject"] == facts.bundle and row["broker"]]
+    if own:
+        return str(min(own, key=lambda row: (row["outcome"] != "unload", row["broker"]))["broker"])
+    return next((row["owner"] for row in facts.tables["bundle_load"] if row["bundle"] == facts.bundle), None)
+
+
+def _order(row: Row) -> tuple[int, float, str, str]:
+    kinds = {"cluster": 0, "broker": 1, "bundle": 2, "topic": 3}
+    rank = row["numbers"].get("rank", float(row.get("position") or 0))
+    return (kinds[row["subject_kind"]], rank, row["subject"], row["wish_id"] or "")
+
+
+def _reason(row: Row, step: str, alternatives: Sequence[OtherOption], changes: tuple[Change, ...]) -> Reason:
+    return Reason(
+        step=step,
+        subject=row["subject"],
+        subject_kind=row["subject_kind"],
+        broker=row["broker"],
+        destination=row.get("destination"),
+        strategy=row.get("strategy"),
+        outcome=row["outcome"],
+        rule=row["rule"],
+        setting=row["setting"],
+        measured=row["measured"],
+        threshold=row["threshold"],
+        margin=row["margin"],
+        unit=row["unit"],
+        sentence=row["sentence"],
+        alternatives=tuple(alternatives),
+        changes=changes,
+    )
+
+
+def _alternatives(row: Row, step: str, rows: Sequence[Row], settings: Sequence[Row]) -> list[OtherOption]:
+    if step == "placement":
+        return _brokers_looked_at(row, settings)
+    if step == "planner":
+        return [
+            OtherOption(one["name"], _option(one), one["measured"], None, row["unit"] or "")
+            for one in row["alternatives"]
+            if one["verdict"] != "best"
+        ]
+    if step == "unload" and row["subject_kind"] == "broker":
+        return _other_brokers(row, rows)
+    if step == "unload" and row["subject_kind"] == "bundle" and row["outcome"] == "unload":
+        own = row["numbers"].get("bundle_throughput")
+        return [
+            OtherOption(other["name"], "next in line", other["measured"], _gap(own, other["measured"]), "byte/s")
+            for other in row["alternatives"]
+            if other["verdict"] == "next"
+        ]
+    return []
+
+
+def _option(one: Mapping[str, Any]) -> str:
+    """What became of an alternative of the planner, in words."""
+    rule = str(one["rule"] or "").replace("_", " ")
+    if one["verdict"] == "removed":
+        return f"ruled out: {rule}" if rule else "ruled out"
+    said = "next in line" if one["verdict"] == "next" else "possible"
+    return f"{said}, {rule}" if rule else said
+
+
+def _gap(own: float | None, other: float | None) -> float | None:
+    return None if own is None or other is None else own - other
+
+
+def _brokers_looked_at(row: Row, settings: Sequence[Row]) -> list[OtherOption]:
+    strategy = strategy_of(row, settings)
+    candidates = candidates_of(row, strategy)
+    _, unit = scored_by(strategy)
+    best = next((one.score for one in candidates if one.is_chosen), None)
+    compared = {candidate["broker"] for candidate in row["candidates"] if candidate["removed_by"] is None}
+    return [
+        OtherOption(one.broker, one.verdict, one.score, _gap(one.score, best) if one.broker in compared else None, unit)
+        for one in candidates
+        if not one.is_chosen
+    ]
+
+
+def _other_brokers(row: Row, rows: Sequence[Row]) -> list[OtherOption]:
+    return [
+        OtherOption(other["subject"], "under its limit", other["measured"], -other["margin"], other["unit"] or "")
+        for other in _under_their_limit(row, rows)[:MOST_OTHERS]
+    ]
+
+
+def _under_their_limit(row: Row, rows: Sequence[Row]) -> list[Row]:
+    """The other brokers that were looked at and let be, the nearest to their limit first."""
+    others = [
+        other
+        for other in rows
+        if other["subject_kind"] == "broker"
+        and other["subject"] != row["subject"]
+        and other["rule"] == "below_threshold"
+        and other["margin"] is not None
+    ]
+    return sorted(others, key=lambda other: (-other["margin"], other["subject"]))
+
+
+def _sent(facts: CycleFacts) -> tuple[SentCommand, ...]:
+    once = {row["command_id"]: row for row in facts.commands}
+    return tuple(_command(row, facts.outcomes) for row in sorted(once.values(), key=_step))
+
+
+def _step(row: Row) -> tuple[int, str]:
+    return row["step"], row["command_id"]
+
+
+def _command(row: Mapping[str, Any], outcomes: Sequence[Row]) -> SentCommand:
+    seen = {
+        (one["seen_at"], one["outcome"], one["detail"]) for one in outcomes if one["command_id"] == row["command_id"]
+    }
+    return SentCommand(
+        command_id=row["command_id"],
+        kind=row["kind"],
+        bundle=row["bundle"],
+        topic=row.get("topic"),
+        from_broker=row["from_broker"],
+        destination=row["destination"],
+        mode=row["mode"],
+        request=row["request"],
+        seen=tuple(SeenOutcome(outcome, at, detail) for at, outcome, detail in sorted(seen)),
+    )

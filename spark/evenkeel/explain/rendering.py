@@ -1,0 +1,225 @@
+"""An explanation as text for a person, and as JSON for a program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from evenkeel.explain import wording
+from evenkeel.explain.changes import Change
+from evenkeel.explain.explanation import Course, Moment, OtherOption, Quiet, Reason, SentCommand, Where
+from evenkeel.model import amounts
+from evenkeel.model.past_commands import HARMED
+
+MOST_LINES = 8
+
+
+def as_text(found: Moment | Course, where: tzinfo = UTC) -> str:
+    """The explanation, with times in the zone `where`; ends with a line break."""
+    lines = _moment(found, where) if isinstance(found, Moment) else _course(found, where)
+    return "\n".join(wording.visible(line) for line in lines) + "\n"
+
+
+def _course(course: Course, where: tzinfo) -> Iterator[str]:
+    span = f"{clock(course.first, where)} to {clock(course.last, where)}"
+    yield f"{course.subject.name} in cluster {course.cluster}, {span}: {amounts.plural(course.cycles, 'cycle')}"
+    for step in course.steps:
+        yield ""
+        if isinstance(step, Quiet):
+            until = "" if step.cycles == 1 else f" to {clock(step.last, where)}"
+            yield f"{clock(step.first, where)}{until}: {step.sentence}"
+        else:
+            yield from _moment(step, where)
+    yield from _notes(course.notes)
+
+
+def _moment(moment: Moment, where: tzinfo) -> Iterator[str]:
+    status = "" if moment.status == "closed" else f", {moment.status}"
+    how = f"attempt {moment.attempt}, {moment.kind}, {moment.mode.replace('_', ' ')}{status}"
+    name = moment.subject.name if moment.subject.kind != "command" else f"command {moment.subject.name}"
+    yield f"{name} in cluster {moment.cluster}, cycle of {clock(moment.cycle_at, where)} ({how})"
+    if moment.subject.kind in ("topic", "command"):
+        yield f"Its bundle is {moment.bundle or 'not known'}."
+    yield from _section("Harm that was seen", [line for sent in moment.commands for line in _harm(sent, where)])
+    yield ""
+    yield "Where it was"
+    yield f"  {_where(moment)}"
+    yield from _decided(moment)
+    yield from _section("What Evenkeel's planner says", _of_planner(moment.reasons))
+    yield from _section("What else was possible", _others(moment.reasons))
+    yield from _section("What would have changed the answer", _changes(moment.reasons))
+    guards = [reason for reason in moment.reasons if reason.step == "guard"]
+    yield from _section("What guards said", [f"{one.outcome}: {one.sentence}" for one in guards])
+    yield from _section("What was sent, and what was seen", [line for s in moment.commands for line in _sent(s, where)])
+    if not moment.commands and any(one.acts and one.step != "guard" for one in moment.reasons):
+        yield ""
+        yield "Nothing was sent for it."
+    yield from _notes(moment.notes)
+
+
+def _where(moment: Moment) -> str:
+    found = moment.where
+    if found is None:
+        return "Not on record any more."
+    if moment.subject.kind == "broker":
+        state = "" if found.state == "reported" else f" ({found.state.replace('_', ' ')})"
+        usage = f"usage {amounts.percent(found.usage)}{state}"
+        bundles, topics = amounts.counted(found.bundles, "bundle"), amounts.counted(found.topics, "topic")
+        return f"{usage}, {bundles}, {topics}, {_load(found)}"
+    owner = f"On {found.broker}" if found.broker else f"On no broker that is known for certain ({found.state})"
+    return f"{owner}, with {_load(found)}, {amounts.counted(found.topics, 'topic')}"
+
+
+def _load(found: Where) -> str:
+    return f"{amounts.throughput(found.traffic)}, {amounts.rate(found.rate)}"
+
+
+def _decided(moment: Moment) -> Iterator[str]:
+    yield ""
+    yield "What was decided"
+    reasons = [reason for reason in moment.reasons if reason.step not in ("guard", "planner")]
+    if not reasons:
+        yield "  Nothing is on record about it in this cycle."
+    for reason in reasons:
+        yield f"  {reason.step}: {reason.outcome}"
+        yield f"    {reason.sentence}"
+        yield f"    {rule_line(reason)}"
+
+
+def _of_planner(reasons: Sequence[Reason]) -> list[str]:
+    found = [reason for reason in reasons if reason.step == "planner"]
+    return [line for one in found for line in (f"{one.outcome}: {one.sentence}", f"  {rule_line(one)}")]
+
+
+def rule_line(reason: Reason) -> str:
+    """The rule that decided, with its numbers."""
+    text = f"rule {reason.rule}" + (f" of {reason.strategy}" if reason.strategy else "")
+    if reason.measured is not None:
+        text += f": measured {amounts.quantity(reason.measured, reason.unit)}"
+    if reason.threshold is not None:
+        text += f", threshold {amounts.quantity(reason.threshold, reason.unit)}"
+    if reason.margin is not None:
+        text += f", margin {_margin(reason.margin, reason.unit)}"
+    return text + (f" ({reason.setting})" if reason.setting else "")
+
+
+def _margin(value: float, unit: str | None) -> str:
+    if unit in ("fraction", "percent"):
+        points = value * 100 if unit == "fraction" else value
+        return f"{points:+.1f} points".replace("-", "−")
+    sign = "+" if value > 0 else "−" if value < 0 else ""
+    return f"{sign}{amounts.quantity(abs(value), unit)}"
+
+
+def _others(reasons: Sequence[Reason]) -> list[str]:
+    lines = []
+    for reason in reasons:
+        lines += [f"{reason.step}: {alternative_line(one)}" for one in reason.alternatives[:MOST_LINES]]
+        more = len(reason.alternatives) - MOST_LINES
+        if more > 0:
+            lines.append(f"{reason.step}: and {more} more")
+    return lines
+
+
+def alternative_line(one: OtherOption) -> str:
+    """What lost, why, and by how much."""
+    measured = "" if one.measured is None else f", {amounts.quantity(one.measured, one.unit)}"
+    behind = "" if one.behind is None else f", behind by {_margin(one.behind, one.unit).lstrip('+')}"
+    return f"{one.name}, {one.verdict}{measured}{behind}"
+
+
+def _changes(reasons: Sequence[Reason]) -> list[str]:
+    """Each statement once, with the step that it is about."""
+    lines: dict[str, None] = {}
+    for reason in reasons:
+        shown = [f"{reason.step}: {change.sentence}" for change in reason.changes[:MOST_LINES]]
+        more = len(reason.changes) - MOST_LINES
+        lines |= dict.fromkeys([*shown, f"{reason.step}: and {more} more"] if more > 0 else shown)
+    return list(lines)
+
+
+def _sent(sent: SentCommand, where: tzinfo) -> Iterator[str]:
+    goal = f" to {sent.destination}" if sent.destination else ""
+    start = f" from {sent.from_broker}" if sent.from_broker else ""
+    yield f"{sent.act}{start}{goal} ({sent.mode.replace('_', ' ')}), command {sent.command_id[:16]}"
+    yield f"  {sent.request}"
+    for one in sent.seen:
+        outcome = one.outcome.replace("_", " ")
+        yield f"  {clock(one.at, where)} {outcome}: {one.detail.removeprefix(f'{outcome}: ')}"
+    if not sent.seen:
+        yield "  nothing is on record of it yet: the next cycle looks"
+
+
+def _harm(sent: SentCommand, where: tzinfo) -> Iterator[str]:
+    for one in sent.seen:
+        if one.outcome == HARMED:
+            yield f"{clock(one.at, where)}, after the {sent.act}: {one.detail}"
+
+
+def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield ""
+        yield title
+        yield from (f"  {line}" for line in lines)
+
+
+def _notes(notes: Sequence[str]) -> Iterator[str]:
+    if notes:
+        yield ""
+        yield from notes
+
+
+def clock(at: datetime, where: tzinfo) -> str:
+    """A moment on the clock of a zone: `2026-11-21 03:12:37 CET`."""
+    return at.astimezone(where).strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+# An explanation as JSON for a program; keys are documented in docs/how-to/explain.md and stay as they are.
+#
+# Times are ISO 8601 in UTC; figures are in the unit that stands beside them, None is null.
+
+VERSION = 1
+
+
+def as_json(found: Moment | Course) -> str:
+    """The text of one JSON object."""
+    body = moment_body(found) if isinstance(found, Moment) else course_body(found)
+    return json.dumps({"version": VERSION, **body}, ensure_ascii=False, indent=2, default=stamp)
+
+
+def course_body(course: Course) -> dict[str, Any]:
+    """A range: `steps` in the order of time."""
+    steps = [_quiet(step) if isinstance(step, Quiet) else moment_body(step) for step in course.steps]
+    return {"type": "course", **_plain(course, without=("steps",)), "steps": steps}
+
+
+def moment_body(moment: Moment) -> dict[str, Any]:
+    """One cycle."""
+    body = _plain(moment, without=("reasons",))
+    return {"type": "moment", **body, "reasons": [_reason(reason) for reason in moment.reasons]}
+
+
+def _quiet(quiet: Quiet) -> dict[str, Any]:
+    return {"type": "quiet", **asdict(quiet)}
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    return {**_plain(reason, without=("changes",)), "changes": [_change(change) for change in reason.changes]}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {**asdict(change), "by": change.by}
+
+
+def _plain(one: Any, *, without: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in asdict(one).items() if name not in without}
+
+
+def stamp(value: object) -> str:
+    """A moment as JSON has it; TypeError for anything else that it has not."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    raise TypeError(f"{type(value).__name__} in an explanation")

@@ -1,0 +1,156 @@
+"""The settings that clusters were last decided with: value, origin and default of each key, and where clusters differ.
+
+Read from the rows of `settings` that the newest decided cycle of each cluster lists, so what is shown is what decided,
+whatever a configuration file says meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from evenkeel.errors import NoSuchCycle
+from evenkeel.lake.record import Attempt, Record, Row, clusters_of, read_rows
+from evenkeel.lake.record.tables import is_in
+from evenkeel.settings import Key, registry, resolve
+from evenkeel.settings.key import SPELLINGS, Generation
+
+_VERSION_KEY = "evenkeelPulsarVersion"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterValue:
+    """What one cluster was decided with, of one key. `value` and `default` are JSON; `origin` says who set the value
+    (`default…`, `observed…` for what its brokers run with, `override…`); `default` is the one of its Pulsar version."""
+
+    cluster: str
+    value: str
+    origin: str
+    default: str
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is what that version of Pulsar does by itself, whoever set it; a list's order does not count."""
+        return _comparable(self.value) == _comparable(self.default)
+
+
+def _comparable(value: str) -> object:
+    found = json.loads(value)
+    return sorted(found) if isinstance(found, list) else found
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInForce:
+    """A key with the value of each cluster that has it on record, by cluster."""
+
+    key: str
+    meaning: str
+    unit: str
+    allowed: str
+    values: tuple[ClusterValue, ...]
+
+    @property
+    def groups(self) -> tuple[tuple[ClusterValue, tuple[str, ...]], ...]:
+        """Each value, origin and default once, with the clusters that have them: what is no default comes first, then
+        what most clusters have, then by value."""
+        found: dict[ClusterValue, list[str]] = {}
+        for one in self.values:
+            found.setdefault(replace(one, cluster=""), []).append(one.cluster)
+        order = sorted(
+            found.items(), key=lambda item: (item[0].is_default, -len(item[1]), item[0].value, item[0].origin)
+        )
+        return tuple((one, tuple(clusters)) for one, clusters in order)
+
+    @property
+    def differs(self) -> bool:
+        """Whether two clusters were decided with different values."""
+        return len({one.value for one in self.values}) > 1
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a cluster was decided with anything but its version's default."""
+        return not all(one.is_default for one in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class AllInForce:
+    """All keys, in alphabetical order. `cycles`: cluster -> the cycle whose settings they are; `without`: clusters of
+    which no cycle was decided yet."""
+
+    settings: tuple[KeyInForce, ...]
+    cycles: Mapping[str, datetime]
+    without: tuple[str, ...] = ()
+
+
+def read_settings_in_force(lake: str | Path, cluster: str | None = None) -> AllInForce:
+    """The settings of one cluster's newest decided cycle, or of each cluster's.
+
+    Raises NoSuchCycle where no such cluster is on record, or nothing was decided yet.
+    """
+    record = Record(lake)
+    found: dict[str, tuple[Attempt, Sequence[Row]]] = {}
+    without = []
+    for name in clusters_of(record, cluster):
+        newest = newest_decided(record, name, decided_moments(record, name).to_pylist())
+        if newest is None:
+            without.append(name)
+        else:
+            found[name] = newest, read_rows(lake, newest, "settings", columns=["key", "value", "origin"])
+    if not found:
+        raise NoSuchCycle(f"no cycle of {', '.join(without)} was decided yet, so no settings are in force")
+    return AllInForce(
+        settings_of({name: rows for name, (_, rows) in found.items()}),
+        {name: attempt.cycle_at for name, (attempt, _) in found.items()},
+        tuple(without),
+    )
+
+
+def settings_of(rows: Mapping[str, Sequence[Row]]) -> tuple[KeyInForce, ...]:
+    """Cluster -> its rows of `settings`, as keys with values. A key that this version does not know is shown without
+    a meaning; one that a cluster has not on record, since its cycle is older than the key, lacks that cluster."""
+    values: dict[str, list[ClusterValue]] = {}
+    for cluster, own in sorted(rows.items()):
+        defaults = _defaults(_generation(own))
+        for row in own:
+            key, value = str(row["key"]), str(row["value"])
+            known = ClusterValue(cluster, value, str(row["origin"]), defaults.get(key, value))
+            values.setdefault(key, []).append(known)
+    return tuple(_setting(key, registry().get(key), tuple(found)) for key, found in sorted(values.items()))
+
+
+def _setting(name: str, known: Key | None, values: tuple[ClusterValue, ...]) -> KeyInForce:
+    if known is None:
+        return KeyInForce(name, "of another version of Evenkeel", "", "", values)
+    return KeyInForce(name, known.meaning, known.unit, known.allowed, values)
+
+
+def decided_moments(record: Record, cluster: str) -> Any:
+    """When there was a cycle that may have been decided, as an Arrow array, oldest first."""
+    return record.moments(cluster, ~is_in("status", ["skipped", "failed"]))
+
+
+def newest_decided(record: Record, cluster: str, moments: Sequence[datetime]) -> Attempt | None:
+    """The last decided cycle of these moments, None where there is none."""
+    for at in reversed(moments):
+        decided = [one for one in record.cycles(cluster, at, at) if one.decided]
+        if decided:
+            return decided[-1]
+    return None
+
+
+def _generation(rows: Sequence[Row]) -> Generation:
+    """Of Pulsar, by the cluster's own rows; 4.x where they do not say."""
+    for row in rows:
+        if row["key"] == _VERSION_KEY:
+            return SPELLINGS.get(str(json.loads(row["value"])), "4.x")
+    return "4.x"
+
+
+@cache
+def _defaults(generation: Generation) -> Mapping[str, str]:
+    return {row["key"]: row["value"] for row in resolve(observed=None, overrides=None, generation=generation).rows()}

@@ -1,0 +1,268 @@
+"""What a trace says, as data, as text for a person and as JSON for a program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, tzinfo
+
+from evenkeel.explain import wording
+from evenkeel.explain.rendering import clock, stamp
+from evenkeel.model import amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A write, as a manifest lists it. `layer` is that of its table: observed, checked, derived, decided or acted."""
+
+    table: str
+    layer: str
+    write_id: str
+    version: int
+    rows: int
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateLink:
+    """A cycle whose state was taken over. `status` says how it came to its own predecessor."""
+
+    cycle_at: datetime
+    attempt_id: str
+    status: str
+    snapshot: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Something decided about a bundle: `act` is split, unload, place or refused.
+
+    `names_it`: the row itself names the broker asked for, as owner, destination or candidate. `outcome` is the last
+    that was seen of its command; None where none was sent.
+    """
+
+    act: str
+    bundle: str
+    broker: str | None
+    destination: str | None
+    sentence: str
+    names_it: bool
+    outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerWord:
+    """What Evenkeel's planner said of a bundle, a broker or the cluster (`subject`): a row of `table`, planner_targets
+    or planner_findings."""
+
+    table: str
+    outcome: str
+    subject: str
+    broker: str | None
+    destination: str | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a cycle rests on. `chain` holds the cycles whose state was handed on to it, the nearest first; `open_end`
+    whether it goes on beyond those. `planner`: what the planner said of the subject."""
+
+    subject: str
+    cluster: str
+    cycle_at: datetime
+    attempt: int
+    attempt_id: str
+    plan_id: str | None
+    snapshot: str | None
+    source: str | None
+    settings_digest: str | None
+    code_version: str | None
+    code_digest: str | None
+    run: str
+    decisions: tuple[Decision, ...]
+    writes: tuple[Written, ...]
+    reads: tuple[Written, ...]
+    chain: tuple[StateLink, ...]
+    open_end: bool
+    notes: tuple[str, ...]
+    planner: tuple[PlannerWord, ...] = ()
+
+
+@dataclass(frozen=True)
+class Resting:
+    """A cycle that read the input itself, and what it decided."""
+
+    cluster: str
+    cycle_at: datetime
+    attempt_id: str
+    status: str
+    mode: str
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOn:
+    """A later cycle that rests on the input by the state it took over."""
+
+    cluster: str
+    cycle_at: datetime
+    attempt_id: str
+    splits: int
+    unloads: int
+    placements: int
+
+    @property
+    def acts(self) -> bool:
+        """Whether it decided anything."""
+        return bool(self.splits or self.unloads or self.placements)
+
+
+@dataclass(frozen=True)
+class Dependents:
+    """All that rests on an input. `kind` is broker, write or snapshot; `first` and `last` bound what was looked at."""
+
+    kind: str
+    name: str
+    cluster: str
+    first: datetime
+    last: datetime
+    direct: tuple[Resting, ...]
+    handed_on: tuple[HandedOn, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions rest on it directly."""
+        return sum(len(cycle.decisions) for cycle in self.direct)
+
+
+# A trace as text for a person, and as JSON for a program.
+
+MOST_HANDED_ON = 10
+
+
+def as_text(found: Inputs | Dependents, where: tzinfo = UTC) -> str:
+    """The trace, with times in the zone `where`; ends with a line break."""
+    lines = _inputs(found, where) if isinstance(found, Inputs) else _dependents(found, where)
+    return "\n".join(wording.visible(line) for line in lines) + "\n"
+
+
+def _inputs(found: Inputs, where: tzinfo) -> Iterator[str]:
+    yield f"{found.subject} in cluster {found.cluster}, cycle of {clock(found.cycle_at, where)}"
+    yield f"attempt {found.attempt} ({found.attempt_id}), plan {found.plan_id or 'none'}"
+    yield ""
+    yield "Decided"
+    yield from [f"  {_decision(one)}" for one in found.decisions] or ["  nothing that acts"]
+    if found.planner:
+        yield ""
+        yield "Said by Evenkeel's planner"
+        yield from (f"  {_planner_word(one)}" for one in found.planner)
+    yield ""
+    yield "Rests on"
+    yield f"  snapshot {found.snapshot or 'unknown'} ({found.source or 'unknown source'})"
+    yield f"  settings {found.settings_digest or 'unknown'}"
+    yield f"  code {found.code_version or 'unknown'}, digest {found.code_digest or 'unknown'}"
+    yield f"  run {found.run}"
+    yield from _written("Written in this cycle", found.writes)
+    yield from _written("Read from the cycle before", found.reads)
+    yield ""
+    yield "State was handed on from"
+    for link in found.chain:
+        yield f"  {clock(link.cycle_at, where)}  attempt {link.attempt_id[:16]}  {link.snapshot or 'no snapshot'}"
+    if found.open_end:
+        yield "  and from cycles before"
+    if not found.chain:
+        yield "  no cycle"
+    yield from found.notes
+
+
+def _written(title: str, writes: Sequence[Written]) -> Iterator[str]:
+    if not writes:
+        return
+    yield ""
+    yield title
+    wide = max(len(one.table) for one in writes)
+    for one in writes:
+        rows = amounts.plural(one.rows, "row")
+        yield f"  {one.table:<{wide}}  {one.layer:<8}  write {one.write_id}  version {one.version}  {rows}"
+
+
+def _decision(one: Decision) -> str:
+    start = f" from {one.broker}" if one.broker and one.act != "split" else ""
+    goal = f" to {one.destination}" if one.destination else ""
+    outcome = f", {one.outcome.replace('_', ' ')}" if one.outcome else ""
+    return f"{one.act} {one.bundle}{start}{goal}{outcome}"
+
+
+def _planner_word(one: PlannerWord) -> str:
+    kind = "finding" if one.table == "planner_findings" else one.outcome
+    goal = f" to {one.destination}" if one.destination else ""
+    return f"{kind} {one.subject}{goal}: {one.sentence}"
+
+
+def _dependents(found: Dependents, where: tzinfo) -> Iterator[str]:
+    span = clock(found.first, where)
+    if found.last != found.first:
+        span += f" to {clock(found.last, where)}"
+    yield f"{found.kind} {found.name} in cluster {found.cluster}, {span}"
+    yield from found.notes
+    yield ""
+    number = found.decisions
+    cycles = amounts.plural(len(found.direct), "cycle")
+    if number:
+        rest = "This decision rests" if number == 1 else f"These {number:,} decisions rest"
+        yield f"{rest} on it directly, in {cycles} that read it:"
+    else:
+        yield f"No decision that acts rests on it directly; {cycles} read it."
+    yield from _direct(found.direct, found.kind, where)
+    yield ""
+    yield from _handed_on(found.handed_on, where)
+
+
+def _direct(cycles: Sequence[Resting], kind: str, where: tzinfo) -> Iterator[str]:
+    for cycle in cycles:
+        if cycle.decisions:
+            yield f"  {clock(cycle.cycle_at, where)} ({cycle.mode.replace('_', ' ')})"
+        for one in cycle.decisions:
+            yield f"    {_decision(one)}{_how(one) if kind == 'broker' else ''}"
+
+
+def _how(one: Decision) -> str:
+    """How a decision rests on a broker's report: a split looks at its own broker only, all others at every broker."""
+    if one.names_it:
+        return " [names it]"
+    return " [same cycle]" if one.act == "split" else " [compared with it]"
+
+
+def _handed_on(cycles: Sequence[HandedOn], where: tzinfo) -> Iterator[str]:
+    if not cycles:
+        yield "No later cycle took over state that rests on it."
+        return
+    splits, unloads = sum(one.splits for one in cycles), sum(one.unloads for one in cycles)
+    yield (
+        f"By state handed on, {amounts.plural(len(cycles), 'later cycle')} up to {clock(cycles[-1].cycle_at, where)}, "
+        f"with {amounts.plural(splits, 'split')} and {amounts.plural(unloads, 'unload')}:"
+    )
+    acting = [one for one in cycles if one.acts]
+    for one in acting[:MOST_HANDED_ON]:
+        acts = [amounts.plural(one.splits, "split"), amounts.plural(one.unloads, "unload")]
+        yield f"  {clock(one.cycle_at, where)}  {', '.join(acts)}, {amounts.plural(one.placements, 'placement')}"
+    if len(acting) > MOST_HANDED_ON:
+        yield f"  and {amounts.plural(len(acting) - MOST_HANDED_ON, 'more cycle')} that decided something"
+    if not acting:
+        yield "  none of them decided anything"
+
+
+# A trace as JSON for a program; keys are documented in docs/how-to/explain.md and stay as they are.
+
+VERSION = 1
+
+
+def as_json(found: Inputs | Dependents) -> str:
+    """The text of one JSON object."""
+    body = asdict(found) | {"type": "inputs" if isinstance(found, Inputs) else "dependents", "version": VERSION}
+    if isinstance(found, Dependents):
+        body["direct_decisions"] = found.decisions
+    return json.dumps(body, ensure_ascii=False, indent=2, default=stamp)

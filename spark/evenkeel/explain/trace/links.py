@@ -1,0 +1,399 @@
+"""Links of the record in both directions: from a decision to its inputs, and from an input to all that rests on it.
+
+Inputs are writes of the decision's own cycle, state of the cycles before, snapshot, settings and code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from evenkeel.errors import BadInput
+from evenkeel.explain import missing_data as missing
+from evenkeel.explain.ask import FoundCycle, Times, cycles_within, find, record_of
+from evenkeel.explain.explanation import PLANNER
+from evenkeel.explain.subject import Subject
+from evenkeel.explain.trace.answer import (
+    Decision,
+    Dependents,
+    HandedOn,
+    Inputs,
+    PlannerWord,
+    Resting,
+    StateLink,
+    Written,
+)
+from evenkeel.explain.wording import listed, time
+from evenkeel.lake.outbox import with_outcomes
+from evenkeel.lake.record import Attempt, Record, Row
+from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.lake.record.tables import is_in, text
+from evenkeel.lake.schemas import TABLES
+from evenkeel.model.amounts import plural
+
+MOST_LINKS = 10
+
+
+def inputs(
+    lake: str | Path | Record, text: str | Subject, *, cluster: str | None = None, when: Times | None = None
+) -> Inputs:
+    """What the decisions about a subject rest on, in the cycle in force; see `explain` for subjects and errors."""
+    record = record_of(lake)
+    found = find(record, text, cluster, when or Times())
+    return inputs_of(record, found)
+
+
+def inputs_of(record: Record, found: FoundCycle) -> Inputs:
+    """What the cycle found rests on."""
+    attempt, row = found.attempt, found.attempt.planned
+    about = None if found.bundle is None else [found.bundle]
+    broker = found.subject.name if found.subject.kind == "broker" else None
+    decided = decisions_of(record, [attempt], about=about, broker=broker)[attempt.attempt_id]
+    if broker is not None:
+        decided = tuple(one for one in decided if one.names_it)
+    chain, open_end = _chain(record, attempt)
+    return Inputs(
+        subject=found.subject.name,
+        cluster=attempt.cluster,
+        cycle_at=attempt.cycle_at,
+        attempt=attempt.number,
+        attempt_id=attempt.attempt_id,
+        plan_id=attempt.plan_id,
+        snapshot=row["snapshot"],
+        source=row["source"],
+        settings_digest=row["settings_digest"],
+        code_version=row["code_version"],
+        code_digest=row["code_digest"],
+        run=f"{row['dag_id'] or 'unknown'} / {row['run_id'] or 'unknown'}",
+        decisions=decided,
+        writes=written(row["writes"]),
+        reads=written(row["reads"]),
+        chain=tuple(chain),
+        open_end=open_end,
+        notes=tuple(_notes(attempt)),
+        planner=_planner_words(record, attempt, [name for name in (found.bundle, found.subject.name) if name]),
+    )
+
+
+def _planner_words(record: Record, attempt: Attempt, names: Sequence[str]) -> tuple[PlannerWord, ...]:
+    """What the planner said of a bundle or a broker, and of bundles that come to it or leave it."""
+    found = []
+    for table in PLANNER:
+        about = is_in("subject", names)
+        if table == "planner_targets":
+            acts = is_in("outcome", _ACTS)
+            about = about | (acts & (is_in("broker", names) | is_in("destination", names)))
+        rows = record.rows([attempt], table, where=about)[attempt.attempt_id]
+        rows.sort(key=lambda row: (row["subject"] not in names, row.get("position") or 0, row["subject"], row["rule"]))
+        found += [
+            PlannerWord(table, row["outcome"], row["subject"], row["broker"], row.get("destination"), row["sentence"])
+            for row in rows
+        ]
+    return tuple(found)
+
+
+def written(rows: Sequence[Mapping[str, Any]]) -> tuple[Written, ...]:
+    """Writes as a manifest lists them, those without rows left out, in the order of the pipeline."""
+    order = list(TABLES)
+    listed = [one for one in rows if one["rows"]]
+    return tuple(
+        Written(
+            one["table"],
+            TABLES[one["table"]].layer if one["table"] in TABLES else "unknown",
+            one["write_id"],
+            int(one["version"]),
+            int(one["rows"]),
+            one["commit"],
+        )
+        for one in sorted(listed, key=lambda one: order.index(one["table"]) if one["table"] in order else 99)
+    )
+
+
+def _chain(record: Record, attempt: Attempt) -> tuple[list[StateLink], bool]:
+    """The predecessors, the nearest first, and whether there are more than those."""
+    links: list[StateLink] = []
+    known: dict[str, Attempt] = {}
+    at, wanted = attempt.planned["predecessor_cycle_at"], attempt.planned["predecessor_attempt_id"]
+    gap = None if at is None else attempt.cycle_at - at
+    while wanted is not None and at is not None and gap is not None:
+        if len(links) == MOST_LINKS:
+            return links, True
+        if wanted not in known:
+            known |= {one.attempt_id: one for one in record.attempts(attempt.cluster, at - gap * MOST_LINKS, at)}
+        before = known.get(wanted)
+        if before is None:
+            links.append(StateLink(at, wanted, "not on record any more", None))
+            return links, False
+        row = before.planned
+        links.append(
+            StateLink(before.cycle_at, before.attempt_id, row["predecessor_status"] or "unknown", row["snapshot"])
+        )
+        at, wanted = row["predecessor_cycle_at"], row["predecessor_attempt_id"]
+    return links, False
+
+
+def _notes(attempt: Attempt) -> list[str]:
+    status = attempt.planned["predecessor_status"]
+    if status == "missing":
+        return ["The cycle that should have come before is not on record: it began without its state."]
+    if status == "none":
+        return ["It is the first cycle of its chain: no state was taken over."]
+    return []
+
+
+# What cycles decided, one entry per bundle and act.
+
+_TABLES = ("split_decisions", "unload_decisions", "placement_decisions")
+_ACTS = ("split", "unload", "placed", "refused")
+
+
+def decisions_of(
+    record: Record, attempts: Sequence[Attempt], *, about: Collection[str] | None = None, broker: str | None = None
+) -> dict[str, tuple[Decision, ...]]:
+    """attempt_id -> what was decided, by act and bundle. `about` keeps to these bundles, `broker` marks its name."""
+    found: dict[str, tuple[Decision, ...]] = {attempt.attempt_id: () for attempt in attempts}
+    if not attempts:
+        return found
+    condition = is_in("outcome", _ACTS) & is_in("subject_kind", ["bundle"])
+    if about is not None:
+        condition = condition & is_in("subject", sorted(about))
+    rows = {table: record.rows(attempts, table, where=condition) for table in _TABLES}
+    moments = [attempt.cycle_at for attempt in attempts]
+    span = attempts[0].cluster, min(moments), max(moments)
+    commands = record.outbox("commands", *span)
+    seen = with_outcomes(commands, record.outbox("outcomes", *span) if commands else [])
+    outcomes = {(row["plan_id"], *_done_to(row)): row["outcome"] or "open" for row in seen}
+    for attempt in attempts:
+        own = {table: rows[table][attempt.attempt_id] for table in _TABLES}
+        found[attempt.attempt_id] = _decisions(own, attempt.plan_id, outcomes, broker)
+    return found
+
+
+def _done_to(command: Row) -> tuple[str, str]:
+    """Subject and outcome of the decision that a command follows."""
+    topic = command.get("topic")
+    return (command["bundle"], command["kind"]) if topic is None else (topic, "unload")
+
+
+def _decisions(
+    tables: Mapping[str, Sequence[Row]],
+    plan_id: str | None,
+    outcomes: Mapping[tuple[str, str, str], str],
+    broker: str | None,
+) -> tuple[Decision, ...]:
+    """An unload and its placement are one; a placement of its own is that of a bundle without owner."""
+    placed = {row["subject"]: row for row in tables["placement_decisions"]}
+    found = []
+    for table in ("split_decisions", "unload_decisions"):
+        for row in tables[table]:
+            goal = placed.pop(row["subject"], None) if row["outcome"] == "unload" else None
+            outcome = outcomes.get((plan_id or "", row["subject"], row["outcome"]))
+            found.append(_decision(row, goal, row["outcome"], broker, outcome))
+    for row in placed.values():
+        act = "place" if row["outcome"] == "placed" else "refused"
+        found.append(_decision(row, row, act, broker, None))
+    return tuple(sorted(found, key=lambda one: (one.act, one.bundle)))
+
+
+def _decision(row: Row, goal: Row | None, act: str, broker: str | None, outcome: str | None) -> Decision:
+    destination = goal["destination"] if goal is not None else None
+    looked_at = [candidate["broker"] for candidate in goal["candidates"]] if goal is not None else []
+    names = (row["broker"], destination, *looked_at)
+    return Decision(
+        act=act,
+        bundle=row["subject"],
+        broker=row["broker"],
+        destination=destination,
+        sentence=row["sentence"],
+        names_it=broker is not None and broker in names,
+        outcome=outcome,
+    )
+
+
+# From an input to all decisions that rest on it: of cycles that read it, and of later ones by state handed on.
+
+_BACK = (timedelta(days=2), timedelta(days=30), timedelta(days=36_500))
+_LEAST_DIGITS = 6
+
+
+def of_broker(
+    lake: str | Path | Record, broker: str, *, cluster: str | None = None, when: Times | None = None
+) -> Dependents:
+    """What rests on the reports of a broker over a range: all that the cycles decided which read them.
+
+    A cycle compares every broker with all others, so each of its decisions rests on each report; those whose own row
+    names the broker are marked. Cycles that left its report out (no answer, rejected) do not count.
+    """
+    record, when = record_of(lake), when or Times()
+    clusters = missing.known_clusters(record, cluster)
+    first, last, there = cycles_within(record, clusters, when)
+    states = {name: _states(record, attempts, broker) for name, attempts in there.items()}
+    having = sorted(name for name, known in states.items() if known)
+    subject = Subject("broker", broker)
+    if len(having) > 1:
+        raise missing.several_clusters(subject, having)
+    if not having:
+        name = sorted(there)[0]
+        decided = [attempt for attempt in there[name] if attempt.decided] or there[name]
+        raise missing.unknown(record, decided[-1], subject)
+    (name,) = having
+    read = [one for one in there[name] if one.decided and states[name].get(one.attempt_id) == "reported"]
+    left_out = Counter(state for state in states[name].values() if state != "reported")
+    notes = [f"Its report was read in {len(read):,} of {plural(len(there[name]), 'cycle')}."]
+    if left_out:
+        left = [f"{plural(number, 'cycle')} {state.replace('_', ' ')}" for state, number in sorted(left_out.items())]
+        notes.append(f"Left out: {listed(left)}.")
+    return _dependents(record, ("broker", broker), name, (first, last), read, notes, broker)
+
+
+def _states(record: Record, attempts: Sequence[Attempt], broker: str) -> dict[str, str]:
+    rows = record.rows(attempts, "broker_load", columns=["broker", "state"], where=is_broker(broker))
+    return {attempt_id: own[0]["state"] for attempt_id, own in rows.items() if own}
+
+
+def is_broker(broker: str) -> Any:
+    """Rows of a broker."""
+
+    return text("broker") == broker
+
+
+def of_snapshot(lake: str | Path, snapshot: str, *, cluster: str | None = None) -> Dependents:
+    """What rests on a landed snapshot, named in full or by the end of its path."""
+    import pyarrow.compute as pc
+
+    record = Record(lake)
+    clusters = missing.known_clusters(record, cluster)
+    field = text("snapshot")
+    found = _by_manifest(record, clusters, field == snapshot) or _by_manifest(
+        record, clusters, pc.ends_with(field, pattern="/" + snapshot.lstrip("/"))
+    )
+    names = sorted({str(attempt.planned["snapshot"]) for attempt in found})
+    if not found:
+        raise BadInput(
+            f"no manifest names a snapshot {snapshot!r} ({', '.join(clusters)}). {_newest_snapshot(record, clusters)}"
+        )
+    if len(names) > 1:
+        raise BadInput(f"{snapshot!r} fits {len(names)} snapshots: {', '.join(names[:5])}. Give the path in full.")
+    return _of_attempts(record, ("snapshot", names[0]), found)
+
+
+def _newest_snapshot(record: Record, clusters: Sequence[str]) -> str:
+    newest = [one for name in clusters if (one := record.in_force(name, LAST_MOMENT)) is not None]
+    named = [f"{one.planned['snapshot']} ({one.cluster})" for one in newest if one.planned["snapshot"]]
+    return f"The newest are {listed(named)}." if named else "None of the newest cycles names one."
+
+
+def _by_manifest(record: Record, clusters: Sequence[str], condition: Any) -> list[Attempt]:
+    return [
+        attempt for name in clusters for attempt in record.attempts(name, FIRST_MOMENT, LAST_MOMENT, where=condition)
+    ]
+
+
+def of_write(lake: str | Path, write_id: str, *, cluster: str | None = None) -> Dependents:
+    """What rests on a write: the cycle that made it, and those that read it or what came of it.
+
+    `write_id` may be shortened to its beginning. The newest cycles are searched first.
+    """
+    if len(write_id) < _LEAST_DIGITS:
+        raise BadInput(f"write {write_id!r}: give {_LEAST_DIGITS} digits of its id at least.")
+    record = Record(lake)
+    clusters = missing.known_clusters(record, cluster)
+    for name in clusters:
+        found, names = _making(record, name, write_id)
+        if len(names) > 1:
+            raise BadInput(f"{len(names)} writes begin with {write_id!r}: {', '.join(sorted(names)[:5])}.")
+        if found:
+            (whole,) = names
+            table = next(w.table for one in found for w in one.writes if w.write_id == whole)
+            return _of_attempts(record, ("write", f"{whole} ({table})"), found)
+    firsts = [one for name in clusters if (one := record.following(name, FIRST_MOMENT)) is not None]
+    oldest = f", from {time(min(one.cycle_at for one in firsts))} on" if firsts else ""
+    raise BadInput(
+        f"no manifest lists a write {write_id!r} ({', '.join(clusters)}{oldest}): nothing rests on it. It may be that "
+        "of a try that was killed."
+    )
+
+
+def _making(record: Record, cluster: str, write_id: str) -> tuple[list[Attempt], set[str]]:
+    """The attempts that list a write whose id begins so, and the ids that do."""
+    until = LAST_MOMENT
+    newest = record.in_force(cluster, LAST_MOMENT)
+    start = FIRST_MOMENT if newest is None else newest.cycle_at
+    for back in _BACK:
+        since = max(start - min(back, start - FIRST_MOMENT), FIRST_MOMENT)
+        attempts = record.listing(cluster, since, until, write_id)
+        names = {w.write_id for one in attempts for w in one.writes if w.write_id.startswith(write_id)}
+        if names:
+            return attempts, names
+        until = since
+    return [], set()
+
+
+def _of_attempts(record: Record, of: tuple[str, str], found: Sequence[Attempt]) -> Dependents:
+    """The first cluster's attempts; a write or a snapshot is one cluster's, or its share of one."""
+    name = min(attempt.cluster for attempt in found)
+    own = [attempt for attempt in found if attempt.cluster == name]
+    notes = [
+        f"The cycle of {time(one.cycle_at)} was {one.status}: {one.reason or 'no reason is on record'}"
+        for one in own
+        if not one.decided
+    ]
+    others = sorted({attempt.cluster for attempt in found} - {name})
+    if others:
+        notes.append(f"It is listed for {listed(others)} as well: ask with --cluster.")
+    decided = [one for one in own if one.decided]
+    span = min(one.cycle_at for one in own), max(one.cycle_at for one in own)
+    return _dependents(record, of, name, span, decided, notes, None)
+
+
+def _dependents(
+    record: Record,
+    of: tuple[str, str],
+    cluster: str,
+    span: tuple[datetime, datetime],
+    attempts: Sequence[Attempt],
+    notes: Sequence[str],
+    broker: str | None,
+) -> Dependents:
+    decided = decisions_of(record, attempts, broker=broker)
+    direct = tuple(
+        Resting(cluster, one.cycle_at, one.attempt_id, one.status, one.mode, decided[one.attempt_id])
+        for one in attempts
+    )
+    handed_on = _handed_on(record, cluster, attempts)
+    return Dependents(
+        kind=of[0],
+        name=of[1],
+        cluster=cluster,
+        first=span[0],
+        last=span[1],
+        direct=direct,
+        handed_on=tuple(handed_on),
+        notes=tuple(notes),
+    )
+
+
+def _handed_on(record: Record, cluster: str, attempts: Sequence[Attempt]) -> list[HandedOn]:
+    """Later cycles that read what one of these wrote, or what such a one wrote, and so on."""
+    if not attempts:
+        return []
+    affected = {attempt.attempt_id for attempt in attempts}
+    own = frozenset(affected)
+    found = []
+    for row in record.handovers(cluster, min(attempt.cycle_at for attempt in attempts), LAST_MOMENT):
+        if row["attempt_id"] in own or row["predecessor_attempt_id"] not in affected or not row["reads"]:
+            continue
+        affected.add(row["attempt_id"])
+        found.append(
+            HandedOn(
+                cluster,
+                row["cycle_at"],
+                row["attempt_id"],
+                row["splits"] or 0,
+                row["unloads"] or 0,
+                row["placements"] or 0,
+            )
+        )
+    return found

@@ -1,0 +1,46 @@
+"""Reading the lake without a JVM: which attempts count, and exactly the rows that a manifest lists.
+
+Reports, pages and the command line read through here. Nothing here writes, and nothing trusts a row whose write no
+manifest in `cycles` lists.
+"""
+
+from __future__ import annotations
+
+from evenkeel.lake.record.attempts import (
+    Attempt,
+    attempts_of,
+    chunked,
+    read_attempts,
+    read_commands,
+    read_cycles,
+    read_rows,
+    read_rows_of,
+    read_table,
+    read_table_if_any,
+    read_where,
+    trusted,
+)
+from evenkeel.lake.record.newest_cycles import newest_cycles
+from evenkeel.lake.record.ranges import LATEST, Record, clusters_of, find_cycles
+from evenkeel.lake.record.tables import Row
+
+__all__ = [
+    "LATEST",
+    "Attempt",
+    "Record",
+    "Row",
+    "attempts_of",
+    "chunked",
+    "clusters_of",
+    "find_cycles",
+    "newest_cycles",
+    "read_attempts",
+    "read_commands",
+    "read_cycles",
+    "read_rows",
+    "read_rows_of",
+    "read_table",
+    "read_table_if_any",
+    "read_where",
+    "trusted",
+]

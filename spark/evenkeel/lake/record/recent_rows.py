@@ -1,0 +1,282 @@
+"""What is newest in a lake, of many clusters at once: files chosen by what the log knows of them, each read once.
+
+A file of a table never changes, so its rows are kept, and whoever looks again reads new files alone. A `Recent` may
+live as long as its process: `refresh` takes up what has been committed since, and begins anew where the lake was
+replaced.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from evenkeel.lake.record.known_files import KnownFile, KnownFiles
+from evenkeel.lake.record.open_tables import brought_up_to_date, mark_of
+from evenkeel.lake.record.tables import Row, as_rows, damaged, is_table, open_table
+from evenkeel.lake.table_files import arrow_place, load_libraries
+from evenkeel.object_store import canonical, is_object_store
+
+_THREADS_HERE, _THREADS_IN_STORE = 2, 8
+"""Files of a folder are opened faster than threads take turns; a store is waited for."""
+_KEPT_BYTES = 192 << 20
+"""So much of what was read stays at hand."""
+_SMALL_BYTES = 8 << 20
+"""Of a larger file only the row groups are read that may hold what is asked for."""
+_NUMBER = "file number"
+MANY_ROWS = 1_000
+"""Of a file with more rows not all are to be asked for."""
+
+
+class Recent:
+    """A lake whose newest rows are looked at again and again. Threads may share it, one `refresh` at a time."""
+
+    def __init__(self, lake: str | Path) -> None:
+        self.lake = str(lake)
+        self._opened: dict[str, tuple[Any, Any]] = {}
+        self._files: dict[tuple[str, str], KnownFiles] = {}
+        self._kept: OrderedDict[tuple[str, str, tuple[str, ...], str], _Kept] = OrderedDict()
+        self._held = 0
+        self._lock = threading.Lock()
+        self.memo: dict[tuple[str, str], tuple[object, Any]] = {}
+        """What a reader worked out of files that it read: name and cluster -> the files, and what came of them."""
+
+    def refresh(self) -> None:
+        """Takes up what was committed since; forgets everything of a table that is another one now, or gone."""
+        for table, (opened, mark) in [*self._opened.items()]:
+            is_newer = brought_up_to_date(opened, self._path(table), mark)
+            if is_newer is None:
+                self._forget()
+                return
+            if is_newer:
+                self._files = {key: files for key, files in self._files.items() if key[0] != table}
+
+    def clusters(self) -> list[str]:
+        """Clusters with a cycle on record, by name. Raises NoLake or LakeError."""
+        return self.files("cycles").clusters()
+
+    def files(self, table: str, kinds_from: str = "") -> KnownFiles:
+        """The table's files; none where the lake lacks it (only `cycles` it must have).
+
+        `kinds_from`: those alone that may hold a row whose `kind` is that word or a later one.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = self._files.get((table, kinds_from))
+        if found is None:
+            if table not in self._opened:
+                if table != "cycles" and not is_table(self.lake, table):
+                    return KnownFiles(pa.table({}))
+                self._opened[table] = open_table(self.lake, table, is_own=True), mark_of(self._path(table))
+            actions = pa.table(self._opened[table][0].get_add_actions(flatten=True))
+            if kinds_from and "max.kind" in actions.column_names:
+                highest = actions.column("max.kind")
+                actions = actions.filter(pc.fill_null(pc.greater_equal(highest, kinds_from), True))
+            found = self._files[table, kinds_from] = KnownFiles(actions)
+        return found
+
+    def is_kept(self, table: str, file: KnownFile, columns: Sequence[str]) -> bool:
+        """Whether the rows of the file are at hand."""
+        return (table, file.path, tuple(columns), "") in self._kept
+
+    def rows(
+        self,
+        table: str,
+        files: Iterable[KnownFile],
+        columns: Sequence[str],
+        where: Any = None,
+        name: str = "",
+        shown: Sequence[str] = (),
+    ) -> list[Row]:
+        """These columns of all rows of the files that meet `where`: a condition on these columns, with its `name`.
+
+        Each row has `cluster`. `shown`: of the columns, which are kept for later, those that the rows are to have.
+        Raises LakeError for a file that cannot be read, FileNotFoundError for one that is gone.
+        """
+        chosen, key = [*files], (tuple(columns), name)
+        with self._lock:
+            found = {file: self._kept.get((table, file.path, *key)) for file in chosen}
+        missing = [file for file, held in found.items() if held is None]
+        if missing:
+            found |= zip(missing, self._read(table, missing, key, where), strict=True)
+        view = tuple(shown) or key[0]
+        kept = [(file.cluster, held) for file, held in found.items() if held is not None]
+        _make_views(kept, view)
+        of_file = {file: held.views[view] for file, held in found.items() if held is not None}
+        return [row for file in chosen for row in of_file[file]]
+
+    def _read(
+        self, table: str, files: Sequence[KnownFile], key: tuple[tuple[str, ...], str], where: Any
+    ) -> list[_Kept]:
+        load_libraries(self.lake)
+        root, system = arrow_place(self._path(table))
+        threads = min(_THREADS_IN_STORE if is_object_store(self.lake) else _THREADS_HERE, len(files))
+        slices = [files[number::threads] for number in range(threads)]
+
+        def read(chosen: Sequence[KnownFile]) -> list[_Kept]:
+            try:
+                return [*map(_Kept, _read_files(root, system, chosen, key[0], where))]
+            except FileNotFoundError:
+                raise
+            except (OSError, ValueError, KeyError) as error:
+                raise damaged(self.lake, table, error) from error
+
+        made: list[_Kept] = [*files]  # type: ignore[list-item]
+        with ThreadPoolExecutor(threads, thread_name_prefix="recent") as pool:
+            for number, own in enumerate(pool.map(read, slices)):
+                made[number::threads] = own
+        with self._lock:
+            for file, one in zip(files, made, strict=True):
+                self._kept[table, file.path, *key] = one
+                self._held += one.size
+            while self._held > _KEPT_BYTES and len(self._kept) > len(files):
+                self._held -= self._kept.popitem(last=False)[1].size
+        return made
+
+    def newest_moment(self, table: str, file: KnownFile, number: int) -> datetime | None:
+        """The cycle from which on the file holds so many rows; None where it holds fewer."""
+        moments = sorted((row["cycle_at"] for row in self.rows(table, [file], ("cycle_at",))), reverse=True)
+        found: datetime | None = moments[number - 1] if len(moments) >= number else None
+        return found
+
+    def _path(self, table: str) -> str:
+        return f"{canonical(self.lake).rstrip('/')}/{table}"
+
+    def _forget(self) -> None:
+        self._opened.clear()
+        self._files.clear()
+        self._kept.clear()
+        self.memo.clear()
+        self._held = 0
+
+
+class _Kept:
+    """Columns of one file, and the rows that were made of them, by the columns that they show: not to be changed."""
+
+    def __init__(self, table: Any) -> None:
+        self.table, self.views = table, dict[tuple[str, ...], list[Row]]()
+        self.size = 4 * table.nbytes + 1_000
+
+
+def _make_views(kept: Sequence[tuple[str, _Kept]], columns: tuple[str, ...]) -> None:
+    """Rows with `cluster` and these columns, of all files that have none yet: made at once, as each file has few.
+
+    Columns that a file lacks are None.
+    """
+    import pyarrow as pa
+
+    groups: dict[tuple[str, ...], list[tuple[str, _Kept]]] = {}
+    for cluster, one in kept:
+        if columns not in one.views:
+            groups.setdefault(tuple(one.table.column_names), []).append((cluster, one))
+    for names, group in groups.items():
+        there = [name for name in names if name in columns]
+        lacking = dict.fromkeys(name for name in columns if name not in names)
+        whole = pa.concat_tables([one.table.select(there) for _, one in group], promote_options="permissive")
+        rows = iter(as_rows(whole.combine_chunks()) if whole.num_rows else [])
+        for cluster, one in group:
+            one.views[columns] = [{"cluster": cluster, **lacking, **next(rows)} for _ in range(one.table.num_rows)]
+
+
+def _read_files(root: str, system: Any, files: Sequence[KnownFile], columns: Sequence[str], where: Any) -> list[Any]:
+    """A table per file, of the columns that it has; those that have joined since are missing from its rows."""
+    reader = _SmallFiles(system, columns)
+    found = [
+        reader.read(f"{root}/{file.path}")
+        if file.size <= _SMALL_BYTES
+        else _read_large(f"{root}/{file.path}", system, columns, where)
+        for file in files
+    ]
+    return found if where is None else _filtered(found, where)
+
+
+class _SmallFiles:
+    """Reads whole files of one table one after the other. What a schema says is worked out once: most files share
+    it."""
+
+    def __init__(self, system: Any, columns: Sequence[str]) -> None:
+        self._system, self._columns = system, columns
+        self._schema: Any = None
+        self._leaves: list[int] = []
+        self._in_utc: Any = None
+
+    def read(self, path: str) -> Any:
+        """The columns that the file has, moments in UTC."""
+        with _parquet_file()(self._system.open_input_file(path)) as file:
+            schema = file.metadata.schema
+            if self._schema is None or not self._schema.equals(schema):
+                tops = [schema.column(leaf).path.partition(".")[0] for leaf in range(len(schema))]
+                self._schema, self._leaves = schema, [leaf for leaf, top in enumerate(tops) if top in self._columns]
+            found = file.reader.read_all(column_indices=self._leaves, use_threads=False)
+        if self._in_utc is None or not self._in_utc.equals(found.schema):
+            as_read, found = found.schema, _in_utc(found)
+            self._in_utc = found.schema if found.schema.equals(as_read) else None
+        return found
+
+
+@cache
+def _parquet_file() -> Any:
+    """Opens a file. Arrow's own class lists the paths of all nested columns, and reads ahead in further threads: both
+    take half of the time of a small file."""
+    import pyarrow.parquet as pq
+
+    class PlainFile(pq.ParquetFile):
+        def _build_nested_paths(self) -> dict[str, list[int]]:
+            return {}
+
+    return partial(PlainFile, coerce_int96_timestamp_unit="us", pre_buffer=False)
+
+
+def _read_large(path: str, system: Any, columns: Sequence[str], where: Any) -> Any:
+    import pyarrow.dataset as ds
+
+    form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+    inside = _schema_in_utc(ds.dataset(path, filesystem=system, format=form).schema)
+    dataset, there = ds.dataset(path, filesystem=system, format=form, schema=inside), set(inside.names)
+    return dataset.to_table(columns=[name for name in columns if name in there], filter=where, use_threads=False)
+
+
+def _filtered(tables: Sequence[Any], where: Any) -> list[Any]:
+    """Of each table the rows that meet the condition: tables of one schema are looked through at once."""
+    import numpy as np
+    import pyarrow as pa
+
+    groups: list[tuple[Any, list[int]]] = []
+    for place, table in enumerate(tables):
+        if not groups or not groups[-1][0].equals(table.schema):
+            groups.append((table.schema, []))
+        groups[-1][1].append(place)
+    found = [*tables]
+    for schema, places in groups:
+        whole = pa.concat_tables([tables[place] for place in places])
+        numbers = np.repeat(np.arange(len(places)), [tables[place].num_rows for place in places])
+        met = whole.append_column(_NUMBER, pa.array(numbers)).filter(where).combine_chunks()
+        counts = np.bincount(met.column(_NUMBER).to_numpy(), minlength=len(places)).tolist()
+        rows, begin = met.select(schema.names), 0
+        for place, count in zip(places, counts, strict=True):
+            found[place], begin = rows.slice(begin, count), begin + count
+    return found
+
+
+def _in_utc(table: Any) -> Any:
+    import pyarrow as pa
+
+    utc = pa.timestamp("us", tz="UTC")
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type != utc:
+            table = table.set_column(place, field.name, table.column(place).cast(utc))
+    return table
+
+
+def _schema_in_utc(schema: Any) -> Any:
+    """The schema with moments as a table's log declares them: Spark's files hold them without a zone."""
+    import pyarrow as pa
+
+    utc = pa.timestamp("us", tz="UTC")
+    return pa.schema([field.with_type(utc) if pa.types.is_timestamp(field.type) else field for field in schema])

@@ -1,0 +1,156 @@
+"""The extensible manager's broker filters, in the order in which Pulsar asks them (BrokerFilter).
+
+Pulsar: ExtensibleLoadManagerImpl.brokerFilterPipeline: BrokerLoadManagerClassFilter, BrokerMaxTopicCountFilter,
+BrokerVersionFilter, AntiAffinityGroupPolicyFilter, BrokerIsolationPoliciesFilter. Keys: loadManagerClassName,
+loadBalancerBrokerMaxTopics (a broker exactly at it is out, unlike under the modular manager), preferLaterVersions,
+failureDomainsEnabled. Before all of them go brokers that are being emptied. There is no way back to brokers filtered
+out: where none is left, nobody gets the bundle.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from evenkeel.model.bundles import namespace_of
+from evenkeel.model.filters.anti_affinity import AntiAffinity
+from evenkeel.model.filters.isolation import RULE as DRAINING
+from evenkeel.model.filters.isolation import Isolation, draining
+from evenkeel.model.filters.ownership import Ownership
+from evenkeel.model.load import BrokerLoadData, ExtensibleLoad, Policies
+from evenkeel.settings import Settings
+
+_UNKNOWN = BrokerLoadData()
+"""A broker without load data counts as one without topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Brokers left (in name order), and for each removed one the filter's rule."""
+
+    brokers: tuple[str, ...]
+    removed: Mapping[str, str]
+
+
+class BrokerFilters:
+    """The filters over the brokers of one round; bundles that are filtered alike share their answer.
+
+    Bundles given away in the round count at once for their anti-affinity group: ownership is what the leader itself
+    wrote down, not what brokers report. `unreadable_version`: the version filter failed, as a broker's version cannot
+    be read. Placement goes on without it; a transfer is not made. `owners`: broker -> the bundles it owns.
+    """
+
+    def __init__(
+        self, load: ExtensibleLoad, policies: Policies, owners: Mapping[str, Iterable[str]], settings: Settings
+    ) -> None:
+        self._load = load
+        self._settings = settings
+        ownership = _ownership_of_groups(owners, policies)
+        self._anti_affinity = AntiAffinity(policies, ownership, settings, counts_bundles=True)
+        self._isolation = Isolation(policies, load.brokers, settings)
+        self.unreadable_version = False
+        self._common = self._common_filters()
+        self._answers: dict[tuple[str | None, tuple[str | None, bool]], Filtered] = {}
+
+    def candidates(self, bundle: str) -> Filtered:
+        """Who may get the bundle."""
+        alike = self._anti_affinity.group_of(namespace_of(bundle)), self._isolation.kind(bundle)
+        if alike not in self._answers:
+            self._answers[alike] = self._filter(bundle)
+        return self._answers[alike]
+
+    def why_not(self, bundle: str, broker: str) -> str | None:
+        """None if the broker may get the bundle, else the rule of the filter that removed it, or "not_available"."""
+        if broker not in self._load.brokers:
+            return "not_available"
+        return self.candidates(bundle).removed.get(broker)
+
+    def give(self, bundle: str, broker: str) -> None:
+        """Note that the broker will own the bundle."""
+        self._anti_affinity.give(bundle, broker)
+        group = self._anti_affinity.group_of(namespace_of(bundle))
+        if group is not None:
+            self._answers = {alike: answer for alike, answer in self._answers.items() if alike[0] != group}
+
+    def _filter(self, bundle: str) -> Filtered:
+        spread = self._anti_affinity.keep_least(namespace_of(bundle), self._common.brokers)
+        allowed = self._isolation.allowed_among(bundle, spread.brokers)
+        removed = {**self._common.removed, **spread.removed, **allowed.removed}
+        return Filtered(allowed.brokers, removed)
+
+    def _common_filters(self) -> Filtered:
+        """The filters that do not look at the bundle."""
+        removed: dict[str, str] = {}
+        kept = sorted(self._load.brokers)
+        kept = _without(kept, removed, DRAINING, set(draining(kept, self._settings)))
+        kept = _without(kept, removed, "other_load_manager", self._others_manager(kept))
+        kept = _without(kept, removed, "topics_over_limit", self._full_of_topics(kept))
+        kept = _without(kept, removed, "older_version", self._older(kept))
+        return Filtered(tuple(kept), removed)
+
+    def _others_manager(self, brokers: list[str]) -> set[str]:
+        leaders = self._settings.loadManagerClassName
+        return {broker for broker in brokers if self._load.brokers[broker].load_manager != leaders}
+
+    def _full_of_topics(self, brokers: list[str]) -> set[str]:
+        most, loads = self._settings.loadBalancerBrokerMaxTopics, self._load.loads
+        return {broker for broker in brokers if loads.get(broker, _UNKNOWN).topics >= most}
+
+    def _older(self, brokers: list[str]) -> set[str]:
+        if not self._settings.preferLaterVersions or not brokers:
+            return set()
+        found = newest({broker: self._load.brokers[broker].version for broker in brokers})
+        self.unreadable_version = found is None
+        return set() if found is None else set(brokers) - found
+
+
+def _ownership_of_groups(owners: Mapping[str, Iterable[str]], policies: Policies) -> Ownership:
+    """Who owns what of the namespaces in anti-affinity groups; the filters ask for no others."""
+    if not policies.groups:
+        return Ownership()
+    grouped = policies.groups.keys()
+    return Ownership(
+        {broker: [b for b in bundles if b.rpartition("/")[0] in grouped] for broker, bundles in owners.items()}
+    )
+
+
+def _without(brokers: Iterable[str], removed: dict[str, str], rule: str, out: set[str]) -> list[str]:
+    removed.update(dict.fromkeys(sorted(out), rule))
+    return [broker for broker in brokers if broker not in out]
+
+
+# Which of several broker versions is the newest (Pulsar: BrokerVersionFilter; key preferLaterVersions).
+
+_SEMANTIC = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
+
+Rank = tuple[tuple[int, int, int], tuple[tuple[int, int, str], ...]]
+
+
+def version_rank(version: str | None) -> Rank | None:
+    """A value that orders semantic versions (a release after its pre-releases); None if it is not one."""
+    match = _SEMANTIC.fullmatch(version or "")
+    if match is None:
+        return None
+    major, minor, patch, before = match.groups()
+    if before is None:
+        return (int(major), int(minor), int(patch)), ((2, 0, ""),)
+    parts = before.split(".")
+    if not all(parts):
+        return None
+    ranked = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
+    return (int(major), int(minor), int(patch)), ranked
+
+
+def newest(versions: Mapping[str, str | None]) -> frozenset[str] | None:
+    """The brokers on the newest version; None if any version is missing or unreadable, and so nothing can be said."""
+    return highest({broker: version_rank(version) for broker, version in versions.items()})
+
+
+def highest(ranks: Mapping[str, Rank | None]) -> frozenset[str] | None:
+    """The brokers on the newest version, for versions that are ranked already."""
+    known = [rank for rank in ranks.values() if rank is not None]
+    if len(known) < len(ranks) or not known:
+        return None
+    latest = max(known)
+    return frozenset(broker for broker, rank in ranks.items() if rank == latest)

@@ -1,0 +1,138 @@
+"""All rounds of one cycle over again, each on the rows recorded for it, and held against what was decided."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+from operator import itemgetter
+from typing import Any
+
+from evenkeel.cycle.fold import decide_cycle
+from evenkeel.cycle.memo import SharedRows
+from evenkeel.cycle.reading import Row, Rows
+from evenkeel.lake.plain_rows import as_read, columns_as_read
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.decided import PLANNER_TABLES
+from evenkeel.pipeline.rounds import ROUNDS
+from evenkeel.pipeline.rounds import STATE as STATE
+from evenkeel.publish import plan as plan_round
+from evenkeel.spark.rows import cells
+
+DECIDED = ("split_decisions", *PLANNER_TABLES, "unload_decisions", "placement_decisions")
+PLAN = "plan"
+OUTPUTS = (*DECIDED, STATE, plan_round.GUARD_TABLE)
+DIFFERING = "differing"
+REWORDED = "reworded"
+WORDING = "sentence"
+"""The column that says a decision in words, which a later version may word otherwise without deciding otherwise."""
+
+
+def recorded(table: str) -> str:
+    """The input that holds what the cycle itself recorded in a table of `OUTPUTS`."""
+    return table if table in DECIDED else f"recorded_{table}"
+
+
+def held_against(
+    key: Row, rows: Rows, *, parameters: Mapping[str, Mapping[str, Sequence[str]]]
+) -> dict[str, list[dict[str, Any]]]:
+    """The `plan`, the names of the tables that came out otherwise (`differing`), and the rows of those decided now.
+
+    `parameters`: `columns`, the columns to compare of each table, which are those of the schema version it was
+    written in; and `wording`, those of them that may differ: a table in which nothing else does is named in `reworded`.
+    Most often all is the same, and nothing but the plan has to leave the worker.
+    """
+    made = decide(key, rows)
+    found: dict[str, list[dict[str, Any]]] = {PLAN: made[PLAN], DIFFERING: [], REWORDED: []}
+    for table in OUTPUTS:
+        columns, wording = parameters["columns"][table], parameters["wording"][table]
+        if same(table, columns, rows[recorded(table)], made[table]):
+            continue
+        decided = [name for name in columns if name not in wording]
+        if wording and same(table, decided, rows[recorded(table)], made[table]):
+            found[REWORDED].append({"table_name": table})
+        else:
+            found[table] = made[table]
+            found[DIFFERING].append({"table_name": table})
+    return found
+
+
+def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """Rows of the decided tables, of `strategy_state` and `guard_decisions`, and the `plan`.
+
+    A round takes what the one before it had *recorded*, not what it comes to now: a difference stays where it arose.
+    """
+    recorded = {table: [_without(row, key) for row in rows[table]] for table in DECIDED}
+    made, seen, _ = decide_cycle(ROUNDS, key, SharedRows({**rows, **recorded}), as_recorded=True)
+    plan = plan_round.decide(key, seen)
+    return {**made, plan_round.GUARD_TABLE: plan[plan_round.GUARD_TABLE], PLAN: plan["plan"]}
+
+
+def _without(row: Row, key: Row) -> Row:
+    """A decision as it was recorded: what rows were grouped by is not part of it, and must not count for the plan."""
+    if row.keys().isdisjoint(key):
+        return row
+    return {name: value for name, value in row.items() if name not in key}
+
+
+# Whether rows decided now are those that were recorded, to the bit, in whatever order.
+
+# The last version of the format in which a value's bytes do not depend on which other values are the same object.
+_BY_VALUE = 2
+
+
+def same(table: str, columns: Sequence[str], recorded: Collection[Row], made: Collection[Row]) -> bool:
+    """Compares these columns of a table: `recorded` as they were read, `made` as a round gave them."""
+    return len(recorded) == len(made) and (
+        _same_by_key(table, columns, recorded, made) or _same_row_by_row(table, columns, recorded, made)
+    )
+
+
+def _same_by_key(table: str, columns: Sequence[str], recorded: Collection[Row], made: Collection[Row]) -> bool:
+    """Whether the rows are pairwise the same once both are in the order of their keys.
+
+    If so, they are the same in any order. If not, keys may have been given twice, or not at all, and nothing is said.
+    """
+    key = itemgetter(*_sure_keys(table))
+    try:
+        found, now = sorted(recorded, key=key), sorted(made, key=key)
+    except (KeyError, TypeError):
+        return False
+    texts = _texts(table)
+    plain = [name for name in columns if name in texts]
+    others = [name for name in columns if name not in texts]
+    return cells(found, plain) == cells(now, plain) and (
+        _are_alike(found, now, others)
+        or marshal.dumps(cells(found, others), _BY_VALUE)
+        == marshal.dumps(columns_as_read(table, others, now), _BY_VALUE)
+    )
+
+
+def _are_alike(found: Sequence[Row], now: Sequence[Row], names: Sequence[str]) -> bool:
+    """Whether the columns of `now` are, as they are, what was read: no value has to be brought to plain form."""
+    values = itemgetter(*names)
+    try:
+        return marshal.dumps([*map(values, found)], _BY_VALUE) == marshal.dumps([*map(values, now)], _BY_VALUE)
+    except (KeyError, ValueError):
+        return False
+
+
+@cache
+def _texts(table: str) -> frozenset[str]:
+    """The columns of text: what is read of them is text or nothing, and nothing else is equal to either."""
+    return frozenset(column.name for column in TABLES[table].columns if column.type == "string")
+
+
+def _sure_keys(table: str) -> list[str]:
+    """The columns of the table's key that no row goes without."""
+    declared = TABLES[table]
+    return [column.name for column in declared.columns if column.name in declared.key and not column.nullable]
+
+
+def _same_row_by_row(table: str, columns: Sequence[str], recorded: Iterable[Row], made: Iterable[Row]) -> bool:
+    return _contents(columns, recorded) == _contents(columns, (as_read(table, row) for row in made))
+
+
+def _contents(columns: Sequence[str], rows: Iterable[Row]) -> list[bytes]:
+    """Bytes that are equal for equal rows only: -0.0 is not 0.0, and a NaN is itself."""
+    return sorted(marshal.dumps([row[name] for name in columns], _BY_VALUE) for row in rows)

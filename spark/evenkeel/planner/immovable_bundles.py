@@ -1,0 +1,113 @@
+"""Which bundles stay where they are, whatever the plan would gain, and by which rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from evenkeel.cycle import reading
+from evenkeel.cycle.reading import Row, Rows
+from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of, range_of
+from evenkeel.model.past_commands import Act, act_of, past_moves
+from evenkeel.planner.view import DAY, OWN_NAMESPACE
+from evenkeel.settings import Settings
+
+
+class Held:
+    """Why bundles stay where they are, whatever the plan would gain. `unsettled`: bundles whose figures have not
+    settled; `asked`: those that wishes or drains move; `moves`: as `moves_of` gives them."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        settings: Settings,
+        at: datetime,
+        unsettled: Iterable[str],
+        asked: frozenset[str],
+        moves: Mapping[str, Sequence[tuple[str, datetime]]],
+    ) -> None:
+        self._settings, self._at, self._asked, self._moves = settings, at, asked, moves
+        cycle = reading.the_cycle(rows)
+        self._is_extensible = cycle["manager"] == reading.EXTENSIBLE
+        self._is_guarded = settings.evenkeelGuardsEnabled
+        self._split = _by_namespace(row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split")
+        self._unsettled = _by_namespace(unsettled)
+        self._frozen = _by_namespace(settings.evenkeelFrozenBundles)
+        self._harmed = self._harmed_namespaces(cycle)
+        self._whole_namespaces: dict[str, str | None] = {}
+
+    def _harmed_namespaces(self, cycle: Row) -> frozenset[str]:
+        hold = timedelta(minutes=self._settings.evenkeelHarmHoldMinutes)
+        found = {
+            namespace_of(act_of(row).bundle)
+            for row in reading.harm_rows(cycle)
+            if self._at - datetime.fromisoformat(row["seen_at"]) < hold
+        }
+        return frozenset(found - self._settings.evenkeelHarmLiftedNamespaces)
+
+    def why(self, row: Row) -> str | None:
+        """The rule that holds a bundle; None where it may leave."""
+        bundle = row["bundle"]
+        namespace = namespace_of(bundle)
+        if bundle in self._asked:
+            return "wished"
+        if namespace not in self._whole_namespaces:
+            self._whole_namespaces[namespace] = self._whole_namespace(namespace)
+        if (rule_of_all := self._whole_namespaces[namespace]) is not None:
+            return rule_of_all
+        for rule, others in (("split", self._split), ("unsettled", self._unsettled)):
+            if others and _overlaps(bundle, namespace, others):
+                return rule
+        if row["ownership"] in reading.UNCLEAR:
+            return "owner_unclear"
+        return self._guarded(row, namespace) if self._is_guarded else None
+
+    def _whole_namespace(self, namespace: str) -> str | None:
+        """The rule that holds all bundles of a namespace for good."""
+        if is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True):
+            return OWN_NAMESPACE
+        if self._is_extensible and is_system(namespace):
+            return OWN_NAMESPACE
+        return "excluded_namespace" if namespace in self._settings.loadBalancerSheddingExcludedNamespaces else None
+
+    def _guarded(self, row: Row, namespace: str) -> str | None:
+        """The rule of a guard that would hold it."""
+        bundle, owner, settings = row["bundle"], row["owner"], self._settings
+        if namespace in settings.evenkeelFrozenNamespaces or owner in settings.evenkeelFrozenBrokers:
+            return "frozen"
+        if self._frozen and _overlaps(bundle, namespace, self._frozen):
+            return "frozen"
+        if row["used_msg_throughput_in"] is None and row["used_msg_throughput_out"] is None:
+            return "traffic_unknown"
+        if namespace in self._harmed:
+            return "harmed_namespace"
+        free, past = settings.evenkeelFreeMovesPerBundlePerDay, self._moves.get(bundle, ())
+        today = sum(self._at - moved_at < DAY for _, moved_at in past) if past else 0
+        return "moved_often" if 0 <= free <= today else None
+
+
+def _by_namespace(bundles: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for bundle in sorted(bundles):
+        found.setdefault(namespace_of(bundle), []).append(bundle)
+    return found
+
+
+def _overlaps(bundle: str, namespace: str, others: Mapping[str, Sequence[str]]) -> bool:
+    """Whether the bundle shares hashes with one of the others."""
+    known = others.get(namespace)
+    if not known:
+        return False
+    if bundle in known:
+        return True
+    own = range_of(bundle)
+    ranges = map(range_of, known)
+    return any(own.lower < other.upper and other.lower < own.upper for other in ranges)
+
+
+def moves_of(acts: Iterable[Act], at: datetime, settings: Settings) -> dict[str, list[tuple[str, datetime]]]:
+    """Bundle -> the brokers that it left, or may have left, with when; as guards count its moves."""
+    found: dict[str, list[tuple[str, datetime]]] = {}
+    for move in past_moves(acts, at, settings):
+        found.setdefault(move.bundle, []).append((move.source or "", move.at))
+    return found

@@ -1,0 +1,176 @@
+"""What the planner remembers, as rows of `strategy_state` and back.
+
+What counts for the cluster has a row per figure. What is remembered of a broker is one row, for there are up to twenty
+figures of each: its `name` is `PACKED` and a JSON object, in which every number comes back bit for bit, and its `at` is
+since when the broker has had as many bundles. Rows with a figure of a broker each, as they were before, are passed
+over: models are then learned anew, which takes `FEWEST_SAMPLES` settled cycles. A split that is wanted is one row, too:
+its subject is the bundle, its `name` is `WANTED` and a JSON array, its `at` is since when it is wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from evenkeel.cycle.reading import Row
+from evenkeel.cycle.state import PLANNER, THE_CLUSTER, state_row
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
+from evenkeel.planner.usage_model import SUM_NAMES, UsageSums
+
+STRATEGY = PLANNER
+PACKED, WANTED = "broker ", "split "
+MESSAGE_BYTES = "message_bytes"
+_FIGURES = (MESSAGE_BYTES, "above", "is_acting", "reversals", "changes", "unsteady", "misses")
+_SEEN, _FELL_BACK = "seen", "fell_back"
+_LOAD, _SUMS, _PROMISE = "load", "sums", "promise"
+
+
+def rows_of(memory: PlannerMemory) -> list[dict[str, Any]]:
+    """The rows, by subject and name."""
+    return sorted(
+        (dict(row) for kind in (_cluster_rows, _broker_rows, _split_rows) for row in kind(memory)),
+        key=lambda row: (row["subject"], row["name"]),
+    )
+
+
+def memory_of(rows: Iterable[Row]) -> PlannerMemory:
+    """What the rows of the cycle before say; nothing where there are none. What cannot be read is left out."""
+    values: dict[str, float] = {}
+    times: dict[str, datetime] = {}
+    packed: dict[str, tuple[Mapping[str, Any], datetime | None]] = {}
+    splits: dict[str, WantedSplit] = {}
+    for row in rows:
+        if row["strategy"] != STRATEGY:
+            continue
+        subject, name, value = row["subject"], row["name"], row["value"]
+        at = datetime.fromisoformat(row["at"]) if row["at"] is not None else None
+        if name.startswith(PACKED):
+            packed[subject] = _unpacked(name.removeprefix(PACKED)), at
+        elif name.startswith(WANTED) and at is not None:
+            split = _wanted_split(name.removeprefix(WANTED), at)
+            splits |= {} if split is None else {subject: split}
+        elif subject == THE_CLUSTER and at is not None:
+            times[name] = at
+        elif subject == THE_CLUSTER and value is not None and math.isfinite(value):
+            values[name] = value
+    known = sorted(packed.items())
+    return PlannerMemory(
+        at=times.get(_SEEN),
+        message_bytes=values.get(MESSAGE_BYTES, 0.0),
+        above=int(values.get("above", 0.0)),
+        is_acting=bool(values.get("is_acting", 0.0)),
+        reversals=values.get("reversals", 0.0),
+        changes=values.get("changes", 0.0),
+        unsteady=int(values.get("unsteady", 0.0)),
+        misses=int(values.get("misses", 0.0)),
+        fell_back=times.get(_FELL_BACK),
+        brokers={
+            broker: BrokerMemory(load[0], load[1], load[2], since)
+            for broker, (own, since) in known
+            if (load := _numbers(own.get(_LOAD), 3)) is not None
+        },
+        sums={
+            (resource, broker): UsageSums(*sums)
+            for broker, (own, _) in known
+            for resource, found in sorted(_object(own.get(_SUMS)).items())
+            if (sums := _numbers(found, len(SUM_NAMES))) is not None
+        },
+        promises={broker: one for broker, (own, _) in known if (one := _promise(own.get(_PROMISE))) is not None},
+        splits=dict(sorted(splits.items())),
+    )
+
+
+def wanted_splits_of(rows: Iterable[Row]) -> tuple[dict[str, WantedSplit], float]:
+    """The splits that the rows of the cycle before want, and what a message counts as (bytes)."""
+    memory = memory_of(row for row in rows if not row["name"].startswith(PACKED))
+    return dict(memory.splits), memory.message_bytes
+
+
+def has_fallen_back(rows: Iterable[Row]) -> bool:
+    """Whether the strategy in force decided in the cycle before, since the planner promised too much."""
+    return any(row["strategy"] == STRATEGY and row["name"] == _FELL_BACK and row["at"] is not None for row in rows)
+
+
+def bundles_wanted_split(rows: Iterable[Row]) -> list[str]:
+    """The bundles that the planner wants, or wanted of late, to be split."""
+    return [row["subject"] for row in rows if row["strategy"] == STRATEGY and row["name"].startswith(WANTED)]
+
+
+def _cluster_rows(memory: PlannerMemory) -> Iterator[Row]:
+    for name, at in ((_SEEN, memory.at), (_FELL_BACK, memory.fell_back)):
+        if at is not None:
+            yield state_row(STRATEGY, THE_CLUSTER, name, at=at)
+    for name in _FIGURES:
+        yield state_row(STRATEGY, THE_CLUSTER, name, value=float(getattr(memory, name)))
+
+
+def _broker_rows(memory: PlannerMemory) -> Iterator[Row]:
+    sums: dict[str, dict[str, list[float]]] = {}
+    for (resource, broker), own in memory.sums.items():
+        sums.setdefault(broker, {})[resource] = [float(getattr(own, name)) for name in SUM_NAMES]
+    for broker in memory.brokers.keys() | sums.keys() | memory.promises.keys():
+        known, promise = memory.brokers.get(broker), memory.promises.get(broker)
+        found: dict[str, Any] = {}
+        if known is not None:
+            found[_LOAD] = [float(known.bundles), float(known.load), float(known.change)]
+        if broker in sums:
+            found[_SUMS] = sums[broker]
+        if promise is not None:
+            figures = (float(figure) for figure in (promise.gain, promise.before, promise.load))
+            found[_PROMISE] = [promise.resource, promise.at.isoformat(), *figures]
+        text = json.dumps(found, separators=(",", ":"), sort_keys=True)
+        yield state_row(STRATEGY, broker, PACKED + text, at=known.since if known is not None else None)
+
+
+def _split_rows(memory: PlannerMemory) -> Iterator[Row]:
+    for bundle, one in memory.splits.items():
+        refused_at = None if one.refused_at is None else one.refused_at.isoformat()
+        found = [one.resource, float(one.room), float(one.alone), float(one.level), one.is_stuck, refused_at]
+        found += [] if one.stay is None or one.leave is None else [float(one.stay), float(one.leave)]
+        yield state_row(STRATEGY, bundle, WANTED + json.dumps(found, separators=(",", ":")), at=one.since)
+
+
+def _wanted_split(text: str, since: datetime) -> WantedSplit | None:
+    try:
+        resource, room, alone, level, is_stuck, refused_at, *parts = json.loads(text)
+        known, of_parts = _numbers([room, alone, level], 3), _numbers(parts, 2 if parts else 0)
+        if known is None or of_parts is None:
+            return None
+        refused = None if refused_at is None else datetime.fromisoformat(refused_at)
+        wish = WantedSplit(since, str(resource), known[0], known[1], known[2], bool(is_stuck), refused)
+        return wish._replace(stay=of_parts[0], leave=of_parts[1]) if of_parts else wish
+    except (TypeError, ValueError):
+        return None
+
+
+def _unpacked(text: str) -> Mapping[str, Any]:
+    try:
+        return _object(json.loads(text))
+    except ValueError:
+        return {}
+
+
+def _object(found: Any) -> Mapping[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
+def _numbers(found: Any, count: int) -> list[float] | None:
+    """So many finite numbers; None where it is anything else."""
+    if not isinstance(found, list) or len(found) != count:
+        return None
+    return found if all(isinstance(one, float) and math.isfinite(one) for one in found) else None
+
+
+def _promise(found: Any) -> Promise | None:
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found[:2]):
+        return None
+    figures = _numbers(found[2:], 3)
+    if figures is None:
+        return None
+    try:
+        return Promise(datetime.fromisoformat(found[1]), found[0], figures[0], figures[1], figures[2])
+    except ValueError:
+        return None

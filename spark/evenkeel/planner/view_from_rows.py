@@ -1,0 +1,304 @@
+"""What the planner looks at, out of rows: the brokers and bundles of one cluster in one cycle.
+
+Reads what the rounds of shedding read; wishes and drains come before the plan and count in its budgets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
+
+from evenkeel.cycle import reading
+from evenkeel.cycle.reading import Row, Rows
+from evenkeel.manual_requests.drain import Drained, drained
+from evenkeel.manual_requests.request import Granted
+from evenkeel.manual_requests.round import granted_unloads, unloaded_by
+from evenkeel.model.consideration import Considered
+from evenkeel.model.filters.isolation import draining
+from evenkeel.model.load import BrokerReport
+from evenkeel.model.past_commands import Act, Settling, unsettled_brokers, unsettled_bundles
+from evenkeel.planner.immovable_bundles import Held, moves_of
+from evenkeel.planner.memory import part_name
+from evenkeel.planner.memory_rows import STRATEGY
+from evenkeel.planner.places import Places
+from evenkeel.planner.verdicts import EMPTIED, SILENT
+from evenkeel.planner.view import DAY, OWN_NAMESPACE, BundleFigures, PlannerBroker, PlannerBundle, PlannerView, Spent
+from evenkeel.settings import Settings
+from evenkeel.settings.parsing import is_within
+
+_MOST_PERCENT = 100.0
+_LEAST_USAGE = 0.001
+"""A broker that has just started reports less than this fraction of a resource, whatever it carries: it has not yet
+measured it."""
+_TOPICS_OF_A_PART = 4
+"""With fewer topics in each part of a split one of them may be nearly all of the bundle: then nothing is foretold."""
+_FEWEST_SAMPLES = 3
+"""Averages of fewer samples do not say how steady the load is."""
+
+
+@dataclass(frozen=True)
+class _Cycle:
+    """What the view is made of: the rows that the rounds of shedding read, and what several parts of it want of them.
+
+    leaving: brokers that are emptied; unsettled: bundle -> what its owner waits for.
+    """
+
+    rows: Rows
+    settings: Settings
+    row: Row
+    at: datetime
+    acts: Sequence[Act]
+    reports: Mapping[str, BrokerReport]
+    leaving: frozenset[str]
+    unsettled: Mapping[str, Settling]
+
+    @classmethod
+    def of(cls, rows: Rows, settings: Settings) -> _Cycle:
+        row = reading.the_cycle(rows)
+        at, acts = datetime.fromisoformat(row["cycle_at"]), reading.acts_before(row)
+        reports, unsettled = reading.broker_reports(rows), unsettled_bundles(acts, at, settings)
+        return cls(rows, settings, row, at, acts, reports, draining(reports, settings), unsettled)
+
+
+def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considered]]:
+    """What the planner sees, and verdicts on brokers that are not part of it."""
+    cycle = _Cycle.of(rows, settings)
+    blurred = unsettled_brokers(cycle.acts, cycle.at, settings)
+    moment = reading.moment_of_ages(cycle.row)
+    has_unsettled = {row["owner"] for row in rows["bundle_load"] if row["bundle"] in cycle.unsettled}
+    brokers, apart = {}, []
+    for row in reading.usable_reports(rows):
+        name = row["broker"]
+        if name in cycle.leaving:
+            apart.append(EMPTIED.about_broker(name, setting="evenkeelDrainingBrokers"))
+        elif row.get("is_listed") is False:
+            continue
+        elif _is_too_old(row, moment, settings):
+            apart.append(SILENT.about_broker(name))
+        else:
+            waits = name in blurred and blurred[name].until is None
+            is_settled = name not in blurred and name not in has_unsettled
+            brokers[name] = PlannerBroker(name, _usages(row, settings), is_settled, waits)
+    silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in cycle.reports)
+    apart += [SILENT.about_broker(name) for name in silent]
+    bundles, spent, traffic = _bundles(cycle, brokers.keys())
+    view = PlannerView(
+        at=cycle.at,
+        brokers=brokers,
+        bundles=bundles,
+        spent=spent,
+        stopped=_stopped(cycle, len(brokers), len(silent)),
+        traffic=traffic,
+        moved=frozenset(
+            (act.cycle_at, act.from_broker)
+            for act in cycle.acts
+            if act.kind == "unload" and act.outcome == "done" and act.from_broker is not None
+        ),
+        usage_settles_minutes=2.0 * settings.loadBalancerHostUsageCheckIntervalMinutes,
+        refused_splits=frozenset(
+            row["subject"]
+            for row in rows["split_decisions"]
+            if row.get("strategy") == STRATEGY and row["outcome"] == "refused"
+        ),
+        has_averages=_has_averages(rows["bundle_load"]),
+    )
+    return view, sorted(apart, key=lambda one: one.subject)
+
+
+def _has_averages(bundles: Sequence[Row]) -> bool:
+    """Whether averages rest on enough samples, of at least half of the bundles that have any."""
+    samples = [int(row["short_samples"]) for row in bundles if row["short_samples"] > 0]
+    known = sum(one >= _FEWEST_SAMPLES for one in samples)
+    return known > 0 and 2 * known >= len(samples)
+
+
+def _is_too_old(report: Row, at: datetime, settings: Settings) -> bool:
+    age = reading.report_age(report, at)
+    return age is not None and age > settings.evenkeelMaxReportAgeSeconds
+
+
+def _usages(report: Row, settings: Settings) -> dict[str, float]:
+    """Resource -> weighted usage (fraction), of those that count and are known."""
+    weights = {
+        "cpu": settings.loadBalancerCPUResourceWeight,
+        "memory": settings.loadBalancerMemoryResourceWeight if settings.manager == reading.EXTENSIBLE else 0.0,
+        "direct_memory": settings.loadBalancerDirectMemoryResourceWeight,
+        "bandwidth_in": settings.bandwidth_in_weight,
+        "bandwidth_out": settings.bandwidth_out_weight,
+    }
+    found = {}
+    for name, weight in weights.items():
+        usage, limit = report[f"{name}_usage"], report[f"{name}_limit"]
+        if usage is None or limit is None or not limit > 0 or not weight > 0:
+            continue
+        share = weight * usage / limit
+        if math.isfinite(share) and usage / limit >= _LEAST_USAGE:
+            found[name] = share
+    return found
+
+
+def _stopped(cycle: _Cycle, brokers: int, silent: int) -> str | None:
+    """Why nothing at all may be moved now, as the guards would say as well."""
+    rows, settings = cycle.rows, cycle.settings
+    if not settings.evenkeelSheddingEnabled:
+        return "switched_off"
+    if brokers < 2:
+        return "too_few_brokers"
+    if not settings.evenkeelGuardsEnabled:
+        return None
+    if reading.pauses(cycle.row):
+        return "paused"
+    windows, utc = settings.evenkeelMaintenanceWindows, cycle.at.astimezone(UTC)
+    if windows and not is_within(utc.hour * 60 + utc.minute, windows):
+        return "outside_maintenance_windows"
+    listed = brokers + silent
+    if 100.0 * brokers < settings.evenkeelMinReportedBrokersPercent * listed:
+        return "too_many_silent_brokers"
+    if 0 <= settings.evenkeelMaxSilentBrokers < silent:
+        return "too_many_silent_brokers"
+    every = len(rows["bundle_load"])
+    unclear = sum(
+        row["ownership"] in reading.UNCLEAR and row["bundle"] not in cycle.unsettled for row in rows["bundle_load"]
+    )
+    if every and 100.0 * unclear > settings.evenkeelMaxUnclearOwnershipPercent * every:
+        return "ownership_unclear"
+    return None
+
+
+def _bundles(cycle: _Cycle, taking: Iterable[str]) -> tuple[list[PlannerBundle], Spent, float]:
+    """The bundles of the view, what wishes and drains take of the budgets, and the traffic of all bundles."""
+    rows, settings, at, leaving = cycle.rows, cycle.settings, cycle.at, cycle.leaving
+    here = frozenset(taking)
+    places = Places(rows, settings, here, cycle.reports)
+    moves = moves_of(cycle.acts, at, settings)
+    wished = granted_unloads(rows)
+    asked = unloaded_by(wished)
+    drain = drained(rows, settings, asked)
+    held = Held(rows, settings, at, cycle.unsettled, asked | drain.leaving, moves)
+    window = timedelta(minutes=max(settings.evenkeelPlannerReturnWindowMinutes, settings.evenkeelBounceWindowMinutes))
+    loads = [(row, bundle_figures(row)) for row in rows["bundle_load"]]
+    traffic = {row["bundle"]: latest.traffic for row, latest in loads}
+    whole = math.fsum(traffic.values())
+    too_heavy = _too_heavy(whole, settings)
+    children = {row["subject"]: row for row in rows["split_decisions"] if row["outcome"] == "split" and row["children"]}
+    found: list[PlannerBundle] = []
+    for row, latest in sorted(loads, key=lambda one: str(one[0]["bundle"])):
+        bundle, owner = row["bundle"], row["owner"]
+        is_lost = owner is None and row["ownership"] == "unowned" and row["last_owner"] is not None
+        if owner not in here and owner not in leaving and not is_lost:
+            continue
+        group = places.group(bundle)
+        why = held.why(row)
+        split = children.get(bundle) if why == "split" and group is None and owner in here else None
+        shares = _shares(split) if split else []
+        is_foretold = split and (shares or (row["topics"] or 0) >= _TOPICS_OF_A_PART * len(split["children"]))
+        why = (None if is_foretold else why) or ("bundle_too_heavy" if traffic[bundle] > too_heavy else None)
+        if is_lost and (why == OWN_NAMESPACE or group is not None):
+            continue
+        may_go = places.of(bundle)
+        if owner in leaving:
+            why = why or "wished"
+        elif owner is not None and why is None:
+            if len(may_go) <= (owner in may_go):
+                why = "no_other_broker"
+            elif group is not None and not places.may_leave(bundle, owner):
+                why = "anti_affinity_even"
+        past = moves.get(bundle, ())
+        one = PlannerBundle(
+            bundle,
+            owner,
+            latest,
+            bundle_figures(row, _AVERAGE) if row["short_samples"] > 0 else latest,
+            float((row["consumers"] or 0) + (row["producers"] or 0)),
+            row["topics"] or 0,
+            may_go,
+            frozenset(broker for broker, moved_at in past if at - moved_at < window),
+            frozenset(broker for broker, moved_at in past if at - moved_at < DAY),
+            why,
+            group,
+            children=tuple(split["children"]) if split else (),
+        )
+        found += _parts_of(one, split, shares) if split and is_foretold else [one]
+    return found, _spent(_granted(wished, drain), traffic), whole
+
+
+def _granted(wished: Iterable[tuple[Row, Granted]], drain: Drained) -> Iterator[tuple[str, str | None, str | None]]:
+    """Unloads that come before the plan: bundle, broker, destination."""
+    for _, one in wished:
+        if one.accepted and one.verdict.subject_kind == "bundle":
+            to = next((other.name for other in one.verdict.alternatives if other.verdict == "best"), None)
+            yield one.verdict.subject, one.verdict.broker, to
+    for verdict in drain.verdicts:
+        if verdict.subject in drain.leaving:
+            yield verdict.subject, verdict.broker, None
+
+
+def _shares(split: Row) -> list[float]:
+    """The part of a bundle's load that each of its children has, where the planner said where to cut it; else nothing
+    is known of them."""
+    numbers = split.get("numbers") or {}
+    names = [part_name(number) for number in range(1, len(split["children"]) + 1)]
+    return [numbers[name] for name in names] if all(name in numbers for name in names) else []
+
+
+def _parts_of(one: PlannerBundle, split: Row, shares: Sequence[float]) -> list[PlannerBundle]:
+    """What a bundle that is split in this cycle comes to, each part with its share, or as much of it as the others.
+    Parts that are unloaded go where their clients find them."""
+    children = split["children"]
+
+    def part_of(figures: BundleFigures, number: int) -> BundleFigures:
+        return figures.share(shares[number - 1]) if shares else figures.part(len(children))
+
+    return [
+        replace(
+            one,
+            name=child,
+            owner=None if split["unload_children"] else one.owner,
+            figures=part_of(one.figures, number),
+            average=part_of(one.average, number),
+            sessions=one.sessions / len(children),
+            topics=math.ceil(one.topics / len(children)),
+            part=number,
+            carried_by=one.owner,
+            children=(),
+        )
+        for number, child in enumerate(children, start=1)
+    ]
+
+
+def _spent(granted: Iterable[tuple[str, str | None, str | None]], traffic: Mapping[str, float]) -> Spent:
+    """What unloads (bundle, broker, destination) that come first take of the budgets."""
+    every = [*granted]
+    return Spent(
+        len(every),
+        math.fsum(traffic.get(bundle, 0.0) for bundle, _, _ in every),
+        Counter(broker for _, broker, _ in every if broker is not None),
+        Counter(target for _, _, target in every if target is not None),
+        sum(target is None for _, _, target in every),
+    )
+
+
+def _too_heavy(whole: float, settings: Settings) -> float:
+    """The traffic above which a bundle is never moved."""
+    most = settings.evenkeelMaxBundleTrafficPercent
+    if not settings.evenkeelGuardsEnabled or most >= _MOST_PERCENT:
+        return math.inf
+    return most * whole / 100.0 if most > 0 else -1.0
+
+
+_FIGURES = ("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
+_LATEST, _AVERAGE = (itemgetter(*(f"{term}_{name}" for name in _FIGURES)) for term in ("used", "short"))
+
+
+def bundle_figures(row: Row, figures: Callable[[Row], tuple[float | None, ...]] = _LATEST) -> BundleFigures:
+    """A bundle's traffic; what is not known, or not a number, counts as nothing."""
+    came_in, out, rate_in, rate_out = figures(row)
+    return BundleFigures(_counted(came_in), _counted(out), _counted(rate_in) + _counted(rate_out))
+
+
+def _counted(value: float | None) -> float:
+    return value if value is not None and 0.0 < value < math.inf else 0.0

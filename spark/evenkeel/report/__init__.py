@@ -1,0 +1,36 @@
+"""The report: what Evenkeel decided in a cycle and why, as one HTML file that needs nothing else.
+
+`gather` reads the lake; `chapters`, `decisions` and `headline` turn rows into sentences and numbers; `page` and
+`charts` make them visible.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evenkeel.report.chapters import CycleReport, build_model
+from evenkeel.report.gather import gather
+from evenkeel.report.page import render
+
+__all__ = ["CycleReport", "build_model", "build_report", "gather", "render"]
+
+
+def build_report(
+    lake: str | Path,
+    *,
+    cluster: str | None = None,
+    cycle: str | None = None,
+    out: str | Path,
+    recording: str | Path | None = None,
+) -> Path:
+    """Writes the report of a cycle to the file `out` and returns its path.
+
+    `cluster` None stands for all clusters. `cycle` is a time (UTC) or `latest`; None shows the newest cycle in which
+    something was decided, and says so. `recording` is a folder with broker logs, for the comparison with Pulsar's own
+    shedding; None looks where the cycles' snapshots came from. Raises LakeError and NoSuchCycle.
+    """
+    path = Path(out)
+    page = render(build_model(gather(lake, cluster=cluster, cycle=cycle, recording=recording)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+    return path

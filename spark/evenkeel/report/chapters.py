@@ -1,0 +1,374 @@
+"""What a report says, cluster by cluster: sentences and numbers, without any HTML, so that both can be tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from evenkeel.explain import wording
+from evenkeel.lake.record import Attempt, Row
+from evenkeel.model import amounts
+from evenkeel.publish.plan import PlannedMove, forecast
+from evenkeel.report.compare import ShedderComparison
+from evenkeel.report.decisions import Decisions, decisions, held_bundles
+from evenkeel.report.gather import ClusterRows, CourseModel, Gathered, course_model
+from evenkeel.report.headline import (
+    Check,
+    Headline,
+    RejectionSummary,
+    Result,
+    checks,
+    harm_lines,
+    headline,
+    rejections,
+    results,
+    tally,
+)
+from evenkeel.report.planner_chapter import PlannerChapter, planner_chapter
+from evenkeel.shed.strategies import overload_shedder, threshold_shedder
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line of a list of facts."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingLine:
+    """A setting in force: value as JSON text; origin begins with override, observed or default."""
+
+    key: str
+    value: str
+    unit: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLine:
+    """A write of this attempt, or one of an earlier cycle that it read."""
+
+    table: str
+    rows: int
+    version: int
+    write_id: str
+    commit: str
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """From where the cycle comes, so that it can be found and recomputed."""
+
+    facts: tuple[Fact, ...]
+    writes: tuple[WriteLine, ...]
+    reads: tuple[WriteLine, ...]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The report of one cluster's cycle."""
+
+    cluster: str
+    cycle_at: datetime
+    status: str
+    decided: bool
+    headline: Headline
+    harm: tuple[str, ...]
+    newer: str
+    state: tuple[Fact, ...]
+    brokers: tuple[BrokerLine, ...]
+    limit: UsageLimit | None
+    course: CourseModel
+    decisions: Decisions
+    results: tuple[Result, ...]
+    rejections: tuple[RejectionSummary, ...]
+    rejected_records: int
+    checks_failed: tuple[Check, ...]
+    checks_passed: tuple[Check, ...]
+    settings: Mapping[str, tuple[SettingLine, ...]]
+    provenance: Provenance
+    comparison: ShedderComparison | None
+    missing: Mapping[str, str]
+    planner: PlannerChapter | None = None
+
+
+@dataclass(frozen=True)
+class CycleReport:
+    """A whole report: one chapter per cluster."""
+
+    title: str
+    lake: str
+    chapters: tuple[Chapter, ...]
+
+
+def build_model(gathered: Gathered) -> CycleReport:
+    """The report of what was gathered. Pure: the same rows give the same report."""
+    chapters = tuple(_chapter(rows) for rows in gathered.clusters)
+    names = wording.listed([wording.shortened(wording.visible(chapter.cluster), 60) for chapter in chapters])
+    return CycleReport(f"Evenkeel: {names}", gathered.lake, chapters)
+
+
+def _chapter(rows: ClusterRows) -> Chapter:
+    tables, attempt = rows.tables, rows.attempt
+    verdicts = checks(tables["validation_results"])
+    made = decisions(tables)
+    lines = broker_lines(tables)
+    came_of_it = results(rows.commands, {row["command_id"]: row["detail"] for row in rows.harm})
+    return Chapter(
+        cluster=attempt.cluster,
+        cycle_at=attempt.cycle_at,
+        status=attempt.status,
+        decided=attempt.decided,
+        headline=headline(attempt, made, verdicts, tables["unload_decisions"], tally(came_of_it)),
+        harm=harm_lines(rows.harm),
+        newer=_newer(rows),
+        state=_state(attempt, tables),
+        brokers=lines,
+        limit=usage_limit(tables["unload_decisions"]),
+        course=course_model(rows.course, tables["settings"], attempt),
+        decisions=made,
+        results=came_of_it,
+        rejections=rejections(tables["rejected"]),
+        rejected_records=len(tables["rejected"]),
+        checks_failed=tuple(check for check in verdicts if not check.passed),
+        checks_passed=tuple(check for check in verdicts if check.passed),
+        settings=_settings(tables["settings"]),
+        provenance=_provenance(attempt, rows.signed),
+        comparison=rows.comparison,
+        missing=rows.missing,
+        planner=planner_chapter(tables),
+    )
+
+
+def _newer(rows: ClusterRows) -> str:
+    """Where the cycle shown is not the newest one, a sentence about the newest."""
+    if rows.newest.cycle_at == rows.attempt.cycle_at:
+        return ""
+    newest = rows.newest
+    at = f"The newest cycle on record is that of {wording.time(newest.cycle_at)}"
+    if not newest.decided:
+        return f"{at}; it was {newest.status}: {newest.reason or 'no reason is on record'}"
+    acts = sum(newest.planned[name] or 0 for name in ("splits", "unloads", "placements", "refusals"))
+    return f"{at}." if acts else f"{at}; it would change nothing."
+
+
+def _state(attempt: Attempt, tables: Mapping[str, Sequence[Row]]) -> tuple[Fact, ...]:
+    facts = [*_broker_facts(tables["broker_load"]), *_bundle_facts(tables["bundle_load"])]
+    if tables["cluster_policies"]:
+        facts += _policy_facts(tables["cluster_policies"][0], tables["broker_load"])
+    if attempt.planned["shedder"]:
+        facts.append(Fact("Shedding", attempt.planned["shedder"], f"placement: {attempt.planned['placement']}"))
+    return tuple(facts)
+
+
+def _broker_facts(loads: Sequence[Row]) -> list[Fact]:
+    if not loads:
+        return []
+    silent = [row for row in loads if row["state"] != "reported"]
+    note = ", ".join(f"{row['broker']}: {row['state'].replace('_', ' ')}" for row in silent[:5])
+    more = f" and {len(silent) - 5} more" if len(silent) > 5 else ""
+    return [
+        Fact(
+            "Brokers",
+            f"{len(loads) - len(silent)} of {len(loads)} reported" if silent else str(len(loads)),
+            note + more,
+        )
+    ]
+
+
+def _bundle_facts(bundles: Sequence[Row]) -> list[Fact]:
+    if not bundles:
+        return []
+    states = {state: sum(row["ownership"] == state for row in bundles) for state in ("unowned", "doubled", "unknown")}
+    note = ", ".join(f"{number:,} {state}" for state, number in states.items() if number)
+    topics = [row["topics"] for row in bundles if row["topics"] is not None]
+    unknown = len(bundles) - len(topics)
+    traffic = sum((row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0) for row in bundles)
+    rate = sum((row["used_msg_rate_in"] or 0.0) + (row["used_msg_rate_out"] or 0.0) for row in bundles)
+    return [
+        Fact("Bundles", amounts.count(len(bundles)), note),
+        Fact(
+            "Topics", amounts.count(sum(topics)), f"of {amounts.plural(unknown, 'bundle')} not known" if unknown else ""
+        ),
+        Fact("Traffic", amounts.throughput(traffic), f"{amounts.rate(rate)}, in and out"),
+    ]
+
+
+def _policy_facts(policies: Row, loads: Sequence[Row]) -> list[Fact]:
+    versions = sorted({row["pulsar_version"] for row in loads if row["pulsar_version"]})
+    facts = [Fact("Load manager", policies["manager"], f"Pulsar {', '.join(versions)}" if versions else "")]
+    if policies["leader"]:
+        facts.append(Fact("Leader", policies["leader"]))
+    domains, groups = policies["failure_domains"] or {}, policies["anti_affinity_groups"] or {}
+    if domains or groups:
+        named = sorted(set(groups.values()))
+        note = f"{amounts.plural(len(named), 'anti-affinity group')}" if named else ""
+        facts.append(Fact("Failure domains", ", ".join(sorted(domains)) or "none", note))
+    start, end = policies["snapshot_started_at"], policies["snapshot_finished_at"]
+    if start is not None and end is not None:
+        facts.append(Fact("Snapshot", wording.time(end), f"took {amounts.duration((end - start).total_seconds())}"))
+    return facts
+
+
+def _settings(rows: Sequence[Row]) -> Mapping[str, tuple[SettingLine, ...]]:
+    lines = [SettingLine(row["key"], row["value"], row["unit"] or "", row["origin"]) for row in rows]
+    return {
+        kind: tuple(line for line in lines if line.origin.startswith(kind))
+        for kind in ("override", "observed", "default")
+    }
+
+
+def _provenance(attempt: Attempt, signed: str) -> Provenance:
+    row = attempt.planned
+    before = row["predecessor_cycle_at"]
+    predecessor = f"cycle of {wording.time(before)}" if before else "none"
+    if before and row["predecessor_attempt_id"]:
+        predecessor += f", attempt {row['predecessor_attempt_id']}"
+    if row["predecessor_status"] in ("missing", "older"):
+        predecessor += f"; expected was {wording.time(row['predecessor_expected_at'])}, which is not on record"
+    facts = [
+        Fact("Plan", attempt.plan_id or "none: nothing was decided"),
+        Fact("Attempt", f"{attempt.number} ({attempt.kind}), {attempt.attempt_id}"),
+        Fact("State taken over from", predecessor),
+        Fact("Snapshot", row["snapshot"] or "unknown", row["source"] or ""),
+        Fact("Settings digest", row["settings_digest"] or "unknown"),
+        Fact("Run", f"{row['dag_id'] or 'unknown'} / {row['run_id'] or 'unknown'}"),
+        Fact("Code", f"{row['code_version'] or 'unknown'}, digest {row['code_digest'] or 'unknown'}"),
+        Fact("Chain", f"row {row['sequence']}, digest {row['manifest_digest']}"),
+        Fact("Recorded", wording.time(row["recorded_at"])),
+        Fact("Signed", signed),
+    ]
+    return Provenance(tuple(facts), _writes((attempt.closed or row)["writes"]), _writes(row["reads"]))
+
+
+def _writes(rows: Sequence[Row]) -> tuple[WriteLine, ...]:
+    lines = (WriteLine(w["table"], int(w["rows"]), int(w["version"]), w["write_id"], w["commit"]) for w in rows)
+    return tuple(sorted(lines, key=lambda line: (line.table, line.write_id)))
+
+
+# Load per broker, as observed and with the plan carried out: a forecast by share of traffic.
+
+_RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLine:
+    """One broker: weighted usage and share of the cluster's traffic (fractions), traffic in byte/s.
+
+    None where it is not known. `resource` names what its weighted usage comes from.
+    """
+
+    broker: str
+    state: str
+    state_reason: str
+    is_leader: bool
+    resource: str
+    usage_before: float | None
+    usage_after: float | None
+    traffic_before: float
+    traffic_after: float
+    share_before: float | None
+    share_after: float | None
+    bundles_before: int
+    bundles_after: int
+
+    @property
+    def changes(self) -> bool:
+        """Whether the plan moves a bundle from or to it."""
+        return self.bundles_before != self.bundles_after or self.traffic_before != self.traffic_after
+
+
+def broker_lines(tables: Mapping[str, Sequence[Row]]) -> tuple[BrokerLine, ...]:
+    """The cluster's brokers by name. Splits move nothing by themselves and are left out of the forecast.
+
+    So are the unloads that guards hold back.
+    """
+    held = held_bundles(tables.get("guard_decisions", ()))["unload"]
+    loads = tables["broker_load"]
+    traffic = {row["bundle"]: _throughput(row) for row in tables["bundle_load"]}
+    moves = [
+        PlannedMove(row["subject"], row["broker"], row["destination"], traffic.get(row["subject"], 0.0))
+        for row in tables["placement_decisions"]
+        if row["outcome"] == "placed" and row["destination"] is not None and row["subject"] not in held
+    ]
+    owned: dict[str, list[str]] = {row["broker"]: [] for row in loads}
+    for row in tables["bundle_load"]:
+        if row["owner"] in owned:
+            owned[row["owner"]].append(row["bundle"])
+    before = {broker: sum(traffic[bundle] for bundle in bundles) for broker, bundles in owned.items()}
+    usage = {row["broker"]: row["weighted_usage"] for row in loads if row["weighted_usage"] is not None}
+    after_usage = forecast(usage, before, moves).after
+    after, bundles_after = dict(before), {broker: len(bundles) for broker, bundles in owned.items()}
+    for move in moves:
+        for broker, sign in ((move.source, -1), (move.destination, 1)):
+            if broker in after:
+                after[broker] += sign * move.throughput
+                bundles_after[broker] += sign
+    total, total_after = sum(before.values()), sum(after.values())
+    reasons = {row["broker"]: row["state_reason"] or "" for row in tables["broker_reports"]}
+    return tuple(
+        BrokerLine(
+            broker=row["broker"],
+            state=row["state"],
+            state_reason=reasons.get(row["broker"], ""),
+            is_leader=bool(row["is_leader"]),
+            resource=_heaviest(row),
+            usage_before=usage.get(row["broker"]),
+            usage_after=after_usage.get(row["broker"]),
+            traffic_before=before[row["broker"]],
+            traffic_after=after[row["broker"]],
+            share_before=before[row["broker"]] / total if total > 0 else None,
+            share_after=after[row["broker"]] / total_after if total_after > 0 else None,
+            bundles_before=len(owned[row["broker"]]),
+            bundles_after=bundles_after[row["broker"]],
+        )
+        for row in sorted(loads, key=lambda row: str(row["broker"]))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class UsageLimit:
+    """The usage (a fraction) from which a broker is shed from, by which `strategy` and `setting`."""
+
+    usage: float
+    strategy: str
+    setting: str
+
+
+def usage_limit(rows: Sequence[Row]) -> UsageLimit | None:
+    """The limit that the shedder held brokers against; None of a shedder that sets none on a single broker's usage.
+
+    `rows` are of `unload_decisions`. Of two limits the lower boundary, below which a broker is fed, is the smaller.
+    """
+    found = [row for row in rows if row["subject_kind"] == "broker" and row.get("setting") in USAGE_LIMITS]
+    found = [row for row in found if row["unit"] == "fraction" and row["threshold"] is not None]
+    last = max(found, key=lambda row: float(row["threshold"]), default=None)
+    return None if last is None else UsageLimit(float(last["threshold"]), str(last["strategy"]), str(last["setting"]))
+
+
+USAGE_LIMITS = (threshold_shedder.THRESHOLD_KEY, overload_shedder.THRESHOLD_KEY)
+
+
+def foremost(lines: Sequence[BrokerLine]) -> list[BrokerLine]:
+    """The lines that say most first: what the plan changes, then the busiest; a broker of unknown load before all."""
+    return sorted(
+        lines,
+        key=lambda line: (line.usage_before is not None, not line.changes, -(line.usage_before or 0.0), line.broker),
+    )
+
+
+def _throughput(bundle: Row) -> float:
+    return float((bundle["used_msg_throughput_in"] or 0.0) + (bundle["used_msg_throughput_out"] or 0.0))
+
+
+def _heaviest(row: Row) -> str:
+    """The resource with the largest weighted percentage, in words; empty where no usage is known."""
+    if row["weighted_usage"] is None:
+        return ""
+    weighted = [(float(row[f"{name}_percent"] or 0.0) * float(row[f"{name}_weight"]), name) for name in _RESOURCES]
+    value, name = max(weighted, key=lambda pair: pair[0])
+    return name.replace("_", " ").replace("cpu", "CPU") if value > 0 else ""

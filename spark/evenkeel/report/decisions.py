@@ -1,0 +1,352 @@
+"""The decisions of a cycle, grouped as operators read them: what would be done, what was refused, what was let be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from evenkeel.explain.candidates import Candidate, candidates_of, scored_by, strategy_of
+from evenkeel.explain.explanation import reason_of
+from evenkeel.explain.rendering import MOST_LINES, alternative_line, rule_line
+from evenkeel.lake.record import Row
+from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
+from evenkeel.manual_requests.round import BY_REQUEST
+from evenkeel.manual_requests.topic import bundle_of_topic, is_topic_unload
+from evenkeel.model import amounts
+from evenkeel.settings.keys.balancing import SHEDDERS_OF
+
+# More lines than this help nobody on a page; the tables hold them all.
+MOST_CONSIDERED = 200
+MOST_CANDIDATES = 12
+
+_TABLES = {"split_decisions": "split", "unload_decisions": "unload", "placement_decisions": "placement"}
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementLine:
+    """Where a bundle goes and why; `destination` None: nowhere. `others` counts candidates that are not listed.
+
+    `scored` says what a candidate's score is, and `unit` in which unit.
+    """
+
+    bundle: str
+    destination: str | None
+    source: str | None
+    sentence: str
+    candidates: tuple[Candidate, ...]
+    others: int
+    changed_by_anti_affinity: bool
+    without_anti_affinity: str | None
+    scored: str
+    unit: str
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadLine:
+    """A bundle that leaves its broker, or a topic that is closed there; `placement` None where none was decided.
+
+    `traffic`: now, byte/s; `average`: over the short term, byte/s, where the shedder went by it, as its sentence does.
+    `is_held`: a guard holds the unload back. `is_topic`: then `bundle` is the topic's name.
+    """
+
+    bundle: str
+    sentence: str
+    traffic: float | None
+    average: float | None
+    placement: PlacementLine | None
+    why: Why
+    is_held: bool = False
+    is_topic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SheddingLine:
+    """A broker that sheds, why, and its bundles."""
+
+    broker: str
+    sentence: str
+    unloads: tuple[UnloadLine, ...]
+    why: Why | None
+
+
+@dataclass(frozen=True, slots=True)
+class SplitLine:
+    """A bundle that is cut; `cuts` as hexadecimal hash positions."""
+
+    bundle: str
+    broker: str | None
+    sentence: str
+    algorithm: str
+    cuts: tuple[str, ...]
+    children: tuple[str, ...]
+    unload_children: bool
+    why: Why
+    is_held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictLine:
+    """Any other decision row: measured and threshold as texts with their unit. `is_wish`: an operator asked for it."""
+
+    kind: str
+    subject: str
+    subject_kind: str
+    broker: str | None
+    outcome: str
+    rule: str
+    setting: str | None
+    measured: str
+    threshold: str
+    sentence: str
+    is_wish: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectionLine:
+    """What a guard said of a command (`kind` split or unload), or of the whole cluster (`kind` empty)."""
+
+    kind: str
+    subject: str
+    rule: str
+    setting: str | None
+    sentence: str
+    why: Why
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """All decisions of a cycle. `considered` holds the nearest to a limit first; `considered_count` counts them all.
+
+    `held` are the commands that guards hold back, `standstill` the reasons to ask nothing of the cluster at all, and
+    `excepted` the commands that a guard let through in spite of its rule.
+    """
+
+    sheddings: tuple[SheddingLine, ...]
+    ownerless: tuple[PlacementLine, ...]
+    splits: tuple[SplitLine, ...]
+    refusals: tuple[VerdictLine, ...]
+    considered: tuple[VerdictLine, ...]
+    considered_count: int
+    held: tuple[ObjectionLine, ...] = ()
+    standstill: tuple[ObjectionLine, ...] = ()
+    excepted: tuple[ObjectionLine, ...] = ()
+
+    @property
+    def unloads(self) -> tuple[UnloadLine, ...]:
+        """All unloads, in the order of the sheddings that decided them, held ones included."""
+        return tuple(unload for shedding in self.sheddings for unload in shedding.unloads)
+
+    @property
+    def moving(self) -> tuple[UnloadLine, ...]:
+        """Unloads that have a destination and are not held back: the others are not carried out."""
+        placed = (u for u in self.unloads if u.placement is not None and u.placement.destination is not None)
+        return tuple(unload for unload in placed if not unload.is_held)
+
+    @property
+    def splitting(self) -> tuple[SplitLine, ...]:
+        """Splits that are not held back."""
+        return tuple(split for split in self.splits if not split.is_held)
+
+    @property
+    def refused_wishes(self) -> tuple[VerdictLine, ...]:
+        """The refusals of operators' wishes."""
+        return tuple(verdict for verdict in self.refusals if verdict.is_wish)
+
+    @property
+    def placed_ownerless(self) -> tuple[PlacementLine, ...]:
+        """Placements of bundles without an owner for which a broker was found."""
+        return tuple(placement for placement in self.ownerless if placement.destination is not None)
+
+
+def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
+    """Groups the rows of the decided tables."""
+    guards, whys = tables.get("guard_decisions", ()), Whys(tables)
+    held = held_bundles(guards)
+    traffic = {
+        row["bundle"]: (row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0)
+        for row in tables["bundle_load"]
+    }
+    placed = [row for row in tables["placement_decisions"] if row["outcome"] in ("placed", "refused", "kept")]
+    settings = tables.get("settings", ())
+    by_bundle = {row["subject"]: _placement(row, strategy_of(row, settings), whys) for row in placed}
+    every = [(_TABLES[table], row) for table in _TABLES for row in tables[table]]
+    refused = [_verdict(kind, row) for kind, row in every if row["outcome"] == "refused"]
+    let_be = [(kind, row) for kind, row in every if row["outcome"] in ("kept", "skipped")]
+    let_be.sort(key=lambda pair: _distance(*pair))
+    return Decisions(
+        sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic, held, whys),
+        ownerless=_ownerless(placed, by_bundle),
+        splits=tuple(
+            _split(row, held["split"], whys) for row in tables["split_decisions"] if row["outcome"] == "split"
+        ),
+        refusals=tuple(sorted(refused, key=lambda verdict: (verdict.kind, verdict.subject))),
+        considered=tuple(_verdict(kind, row) for kind, row in let_be[:MOST_CONSIDERED]),
+        considered_count=len(let_be),
+        held=_objections(guards, "bundle", "held", whys),
+        standstill=_objections(guards, "cluster", "held", whys),
+        excepted=_objections(guards, "bundle", "allowed", whys),
+    )
+
+
+def _is_held(unload: Row, held: Mapping[str, Collection[str]]) -> bool:
+    if is_topic_unload(unload):
+        return bundle_of_topic(unload) in held[UNLOAD_TOPIC]
+    return unload["subject"] in held[UNLOAD]
+
+
+def held_bundles(guards: Sequence[Row]) -> dict[str, frozenset[str]]:
+    """By kind of command, the bundles whose commands are held back."""
+    held = [row for row in guards if row["outcome"] == "held"]
+    return {
+        kind: frozenset(row["subject"] for row in held if row["kind"] == kind) for kind in (SPLIT, UNLOAD, UNLOAD_TOPIC)
+    }
+
+
+def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Whys) -> tuple[ObjectionLine, ...]:
+    """In the order of the plan."""
+    found = [row for row in guards if (row["subject_kind"], row["outcome"]) == (subject_kind, outcome)]
+    return tuple(
+        ObjectionLine(
+            row["kind"] or "",
+            row["subject"],
+            row["rule"],
+            row["setting"],
+            row["sentence"],
+            whys.of("guard_decisions", row),
+        )
+        for row in sorted(found, key=lambda row: (row["position"], row["rule"]))
+    )
+
+
+def _ownerless(rows: Sequence[Row], placements: Mapping[str, PlacementLine]) -> tuple[PlacementLine, ...]:
+    """Bundles without owner that found one: first where anti-affinity had a say, then by name."""
+    found = [placements[row["subject"]] for row in rows if row["cause"] == "no_owner" and row["outcome"] == "placed"]
+    return tuple(sorted(found, key=lambda placement: (not placement.changed_by_anti_affinity, placement.bundle)))
+
+
+def _sheddings(
+    rows: Sequence[Row],
+    placements: Mapping[str, PlacementLine],
+    traffic: Mapping[str, float],
+    held: Mapping[str, Collection[str]],
+    whys: Whys,
+) -> tuple[SheddingLine, ...]:
+    taken: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["subject_kind"] in ("bundle", "topic") and row["outcome"] == "unload":
+            taken.setdefault(row["broker"] or "", []).append(row)
+    sheds = {row["subject"]: row for row in rows if row["subject_kind"] == "broker" and _unloads(row)}
+    return tuple(
+        SheddingLine(
+            broker,
+            sheds[broker]["sentence"] if broker in sheds else "",
+            tuple(
+                UnloadLine(
+                    row["subject"],
+                    row["sentence"],
+                    traffic.get(row["subject"]),
+                    _average(row),
+                    placements.get(row["subject"]),
+                    whys.of("unload_decisions", row),
+                    _is_held(row, held),
+                    is_topic_unload(row),
+                )
+                for row in sorted(bundles, key=lambda row: (row["numbers"].get("rank", 0.0), row["subject"]))
+            ),
+            whys.of("unload_decisions", sheds[broker]) if broker in sheds else None,
+        )
+        for broker, bundles in sorted(taken.items())
+    )
+
+
+def _average(row: Row) -> float | None:
+    """TransferShedder goes by the latest figures, the modular shedders by averages."""
+    average: float | None = row["numbers"].get("bundle_throughput")
+    return None if row["strategy"] in SHEDDERS_OF["extensible"] else average
+
+
+def _unloads(row: Row) -> bool:
+    return bool(row["outcome"] == "unload")
+
+
+def _placement(row: Row, strategy: str, whys: Whys) -> PlacementLine:
+    candidates = candidates_of(row, strategy)
+    scored, unit = scored_by(strategy)
+    return PlacementLine(
+        bundle=row["subject"],
+        destination=row["destination"] if row["outcome"] == "placed" else None,
+        source=row["broker"],
+        sentence=row["sentence"],
+        candidates=tuple(candidates[:MOST_CANDIDATES]),
+        others=max(0, len(candidates) - MOST_CANDIDATES),
+        changed_by_anti_affinity=bool(row["changed_by_anti_affinity"]),
+        without_anti_affinity=row["without_anti_affinity"],
+        scored=scored,
+        unit=unit,
+        why=whys.of("placement_decisions", row),
+    )
+
+
+def _split(row: Row, held: Collection[str], whys: Whys) -> SplitLine:
+    return SplitLine(
+        bundle=row["subject"],
+        broker=row["broker"],
+        sentence=row["sentence"],
+        algorithm=row["algorithm"] or "",
+        cuts=tuple(f"0x{cut:08x}" for cut in row["cuts"] or ()),
+        children=tuple(row["children"] or ()),
+        unload_children=bool(row["unload_children"]),
+        why=whys.of("split_decisions", row),
+        is_held=row["subject"] in held,
+    )
+
+
+def _verdict(kind: str, row: Row) -> VerdictLine:
+    return VerdictLine(
+        kind=kind,
+        subject=row["subject"],
+        subject_kind=row["subject_kind"],
+        broker=row["broker"],
+        outcome=row["outcome"],
+        rule=row["rule"],
+        setting=row["setting"],
+        measured=amounts.quantity(row["measured"], row["unit"]),
+        threshold=amounts.quantity(row["threshold"], row["unit"]),
+        sentence=row["sentence"],
+        is_wish=row["strategy"] == BY_REQUEST,
+    )
+
+
+def _distance(kind: str, row: Row) -> tuple[float, int, str, str]:
+    """Nearest to its limit first: by margin over threshold; what has no numbers comes where it was looked at first."""
+    order = {"cluster": 0, "broker": 1, "bundle": 2}.get(row["subject_kind"], 3)
+    if order < 2:
+        return (-1.0, order, kind, row["subject"])
+    margin, threshold = row["margin"], row["threshold"]
+    far = abs(margin / threshold) if margin is not None and threshold else 1e9
+    return (far, order, kind, row["subject"])
+
+
+# What unfolds under a decision of the report: the rule with its numbers, and what lost.
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """In words as `evenkeel explain` has them; `others` are empty where the report shows them in a table."""
+
+    rule: str
+    others: tuple[str, ...] = ()
+
+
+class Whys:
+    """The explanations of a cycle's rows; each is made when it is asked for."""
+
+    def __init__(self, tables: Mapping[str, Sequence[Row]]) -> None:
+        self._tables, self._settings = tables, tables.get("settings", ())
+
+    def of(self, table: str, row: Row) -> Why:
+        """The explanation of one row of a decided table."""
+        reason = reason_of(table, row, self._tables[table], self._settings)
+        others = () if table == "placement_decisions" else reason.alternatives[:MOST_LINES]
+        return Why(rule_line(reason), tuple(alternative_line(one) for one in others))

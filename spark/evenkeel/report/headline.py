@@ -1,0 +1,300 @@
+"""The first sentences of a report: what Evenkeel would do, what that changes, and what to do about a cycle left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from evenkeel.explain import wording
+from evenkeel.lake.record import Attempt, Row
+from evenkeel.manual_requests.drain import BY_DRAINING
+from evenkeel.model import amounts
+from evenkeel.report.decisions import Decisions
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """`mode` is a word or two, `text` the one sentence, `effect` what it changes or why nothing is, `advice` a list."""
+
+    mode: str
+    text: str
+    effect: str
+    advice: tuple[str, ...] = ()
+
+
+def headline(
+    attempt: Attempt, made: Decisions, checks: Sequence[Check], unload_rows: Sequence[Row], outcomes: str = ""
+) -> Headline:
+    """The headline of one cycle; `outcomes` says how many of its commands came to what."""
+    mode = "Dry run: nothing was sent" if attempt.mode == "dry_run" else f"Mode {attempt.mode}"
+    if attempt.status == "skipped":
+        return Headline(mode, "This cycle was skipped: nothing was decided.", _stop(attempt), _advice(attempt, checks))
+    if attempt.status == "failed":
+        return Headline(mode, "This cycle failed: nothing was decided.", _stop(attempt), _advice(attempt, checks))
+    acts = _acts(made)
+    held = _held(made)
+    drained = _drained(unload_rows)
+    if not acts:
+        why = " ".join(filter(None, (*(drained or [_why_nothing(made, unload_rows)]), _wishes(made))))
+        return Headline(mode, f"Evenkeel would leave this cluster as it is{held.replace(';', ':', 1)}.", why)
+    would = "would" if attempt.mode == "dry_run" else "decided to"
+    text = f"Evenkeel {would} {wording.listed(acts)}"
+    if attempt.status == "withheld":
+        return Headline(mode, f"{text}, and held it back.", _stop(attempt))
+    came = f"Of the commands that were on record: {outcomes}. " if outcomes else ""
+    came += f"{_stop(attempt)} " if attempt.status == "closed" and attempt.reason else ""
+    return Headline(mode, f"{text}{held}.", " ".join((f"{came}{_effect(attempt, made)}".rstrip(), *drained)).strip())
+
+
+def _held(made: Decisions) -> str:
+    """How many commands guards hold back, as the end of a sentence."""
+    if not made.held:
+        return ""
+    return f"; {amounts.plural(len(made.held), 'command')} {_were(len(made.held))} held back"
+
+
+def _acts(made: Decisions) -> list[str]:
+    acts = []
+    if made.moving:
+        moving = {unload.bundle for unload in made.moving}
+        sources = [s.broker for s in made.sheddings if any(unload.bundle in moving for unload in s.unloads)]
+        where = f" from {_short(sources[0])}" if len(sources) == 1 else f" from {len(sources)} brokers"
+        acts.append(f"unload {amounts.plural(len(made.moving), 'bundle')}{where}")
+    if made.splitting:
+        acts.append(f"split {amounts.plural(len(made.splitting), 'bundle')}")
+    if made.placed_ownerless:
+        acts.append(f"place {amounts.plural(len(made.placed_ownerless), 'bundle')} that {_has(made)} no owner")
+    return acts
+
+
+def _has(made: Decisions) -> str:
+    return "has" if len(made.placed_ownerless) == 1 else "have"
+
+
+def _effect(attempt: Attempt, made: Decisions) -> str:
+    row, parts = attempt.planned, []
+    if row["moved_traffic_share"]:
+        does = "That moves" if made.moving else "That concerns"
+        parts.append(f"{does} {amounts.percent(row['moved_traffic_share'])} of the cluster's traffic.")
+    before, after = row["before_max_over_mean"], row["after_max_over_mean"]
+    if before is not None and after is not None and f"{before:.2f}" != f"{after:.2f}":
+        parts.append(
+            f"By share of traffic, the busiest broker would go from {amounts.ratio(before)} to {amounts.ratio(after)} "
+            "times the mean usage."
+        )
+    refused = len(made.refusals) - len(made.refused_wishes)
+    if refused:
+        parts.append(f"{amounts.plural(refused, 'further act')} {_were(refused)} refused.")
+    return " ".join((*parts, _wishes(made))).rstrip()
+
+
+def _wishes(made: Decisions) -> str:
+    """Whoever made a wish looks for it first: the answer to one, or how many there are to look up."""
+    refused = made.refused_wishes
+    if len(refused) < 2:
+        return "".join(wish.sentence for wish in refused)
+    return f"{len(refused)} wishes were refused, each with its reason below."
+
+
+def _drained(unload_rows: Sequence[Row]) -> list[str]:
+    """How far the brokers are that an operator empties, each in a sentence."""
+    rows = [row for row in unload_rows if row["strategy"] == BY_DRAINING and row["subject_kind"] == "broker"]
+    return [str(row["sentence"]) for row in sorted(rows, key=lambda row: str(row["subject"]))]
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+def _why_nothing(made: Decisions, unload_rows: Sequence[Row]) -> str:
+    """The sentence of the row that comes nearest to an act: what a guard said, the cluster's own, a refusal, or the
+    busiest broker's."""
+    stopped = (*made.standstill, *made.held)
+    if stopped:
+        return stopped[0].sentence
+    whole = [row for row in unload_rows if row["subject_kind"] == "cluster"]
+    if whole:
+        return str(whole[0]["sentence"])
+    refused = [verdict for verdict in made.refusals if not verdict.is_wish]
+    if refused:
+        return refused[0].sentence
+    brokers = [row for row in unload_rows if row["subject_kind"] == "broker" and row["margin"] is not None]
+    limited = [row for row in brokers if row["setting"] is not None]  # the others were compared with another broker
+    if brokers:
+        return str(max(limited or brokers, key=lambda row: (row["margin"], row["subject"]))["sentence"])
+    return "No bundle and no broker is over a limit."
+
+
+def _stop(attempt: Attempt) -> str:
+    reason = (attempt.reason or "No reason is on record").strip()
+    return reason if reason.endswith((".", "!", "?")) else f"{reason}."
+
+
+def _advice(attempt: Attempt, checks: Sequence[Check]) -> tuple[str, ...]:
+    """What to do about a cycle that did not decide."""
+    found = [check.detail for check in checks if not check.passed and check.severity == "quarantine"]
+    if attempt.status == "failed":
+        run = f"{attempt.planned['dag_id'] or 'the run'} / {attempt.planned['run_id'] or 'unknown'}"
+        found.append(
+            f"See the log of the task that is red in {run}, and clear it to run again: nothing is decided twice."
+        )
+    else:
+        found.append(
+            "The next cycle looks anew; other clusters are not held up. The load below is what was still read."
+        )
+    return tuple(found)
+
+
+def _short(name: str) -> str:
+    return wording.shortened(wording.visible(name), 80)
+
+
+# What validation found and what was set aside, as the report shows it.
+
+_SEVERITIES = ("quarantine", "reject", "warn")
+_SAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A rule of validation and what it found; `measured` and `threshold` are texts with their unit."""
+
+    rule: str
+    table: str
+    severity: str
+    passed: bool
+    failed_rows: int | None
+    checked_rows: int | None
+    measured: str
+    threshold: str
+    sample: tuple[str, ...]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class RejectionSummary:
+    """Records that one rule set aside from one table, with the first few of them (place, reason, record)."""
+
+    rule: str
+    table: str
+    count: int
+    samples: tuple[tuple[str, str, str], ...]
+
+
+def checks(rows: Sequence[Row]) -> tuple[Check, ...]:
+    """All rules: failed ones first, the gravest first among them."""
+    found = [
+        Check(
+            row["rule"],
+            row["checked_table"],
+            row["severity"],
+            bool(row["passed"]),
+            row["failed_rows"],
+            row["checked_rows"],
+            amounts.quantity(row["measured"], row["unit"]),
+            amounts.quantity(row["threshold"], row["unit"]),
+            tuple(row["sample"] or ()),
+            row["detail"],
+        )
+        for row in rows
+    ]
+    return tuple(sorted(found, key=lambda check: (check.passed, _gravity(check.severity), check.table, check.rule)))
+
+
+def _gravity(severity: str) -> int:
+    return _SEVERITIES.index(severity) if severity in _SEVERITIES else len(_SEVERITIES)
+
+
+def rejections(rows: Sequence[Row]) -> tuple[RejectionSummary, ...]:
+    """Records set aside, by table and rule."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["rejected_from"], row["rule"]), []).append(row)
+    return tuple(
+        RejectionSummary(
+            rule,
+            table,
+            len(found),
+            tuple((f"{row['file']}, {row['place']}", row["reason"], row["record"] or "") for row in found[:_SAMPLES]),
+        )
+        for (table, rule), found in sorted(groups.items())
+    )
+
+
+# What came of a plan's commands: the last that was seen of each, in the order of the plan.
+
+OPEN = "open"
+_BUT_HARMED = " but harmed"
+_NOTHING_YET = "Nothing is on record of it yet: the next cycle looks."
+_MOODS = {"done": "good", OPEN: "warn", "unknown": "warn", "stale": "warn", "withheld": "warn", "overridden": "warn"}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A command and its outcome; `open` where nothing is on record of it yet, `done but harmed` where a later cycle has
+    seen harm. `mood` is good, warn or bad."""
+
+    kind: str
+    bundle: str
+    from_broker: str
+    destination: str
+    outcome: str
+    seen_at: datetime | None
+    detail: str
+
+    @property
+    def did_harm(self) -> bool:
+        """Whether a later cycle has seen harm."""
+        return self.outcome.endswith(_BUT_HARMED)
+
+    @property
+    def mood(self) -> str:
+        """good, warn or bad, by the outcome."""
+        return _MOODS.get(self.outcome, "bad")
+
+
+def harm_lines(rows: Iterable[Row]) -> tuple[str, ...]:
+    """A sentence for each command that did harm, the latest seen first; `rows` are commands with what was seen."""
+    latest = sorted(rows, key=lambda row: row["command_id"])
+    return tuple(_harm_line(row) for row in sorted(latest, key=lambda row: row["seen_at"], reverse=True))
+
+
+def _harm_line(row: Row) -> str:
+    goal = f" to {row['destination']}" if row["destination"] else ""
+    start = f" from {row['from_broker']}" if row["from_broker"] else ""
+    return (
+        f"The {row['kind']} of {row['bundle']}{start}{goal}, decided at {wording.time(row['cycle_at'])}, did harm, "
+        f"seen at {wording.time(row['seen_at'])}: {row['detail']}."
+    )
+
+
+def results(commands: Iterable[Row], harm: Mapping[str, str] | None = None) -> tuple[Result, ...]:
+    """Of commands with their last `outcome`, `seen_at` and `detail`, those that did harm first; what a dry run noted is
+    not a result. `harm`: command id -> what harm it did, in words."""
+    found = tuple(
+        Result(
+            row["kind"],
+            row["bundle"],
+            row["from_broker"] or "",
+            row["destination"] or "",
+            _with_harm(row["outcome"] or OPEN, row["command_id"] in (harm or {})),
+            row["seen_at"],
+            (harm or {}).get(row["command_id"]) or row["detail"] or _NOTHING_YET,
+        )
+        for row in sorted(commands, key=lambda row: row["step"])
+        if row["mode"] != "dry_run"
+    )
+    return tuple(sorted(found, key=lambda result: not result.did_harm))
+
+
+def _with_harm(outcome: str, did_harm: bool) -> str:
+    return f"{outcome}{_BUT_HARMED}" if did_harm else outcome
+
+
+def tally(found: Sequence[Result]) -> str:
+    """`1 done but harmed, 8 done, 2 overridden`: harm first, then the most frequent, then by name."""
+    counts = Counter(result.outcome for result in found)
+    ordered = sorted(counts.items(), key=lambda pair: (not pair[0].endswith(_BUT_HARMED), -pair[1], pair[0]))
+    return wording.listed([f"{number:,} {outcome.replace('_', ' ')}" for outcome, number in ordered])

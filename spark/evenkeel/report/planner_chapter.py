@@ -1,0 +1,191 @@
+"""What a report says of Evenkeel's own planner: its target, its steps, what it has found, and what it rests on."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evenkeel.lake.record import Row
+from evenkeel.model import amounts
+
+PLANNER_KEY = "evenkeelPlanner"
+OFF, SHADOW = "off", "shadow"
+MOST_STEPS = 60
+_PLACES = ("unload", "placed", "planned")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerStepLine:
+    """A bundle that the planner moves (`unload`, `placed`: it has no owner), or will later (`planned`, which a rule or
+    a budget keeps back). `gain`: usage taken off the broker that gives; `cost`: share of the cluster's clients and
+    traffic that moves; fractions, None where they are not known."""
+
+    bundle: str
+    source: str | None
+    destination: str | None
+    outcome: str
+    rule: str
+    gain: float | None
+    cost: float | None
+    needs_split: bool
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerBrokerLine:
+    """A broker: `measured` is its usage over the evenly used cluster's, `band` up to where it is let be."""
+
+    broker: str
+    outcome: str
+    measured: str
+    band: str
+    basis: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindingLine:
+    """Something that no plan mends, or a bundle that has to be split before one does."""
+
+    subject: str
+    rule: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerModelLine:
+    """How a broker's usage grows with its load, as fitted; errors are fractions."""
+
+    broker: str
+    resource: str
+    is_used: bool
+    base: float | None
+    error: float | None
+    mean_error: float | None
+    samples: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerChapter:
+    """The planner's part of a cycle. `mode`: shadow or on. `target`: the row of the cluster in a sentence, and its
+    `figures` by name. `split_first`: bundles that stay until they are split. `models_used` of `models` are used; for
+    the other brokers shares of traffic stand in. `later` and `looked_at` count the steps of other cycles, and the
+    bundles that were looked at and let be."""
+
+    mode: str
+    target: str
+    figures: tuple[tuple[str, str], ...]
+    due: tuple[PlannerStepLine, ...]
+    planned: tuple[PlannerStepLine, ...]
+    planned_count: int
+    looked_at: int
+    split_first: tuple[FindingLine, ...]
+    brokers: tuple[PlannerBrokerLine, ...]
+    findings: tuple[FindingLine, ...]
+    models: tuple[PlannerModelLine, ...]
+    basis: str
+
+    @property
+    def only_looks_on(self) -> bool:
+        """Whether nothing of it is asked."""
+        return self.mode == SHADOW
+
+    @property
+    def models_used(self) -> int:
+        """How many of the models are used."""
+        return sum(one.is_used for one in self.models)
+
+
+def planner_chapter(tables: Mapping[str, Sequence[Row]]) -> PlannerChapter | None:
+    """The chapter of the rows of the planner's tables; None where it was off."""
+    targets = tables.get("planner_targets", ())
+    mode = next((json.loads(row["value"]) for row in tables.get("settings", ()) if row["key"] == PLANNER_KEY), OFF)
+    if not targets and mode == OFF:
+        return None
+    whole = next((row for row in targets if row["subject_kind"] == "cluster"), None)
+    bundles = [row for row in targets if row["subject_kind"] == "bundle"]
+    moving = [row for row in bundles if row["outcome"] in _PLACES]
+    moving.sort(key=lambda row: (row["position"] is None, row["position"] or 0, row["subject"]))
+    due = [_step(row) for row in moving if row["outcome"] != "planned"]
+    planned = [_step(row) for row in moving if row["outcome"] == "planned"]
+    brokers = [row for row in targets if row["subject_kind"] == "broker"]
+    brokers.sort(key=lambda row: (-(row["measured"] or 0.0), row["subject"]))
+    return PlannerChapter(
+        mode=str(mode),
+        target="" if whole is None else str(whole["sentence"]),
+        figures=() if whole is None else _figures(whole),
+        due=tuple(due),
+        planned=tuple(planned[:MOST_STEPS]),
+        planned_count=len(planned),
+        looked_at=sum(row["outcome"] == "kept" and not row["needs_split"] for row in bundles),
+        split_first=tuple(
+            FindingLine(row["subject"], row["rule"], row["sentence"])
+            for row in sorted(bundles, key=lambda row: str(row["subject"]))
+            if row["outcome"] == "kept" and row["needs_split"]
+        ),
+        brokers=tuple(_broker(row) for row in brokers),
+        findings=tuple(
+            FindingLine(row["subject"], row["rule"], row["sentence"]) for row in tables.get("planner_findings", ())
+        ),
+        models=tuple(_model(row) for row in tables.get("planner_models", ())),
+        basis=_basis(targets),
+    )
+
+
+def _step(row: Row) -> PlannerStepLine:
+    return PlannerStepLine(
+        bundle=row["subject"],
+        source=row["broker"],
+        destination=row["destination"],
+        outcome=row["outcome"],
+        rule=row["rule"],
+        gain=row["gain"],
+        cost=row["cost"],
+        needs_split=bool(row["needs_split"]),
+        sentence=row["sentence"],
+    )
+
+
+def _broker(row: Row) -> PlannerBrokerLine:
+    return PlannerBrokerLine(
+        broker=row["subject"],
+        outcome=row["outcome"],
+        measured=amounts.ratio(row["measured"]),
+        band=amounts.ratio(row["threshold"]),
+        basis=row["basis"] or "",
+        sentence=row["sentence"],
+    )
+
+
+def _model(row: Row) -> PlannerModelLine:
+    names = ("broker", "resource", "is_used", "base", "error", "mean_error", "samples", "sentence")
+    return PlannerModelLine(**{name: row[name] for name in names})
+
+
+_FIGURES: tuple[tuple[str, str, str], ...] = (
+    ("even", "Evenly used", "fraction"),
+    ("stop", "Target", "fraction"),
+    ("busiest", "Busiest broker", "fraction"),
+    ("busiest_after_due", "Busiest after the steps due", "fraction"),
+    ("busiest_after", "Busiest after all steps", "fraction"),
+    ("floor_load", "Load that has to move at least", "fraction"),
+    ("floor_moves", "Moves at least", "count"),
+    ("promised_gain", "Promised gain", "fraction"),
+    ("due_cost", "Cost of the steps due", "fraction"),
+    ("misses", "Promises not kept in a row", "count"),
+)
+
+
+def _figures(row: Row) -> tuple[tuple[str, str], ...]:
+    """The numbers of the cluster's row that a reader looks for, by name; promises that were kept are not counted."""
+    numbers = {name: value for name, value in row["numbers"].items() if value or name != "misses"}
+    return tuple((words, amounts.quantity(numbers[name], unit)) for name, words, unit in _FIGURES if name in numbers)
+
+
+def _basis(targets: Sequence[Row]) -> str:
+    """What the figures of the brokers rest on, in words."""
+    found = Counter(row["basis"] for row in targets if row["subject_kind"] == "broker" and row["basis"])
+    return ", ".join(f"{name} for {amounts.plural(number, 'broker')}" for name, number in sorted(found.items()))

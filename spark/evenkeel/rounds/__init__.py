@@ -1,1 +1,0 @@
-"""What the rounds of several tasks share: from rows to values, and from verdicts to rows."""

@@ -1,0 +1,40 @@
+"""The status: of each cluster one line with its balance, its mode, its last cycle and what needs attention.
+
+The first page of the desk and `evenkeel status` show it. `gather` reads, `attention` judges, `line` puts together, and
+`rendering` writes text and JSON; none but `gather` reads the lake, and the clock is passed in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from evenkeel.lake.record.recent_rows import Recent
+from evenkeel.status.gather import gather_status
+from evenkeel.status.line import ClusterStatus, by_urgency, line_of
+
+__all__ = ["ClusterStatus", "LakeStatus", "read_status"]
+
+
+@dataclass(frozen=True, slots=True)
+class LakeStatus:
+    """The status of a lake `at` a moment: a line per cluster, the most urgent first. `unread`: table -> why it could
+    not be read; what rests on it is missing from the lines."""
+
+    lake: str
+    at: datetime
+    clusters: tuple[ClusterStatus, ...]
+    unread: dict[str, str]
+
+
+def read_status(lake: str | Path | Recent, now: datetime, *, cluster: str | None = None) -> LakeStatus:
+    """The status of all clusters on record, or of the one that is named, at the moment `now` (UTC).
+    Who looks again and again gives the same `Recent`, and only new files are read.
+
+    Raises NoLake where there is no lake, NoSuchCycle for a cluster that is not on record, with the nearest name, and
+    LakeError where `cycles` cannot be read.
+    """
+    found = gather_status(lake, cluster=cluster)
+    lines = by_urgency(line_of(rows, now) for rows in found.clusters)
+    return LakeStatus(found.lake, now, tuple(lines), found.unread)

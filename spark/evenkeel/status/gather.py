@@ -1,0 +1,416 @@
+"""Reads from the lake what the status shows: of each cluster the newest cycles alone, of all clusters together.
+
+What is read is bounded by the clusters that there are, and not by how long the record is. Only the log of `cycles` is
+read whole; of other tables the manifests say in which files the rows of a cycle lie.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from evenkeel.errors import LakeError
+from evenkeel.lake.controls import PAUSE, RESUME
+from evenkeel.lake.outbox import SENT, harmed
+from evenkeel.lake.record import Attempt, Record, Row, attempts_of, clusters_of, trusted
+from evenkeel.lake.record.attempts import are_told_apart_by_commands
+from evenkeel.lake.record.known_files import LAST_MOMENT, KnownFile, log_moment
+from evenkeel.lake.record.recent_rows import Recent
+from evenkeel.lake.record.tables import is_in
+from evenkeel.manual_requests.drain import BY_DRAINING
+from evenkeel.model.past_commands import HARMED
+from evenkeel.status.attention import (
+    AGE_KEY,
+    BOUNCE_SPAN,
+    BROKEN_PROMISES_RULE,
+    HARM_SPAN,
+    SOLE_BUNDLE_RULES,
+    StatusRows,
+    answer_by,
+    is_newer,
+    waits_for_approval,
+)
+
+COURSE_CYCLES = 24
+"""A course of more points could not be told apart in a line."""
+LEAST_COURSE = 3
+FAIR_COURSE_FILES = 240
+"""So many files are shared among the clusters, each of which has LEAST_COURSE cycles at least."""
+MOST_OUTBOX_FILES = 240
+"""So many files of `commands` at most are read for moves back at once: of other clusters guards alone tell of them."""
+MORE_COURSE_FILES = 60
+"""So many more are read in one look: what was read before is at hand, so that courses grow from look to look."""
+_MANIFEST = (
+    *("cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id", "status", "reason"),
+    *("splits", "unloads", "held", "before_max_over_mean", "source", "schema_version", "acts", "writes", "files"),
+    *("snapshot_at", "recorded_at", "rejected_records"),
+)
+_LIGHT = tuple(name for name in _MANIFEST if name not in ("acts", "writes", "files"))
+_MANY_ROWS = 8 * COURSE_CYCLES
+"""Of a file of `cycles` with more rows only the newest are taken."""
+_THREADS = 3
+_STAMP = ("cycle_at", "write_id")
+_REPORTS = ("broker", "state", "state_reason")
+_LOAD = ("broker", "state", "bundles", "msg_rate_in", "msg_rate_out")
+_UNLOADS = ("subject", "subject_kind", "strategy", "rule", "sentence")
+_GUARDS = ("subject", "subject_kind", "outcome", "rule", "sentence")
+_FINDINGS = ("subject", "rule", "sentence")
+_COMMANDS = ("command_id", "cycle_at", "plan_id", "step", "kind", "bundle", "from_broker", "destination", "mode")
+_OUTCOMES = ("command_id", "cycle_at", "outcome", "seen_at", "detail")
+ByCluster = dict[str, list[Row]]
+Span = tuple[datetime, datetime]
+
+
+@dataclass
+class StatusGathered:
+    """`clusters`: the rows of each. `unread`: table -> why it could not be read; what rests on it is missing then."""
+
+    lake: str
+    clusters: list[StatusRows] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
+
+
+def gather_status(lake: str | Path | Recent, *, cluster: str | None = None) -> StatusGathered:
+    """The rows of all clusters on record, or of the one that is named, by name.
+
+    A `Recent` that was there before is refreshed, and reads new files alone. Raises NoSuchCycle for a cluster that is
+    not on record, with the nearest name, or where nothing is; LakeError where `cycles` cannot be read.
+    """
+    recent = lake if isinstance(lake, Recent) else Recent(lake)
+    recent.refresh()
+    names = clusters_of(recent, cluster)
+    courses = _courses(recent, names)
+    newest = {name: own[-1] for name, own in courses.items() if own}
+    readable = {name: one for name, one in newest.items() if not is_newer(one)}
+    decided = _newest_decided(courses, readable)
+    found = StatusGathered(recent.lake)
+    tables = _read_all(_reads(recent, readable, decided), found.unread)
+    for name, one in newest.items():
+        found.clusters.append(
+            StatusRows(
+                cluster=name,
+                attempts=courses[name],
+                newest=one,
+                broker_load=tables["broker_load"].get(name, ()),
+                unload_decisions=tables["unload_decisions"].get(name, ()),
+                guard_decisions=tables["guard_decisions"].get(name, ()),
+                planner_findings=tables["planner_findings"].get(name, ()),
+                failed_checks=tables["validation_results"].get(name, ()),
+                hung=tables["broker_reports"].get(name, ()),
+                harm=tables["harm"].get(name, ()),
+                moves=tables["moves"].get(name, ()),
+                pause=next(iter(tables["controls"].get(name, ())), None),
+                answered=frozenset(str(row["plan_id"]) for row in tables["approvals"].get(name, ())),
+                answer_by=answer_by(one, tables["settings"].get(name, ())),
+            )
+        )
+    return found
+
+
+# The cycles of each cluster.
+
+
+def _courses(recent: Recent, names: Sequence[str]) -> dict[str, list[Attempt]]:
+    """Of each cluster the attempts that count for its newest cycles, oldest first: as many as may be read at once. The
+    newest one, and the newest that came to decisions, have all that is in `_MANIFEST`, the others no lists.
+
+    A course whose files are the same as before is not worked out again.
+    """
+    chosen = _course_files(recent, names)
+    keys = {name: tuple(file.path for file in own) for name, own in chosen.items()}
+    known = {name: recent.memo.get(("course", name)) for name in names}
+    found = {name: held[1] for name, held in known.items() if held is not None and held[0] == keys[name]}
+    made = _new_courses(recent, {name: own for name, own in chosen.items() if name not in found})
+    for name, course in made.items():
+        recent.memo["course", name] = keys[name], course
+    return {name: found[name] if name in found else made[name] for name in names}
+
+
+def _new_courses(recent: Recent, chosen: Mapping[str, Sequence[KnownFile]]) -> dict[str, list[Attempt]]:
+    rows: ByCluster = defaultdict(list)
+    small = [file for own in chosen.values() for file in own if file.rows <= _MANY_ROWS]
+    for row in recent.rows("cycles", small, _MANIFEST, shown=_LIGHT):
+        rows[row["cluster"]].append(row)
+    for file in (one for own in chosen.values() for one in own if one.rows > _MANY_ROWS):
+        rows[file.cluster] += recent.rows("cycles", [file], _MANIFEST, *_newest_of(recent, file), shown=_LIGHT)
+    courses = {name: _counting(recent, name, rows.get(name, ())) for name in chosen}
+    wanted = {
+        name: [*{one.attempt_id: one for one in (own[-1], _last_decided(own)) if one is not None}.values()]
+        for name, own in courses.items()
+        if own
+    }
+    whole = _with_lists(recent, chosen, wanted)
+    return {name: [whole.get((name, one.attempt_id), one) for one in own] for name, own in courses.items()}
+
+
+def _course_files(recent: Recent, names: Sequence[str]) -> dict[str, list[KnownFile]]:
+    files = recent.files("cycles")
+    room, chosen = MORE_COURSE_FILES, dict[str, list[KnownFile]]()
+    fair = max(LEAST_COURSE, FAIR_COURSE_FILES // max(len(names), 1))
+    for name in names:
+        own: list[KnownFile] = []
+        moments: set[int] = set()
+        for file in files.newest_first(name):
+            is_kept = recent.is_kept("cycles", file, _MANIFEST)
+            is_new = file.last not in moments
+            if is_new and (len(moments) >= COURSE_CYCLES or (len(moments) >= fair and not is_kept and room < 1)):
+                break
+            room -= not is_kept and len(moments) >= fair
+            own.append(file)
+            moments.add(file.last)
+            if file.rows > _MANY_ROWS:
+                break
+        chosen[name] = own
+    return chosen
+
+
+def _newest_of(recent: Recent, file: KnownFile) -> tuple[Any, str]:
+    """A condition for the newest cycles of a file of many, and its name."""
+    import pyarrow.compute as pc
+
+    since = recent.newest_moment("cycles", file, 2 * COURSE_CYCLES)
+    return (None, "") if since is None else (pc.field("cycle_at") >= since, f"since {since.isoformat()}")
+
+
+def _with_lists(
+    recent: Recent, files: Mapping[str, Sequence[KnownFile]], wanted: Mapping[str, Sequence[Attempt]]
+) -> dict[tuple[str, str], Attempt]:
+    """(cluster, attempt_id) -> the attempt with the lists of its manifest."""
+    ids = {(name, one.attempt_id): one.cycle_at for name, own in wanted.items() for one in own}
+    near = [
+        file
+        for name, own in wanted.items()
+        for file in files[name]
+        if any(
+            file.first <= log_moment(one.cycle_at) + 2_000 and file.last >= log_moment(one.cycle_at) - 2_000
+            for one in own
+        )
+    ]
+    rows: ByCluster = defaultdict(list)
+    for row in recent.rows("cycles", [file for file in near if file.rows <= _MANY_ROWS], _MANIFEST):
+        rows[row["cluster"]].append(_with_reads(row))
+    for file in (one for one in near if one.rows > _MANY_ROWS):
+        rows[file.cluster] += map(_with_reads, recent.rows("cycles", [file], _MANIFEST, *_newest_of(recent, file)))
+    found = (one for own in rows.values() for one in attempts_of(own))
+    return {(one.cluster, one.attempt_id): one for one in found if (one.cluster, one.attempt_id) in ids}
+
+
+def _with_reads(row: Row) -> Row:
+    """The row with the list that an Attempt asks for beside its writes, and that nothing here needs."""
+    return {**row, "reads": (), "writes": row["writes"] or ()}
+
+
+def _counting(recent: Recent, name: str, rows: Sequence[Row]) -> list[Attempt]:
+    """The attempts that count. Where a cycle has several, it may count which of them sent commands."""
+    attempts = attempts_of(rows)
+    if not attempts:  # what was read closes an attempt whose plan lies further back
+        newest = Record(recent.lake).in_force(name, LAST_MOMENT)
+        return [] if newest is None else [newest]
+    chosen = trusted(attempts)[-COURSE_CYCLES:]
+    if are_told_apart_by_commands(attempts):
+        return Record(recent.lake).cycles(name, chosen[0].cycle_at, chosen[-1].cycle_at)
+    return chosen
+
+
+def _last_decided(attempts: Sequence[Attempt]) -> Attempt | None:
+    return next((one for one in reversed(attempts) if one.decided), None)
+
+
+def _newest_decided(courses: Mapping[str, Sequence[Attempt]], readable: Mapping[str, Attempt]) -> dict[str, Attempt]:
+    """Of each cluster the newest cycle that came to decisions, of those that were read."""
+    found = {name: _last_decided(courses[name]) for name in readable}
+    return {name: one for name, one in found.items() if one is not None and not is_newer(one)}
+
+
+# What these cycles wrote.
+
+
+def _reads(
+    recent: Recent, readable: Mapping[str, Attempt], decided: Mapping[str, Attempt]
+) -> dict[str, Callable[[], ByCluster]]:
+    """What is to be read, by name."""
+    import pyarrow.compute as pc
+
+    each = [*decided.values()]
+    skipped = [one for one in readable.values() if one.status == "skipped"]
+    waiting = [one for one in readable.values() if waits_for_approval(one)]
+    acting = [one for one in readable.values() if one.mode != "dry_run"]
+    rules = is_in("rule", sorted(SOLE_BUNDLE_RULES)) | is_in("strategy", [BY_DRAINING])
+    quarantine = is_in("severity", ["quarantine"]) & ~pc.field("passed")
+    setting, broken = is_in("key", [AGE_KEY]), is_in("rule", [BROKEN_PROMISES_RULE])
+
+    def written(attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any = None) -> ByCluster:
+        return written_rows(recent, attempts, table, columns, where)
+
+    return {
+        "broker_load": lambda: written(each, "broker_load", _LOAD),
+        "unload_decisions": lambda: written(each, "unload_decisions", _UNLOADS, rules),
+        "guard_decisions": lambda: written(each, "guard_decisions", _GUARDS),
+        "planner_findings": lambda: written(each, "planner_findings", _FINDINGS, broken),
+        "validation_results": lambda: written(
+            skipped, "validation_results", ("rule", "severity", "passed"), quarantine
+        ),
+        "broker_reports": lambda: written([*readable.values()], "broker_reports", _REPORTS, is_in("state", ["hung"])),
+        "settings": lambda: written(waiting, "settings", ("key", "value"), setting),
+        "approvals": lambda: _answers(recent, waiting),
+        "controls": lambda: _pauses(recent, readable),
+        "harm": lambda: _harm(recent, acting),
+        "moves": lambda: _moves(recent, acting),
+    }
+
+
+def _read_all(reads: Mapping[str, Callable[[], ByCluster]], unread: dict[str, str]) -> dict[str, ByCluster]:
+    """Everything at once, as much of it waits for files; what cannot be read is told of, and the rest still stands."""
+
+    def read(name: str) -> ByCluster:
+        try:
+            return reads[name]()
+        except LakeError as error:
+            unread[name] = str(error)
+        except FileNotFoundError as error:
+            unread[name] = f"a file is gone: {error.filename or error}"
+        return {}
+
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="status") as pool:
+        return dict(zip(reads, pool.map(read, reads), strict=True))
+
+
+def written_rows(
+    recent: Recent, attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any = None
+) -> ByCluster:
+    """The rows that the attempts wrote, from the files that their manifests list, else from those that the log knows.
+
+    Rows that are past their retention are missing.
+    """
+    listed, others, owner = list[KnownFile](), list[Attempt](), dict[tuple[str, str], datetime]()
+    for one in attempts:
+        writes = [write for write in one.writes_of(table) if write.rows]
+        owner |= {(one.cluster, write.write_id): one.cycle_at for write in writes}
+        if all(write.files for write in writes):
+            listed += [
+                KnownFile(file.path, one.cluster, 0, 0, write.rows, file.size)
+                for write in writes
+                for file in write.files
+            ]
+        else:
+            others.append(one)
+    if not owner:
+        return {}
+    wanted = (*_STAMP, *columns)
+    try:
+        rows = recent.rows(table, listed, wanted, where, table)
+    except FileNotFoundError:  # upkeep has put the rows into other files since
+        rows, others = [], [*attempts]
+    if others:
+        files = recent.files(table)
+        near = [file for one in others for file in files.between(one.cluster, one.cycle_at, one.cycle_at)]
+        rows += recent.rows(table, dict.fromkeys(near), wanted, where, table)
+    return _by_cluster(row for row in rows if owner.get((row["cluster"], row["write_id"])) == row["cycle_at"])
+
+
+def _answers(recent: Recent, waiting: Sequence[Attempt]) -> ByCluster:
+    plans = {(one.cluster, one.plan_id) for one in waiting}
+    if not plans:
+        return {}
+    files = recent.files("approvals")
+    own = [file for name in sorted({name for name, _ in plans}) for file in files.newest_first(name)]
+    rows = recent.rows("approvals", own, ("plan_id",))
+    return _by_cluster(row for row in rows if (row["cluster"], row["plan_id"]) in plans)
+
+
+def _pauses(recent: Recent, attempts: Mapping[str, Attempt]) -> ByCluster:
+    """The pauses that hold: of each cluster its last pause or resumption, if that is a pause."""
+    files = recent.files("controls", kinds_from=PAUSE)
+    own = [file for name in attempts for file in files.newest_first(name)]
+    said = is_in("kind", [PAUSE, RESUME])
+    last: dict[str, Row] = {}
+    for row in recent.rows("controls", own, ("kind", "at", "by", "reason"), said, "said"):
+        if row["cluster"] not in last or row["at"] >= last[row["cluster"]]["at"]:
+            last[row["cluster"]] = row
+    return {name: [row] for name, row in last.items() if row["kind"] == PAUSE}
+
+
+def _harm(recent: Recent, acting: Sequence[Attempt]) -> ByCluster:
+    """Commands that did harm: those of which the manifest says so, and what the newest cycle itself was the first to
+    see. Nothing else is looked for."""
+    spans = {
+        one.cluster: (one.cycle_at - HARM_SPAN, one.cycle_at)
+        for one in acting
+        if any(act["outcome"] == HARMED for act in one.planned["acts"] or ())
+        or any(write.rows for write in one.writes_of("outcomes"))
+    }
+    seen = _outbox(recent, "outcomes", spans, _OUTCOMES, is_in("outcome", [HARMED]), "harm")
+    files = recent.files("commands") if seen else None
+    own = [row for rows in seen.values() for row in rows]  # an outcome has the cycle of its command
+    near = [file for row in own if files for file in files.between(row["cluster"], row["cycle_at"], row["cycle_at"])]
+    commands = _by_cluster(recent.rows("commands", dict.fromkeys(near), _COMMANDS))
+    found = {
+        name: harmed({row["command_id"]: row for row in commands.get(name, ())}.values(), rows)
+        for name, rows in seen.items()
+    }
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def _moves(recent: Recent, acting: Sequence[Attempt]) -> ByCluster:
+    """Unloads of the last hour that went out, of clusters in which one may have gone back: of as many clusters as may
+    be looked at at once."""
+    spans = {
+        one.cluster: (one.cycle_at - BOUNCE_SPAN, one.cycle_at)
+        for one in acting
+        if len({act["command_id"] for act in one.planned["acts"] or ()}) + int(one.planned["unloads"] or 0) > 1
+    }
+    commands = _outbox(recent, "commands", _within_room(recent, spans), _COMMANDS)
+    unloads = {
+        name: [row for row in own if row["kind"] == "unload" and row["mode"] != "dry_run"]
+        for name, own in commands.items()
+    }
+    near = {name: spans[name] for name, own in unloads.items() if _may_bounce(own)}
+    outcomes = _outbox(recent, "outcomes", near, ("command_id", "cycle_at", "outcome"))
+    found: ByCluster = {}
+    for name in near:
+        out = {row["command_id"] for row in outcomes.get(name, ()) if row["outcome"] in SENT}
+        sent = {row["command_id"]: row for row in unloads[name] if row["command_id"] in out}
+        found[name] = sorted(sent.values(), key=lambda row: (row["cycle_at"], row["step"]))
+    return found
+
+
+def _within_room(recent: Recent, spans: Mapping[str, Span]) -> dict[str, Span]:
+    """The clusters that may be looked at now, by the number of their files: those that were not read are counted."""
+    files, room, found = recent.files("commands") if spans else None, MOST_OUTBOX_FILES, dict[str, Span]()
+    for name, span in spans.items():
+        own = files.between(name, *span) if files is not None else []
+        new = sum(not recent.is_kept("commands", file, _COMMANDS) for file in own)
+        if new <= room:
+            room -= new
+            found[name] = span
+    return found
+
+
+def _may_bounce(unloads: Iterable[Row]) -> bool:
+    """Whether any bundle was to go where any unload took it from."""
+    rows = [*unloads]
+    return bool({(row["bundle"], row["destination"]) for row in rows} & {(r["bundle"], r["from_broker"]) for r in rows})
+
+
+def _outbox(
+    recent: Recent, table: str, spans: Mapping[str, Span], columns: Sequence[str], where: Any = None, name: str = ""
+) -> ByCluster:
+    """Cluster -> its rows of cycles in its span."""
+    if not spans:
+        return {}
+    files = recent.files(table)
+    near = [file for cluster, span in spans.items() for file in files.between(cluster, *span)]
+    rows = recent.rows(table, near, columns, where, name)
+    return _by_cluster(r for r in rows if spans[r["cluster"]][0] <= r["cycle_at"] <= spans[r["cluster"]][1])
+
+
+def _by_cluster(rows: Iterable[Row]) -> ByCluster:
+    found: ByCluster = defaultdict(list)
+    for row in rows:
+        found[str(row["cluster"])].append(row)
+    return dict(found)

@@ -1,0 +1,127 @@
+"""The status of several lakes: a line per cluster of all of them, and a line per lake that cannot be read.
+
+A cluster is shown from the lake that it belongs to. One that is on record in another lake, from before it was moved, is
+named among those that moved: its earlier cycles are read there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from evenkeel.errors import EvenkeelError, NoLake, NoSuchCycle
+from evenkeel.settings.lakes import ConfiguredLake, LakeMap
+from evenkeel.status.gather import StatusGathered
+from evenkeel.status.line import ClusterStatus, by_urgency, line_of
+from evenkeel.status.side_by_side import SideBySideReader
+
+_LONGEST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LakeSeen:
+    """A lake: its `name` and `path`, how many clusters it shows. `fault`: why it cannot be read ("": it could be);
+    `unread`: table -> why it could not be read."""
+
+    name: str
+    path: str
+    clusters: int
+    fault: str
+    unread: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MovedCluster:
+    """A cluster on record in the lake `before`, which belongs to the lake `now`."""
+
+    cluster: str
+    before: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class LakesStatus:
+    """The status of several lakes `at` a moment: a line per cluster with the name of its lake, the most urgent
+    first."""
+
+    at: datetime
+    lakes: tuple[LakeSeen, ...]
+    lines: tuple[tuple[str, ClusterStatus], ...]
+    moved: tuple[MovedCluster, ...]
+
+    @property
+    def clusters(self) -> tuple[ClusterStatus, ...]:
+        """The lines, without their lakes."""
+        return tuple(line for _, line in self.lines)
+
+    @property
+    def faulty(self) -> tuple[LakeSeen, ...]:
+        """The lakes that cannot be read."""
+        return tuple(lake for lake in self.lakes if lake.fault)
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """Lake and table -> why the table could not be read."""
+        return {f"{lake.name}/{table}": why for lake in self.lakes for table, why in lake.unread.items()}
+
+
+def read_lakes_status(lakes: LakeMap, now: datetime, reader: SideBySideReader | None = None) -> LakesStatus:
+    """The status of all clusters of all lakes. Who looks again and again gives the same `reader`.
+
+    Whatever is wrong with a lake is said of that lake, and the others are shown.
+    """
+    read = (reader or SideBySideReader()).read([lake.path for lake in lakes.lakes])
+    seen, lines, moved = list[LakeSeen](), dict[int, str](), list[MovedCluster]()
+    every: list[ClusterStatus] = []
+    for lake in lakes.lakes:
+        found = _seen(lakes, lake, now, read[lake.path])
+        if found is None:
+            continue
+        seen.append(found[0])
+        for line in found[1]:
+            other = _elsewhere(lakes, lake, line.cluster)
+            if other is not None:
+                moved.append(MovedCluster(line.cluster, lake.name, other))
+            else:
+                lines[id(line)] = lake.name
+                every.append(line)
+    ordered = tuple((lines[id(line)], line) for line in by_urgency(every))
+    counted = tuple(_with_number(one, sum(name == one.name for name, _ in ordered)) for one in seen)
+    return LakesStatus(now, counted, ordered, tuple(sorted(moved, key=lambda one: (one.cluster, one.before))))
+
+
+def _with_number(lake: LakeSeen, clusters: int) -> LakeSeen:
+    return LakeSeen(lake.name, lake.path, clusters, lake.fault, lake.unread)
+
+
+def _elsewhere(lakes: LakeMap, lake: ConfiguredLake, cluster: str) -> str | None:
+    """The name of the lake that the cluster belongs to, where that is another one."""
+    own = lakes.reader_lake_of(cluster)
+    return None if own is None or own == lake else own.name
+
+
+def _seen(
+    lakes: LakeMap, lake: ConfiguredLake, now: datetime, read: StatusGathered | Exception
+) -> tuple[LakeSeen, list[ClusterStatus]] | None:
+    """The lake and its lines; None for one that is not there and that no configured cluster belongs to."""
+    if isinstance(read, StatusGathered):
+        try:
+            return LakeSeen(lake.name, lake.path, 0, "", read.unread), [line_of(rows, now) for rows in read.clusters]
+        except Exception as error:  # what was read may be damaged in any way, and the others are shown all the same
+            return _faulty(lake, lake_fault(error)), []
+    if isinstance(read, NoSuchCycle):  # it is there, and has no cycle yet
+        return LakeSeen(lake.name, lake.path, 0, "", {}), []
+    if isinstance(read, NoLake) and not lakes.clusters_of(lake):
+        return None
+    return _faulty(lake, lake_fault(read)), []
+
+
+def _faulty(lake: ConfiguredLake, why: str) -> LakeSeen:
+    return LakeSeen(lake.name, lake.path, 0, why, {})
+
+
+def lake_fault(error: Exception) -> str:
+    """What is wrong with a lake, in one line."""
+    own = isinstance(error, EvenkeelError | OSError)
+    text = str(error) if own else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:_LONGEST]

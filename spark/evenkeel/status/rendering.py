@@ -1,0 +1,157 @@
+"""The status as JSON, by a documented schema, and as text for a terminal or a pipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.explain.wording import age, time, visible
+from evenkeel.status.line import ClusterStatus, sparkline
+
+if TYPE_CHECKING:
+    from evenkeel.status import LakeStatus
+    from evenkeel.status.lakes import LakesStatus, MovedCluster
+
+JSON_VERSION = 1
+"""Rises when a member of the JSON changes its meaning or goes; members may join without that."""
+_COLOURS = {"bad": "31", "warn": "33", "note": "2", "calm": "32"}
+_LONGEST_NAME = 40
+_HEADINGS = ("CLUSTER", "BUSIEST/MEAN", "MODE", "LAST CYCLE")
+
+
+def as_json(status: LakeStatus) -> str:
+    """The status as JSON with a line feed at its end; docs/reference/status-json.md has the schema."""
+    return json.dumps(as_object(status), ensure_ascii=False, indent=2) + "\n"
+
+
+def as_object(status: LakeStatus) -> dict[str, Any]:
+    """The status in values of JSON."""
+    return {
+        "version": JSON_VERSION,
+        "lake": status.lake,
+        "at": status.at.isoformat(),
+        "clusters": [_object_of(line) for line in status.clusters],
+        "unread": dict(sorted(status.unread.items())),
+    }
+
+
+def _object_of(line: ClusterStatus) -> dict[str, Any]:
+    return {
+        "cluster": line.cluster,
+        "mood": line.mood,
+        "mode": line.mode,
+        "last_cycle": {
+            "at": line.cycle_at.isoformat(),
+            "age_seconds": round(line.age_seconds, 3),
+            "state": line.state,
+            "kind": line.kind,
+            "unloads": line.unloads,
+            "splits": line.splits,
+        },
+        "brokers": line.brokers,
+        "balance": line.balance,
+        "course": list(line.course),
+        "needs": [
+            {"kind": one.kind, "label": one.label, "mood": one.mood, "count": one.count, "text": one.text}
+            for one in line.needs
+        ],
+    }
+
+
+def lakes_object(status: LakesStatus) -> dict[str, Any]:
+    """The status of several lakes in values of JSON; each cluster says its lake."""
+    return {
+        "version": JSON_VERSION,
+        "lakes": [
+            {
+                "name": one.name,
+                "lake": one.path,
+                "clusters": one.clusters,
+                "fault": one.fault or None,
+                "unread": dict(sorted(one.unread.items())),
+            }
+            for one in status.lakes
+        ],
+        "at": status.at.isoformat(),
+        "clusters": [{**_object_of(line), "lake": lake} for lake, line in status.lines],
+        "unread": dict(sorted(status.unread.items())),
+        "moved": [{"cluster": one.cluster, "before": one.before, "now": one.now} for one in status.moved],
+    }
+
+
+def lakes_json(status: LakesStatus) -> str:
+    """The status of several lakes as JSON with a line feed at its end, by the same schema."""
+    return json.dumps(lakes_object(status), ensure_ascii=False, indent=2) + "\n"
+
+
+def as_text(status: LakeStatus, *, coloured: bool = False) -> str:
+    """A line per cluster, and below it a line for each thing that needs attention; ends with a line feed."""
+    rows = [_cells(line) for line in status.clusters]
+    lines = [*_table(_HEADINGS, rows, status.clusters, coloured), _summary(status.clusters)]
+    lines += [f"{table} could not be read: {visible(why)}" for table, why in sorted(status.unread.items())]
+    return "\n".join(lines) + "\n"
+
+
+def lakes_text(status: LakesStatus, *, coloured: bool = False) -> str:
+    """A line per cluster with its lake and what needs attention, and a line for each lake that cannot be read."""
+    headings = (_HEADINGS[0], "LAKE", *_HEADINGS[1:])
+    rows = [(cells[0], lake, *cells[1:]) for lake, line in status.lines for cells in (_cells(line),)]
+    lines = [*_table(headings, rows, status.clusters, coloured), _summary(status.clusters)]
+    for one in status.faulty:
+        word = _painted("cannot be read", "bad", coloured)
+        lines.append(f"lake {one.name} {word}: {visible(one.fault)}")
+    lines += [f"{table} could not be read: {visible(why)}" for table, why in sorted(status.unread.items())]
+    lines += [moved_words(one) for one in status.moved]
+    return "\n".join(lines) + "\n"
+
+
+def moved_words(one: MovedCluster) -> str:
+    """Where the earlier cycles of a cluster are that was moved to another lake."""
+    name = visible(one.cluster)
+    return f"{name} belongs to the lake {one.now}: its earlier cycles are in {one.before} (--lake {one.before})"
+
+
+def _table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], clusters: Sequence[ClusterStatus], coloured: bool
+) -> list[str]:
+    widths = [max(len(row[place]) for row in [headings, *rows]) for place in range(len(headings))]
+    lines = [_aligned(headings, widths)]
+    for line, row in zip(clusters, rows, strict=True):
+        lines.append(_painted(_aligned(row, widths), line.mood if line.mood in ("bad", "warn") else "", coloured))
+        lines += [f"  {_painted(one.label, one.mood, coloured)}: {visible(one.text)}" for one in line.needs]
+    return lines
+
+
+def _cells(line: ClusterStatus) -> tuple[str, ...]:
+    figure = "–" if line.balance is None else f"{line.balance:.2f}"
+    name = visible(line.cluster)
+    state = line.state if line.kind == "live" else f"{line.state}, {line.kind}"
+    return (
+        name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…",
+        f"{figure} {sparkline(line.course)}".rstrip(),
+        line.mode,
+        f"{age(line.age_seconds)} ago ({state})",
+    )
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _painted(text: str, mood: str, coloured: bool) -> str:
+    return f"\x1b[{_COLOURS[mood]}m{text}\x1b[0m" if coloured and mood else text
+
+
+def _summary(lines: Sequence[ClusterStatus]) -> str:
+    some = sum(line.mood in ("bad", "warn") for line in lines)
+    whole = f"{len(lines)} {'cluster' if len(lines) == 1 else 'clusters'}"
+    return f"{some} of {whole} {'needs' if some == 1 else 'need'} attention." if some else f"{whole}, nothing to do."
+
+
+def moment_line(status: LakeStatus) -> str:
+    """The state of the first cluster in one line, for a log that follows it."""
+    line = status.clusters[0]
+    needs = "; ".join(f"{one.label}: {visible(one.text)}" for one in line.needs) or "nothing needs attention"
+    figure = "–" if line.balance is None else f"{line.balance:.2f}"
+    return f"{time(line.cycle_at)} {visible(line.cluster)} {line.mode} {line.state} busiest/mean {figure}: {needs}"

@@ -1,0 +1,69 @@
+"""Reads several lakes for the status at the same time, so that none waits for another one.
+
+A lake whose store answers slowly, or not at all, is left aside after a while. Its reading goes on, and whoever looks
+again gets what it came to, as far as it has come to an end by then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+from evenkeel.errors import LakeError
+from evenkeel.lake.record.recent_rows import Recent
+from evenkeel.lake.table_files import load_libraries
+from evenkeel.status.gather import StatusGathered, gather_status
+
+_MOST = 16
+"""Lakes that are read at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """A reading and when it began, in monotonic seconds."""
+
+    begun: float
+    gathered: Future[StatusGathered]
+
+
+class SideBySideReader:
+    """Reads lakes, each in a thread of its own. `recent` gives what was read of a lake before; `longest_seconds`: after
+    so long a lake is left aside (None: it is waited for)."""
+
+    def __init__(
+        self, recent: Callable[[str], str | Recent] = lambda path: path, longest_seconds: float | None = None
+    ) -> None:
+        self._recent, self._longest = recent, longest_seconds
+        self._threads = ThreadPoolExecutor(_MOST, thread_name_prefix="lake")
+        self._under_way: dict[str, _UnderWay] = {}
+
+    def read(self, paths: Sequence[str]) -> dict[str, StatusGathered | Exception]:
+        """What each of the lakes at these addresses holds, or why it cannot be read."""
+        for path in paths:
+            if not self.is_under_way(path):
+                load_libraries(path)
+                self._under_way[path] = _UnderWay(time.monotonic(), self._threads.submit(self._gather, path))
+        found = {path: self._result(self._under_way[path]) for path in paths}
+        self._under_way = {path: one for path, one in self._under_way.items() if not one.gathered.done()}
+        return found
+
+    def is_under_way(self, path: str) -> bool:
+        """Whether a reading of the lake has not come to its end."""
+        reading = self._under_way.get(path)
+        return reading is not None and not reading.gathered.done()
+
+    def _gather(self, path: str) -> StatusGathered:
+        return gather_status(self._recent(path))
+
+    def _result(self, reading: _UnderWay) -> StatusGathered | Exception:
+        left = None if self._longest is None else max(reading.begun + self._longest - time.monotonic(), 0.0)
+        if not wait([reading.gathered], left).done:
+            return LakeError(f"it was not read within {self._longest:g} s; it is read on, and shown once that is done")
+        error = reading.gathered.exception()
+        if error is None:
+            return reading.gathered.result()
+        if isinstance(error, Exception):
+            return error
+        raise error

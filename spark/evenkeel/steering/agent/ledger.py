@@ -1,0 +1,387 @@
+"""The agent's ledger: one SQLite file that outlives every crash of the agent and of its machine.
+
+Write-ahead log with `synchronous=FULL`: what a method has returned from is on disk. One row per command: `received`,
+then `sending` (committed before the request goes out), then `settled` with its outcome. Reports that are owed are rows
+of their own, written in the same transaction as the outcome. The file must lie on a local disk (a write-ahead log does
+not work over NFS) and belongs to one agent at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.locks import acquired
+from evenkeel.steering.agent.admission import LedgerEntry
+from evenkeel.steering.agent.setup import LedgerError
+from evenkeel.steering.outcome import Outcome
+from evenkeel.steering.queue.messages import (
+    WITHDRAW,
+    AgentReport,
+    Control,
+    command_body,
+    deed,
+    read_command,
+    report_body,
+)
+from evenkeel.times import utc_text
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+
+KEPT = timedelta(days=30)
+MOST_REJECTED = 10_000
+"""How many messages that were set aside are kept, the newest ones: without a bound a writer to the queue could fill the
+disk."""
+LONGEST_REJECTED = 16_384
+_OWED = "SELECT 1 FROM reports WHERE command_id = ? AND sent_at IS NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """A report that is not known to be on the reports queue. `token` keeps its tries apart from other reports."""
+
+    number: int
+    token: str
+    command_id: str
+    body: str
+
+
+class Ledger:
+    """What one agent knows of the commands of one cluster.
+
+    Safe to be shared by threads. Every method raises LedgerError where the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path, cluster: str, agent: str) -> None:
+        self.agent = agent
+        self._file = LedgerFile(path, cluster)
+
+    def close(self) -> None:
+        """Gives the ledger free for another agent."""
+        self._file.close()
+
+    # What comes in
+
+    def receive(self, command: Mapping[str, Any], now: datetime) -> bool:
+        """Notes a command; False where it was known."""
+        row = (
+            command["command_id"],
+            command["plan_id"],
+            utc_text(command["cycle_at"]),
+            command["step"],
+            command["bundle"],
+            deed(command),
+            command_body(command),
+            utc_text(command["expires_at"]),
+            utc_text(now),
+        )
+        with self._file.transaction() as db:
+            made = db.execute(
+                "INSERT INTO commands (command_id, plan_id, cycle_at, step, bundle, deed, body, expires_at, "
+                "received_at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'received') ON CONFLICT DO NOTHING",
+                row,
+            )
+            return made.rowcount == 1
+
+    def reject(self, message_id: str, body: str, reason: str, report: AgentReport | None, now: datetime) -> None:
+        """Notes a message that is not a command for this agent, and that this is to be reported where it can be.
+
+        Of its body the first 16,384 characters are kept.
+        """
+        storable = body[:LONGEST_REJECTED].encode("utf-8", "backslashreplace").decode()
+        command_id = None if report is None else report.outcome.command_id
+        with self._file.transaction() as db:
+            db.execute(
+                "INSERT INTO rejected VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (message_id, utc_text(now), reason, command_id, storable),
+            )
+            if report is not None:
+                self._owe(db, report, now)
+
+    def control(self, control: Control) -> bool:
+        """Notes a control; False where it was known."""
+        with self._file.transaction() as db:
+            if control.kind == WITHDRAW:
+                made = db.execute(
+                    "INSERT INTO withdrawn VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                    (control.plan_id, utc_text(control.made_at), control.by, control.reason),
+                )
+                return made.rowcount == 1
+            made = db.execute(
+                "INSERT INTO controls (kind, made_at, by, reason) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (control.kind, utc_text(control.made_at), control.by, control.reason),
+            )
+            return made.rowcount == 1
+
+    def newest_control(self) -> datetime:
+        """When the control that holds was made."""
+        found = self._file.rows("SELECT max(made_at) FROM controls")
+        return datetime.fromisoformat(found[0][0]) if found[0][0] else datetime.min.replace(tzinfo=UTC)
+
+    def paused(self) -> str | None:
+        """Who paused the agents and why, or None: of all controls the one made last holds, of two at once `pause`."""
+        found = self._file.rows("SELECT kind, made_at, by, reason FROM controls ORDER BY made_at DESC, kind LIMIT 1")
+        if not found or found[0][0] != "pause":
+            return None
+        _, at, by, reason = found[0]
+        return f"paused by {by} at {at}" + (f": {reason}" if reason else "")
+
+    def withdrawn(self, plan_id: str) -> str | None:
+        """Who withdrew the plan and why, or None."""
+        found = self._file.rows("SELECT made_at, by, reason FROM withdrawn WHERE plan_id = ?", plan_id)
+        if not found:
+            return None
+        at, by, reason = found[0]
+        return f"withdrawn by {by} at {at}: {reason}"
+
+    # What is known
+
+    def entry(self, command_id: str) -> LedgerEntry:
+        """What is on record of a command that was received."""
+        found = self._file.rows("SELECT state, deed, sending_at FROM commands WHERE command_id = ?", command_id)
+        if not found:
+            raise LedgerError(f"the ledger has lost command {command_id}")
+        state, known, sending_at = found[0]
+        return LedgerEntry(state, known, None if sending_at is None else datetime.fromisoformat(sending_at))
+
+    def newest_cycle(self, bundle: str) -> datetime:
+        """The newest cycle of which a command for this bundle was seen."""
+        found = self._file.rows("SELECT max(cycle_at) FROM commands WHERE bundle = ?", bundle)
+        return datetime.fromisoformat(found[0][0]) if found[0][0] else datetime.min.replace(tzinfo=UTC)
+
+    def half_way(self) -> list[dict[str, Any]]:
+        """The commands whose request may have gone out and of which no more is known, oldest first."""
+        found = self._file.rows("SELECT body FROM commands WHERE state = 'sending' ORDER BY cycle_at, step")
+        return [read_command(body) for (body,) in found]
+
+    # What is done
+
+    def sending(self, command_id: str, now: datetime) -> None:
+        """Notes that the request goes out next. Not a second time: a command half-way must be released first."""
+        with self._file.transaction() as db:
+            changed = db.execute(
+                "UPDATE commands SET state = 'sending', sending_at = ?, tries = tries + 1 "
+                "WHERE command_id = ? AND state = 'received'",
+                (utc_text(now), command_id),
+            )
+            if changed.rowcount != 1:
+                raise LedgerError(f"command {command_id} is not waiting to be sent; nothing was sent")
+
+    def release(self, command_id: str) -> None:
+        """Notes that a request that may have gone out had no effect, so that the command may be sent."""
+        with self._file.transaction() as db:
+            db.execute(
+                "UPDATE commands SET state = 'received' WHERE command_id = ? AND state = 'sending'", (command_id,)
+            )
+
+    def settle(self, outcome: Outcome, now: datetime) -> bool:
+        """Notes the outcome, and that it is to be reported; False (and nothing noted) where there was one already."""
+        with self._file.transaction() as db:
+            changed = db.execute(
+                "UPDATE commands SET state = 'settled', outcome = ?, seen_at = ?, detail = ? "
+                "WHERE command_id = ? AND state <> 'settled'",
+                (outcome.outcome, utc_text(outcome.seen_at), outcome.detail, outcome.command_id),
+            )
+            if changed.rowcount == 1:
+                self._owe(db, self._report(db, outcome.command_id), now)
+            return changed.rowcount == 1
+
+    def report_again(self, command_id: str, now: datetime) -> None:
+        """Notes that a settled command is to be reported once more, unless a report of it is still owed."""
+        with self._file.transaction() as db:
+            if db.execute(_OWED, (command_id,)).fetchone() is None:
+                self._owe(db, self._report(db, command_id), now)
+
+    def settle_forgotten(self, now: datetime, expired_before: datetime) -> list[str]:
+        """Settles commands that were tried without effect, were not delivered again, and have long expired."""
+        found = self._file.rows(
+            "SELECT command_id FROM commands WHERE state = 'received' AND tries > 0 AND expires_at < ?",
+            utc_text(expired_before),
+        )
+        detail = "expired; a request that may have gone out had no effect, and the queue delivered it no more"
+        return [one for (one,) in found if self.settle(Outcome(one, "stale", now, detail), now)]
+
+    # What is owed
+
+    def owed(self, most: int) -> list[Owed]:
+        """Reports that are not known to be on the reports queue, oldest first."""
+        sql = "SELECT number, token, command_id, body FROM reports WHERE sent_at IS NULL ORDER BY number LIMIT ?"
+        return [Owed(*row) for row in self._file.rows(sql, most)]
+
+    def paid(self, numbers: Sequence[int], now: datetime) -> None:
+        """Notes that reports are on the reports queue."""
+        with self._file.transaction() as db:
+            rows = [(utc_text(now), number) for number in numbers]
+            db.executemany("UPDATE reports SET sent_at = ? WHERE number = ?", rows)
+
+    def owes(self, command_id: str) -> bool:
+        """Whether a report of this command is owed."""
+        return bool(self._file.rows(_OWED, command_id))
+
+    def forget_old(self, now: datetime) -> None:
+        """Removes what is done with since 30 days: no queue keeps a message for longer than 14."""
+        before = utc_text(now - KEPT)
+        with self._file.transaction() as db:
+            db.execute("DELETE FROM reports WHERE sent_at < ?", (before,))
+            db.execute(
+                "DELETE FROM commands WHERE received_at < ? AND expires_at < ? AND state <> 'sending' "
+                "AND command_id NOT IN (SELECT command_id FROM reports)",
+                (before, before),
+            )
+            db.execute("DELETE FROM withdrawn WHERE made_at < ?", (before,))
+            db.execute("DELETE FROM rejected WHERE at < ?", (before,))
+            db.execute(
+                "DELETE FROM rejected WHERE message_id IN "
+                "(SELECT message_id FROM rejected ORDER BY at DESC, message_id LIMIT -1 OFFSET ?)",
+                (MOST_REJECTED,),
+            )
+
+    def _owe(self, db: sqlite3.Connection, report: AgentReport, now: datetime) -> None:
+        db.execute(
+            "INSERT INTO reports (token, command_id, body, made_at) VALUES (?, ?, ?, ?)",
+            (uuid.uuid4().hex, report.outcome.command_id, report_body(report), utc_text(now)),
+        )
+
+    def _report(self, db: sqlite3.Connection, command_id: str) -> AgentReport:
+        sql = "SELECT outcome, seen_at, detail, body FROM commands WHERE command_id = ?"
+        outcome, seen_at, detail, body = db.execute(sql, (command_id,)).fetchone()
+        command = read_command(body)
+        settled = Outcome(command_id, outcome, datetime.fromisoformat(seen_at), detail)
+        return AgentReport(settled, self.agent, command["cluster"], command["plan_id"], command["cycle_at"])
+
+
+# The file under the ledger: opened by one process at a time, made if missing, written in whole transactions.
+
+VERSION = 1
+# Came later; an agent of before does not look at it, so the version is the same.
+_WITHDRAWN = """
+CREATE TABLE IF NOT EXISTS withdrawn (
+    plan_id TEXT PRIMARY KEY, made_at TEXT NOT NULL, by TEXT NOT NULL, reason TEXT NOT NULL
+)"""
+_TABLES = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE commands (
+    command_id TEXT PRIMARY KEY, plan_id TEXT NOT NULL, cycle_at TEXT NOT NULL, step INTEGER NOT NULL,
+    bundle TEXT NOT NULL, deed TEXT NOT NULL, body TEXT NOT NULL, expires_at TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('received', 'sending', 'settled')),
+    received_at TEXT NOT NULL, tries INTEGER NOT NULL DEFAULT 0, sending_at TEXT,
+    outcome TEXT, seen_at TEXT, detail TEXT,
+    CHECK ((state = 'settled') = (outcome IS NOT NULL))
+);
+CREATE INDEX commands_of_bundle ON commands (bundle, cycle_at);
+CREATE TABLE reports (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL UNIQUE, command_id TEXT NOT NULL,
+    body TEXT NOT NULL, made_at TEXT NOT NULL, sent_at TEXT
+);
+CREATE INDEX reports_owed ON reports (sent_at, number);
+CREATE INDEX reports_of_command ON reports (command_id);
+CREATE TABLE rejected (
+    message_id TEXT PRIMARY KEY, at TEXT NOT NULL, reason TEXT NOT NULL, command_id TEXT, body TEXT NOT NULL
+);
+CREATE TABLE controls (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, made_at TEXT NOT NULL, by TEXT NOT NULL,
+    reason TEXT NOT NULL, UNIQUE (kind, made_at, by, reason)
+);
+"""
+
+
+class LedgerFile:
+    """Opens or makes the ledger file of one cluster; raises LedgerError where it is in use or not fit for use.
+
+    Write-ahead log with `synchronous=FULL`: a transaction that was left is on disk. Safe to be shared by threads.
+    """
+
+    def __init__(self, path: Path, cluster: str) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        self._owner = _own(path)
+        try:
+            with self._errors():
+                self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.execute("PRAGMA synchronous=FULL")
+                self._prepare(cluster)
+        except BaseException:
+            self._owner.release()
+            raise
+
+    def close(self) -> None:
+        """Gives the ledger free for another agent."""
+        with self._lock:
+            self._db.close()
+            self._owner.release()
+
+    def _prepare(self, cluster: str) -> None:
+        with self.transaction() as db:
+            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone():
+                for statement in filter(str.strip, _TABLES.split(";\n")):
+                    db.execute(statement)
+                about = [("version", str(VERSION)), ("cluster", cluster), ("ledger", uuid.uuid4().hex)]
+                db.executemany("INSERT INTO about VALUES (?, ?)", about)
+            db.execute(_WITHDRAWN)
+            known = dict(db.execute("SELECT name, value FROM about"))
+        if known.get("version") != str(VERSION):
+            raise LedgerError(f"ledger {self._path} is of version {known.get('version')}; this agent reads {VERSION}")
+        if known["cluster"] != cluster:
+            raise LedgerError(
+                f"ledger {self._path} belongs to cluster {known['cluster']!r}, not to {cluster!r}: give this agent one "
+                "of its own (--ledger)"
+            )
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        """All rows of a query; LedgerError where the file cannot be read."""
+        with self._lock, self._errors():
+            return self._db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing; LedgerError where the file cannot be written."""
+        with self._lock, self._errors():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise LedgerError(
+                f"ledger {self._path}: {error}. Nothing is sent without it; see to the disk and start the agent again."
+            ) from error
+
+
+def _own(path: Path) -> BaseFileLock:
+    """Takes the lock beside the ledger; its file holds the id of this process."""
+    lock_file = Path(f"{path}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = acquired(lock_file, mode=0o600, on_acquired=_write_pid)
+    except OSError as error:
+        raise LedgerError(
+            f"ledger {path} cannot be made or opened: {error.strerror}. Name another (--ledger)."
+        ) from None
+    if lock is None:
+        owner = lock_file.read_bytes()[:20].decode("ascii", "replace").strip() or "unknown"
+        raise LedgerError(f"ledger {path} is in use by another agent (pid {owner}): end that one")
+    return lock
+
+
+def _write_pid(lock: int) -> None:
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)

@@ -1,0 +1,249 @@
+"""Going on with one command: judge it, look or carry it out, and put on record what came of it.
+
+What is committed when is what makes a crash harmless; every step here can be the last one.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from evenkeel.pulsar.admin import AdminClient
+from evenkeel.steering.agent.admission import (
+    AdmissionFacts,
+    CarryOut,
+    LookAgain,
+    Refuse,
+    Reject,
+    ReportAgain,
+    judge,
+    judge_unsent,
+)
+from evenkeel.steering.agent.ledger import Ledger
+from evenkeel.steering.agent.setup import AgentSettings, LedgerError, PauseSwitch, elapsed
+from evenkeel.steering.agent.work_queue import InFlight, WorkQueue
+from evenkeel.steering.broker_switches import hands_off
+from evenkeel.steering.command_executor import CommandExecutor, Patience
+from evenkeel.steering.outcome import STRENGTH, Outcome, not_sent
+from evenkeel.steering.pulsar_admin import Pace
+from evenkeel.steering.queue.fifo import QueueError
+
+ASKED_EVERY_SECONDS = 30.0
+
+
+class ClusterExecutor:
+    """Carries commands out with `CommandExecutor`.
+
+    The publisher may not reach the cluster, so the brokers are asked here whether their own shedding and auto-split are
+    off; while they are not, commands are `withheld` with what to do.
+    """
+
+    def __init__(self, client: AdminClient, *, longest_request_s: float, now: Callable[[], datetime]) -> None:
+        """`now`: the queue's clock, by which commands expire."""
+        self._client = client
+        self._executor = CommandExecutor(client, patience=Patience(unanswered_s=longest_request_s), now=now)
+        self._now = now
+        self._lock = threading.Lock()
+        self._objections: tuple[str, ...] | None = None
+        self._asked_at = 0.0
+
+    def carry_out(self, command: Mapping[str, Any]) -> Outcome:
+        """Fences, sends and reads back."""
+        objections = self._ask()
+        if objections:
+            return not_sent(command["command_id"], self._now(), "; ".join(objections))
+        return self._executor.carry_out(command)
+
+    def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
+        """Reads back what came of a request that may have gone out."""
+        return self._executor.look_again(command)
+
+    def _ask(self) -> tuple[str, ...]:
+        """Objections to sending, asked again after a while, and at once if the last answer held any."""
+        with self._lock:
+            fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
+            if self._objections is None or self._objections or not fresh:
+                self._objections, self._asked_at = hands_off(self._client), time.monotonic()
+            return self._objections
+
+
+# What carries a command out on the cluster, as the agent sees it.
+
+
+class AgentExecutor(Protocol):
+    """Fences, sends and reads back; never raises for what the cluster does. Called by several threads at a time."""
+
+    def carry_out(self, command: Mapping[str, Any]) -> Outcome:
+        """Carries the command out, or not, and says what was seen. Sends at most one request that has an effect."""
+        ...
+
+    def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
+        """The outcome of a request that an agent now dead may have sent; reads only.
+
+        None: it had no effect and its premise still holds, so that it may be carried out (again).
+        """
+        ...
+
+
+# Going on with one command: judge it, look or carry it out, and put on record what came of it.
+#
+# What is committed when is what makes a crash harmless; every step here can be the last one.
+
+LOG = logging.getLogger(__name__)
+LONGEST_DETAIL = 4_000
+QUEUE_PAUSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The command has its outcome on record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The command needs no step before so many seconds are over."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The command is not (or no longer) in this agent's hands; the queue may deliver it again."""
+
+
+Step = Finished | Later | Gone
+
+
+class Holder(Protocol):
+    """Renews the right to messages (`steering.queue.fifo.Fifo`)."""
+
+    def renew(self, receipts: list[str], seconds: int) -> set[str]:
+        """Returns the receipts that are no longer good; raises QueueError where that could not be found out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """Everything that goes into one command's fate. Called by several threads, for different commands."""
+
+    settings: AgentSettings
+    ledger: Ledger
+    carrier: AgentExecutor
+    work_queue: WorkQueue
+    queue: Holder
+    pause: PauseSwitch
+    pace: Pace
+    now: Callable[[], datetime]
+    elapsed: Callable[[], float] = elapsed
+
+    def go_on(self, in_flight: InFlight) -> Step:
+        """The next step for a command. Raises LedgerError alone: without its ledger an agent must not go on."""
+        command = in_flight.command
+        verdict = judge(command, self.ledger.entry(in_flight.command_id), self._circumstances(command))
+        match verdict:
+            case CarryOut():
+                return self._carry_out(in_flight)
+            case LookAgain(wait) if wait:
+                LOG.info("%s: may be under way; looking at the cluster in %.0f s", _name(command), wait.total_seconds())
+                return Later(wait.total_seconds())
+            case LookAgain():
+                return self._look_again(in_flight)
+            case Refuse():
+                return self._refuse(in_flight, verdict)
+            case ReportAgain():
+                LOG.info("%s: delivered again; its outcome is reported again", _name(command))
+                self.ledger.report_again(in_flight.command_id, self.now())
+                return Finished()
+            case Reject(reason):
+                raise LedgerError(f"command {in_flight.command_id}: {reason}; such a message must not get this far")
+
+    def _circumstances(self, command: Mapping[str, Any]) -> AdmissionFacts:
+        newest = self.ledger.newest_cycle(command["bundle"])
+        return AdmissionFacts(self.now(), self.pause.reason(command["plan_id"]), newest, self.settings.longest_request)
+
+    def _look_again(self, in_flight: InFlight) -> Step:
+        try:
+            outcome = self.carrier.look_again(in_flight.command)
+        except Exception as error:
+            LOG.exception("%s: looking at the cluster failed", _name(in_flight.command))
+            outcome = self._unknown(in_flight, f"looking for its effect failed: {type(error).__name__}")
+        if outcome is not None:
+            return self._settle(in_flight, outcome)
+        verdict = judge_unsent(in_flight.command, self._circumstances(in_flight.command))
+        if isinstance(verdict, Refuse):
+            detail = f"{verdict.detail}; a request that may have gone out earlier had no effect"
+            return self._refuse(in_flight, replace(verdict, detail=detail))
+        self.ledger.release(in_flight.command_id)
+        LOG.info("%s: an earlier request had no effect", _name(in_flight.command))
+        return Later(0.0)
+
+    def _carry_out(self, in_flight: InFlight) -> Step:
+        wait = self.pace.take()
+        if wait:
+            return Later(wait)
+        try:
+            held_until = self._hold(in_flight)
+        except QueueError:
+            return Later(QUEUE_PAUSE_SECONDS)  # whoever polls says so in the log
+        if held_until is None:
+            LOG.info("%s: not in hand any more; left to whom the queue gives it", _name(in_flight.command))
+            return Gone()
+        # Waiting and asking took time: a pause, a newer cycle or the time limit may have come meanwhile.
+        verdict = judge_unsent(in_flight.command, self._circumstances(in_flight.command))
+        if isinstance(verdict, Refuse):
+            return self._refuse(in_flight, verdict)
+        self.ledger.sending(in_flight.command_id, self.now())
+        if self.elapsed() > held_until - self.settings.longest_request_s:
+            self.ledger.release(in_flight.command_id)  # this process stood still, or the disk did
+            return Later(0.0)
+        try:
+            outcome = self.carrier.carry_out(in_flight.command)
+        except Exception:
+            LOG.exception("%s: carrying it out failed half-way", _name(in_flight.command))
+            return Later(self.settings.longest_request_s)
+        return self._settle(in_flight, outcome)
+
+    def _hold(self, in_flight: InFlight) -> float | None:
+        """Renews the right to the command's messages; gives the second of `elapsed` to which it holds, None if lost."""
+        asked = self.elapsed()
+        receipts = self.work_queue.receipts_of(in_flight)
+        if receipts:
+            self.work_queue.lose(self.queue.renew(receipts, self.settings.visibility_s))
+        return asked + self.settings.visibility_s if self.work_queue.receipts_of(in_flight) else None
+
+    def _refuse(self, in_flight: InFlight, verdict: Refuse) -> Step:
+        return self._settle(in_flight, Outcome(in_flight.command_id, verdict.outcome, self.now(), verdict.detail))
+
+    def _unknown(self, in_flight: InFlight, detail: str) -> Outcome:
+        return Outcome(in_flight.command_id, "unknown", self.now(), detail)
+
+    def _settle(self, in_flight: InFlight, outcome: Outcome) -> Step:
+        fitted = _fit(outcome, in_flight.command_id)
+        if self.ledger.settle(fitted, self.now()):
+            LOG.info("%s: %s (%s)", _name(in_flight.command), fitted.outcome, fitted.detail)
+        return Finished()
+
+
+def seconds_up(value: float) -> int:
+    """Whole seconds, rounded up: SQS knows no others."""
+    return max(0, math.ceil(value))
+
+
+def _fit(outcome: Outcome, command_id: str) -> Outcome:
+    """The outcome as the ledger and a message can hold it: of this command, of a known kind, in one line of text."""
+    detail = " ".join(outcome.detail.encode("utf-8", "backslashreplace").decode().split())[:LONGEST_DETAIL]
+    if outcome.outcome in STRENGTH and outcome.command_id == command_id:
+        return replace(outcome, detail=detail)
+    return Outcome(command_id, "unknown", outcome.seen_at, f"{outcome.outcome}: {detail}")
+
+
+def _name(command: Mapping[str, Any]) -> str:
+    to = f" to {command['destination']}" if command["destination"] else ""
+    what = command["topic"] or command["bundle"]
+    return f"command {command['command_id'][:12]} {command['kind']} {what}{to}"

@@ -1,0 +1,199 @@
+"""Proof of the record: are the manifests one chain, are their rows as they were written, does it all come out again?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.errors import NoSuchCycle
+from evenkeel.lake.record import Record, clusters_of
+from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.lake.store import Lake
+from evenkeel.verify.chain import (
+    CHAIN,
+    CODE,
+    CONTENT,
+    DATA,
+    DEFINITION,
+    LOG,
+    UNKNOWN,
+    Anchor,
+    Fault,
+    Link,
+    Span,
+    Stretch,
+    anchor_of,
+    attempts_in,
+    check_bodies,
+    check_links,
+    check_reads,
+    dates_of,
+    in_stretches,
+    kept_by,
+    read_anchors,
+)
+from evenkeel.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
+from evenkeel.verify.contents import OnDemand
+from evenkeel.verify.log_check import LogReport, LogSources, check_heads, open_check
+from evenkeel.verify.table_logs import TableFault
+from evenkeel.verify.tables_of_record import check_tables, counted_upkeeps, note
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "BUNDLES",
+    "CHAIN",
+    "CODE",
+    "CONTENT",
+    "DATA",
+    "DEFINITION",
+    "LOG",
+    "TOPICS",
+    "UNKNOWN",
+    "Fault",
+    "LogReport",
+    "LogSources",
+    "VerifyReport",
+    "verify",
+]
+
+_LINKS_AT_ONCE = 20_000
+# So many manifests are not looked at in a moment.
+_LONG = 100_000
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """`manifests` and `heads` are by cluster; `read` counts the manifests of the range, which were read in full.
+
+    `attempts` are those of the range, and `verified` is what came of them. `idle` of them decided nothing. `log`: what
+    the transparency log of the lake says.
+    """
+
+    manifests: dict[str, int]
+    heads: dict[str, str]
+    read: int
+    attempts: int
+    idle: int
+    verified: Verified
+    faults: tuple[Fault, ...] = field(default=())
+    log: LogReport | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether no fault was found."""
+        return not self.faults
+
+
+def verify(
+    lake: str,
+    session: Callable[[], AbstractContextManager[SparkSession]],
+    *,
+    cluster: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    depth: str | None = TOPICS,
+    log_sources: LogSources | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    say: Callable[[str], None] = lambda text: None,
+) -> VerifyReport:
+    """Checks the links of each cluster's whole chain, and manifests and attempts at cycles of a range (ends included,
+    all by default).
+
+    `depth` None looks at manifests only. A session is asked for where rows have to be looked at: those that no file
+    proves, and topics whose loads are summed up. `log_sources`: what the lake's log is held against beside the chains.
+    Raises NoSuchCycle where nothing is on record, nor in the log.
+    """
+    sources = log_sources or LogSources()
+    logged = open_check(lake, sources)
+    record, span = Record(lake), Span(since or FIRST_MOMENT, until or LAST_MOMENT)
+    try:
+        chains = {name: record.links(name) for name in clusters_of(record, cluster)}
+    except NoSuchCycle:
+        logged.check_commits(is_whole=False)
+        if not logged.faults:  # the log has no commit that is gone
+            raise
+        logged = replace(logged, commits=None)
+        chains = {}
+    chains = {name: links for name, links in chains.items() if links.num_rows}
+    if (manifests := sum(links.num_rows for links in chains.values())) >= _LONG:
+        say(f"looking at the links of {manifests:,} manifests")
+    anchors = read_anchors(lake)
+    faults = [
+        fault
+        for name, links in chains.items()
+        for fault in check_links(name, _in_order(links), _beginning(name, links, anchors))
+    ]
+    known = logged.digests()
+    upkeeps, upkeep_faults = counted_upkeeps(lake, known.get("upkeeps", {}), datetime.now(UTC))
+    faults += check_heads(sources.expected_heads, chains)
+    dates = sum((dates_of(links, span) for links in chains.values()), Counter[date]())
+    seen = Counter[str]()
+
+    def looked_at() -> Iterator[Stretch]:
+        for stretch in in_stretches(record, [*chains], dates, span):
+            faults.extend(check_bodies(stretch.rows))
+            logged.check_listed([write for attempt in stretch.attempts for write in attempt.writes])
+            faults.extend(check_reads(stretch.attempts, stretch.near))
+            note(known, stretch.attempts)
+            seen["read"] += len(stretch.rows)
+            seen["attempts"] += len(stretch.attempts)
+            seen["idle"] += sum(attempt.plan_id is None for attempt in stretch.attempts)
+            yield stretch
+
+    verified = Verified()
+    if depth is None:
+        for _ in looked_at():
+            pass
+    else:
+        attempts = sum(attempts_in(links, span) for links in chains.values())
+        with OnDemand(session) as spark:
+            verified = verify_attempts(
+                spark,
+                Lake(lake),
+                looked_at(),
+                attempts,
+                kept=kept_by(upkeeps),
+                depth=depth,
+                progress=progress,
+            )
+    faults += map(_of_table, (*upkeep_faults, *check_tables(lake, known, upkeeps)))
+    logged.check_commits(is_whole=cluster is None and since is None and until is None)
+    return VerifyReport(
+        manifests={name: links.num_rows for name, links in chains.items()},
+        heads={name: links.column("manifest_digest")[-1].as_py() for name, links in chains.items()},
+        read=seen["read"],
+        attempts=seen["attempts"],
+        idle=seen["idle"],
+        verified=verified,
+        faults=(*faults, *logged.faults, *verified.faults),
+        log=logged.report,
+    )
+
+
+def _of_table(fault: TableFault) -> Fault:
+    kind = CHAIN if fault.table == "cycles" else CONTENT
+    return Fault("", None, kind, fault.table, fault.place, fault.words)
+
+
+def _in_order(links: Any) -> Iterator[Link]:
+    """The rows of the Arrow table one by one; a year's would not fit into memory."""
+    for part in links.to_batches(max_chunksize=_LINKS_AT_ONCE):
+        columns = [part.column(name) for name in Link._fields]
+        yield from map(Link._make, zip(*(_plain(column).to_pylist() for column in columns), strict=True))
+
+
+def _plain(column: Any) -> Any:
+    """A moment as its microseconds."""
+    return column.cast("timestamp[us]").cast("int64") if str(column.type).startswith("timestamp") else column
+
+
+def _beginning(cluster: str, links: Any, anchors: Iterable[Mapping[str, Any]]) -> Anchor | None:
+    first = int(links.column("sequence")[0].as_py())
+    return anchor_of(first, [one for one in anchors if one["cluster"] == cluster])

@@ -1,0 +1,305 @@
+"""Whether a cluster's manifests are the chain that publishers wrote, and attempts rest on what predecessors wrote.
+
+A row that was changed no longer fits its own digest; one that was added or removed leaves a link that fits nothing. The
+newest rows could be removed without a trace in the chain: for these see `history`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evenkeel.handover import Write
+from evenkeel.lake.manifest import body_digest
+from evenkeel.lake.record import Attempt, Record, Row, attempts_of, read_table_if_any
+from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.lake.schemas import TABLES
+from evenkeel.maintenance.expiry import Periods, settled, whole_kind
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where the chain begins, after earlier rows expired: the last of these. By default nothing came before."""
+
+    sequence: int = 0
+    manifest_digest: str = ""
+
+
+class Link(NamedTuple):
+    """Of a manifest what makes it part of a chain; `cycle_at` in microseconds since 1970."""
+
+    sequence: int
+    row_kind: str
+    cycle_at: int
+    attempt_id: str
+    attempt: int
+    previous_digest: str
+    body_digest: str
+    manifest_digest: str
+
+
+def check_links(cluster: str, links: Iterable[Link], anchor: Anchor | None = None) -> Iterator[Fault]:
+    """Faults of one cluster's chain, whose links come in its order: by sequence, then by digest.
+
+    Whether a row's content still is what its digest covers is a question of its own (`check_bodies`), which takes a
+    hundred times as long.
+    """
+    start = anchor or Anchor()
+    sequence, digest = start.sequence, start.manifest_digest
+    numbering = _Numbering(is_whole=anchor is None)
+    for link in links:
+        if link.sequence != sequence + 1 or link.previous_digest != digest:
+            yield _fault(cluster, link, _break(link, sequence))
+        if hashlib.sha256((link.previous_digest + link.body_digest).encode()).hexdigest() != link.manifest_digest:
+            words = "its manifest_digest does not follow from its other digests: one of them was changed"
+            yield _fault(cluster, link, words)
+        number = numbering.of(link)
+        if link.attempt != number:
+            yield _fault(cluster, link, f"it is attempt {number} at its cycle, and says {link.attempt}")
+        sequence, digest = link.sequence, link.manifest_digest
+
+
+def check_bodies(rows: Iterable[Mapping[str, Any]]) -> Iterator[Fault]:
+    """Faults of rows of `cycles`, in any order, whose content is not what was written."""
+    words = "its content is not what its digest covers: it was changed after it was written"
+    for row in rows:
+        if body_digest(row) != row["body_digest"]:
+            place = _place(row["sequence"], row["row_kind"])
+            yield Fault(row["cluster"], row["cycle_at"], CHAIN, "cycles", place, words, row["attempt_id"])
+
+
+def _break(link: Link, last: int) -> str:
+    """Why a link does not stand on the one before it, whose sequence was `last`."""
+    if link.sequence == last:
+        return "a second row stands at this place of the chain: one of them was added"
+    if link.sequence == last + 1:
+        return "it does not name the digest of the row before it: one of the two was replaced"
+    gone = f"row {last + 1}" if link.sequence == last + 2 else f"rows {last + 1} to {link.sequence - 1}"
+    return f"{gone} before it is missing: removed, or never restored from a copy"
+
+
+class _Numbering:
+    """`attempt` is outside the digests, since it follows from the rows before: the first attempt at a cycle is 1."""
+
+    def __init__(self, *, is_whole: bool) -> None:
+        self._is_whole = is_whole
+        self._attempts: dict[int, list[str]] = {}
+        self._expired: dict[int, int] = {}
+
+    def of(self, link: Link) -> int:
+        """The number that it has to have."""
+        at, name = link.cycle_at, link.attempt_id
+        known = self._attempts.get(at)
+        if known is None:
+            known = self._attempts[at] = []
+            # Where earlier rows expired, a cycle may go on with a later attempt.
+            if not self._is_whole:
+                self._expired[at] = link.attempt - 1
+        if name not in known:
+            known.append(name)
+        return self._expired.get(at, 0) + known.index(name) + 1
+
+
+def _fault(cluster: str, link: Link, words: str) -> Fault:
+    at = _EPOCH + timedelta(microseconds=link.cycle_at)
+    return Fault(cluster, at, CHAIN, "cycles", _place(link.sequence, link.row_kind), words, link.attempt_id)
+
+
+def _place(sequence: int, row_kind: str) -> str:
+    return f"row {sequence}, {row_kind}"
+
+
+# What may be wrong with a record, each with what was found, where, and what it means.
+
+CHAIN = "chain"
+CONTENT = "content"
+DATA = "data"
+CODE = "code"
+DEFINITION = "definition"
+UNKNOWN = "unknown"
+LOG = "log"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fault:
+    """Something on record that is not as it was written, or that is not decided again.
+
+    `kind` is chain (rows of `cycles` themselves), content (rows that a manifest lists), data (decided otherwise by the
+    very code that decided first), code (decided otherwise by other code), definition (decided otherwise, and its code
+    digest follows another definition, so that it cannot be compared), unknown (it cannot be decided again) or log (the
+    transparency log says otherwise). `place` names the row, write, file or column.
+    """
+
+    cluster: str
+    cycle_at: datetime | None
+    kind: str
+    table: str
+    place: str
+    words: str
+    attempt_id: str | None = None
+
+    def sentence(self) -> str:
+        """The fault in one line."""
+        at = f" at {self.cycle_at.isoformat()}" if self.cycle_at is not None else ""
+        whose = f"{self.cluster}{at}: " if self.cluster else ""
+        return f"{whose}{self.table} ({self.place}): {self.words}"
+
+
+# Whether attempts stand on what their predecessors wrote.
+
+
+def check_reads(attempts: Iterable[Attempt], near: Iterable[Attempt]) -> list[Fault]:
+    """Reads that the manifest of the predecessor, one of those `near`, does not list as they were read; where that is
+    gone they are passed over."""
+    known = {(attempt.cluster, attempt.attempt_id): attempt for attempt in near}
+    return [fault for attempt in attempts for fault in _faults(attempt, known)]
+
+
+def _faults(attempt: Attempt, known: dict[tuple[str, str], Attempt]) -> Iterator[Fault]:
+    before = known.get((attempt.cluster, str(attempt.planned["predecessor_attempt_id"])))
+    if before is None:
+        return
+    listed = set(before.writes)
+    for read in attempt.reads:
+        if read not in listed:
+            at = before.cycle_at.isoformat()
+            words = f"it rests on write {read.write_id}, which its predecessor at {at} does not list"
+            place = f"attempt {attempt.number}"
+            yield Fault(attempt.cluster, attempt.cycle_at, CHAIN, read.table, place, words, attempt.attempt_id)
+
+
+# The manifests of a range, some dates at a time, and what of the record is still promised.
+
+# Some 20 kB each as Python has them.
+_MANIFESTS_AT_ONCE = 6_000
+_MANIFESTS_AT_FIRST = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From a moment to another, both included."""
+
+    first: datetime = FIRST_MOMENT
+    last: datetime = LAST_MOMENT
+
+    def __contains__(self, moment: datetime) -> bool:
+        return self.first <= moment <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Whole rows of `cycles` in the span, and their attempts, by cluster and cycle.
+
+    `near` are all attempts at cycles of the same dates and of the dates of predecessors: by their manifests it is known
+    whose a file is that lies there.
+    """
+
+    rows: list[Row]
+    attempts: list[Attempt]
+    near: list[Attempt]
+
+
+def dates_of(links: Any, span: Span) -> Counter[date]:
+    """How many manifests there are of each date that has any in the span; `links` as `Record.links` gives them."""
+    import pyarrow.compute as pc
+
+    at = links.column("cycle_at")
+    counted = pc.value_counts(pc.cast(at, "date32")).to_pylist()
+    touched = span.first.date(), span.last.date()
+    return Counter({one["values"]: one["counts"] for one in counted if touched[0] <= one["values"] <= touched[1]})
+
+
+def attempts_in(links: Any, span: Span) -> int:
+    """How many attempts there are at cycles of the span."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    at = links.column("cycle_at")
+    begin, end = (pa.scalar(moment, at.type) for moment in (span.first, span.last))
+    inside = pc.and_(pc.greater_equal(at, begin), pc.less_equal(at, end))
+    return int(pc.sum(pc.and_(inside, pc.equal(links.column("row_kind"), "planned"))).as_py() or 0)
+
+
+def in_stretches(record: Record, clusters: Sequence[str], dates: Mapping[date, int], span: Span) -> Iterator[Stretch]:
+    """The attempts of these clusters in the span, oldest dates first."""
+    for days in _together(dates):
+        whole = [row for name in clusters for row in record.manifests(name, *_ends(days))]
+        every = attempts_of(whole)
+        attempts = [attempt for attempt in every if attempt.cycle_at in span]
+        far = {(one.cluster, at.date()) for one in attempts if (at := one.planned["predecessor_cycle_at"])}
+        near = [one for name, day in sorted(far) if day not in days for one in record.attempts(name, *_ends([day]))]
+        yield Stretch([row for row in whole if row["cycle_at"] in span], attempts, [*every, *near])
+
+
+def _together(dates: Mapping[date, int]) -> Iterator[list[date]]:
+    """Days in order, a bounded number of manifests at a time, and of the first ones few: they are decided again while
+    the next ones are read."""
+    days: list[date] = []
+    manifests, most = 0, min(_MANIFESTS_AT_FIRST, _MANIFESTS_AT_ONCE)
+    for day in sorted(dates):
+        if days and manifests + dates[day] > most:
+            yield days
+            days, manifests, most = [], 0, _MANIFESTS_AT_ONCE
+        days.append(day)
+        manifests += dates[day]
+    if days:
+        yield days
+
+
+def _ends(days: Sequence[date]) -> tuple[datetime, datetime]:
+    """The first and the last moment."""
+    first = datetime.combine(days[0], time(), UTC)
+    return first, datetime.combine(days[-1], time(), UTC) + timedelta(days=1, microseconds=-1)
+
+
+# What of the record is still promised: upkeep drops rows past their periods, and says where a cut chain begins.
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The periods of the last upkeep and when it began; where none ever ran, everything is kept."""
+
+    periods: Periods | None = None
+    at: datetime | None = None
+
+    def promises(self, attempt: Attempt, table: str) -> bool:
+        """Whether all rows that the attempt wrote to the table have to be there."""
+        if self.periods is None or self.at is None:
+            return True
+        kind = whole_kind(TABLES[table])
+        return kind is None or attempt.cycle_at.date() >= self.periods.cutoff(kind, self.at)
+
+    def writes(self, attempt: Attempt) -> tuple[Write, ...]:
+        """The writes of an attempt whose rows are all promised."""
+        return tuple(write for write in attempt.writes if self.promises(attempt, write.table))
+
+
+def kept_by(upkeeps: Iterable[Row]) -> Kept:
+    """Return what is kept, as the newest of these rows of `upkeeps` says."""
+    newest = max(upkeeps, key=lambda row: (row["begun_at"], row["upkeep_id"]), default=None)
+    return Kept() if newest is None else Kept(settled(newest["periods"], {}, shorten=True), newest["begun_at"])
+
+
+def read_anchors(lake: str | Path) -> list[Mapping[str, Any]]:
+    """All anchors of the lake."""
+    return [*read_table_if_any(lake, "anchors")]
+
+
+def anchor_of(first: int, anchors: Iterable[Mapping[str, Any]]) -> Anchor | None:
+    """Where a cluster's chain, whose `first` row has that sequence, has to begin: after the newest anchor before it,
+    None for the very first.
+
+    An upkeep that was killed may have left an anchor whose rows are still there.
+    """
+    before = [one for one in anchors if one["sequence"] < first]
+    if not before:
+        return None
+    newest = max(before, key=lambda one: int(one["sequence"]))
+    return Anchor(int(newest["sequence"]), str(newest["manifest_digest"]))

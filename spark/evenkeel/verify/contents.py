@@ -1,0 +1,271 @@
+"""What became of writes whose files do not prove them: rows that are there, compared with those that were written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.handover import Write
+from evenkeel.lake.record import Attempt
+from evenkeel.lake.row_comparison import ROW, surplus
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
+from evenkeel.verify.by_files import Files, WriteKey, key_of
+from evenkeel.verify.chain import CONTENT, Fault, Kept
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Faults, the rows with changed writes as they were once (where their files still are there), and what is lost.
+
+    `missing`: writes whose rows cannot be read as they were written.
+    """
+
+    faults: tuple[Fault, ...]
+    rows: Rows
+    missing: frozenset[WriteKey] = frozenset()
+
+
+def check_contents(rows: Rows, owners: Mapping[Write, Attempt], files: Files) -> Checked:
+    """Say what became of writes that their files do not prove, which an attempt made or read.
+
+    Where all files of a write lie as they were written, its rows of then are compared with those that the table has
+    now. That finds no difference after an upkeep that was killed before it had put its files on record.
+    """
+    faults: list[Fault] = []
+    missing: set[WriteKey] = set()
+    by_table: dict[str, list[Write]] = {}
+    for write, owner in owners.items():
+        if lost := files.not_as_written(write):
+            missing.add(key_of(write))
+            faults.append(_fault(owner, write, _lost(rows, write, lost)))
+        else:
+            by_table.setdefault(write.table, []).append(write)
+    restored: set[WriteKey] = set()
+    for table, writes in sorted(by_table.items()):
+        for write, words in _compared(rows, table, writes):
+            restored.add(key_of(write))
+            faults.append(_fault(owners[write], write, words))
+    return Checked(tuple(faults), replace(rows, restored=frozenset(restored | missing)), frozenset(missing))
+
+
+def _lost(rows: Rows, write: Write, lost: Sequence[str]) -> str:
+    words = f"its rows cannot be read as they were written: {', '.join(lost)}"
+    try:
+        there = _only(rows.now(write.table, [write.cluster]), [write]).count()
+    except Exception as error:  # Spark's own, for whatever is wrong with the table or a file
+        return f"{words}; the table cannot be read: {told_by_spark(error)}"
+    return words if there == write.rows else f"{words}; {there} rows are there of {write.rows} listed"
+
+
+def _compared(rows: Rows, table: str, writes: Sequence[Write]) -> Iterator[tuple[Write, str]]:
+    """Yield the writes whose rows are not what they were, with how they differ.
+
+    A damaged file spoils the whole job, so the writes are halved until it is alone.
+    """
+    clusters = sorted({write.cluster for write in writes})
+    try:
+        now = _only(rows.now(table, clusters), writes)
+        found = differing(rows.lake.read(rows.spark, table, writes), now, table, "write_id")
+        counts = {row["write_id"]: row["count"] for row in now.groupBy("write_id").count().collect()} if found else {}
+    except Exception as error:  # Spark's own
+        if len(writes) == 1:
+            yield writes[0], f"its rows cannot be read: {told_by_spark(error)}"
+            return
+        middle = len(writes) // 2
+        for half in (writes[:middle], writes[middle:]):
+            yield from _compared(rows, table, half)
+        return
+    for write in writes:
+        if write.write_id in found:
+            there = counts.get(write.write_id, 0)
+            number = f"{there} rows are there of {write.rows} listed" if there != write.rows else _CHANGED
+            by = f"changed by a later commit than version {write.version}"
+            yield write, f"{number}; {by}: {'; '.join(found[write.write_id])}"
+
+
+_CHANGED = "its rows are not what they were"
+
+
+def _fault(one: Attempt, write: Write, words: str) -> Fault:
+    place = f"write {write.write_id}, version {write.version}"
+    return Fault(write.cluster, one.cycle_at, CONTENT, write.table, place, words, one.attempt_id)
+
+
+def promised(attempts: Iterable[Attempt], kept: Kept) -> dict[Write, Attempt]:
+    """All writes of these attempts that have to be there, and that they read; each once, with the attempt that made
+    it, else with one that read it and needs it."""
+    found: dict[Write, Attempt] = {}
+    for one in attempts:
+        if can_decide(one, kept):
+            for write in one.reads:
+                found.setdefault(write, one)
+    for one in attempts:
+        for write in kept.writes(one):
+            found[write] = one
+    return found
+
+
+def can_decide(attempt: Attempt, kept: Kept) -> bool:
+    """Whether all that the attempt decided on has to be there still, and what it decided; topics aside."""
+    return all(kept.promises(attempt, write.table) for write in attempt.writes if write.table != "topic_stats")
+
+
+def _only(frame: DataFrame, writes: Sequence[Write]) -> DataFrame:
+    """By a condition and not by a join, after which Delta opens files that hold none of these."""
+    from pyspark.sql import functions as F
+
+    return frame.where(F.col("write_id").isin(sorted({write.write_id for write in writes})))
+
+
+def told_by_spark(error: Exception) -> str:
+    """The line of Spark's error that names the file, else the first."""
+    lines = [line.strip() for line in (str(error).strip() or type(error).__name__).splitlines() if line.strip()]
+    return next((line for line in lines if ".parquet" in line), lines[0])[:400]
+
+
+# Which rows are not what they were, or are not what is decided now, column by column.
+
+MOST = 5
+_LONGEST = 120
+
+
+def differing(before: DataFrame, after: DataFrame, table: str, by: str) -> dict[str, list[str]]:
+    """Return value of `by` -> sentences on rows of `before` and `after` that only one side has, or that differ; at most
+    `MOST` each."""
+    from pyspark.sql import functions as F
+
+    row = F.struct("surplus", ROW)
+    found = surplus(before, after, table, (by,)).groupBy(by).agg(F.sort_array(F.collect_list(row)).alias("rows"))
+    told = {}
+    for one in found.select(by, F.slice("rows", 1, 100 * MOST).alias("rows")).collect():
+        sides: tuple[list[Any], list[Any]] = ([], [])
+        for number, body in one["rows"]:
+            sides[number < 0].append(json.loads(body))
+        told[one[by]] = list(sentences(*sides, table)) or ["another number of equal rows"]
+    return told
+
+
+def sentences(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], table: str) -> Iterator[str]:
+    """What became of each row, by its key; at most `MOST`."""
+    old, new = ({_key(row, table): row for row in rows} for rows in (before, after))
+    keys = sorted(old.keys() | new.keys())
+    for key in keys[:MOST]:
+        if key not in new:
+            yield f"{key} is missing"
+        elif key not in old:
+            yield f"{key} was added"
+        else:
+            yield f"{key}: {_changes(old[key], new[key])}"
+    if len(keys) > MOST:
+        yield f"and {len(keys) - MOST} more"
+
+
+def _key(row: Mapping[str, Any], table: str) -> str:
+    return ", ".join(f"{name} {row[name]}" for name in TABLES[table].key if row.get(name) is not None) or "the row"
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    names = [name for name in new if old.get(name) != new[name] and name != "sentence"] or ["sentence"]
+    return ", ".join(f"{name} {_short(old.get(name))} became {_short(new[name])}" for name in names[:MOST])
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+# The rows that manifests list, of many attempts at once: each carries the id of the attempt that it is read for.
+#
+# Rows are read as they stand now, which is what an auditor would read. Where a table was changed after a write, the
+# rows of the write are read from its own files, as long as they are there (`restored`).
+
+ATTEMPT = "attempt_id"
+
+
+class OnDemand:
+    """A Spark session that is opened when somebody first asks for it, and closed at the end of the block."""
+
+    def __init__(self, session: Callable[[], AbstractContextManager[SparkSession]]) -> None:
+        self._session = session
+        self._closing = ExitStack()
+        self._spark: SparkSession | None = None
+
+    def __enter__(self) -> OnDemand:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._closing.close()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session; the first access opens it."""
+        if self._spark is None:
+            self._spark = self._closing.enter_context(self._session())
+        return self._spark
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The lake's rows of cycles within a span of time; those of `restored` writes are read from their own files."""
+
+    session: OnDemand
+    lake: Lake
+    since: datetime
+    until: datetime
+    restored: frozenset[WriteKey] = frozenset()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that reads the rows; the first access opens it."""
+        return self.session.spark
+
+    def of(self, table: str, wanted: Iterable[tuple[str, Write]]) -> DataFrame:
+        """Rows of `table` for attempts (id, write): its columns, and `attempt_id` before them."""
+        from pyspark.sql import functions as F
+
+        asked = [(attempt, w) for attempt, w in wanted if w.table == table and w.rows]
+        listed = sorted({(attempt, w.cluster, w.write_id) for attempt, w in asked})
+        columns = [ATTEMPT, *TABLES[table].column_names()]
+        if not listed:
+            return self.spark.createDataFrame([], self._type(table))
+        named = F.broadcast(self.spark.createDataFrame(listed, f"{ATTEMPT} string, cluster string, write_id string"))
+        clusters = sorted({cluster for _, cluster, _ in listed})
+        return self._rows(table, clusters, {w for _, w in asked}).join(named, ["cluster", "write_id"]).select(*columns)
+
+    def _rows(self, table: str, clusters: Sequence[str], asked: set[Write]) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        restored = [write for write in asked if key_of(write) in self.restored]
+        if not restored:
+            return self.now(table, clusters).where(F.col("write_id").isin(sorted(write.write_id for write in asked)))
+        # The table as a whole may not be readable: a join leads Delta to every file.
+        others = self.lake.read(self.spark, table, [write for write in asked if key_of(write) not in self.restored])
+        return others.unionByName(self.lake.read(self.spark, table, restored))
+
+    def now(self, table: str, clusters: Sequence[str]) -> DataFrame:
+        """Return all rows of these clusters in the span of time, as the table stands."""
+        from pyspark.sql import functions as F
+
+        first, last = (moment.date().isoformat() for moment in (self.since, self.until))
+        frame = self.spark.read.format("delta").load(self.lake.path(table))
+        kept = frame.where(
+            F.col("cluster").isin(list(clusters)) & F.col("cycle_date").between(F.lit(first), F.lit(last))
+        )
+        # By whole seconds, so that the statistics of files, which are cut to milliseconds, exclude none of them.
+        begin, end = self.since - timedelta(seconds=1), self.until + timedelta(seconds=1)
+        span = F.col("cycle_at").between(*(F.to_timestamp(F.lit(moment.isoformat())) for moment in (begin, end)))
+        return kept.where(span).select(*TABLES[table].column_names())
+
+    def _type(self, table: str) -> StructType:
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        return StructType([StructField(ATTEMPT, StringType()), *TABLES[table].struct_type().fields])

@@ -1,0 +1,403 @@
+"""A range of cycles as a lake of its own: their manifests, and the files of the writes that those list and read, copied
+whole, to be verified on another machine. Written without a JVM.
+
+The chain of a cluster is exported without a gap, from the first to the last row of the range, with an anchor for the
+row before the first. Of a file that holds more cycles than the range all rows come along, and no manifest lists the
+others. A write's table version differs from the recorded one: readers go by write id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tarfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from evenkeel.errors import BadInput, NoSuchCycle
+from evenkeel.handover import Write
+from evenkeel.lake.manifest import writes_of
+from evenkeel.lake.record import Attempt, attempts_of, read_table, read_table_if_any
+from evenkeel.lake.record.tables import dataset as open_dataset
+from evenkeel.lake.schemas import OF_RECORD, TABLES
+from evenkeel.lake.store import Lake, as_arrow
+from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
+from evenkeel.spark.code import code_digest, code_version
+
+MANIFEST = "export.json"
+FORMAT = 1
+# A cycle counts what was done to its cluster in the day before.
+_ACTS_BEFORE = timedelta(days=1)
+_OUTBOX = ("commands", "outcomes")
+# The tables that no manifest lists have a moment of their own.
+_MOMENTS = {"controls": "at", "approvals": "at", "wishes": "made_at"}
+_ROWS_AT_ONCE = 50_000
+_TAR_TIME = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Rows that a manifest lists and the lake no longer holds."""
+
+    cluster: str
+    cycle_at: datetime
+    table: str
+    write_id: str
+    listed: int
+    found: int
+
+
+@dataclass(slots=True)
+class Exported:
+    """What an export holds."""
+
+    path: Path
+    cycles: int = 0
+    size: int = 0
+    clusters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    missing: list[Missing] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A cluster's share: its attempts, the chain rows `first` to `last`, the row before them as an anchor names it
+    (`before`), and every write that is wanted, with the cycle that names it."""
+
+    cluster: str
+    attempts: tuple[Attempt, ...]
+    first: int
+    last: int
+    before: Mapping[str, Any]
+    writes: Mapping[tuple[str, str], tuple[Write, datetime]]
+    since: datetime
+    until: datetime
+
+    def written(self, table: str) -> list[Write]:
+        return [write for write, _ in self.writes.values() if write.table == table and write.rows]
+
+
+def export(
+    lake: str,
+    out: str | Path,
+    *,
+    since: datetime,
+    until: datetime,
+    cluster: str | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Exported:
+    """Writes the cycles from `since` to `until` (both included) to a new folder, or to a new file that ends in .tar.
+    `progress` gets tables written, and tables in all.
+
+    Raises BadInput where `out` is there already or the range is none, NoSuchCycle where no cycle lies in it.
+    """
+    target = Path(out)
+    if target.exists():
+        raise BadInput(f"{target} is there already, and an export overwrites nothing: name another place, or remove it")
+    if since > until:
+        raise BadInput(f"--from {since.isoformat()} lies after --to {until.isoformat()}")
+    parts = _parts(lake, cluster, since, until)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.partial"
+    try:
+        exported = _write(lake, folder, parts, progress)
+        if target.suffix == ".tar":
+            packed = folder.with_suffix(".tar")
+            _pack(folder, packed, target.stem)
+            os.rename(packed, target)
+        else:
+            os.rename(folder, target)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.with_suffix(".tar").unlink(missing_ok=True)
+    exported.path = target
+    exported.size = sum(file.stat().st_size for file in ([target] if target.is_file() else _files(target)))
+    return exported
+
+
+def _parts(lake: str, cluster: str | None, since: datetime, until: datetime) -> list[_Part]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    chain = open_dataset(lake, "cycles")
+    places = chain.to_table(
+        columns=["cluster", "cycle_at", "attempt_id", "sequence"],
+        filter=None if cluster is None else pc.field("cluster") == cluster,
+    )
+    begin, end = (pa.scalar(moment, places.schema.field("cycle_at").type) for moment in (since, until))
+    inside = places.filter((pc.field("cycle_at") >= begin) & (pc.field("cycle_at") <= end))
+    if not inside.num_rows:
+        asked = f"of cluster {cluster!r} " if cluster else ""
+        times = pc.min_max(places["cycle_at"]).as_py()
+        known = f"On record are {times['min']} to {times['max']}." if places.num_rows else "There is none at all."
+        raise NoSuchCycle(
+            f"no cycle {asked}from {since.isoformat()} to {until.isoformat()} is on record in {lake}. {known}"
+        )
+    return [_part(chain, places, name, inside) for name in sorted(set(inside["cluster"].to_pylist()))]
+
+
+def _part(chain: Any, places: Any, cluster: str, inside: Any) -> _Part:
+    """A chain has no gaps, so attempts at other cycles that were recorded in between come along."""
+    import pyarrow.compute as pc
+
+    own = pc.field("cluster") == cluster
+    places, span = places.filter(own), pc.min_max(inside.filter(own)["sequence"]).as_py()
+    first, last = int(span["min"]), int(span["max"])
+    within = places.filter((pc.field("sequence") >= first) & (pc.field("sequence") <= last))["attempt_id"]
+    # The `closed` row of an attempt comes along with its `planned` one.
+    last = int(pc.max(places.filter(pc.is_in(places["attempt_id"], value_set=within))["sequence"]).as_py())
+    wanted = own & (pc.field("sequence") >= first - 1) & (pc.field("sequence") <= last)
+    rows = chain.to_table(filter=wanted).sort_by("sequence").to_pylist()
+    before = rows.pop(0) if int(rows[0]["sequence"]) < first else None
+    attempts = attempts_of(rows)
+    writes: dict[tuple[str, str], tuple[Write, datetime]] = {}
+    for attempt in attempts:
+        for write in _all_writes(attempt):
+            writes.setdefault((write.table, write.write_id), (write, attempt.cycle_at))
+    times = [row["cycle_at"] for row in rows]
+    head = {**(before or rows[0]), "manifest_digest": rows[0]["previous_digest"] or ""}
+    return _Part(cluster, tuple(attempts), first, last, head, writes, min(times), max(times))
+
+
+def _rows_of(attempt: Attempt) -> list[Mapping[str, Any]]:
+    return [row for row in (attempt.planned, attempt.closed) if row is not None]
+
+
+def _all_writes(attempt: Attempt) -> Iterator[Write]:
+    """Yield what the attempt wrote, and what it read of cycles before."""
+    for row in _rows_of(attempt):
+        for name in ("writes", "reads"):
+            yield from writes_of(attempt.cluster, row[name], row["files"])
+
+
+def _write(lake: str, folder: Path, parts: Sequence[_Part], progress: Callable[[int, int], None]) -> Exported:
+    folder.mkdir()
+    exported = Exported(folder, cycles=len({(p.cluster, a.cycle_at) for p in parts for a in p.attempts}))
+    for done, name in enumerate(OF_RECORD, start=1):
+        exported.rows[name] = _export_table(lake, folder, name, parts)
+        progress(done, len(OF_RECORD))
+    _anchor(folder, parts, exported)
+    for part in parts:
+        exported.missing += _missing(folder, part)
+        exported.clusters[part.cluster] = {
+            "from": part.since.isoformat(),
+            "to": part.until.isoformat(),
+            "attempts": len(part.attempts),
+            "first_sequence": part.first,
+            "last_sequence": part.last,
+            "anchor": part.before["manifest_digest"],
+        }
+    _describe(lake, folder, exported)
+    return exported
+
+
+def _export_table(lake: str, folder: Path, name: str, parts: Sequence[_Part]) -> int:
+    """Make the table, also one without a row, with the files or rows of all parts; return the number of rows."""
+    from deltalake import DeltaTable
+
+    table, source = TABLES[name], _table(lake, name)
+    if source is None:
+        return 0
+    DeltaTable.create(
+        str(folder / name),
+        schema=source.schema(),
+        partition_by=list(table.partition),
+        description=table.comment,
+        configuration=_configuration(source.metadata().configuration),
+    )
+    conditions = [_condition(name, part) for part in parts]
+    if any(condition is None for condition in conditions):
+        return _copy_files(lake, folder, name, parts, source)
+    return _copy_rows(lake, folder, name, reduce(or_, conditions))
+
+
+def _copy_files(lake: str, folder: Path, name: str, parts: Sequence[_Part], source: Any) -> int:
+    """Copy the files of the writes, or those that hold their rows since upkeep has put files together."""
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from deltalake.transaction import AddAction, RemoveAction
+
+    files, wanted = files_of(Lake(lake).path(name)), _wanted(lake, name, parts)
+    added: list[AddAction | RemoveAction] = []
+    rows = 0
+    for one in pa.table(source.get_add_actions()).to_pylist():
+        path = unquote(one["path"])
+        if path not in wanted:
+            continue
+        files.copy_to(path, folder / name / path)
+        values = {column: None if value is None else str(value) for column, value in one["partition"].items()}
+        stats = json.dumps({"numRecords": one["num_records"]})
+        added.append(AddAction(one["path"], one["size_bytes"], values, one["modification_time"], True, stats))
+        rows += one["num_records"]
+    if added:
+        made = DeltaTable(str(folder / name))
+        made.create_write_transaction(
+            added, mode="append", schema=source.schema(), partition_by=[*TABLES[name].partition]
+        )
+    return rows
+
+
+def _wanted(lake: str, name: str, parts: Sequence[_Part]) -> set[str]:
+    """Return the paths of files that hold rows of the parts' writes: their own, and those that upkeep has made."""
+    days = {(part.cluster, at.date()) for part in parts for (table, _), (_, at) in part.writes.items() if table == name}
+    own = {file.path for part in parts for write in part.written(name) for file in write.files}
+    put_together = {
+        file["path"]
+        for row in read_table_if_any(lake, "proofs")
+        if row["table_name"] == name and (row["cluster"], row["cycle_date"]) in days
+        for file in row["files_after"]
+    }
+    return own | put_together
+
+
+def _copy_rows(lake: str, folder: Path, name: str, wanted: Any) -> int:
+    """Copy the rows of a table outside manifests that meet a condition, batch by batch."""
+    from deltalake import write_deltalake
+    from pyarrow import RecordBatchReader
+
+    dataset = open_dataset(lake, name)
+    rows = 0
+
+    def batches() -> Iterator[Any]:
+        nonlocal rows
+        for batch in dataset.scanner(filter=wanted, batch_size=_ROWS_AT_ONCE, use_threads=False).to_batches():
+            rows += batch.num_rows
+            if batch.num_rows:
+                yield batch
+
+    write_deltalake(str(folder / name), RecordBatchReader.from_batches(dataset.schema, batches()), mode="append")
+    return rows
+
+
+def _table(lake: str, name: str) -> Any:
+    path = Lake(lake).path(name)
+    return delta_table(path) if is_delta_table(path) else None
+
+
+# What readers and writers of the copy need; retention is a matter of the lake that it was taken from.
+_COPIED = ("delta.isolationLevel", "delta.checkpointInterval", "delta.dataSkippingStatsColumns")
+
+
+def _configuration(properties: Mapping[str, str]) -> dict[str, str | None]:
+    return {key: properties[key] for key in _COPIED if key in properties}
+
+
+def _condition(name: str, part: _Part) -> Any:
+    """Return which rows of a table outside manifests belong to the part; None for a table whose files are copied."""
+    import pyarrow.compute as pc
+
+    if "cluster" not in TABLES[name].column_names():
+        return pc.field("begun_at").is_valid()  # the periods say which rows are rightly missing
+    own = pc.field("cluster") == part.cluster
+    if name == "cycles":
+        return own & (pc.field("sequence") >= part.first) & (pc.field("sequence") <= part.last)
+    if name == "anchors":
+        return own & (pc.field("sequence") >= part.first - 1) & (pc.field("sequence") <= part.last)
+    if name in _OUTBOX:
+        days = _days(part.since - _ACTS_BEFORE, part.until)
+        return own & pc.field("cycle_date").isin(days) & (pc.field("cycle_at") >= part.since - _ACTS_BEFORE)
+    if name in _MOMENTS:
+        recorded = max(row["recorded_at"] for attempt in part.attempts for row in _rows_of(attempt))
+        return own & (pc.field(_MOMENTS[name]) <= recorded + _ACTS_BEFORE)
+    if name == "proofs":
+        days = _days(min(at for _, at in part.writes.values()) - _ACTS_BEFORE, part.until)
+        return own & pc.field("cycle_date").isin(days)
+    return None
+
+
+def _days(first: datetime, last: datetime) -> list[date]:
+    return [first.date() + timedelta(days=n) for n in range((last.date() - first.date()).days + 1)]
+
+
+def _anchor(folder: Path, parts: Sequence[_Part], exported: Exported) -> None:
+    """An anchor for every chain that does not begin with its first row, unless upkeep has left one there."""
+    from deltalake import write_deltalake
+
+    path = folder / "anchors"
+    known = {(row["cluster"], row["sequence"]) for row in read_table(folder, "anchors")} if path.exists() else set()
+    wanted = [part for part in parts if part.first > 1 and (part.cluster, part.first - 1) not in known]
+    if wanted:
+        now = datetime.now(UTC)
+        rows = as_arrow("anchors", [_anchor_row(part, now) for part in wanted])
+        write_deltalake(str(path), rows, mode="append", partition_by=list(TABLES["anchors"].partition))
+        exported.rows["anchors"] += len(wanted)
+
+
+def _anchor_row(part: _Part, now: datetime) -> dict[str, Any]:
+    taken = {name: part.before[name] for name in ("cluster", "manifest_digest", "cycle_at", "recorded_at")}
+    return {**taken, "sequence": part.first - 1, "made_at": now, "code_version": code_version()}
+
+
+def _missing(folder: Path, part: _Part) -> Iterator[Missing]:
+    """Writes of which fewer rows came along than their manifest lists: past their retention, or lost."""
+    found: dict[str, dict[str, int]] = {}
+    for (name, write_id), (write, cycle_at) in sorted(part.writes.items()):
+        if name not in found:
+            found[name] = _counts(folder, name, part.cluster)
+        there = found[name].get(write_id, 0)
+        if there < write.rows:
+            yield Missing(part.cluster, cycle_at, name, write_id, write.rows, there)
+
+
+def _counts(folder: Path, name: str, cluster: str) -> dict[str, int]:
+    import pyarrow.compute as pc
+
+    if not (folder / name).exists():
+        return {}
+    ids = open_dataset(folder, name).to_table(columns=["write_id"], filter=pc.field("cluster") == cluster)
+    counted = ids.group_by("write_id").aggregate([([], "count_all")])
+    return dict(zip(counted["write_id"].to_pylist(), counted["count_all"].to_pylist(), strict=True))
+
+
+def _describe(lake: str, folder: Path, exported: Exported) -> None:
+    """The export's own manifest: what it holds, what is missing, and a digest of every file."""
+    said = {
+        "format": FORMAT,
+        "made_at": datetime.now(UTC).isoformat(),
+        "code_version": code_version(),
+        "code_digest": code_digest(),
+        "from_lake": Path(str(lake)).name,
+        "cycles": exported.cycles,
+        "clusters": exported.clusters,
+        "rows": exported.rows,
+        "missing": [{**_as_dict(one), "cycle_at": one.cycle_at.isoformat()} for one in exported.missing],
+        "files": {
+            str(file.relative_to(folder)): {"size": file.stat().st_size, "sha256": _sha256(file)}
+            for file in _files(folder)
+        },
+    }
+    (folder / MANIFEST).write_text(json.dumps(said, indent=2, ensure_ascii=False, sort_keys=True), encoding="utf-8")
+
+
+def _as_dict(one: Missing) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in Missing.__slots__}
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _pack(folder: Path, packed: Path, name: str) -> None:
+    """Files in order, without owner or clock: the same folder gives the same archive."""
+    with tarfile.open(packed, "w") as archive:
+        for file in _files(folder):
+            info = archive.gettarinfo(str(file), arcname=f"{name}/{file.relative_to(folder)}")
+            info.uid = info.gid = 0
+            info.uname = info.gname = ""
+            info.mtime, info.mode = _TAR_TIME, 0o644
+            with file.open("rb") as opened:
+                archive.addfile(info, opened)

@@ -1,0 +1,329 @@
+"""Compare a lake's transparency log with the lake's tables, with checkpoints that were given out, and with witnesses.
+
+A chain of manifests alone cannot show that its end was cut off, and anybody who may write to the lake can write it
+anew. The log shows both, as long as its checkpoints are out of their reach: with those who were given one, and with
+witnesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from evenkeel.errors import BadInput, BadNote, EvenkeelError, InconsistentLog, LogError
+from evenkeel.handover import Write
+from evenkeel.model.amounts import plural
+from evenkeel.transparency import LOG_FOLDER
+from evenkeel.transparency.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
+from evenkeel.transparency.keys import VerifierKey
+from evenkeel.transparency.lake_log import has_log, open_followed, storage_of
+from evenkeel.transparency.leaves import BEFORE_THE_LOG, BegunLeaf, CommitLeaf, KeysLeaf, ids_of, parse_leaf
+from evenkeel.transparency.log import TransparencyLog
+from evenkeel.transparency.proof_file import HEAD, ProofFile
+from evenkeel.transparency.rotations import ROTATIONS, newest_checkpoint, rotation_lines, signers_among
+from evenkeel.transparency.storage import LogStorage
+from evenkeel.transparency.tiles import Tree
+from evenkeel.transparency.time_stamp import authorities_in
+from evenkeel.transparency.witness_client import latest_checkpoint
+from evenkeel.transparency.witness_file import WitnessFile
+from evenkeel.transparency.witness_lines import LakeWitness
+from evenkeel.transparency.witnessing import witness_states
+from evenkeel.verify.chain import LOG, Fault
+from evenkeel.verify.commit_check import CommitCheck, LoggedCommits, counted
+from evenkeel.verify.stamp_check import check_stamps
+
+_NAMED = 20
+"""The most faults of a kind that are named one by one."""
+_PLACE = "the log"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSources:
+    """What the log of a lake is held against, beside its chains.
+
+    `log_keys`: the log's verifier keys, from a place that whoever writes to the lake cannot change; none: those that
+    the log names itself. `checkpoints`: the content of files that hold checkpoints of it, by the name of the file.
+    `witnesses`: who is asked what they have seen. `expected_heads`: (cluster, or "" for any, digest). `stamp_ca`:
+    certificates in PEM of time stamp authorities that are trusted, and the name of their file.
+    """
+
+    log_keys: tuple[VerifierKey, ...] = ()
+    checkpoints: Mapping[str, bytes] = field(default_factory=dict)
+    witnesses: tuple[LakeWitness, ...] = ()
+    expected_heads: tuple[tuple[str, str], ...] = ()
+    stamp_ca: tuple[bytes, str] | None = None
+
+    @property
+    def demands_log(self) -> bool:
+        """Whether there has to be a log for what is asked."""
+        return bool(self.log_keys or self.checkpoints or self.witnesses)
+
+
+@dataclass(frozen=True, slots=True)
+class LogReport:
+    """What was found of a lake's log.
+
+    `is_there`: True if the lake has one, or should have. `checkpoint` is None if it cannot be read. `keys`: by which it
+    was read; `own_keys`: they follow from those that the log names itself. `before`: commits that lay in the tables
+    before it began. `adopted`: a line for each operator who took commits in that no writer handed on. `agreed`: who
+    else has a checkpoint from which it has grown. `lines`: of the witnesses. `waiting`: of commits that wait for their
+    publish. `expired`: commits past the log retention of their tables. `rotations`: a line on each change of the log's
+    keys. `stamps`: lines on time stamps.
+    """
+
+    checkpoint: SignedCheckpoint | None = None
+    keys: tuple[VerifierKey, ...] = ()
+    own_keys: bool = False
+    before: int = 0
+    adopted: tuple[str, ...] = ()
+    agreed: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    expired: int = 0
+    is_there: bool = True
+    rotations: tuple[str, ...] = ()
+    stamps: tuple[str, ...] = ()
+
+
+@dataclass
+class LakeLogCheck:
+    """A lake's log while its record is verified. `faults`: found so far."""
+
+    report: LogReport
+    faults: list[Fault] = field(default_factory=list)
+    commits: CommitCheck | None = None
+    tree: Tree | None = None
+
+    def digests(self) -> dict[str, dict[int, str]]:
+        """Return table -> version -> SHA-256 (hex) of the commit's JSON, as the leaves have it."""
+        leaves = {} if self.commits is None else self.commits.leaves
+        return {table: {number: logged.digest(number) for number in logged} for table, logged in leaves.items()}
+
+    def check_listed(self, writes: Collection[Write]) -> None:
+        """Compare the data files that manifests list with the leaves of their commits."""
+        if self.commits is not None:
+            self.commits.check_listed(writes)
+
+    def check_commits(self, *, is_whole: bool) -> None:
+        """Compare the commits of all tables with their leaves; `is_whole`: all manifests were read before."""
+        if self.commits is not None:
+            self.commits.check_all(is_whole=is_whole)
+            self.faults += self.commits.faults
+            self.report = replace(self.report, waiting=tuple(self.commits.waiting), expired=self.commits.expired)
+
+
+def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
+    """Reads the log of a lake whole, and holds it against what others have of it.
+
+    What is wrong comes as faults. Raises BadInput where a file of `sources` holds no checkpoint of this log, or no
+    certificates.
+    """
+    authorities = () if sources.stamp_ca is None else authorities_in(*sources.stamp_ca)
+    try:
+        storage = storage_of(lake)
+    except LogError:
+        if sources.demands_log:
+            raise
+        return LakeLogCheck(LogReport(is_there=False))
+    if not has_log(storage) and not sources.demands_log:
+        return LakeLogCheck(LogReport(is_there=False))
+    check = LakeLogCheck(LogReport())
+    try:
+        opened, followed = open_followed(storage, log_keys=sources.log_keys)
+        newest = newest_checkpoint(storage, opened, followed)
+        tree = opened.tree(newest.checkpoint)
+        leaves = _read(check, tree)
+        check.faults += map(_log_fault, _keys_faults(storage, newest, leaves.keys))
+    except (LogError, BadNote) as error:
+        check.faults.append(_log_fault(f"{error}; without it nothing shows a cut end or another past"))
+        return check
+    check.tree, check.commits = tree, CommitCheck(lake, leaves.commits)
+    agreed = [*_given_out(check, opened, sources.checkpoints), *_witnessed(check, opened, sources.witnesses)]
+    stamps = check_stamps(storage, opened, tree, authorities)
+    check.faults += map(_log_fault, stamps.faults)
+    states = witness_states(storage)
+    for state in states.values():
+        if state.is_inconsistent:
+            check.faults.append(_log_fault(f"a witness has seen another tree: {state.fault}"))
+    check.report = LogReport(
+        newest,
+        opened.log_keys,
+        not sources.log_keys,
+        leaves.begun,
+        tuple(f"{plural(count, 'commit')} by {by}" for by, count in sorted(leaves.adopted.items())),
+        tuple(agreed),
+        tuple(state.words(newest.checkpoint.size) for _, state in sorted(states.items())),
+        rotations=tuple(f"leaf {index}: {leaf.words}" for index, leaf in leaves.keys),
+        stamps=tuple(stamps.lines),
+    )
+    return check
+
+
+@dataclass
+class _Leaves:
+    """The leaves of a log: those of commits by table, those of keys with their indices, and who adopted how many."""
+
+    commits: dict[str, LoggedCommits] = field(default_factory=dict)
+    keys: list[tuple[int, KeysLeaf]] = field(default_factory=list)
+    adopted: dict[str, int] = field(default_factory=dict)
+    begun: int = 0
+
+
+def _read(check: LakeLogCheck, tree: Tree) -> _Leaves:
+    """Read all leaves. Raises DamagedLog if an entry is none."""
+    found = _Leaves()
+    first: BegunLeaf | None = None
+    for index, entry in enumerate(tree.entries(0, tree.size)):
+        leaf = parse_leaf(entry)
+        if isinstance(leaf, CommitLeaf):
+            earlier = found.commits.setdefault(leaf.table, LoggedCommits()).add(index, leaf)
+            if earlier is not None:
+                words = f"leaf {index} and leaf {earlier} of the log are both of this commit: it was logged twice"
+                check.faults.append(Fault("", None, LOG, leaf.table, f"version {leaf.commit}", words))
+            if leaf.by and leaf.by != BEFORE_THE_LOG:
+                found.adopted[leaf.by] = found.adopted.get(leaf.by, 0) + 1
+        elif isinstance(leaf, KeysLeaf):
+            found.keys.append((index, leaf))
+        elif index == 0:
+            first, found.begun = leaf, leaf.commits
+        else:
+            check.faults.append(_log_fault(f"leaf {index} says again how the log began"))
+    if first is None and tree.size:
+        check.faults.append(_log_fault("its first leaf does not say how it began"))
+    elif first is not None and counted(found.commits, first.commits) != dict(first.tables):
+        check.faults.append(_log_fault("its first leaf counts other commits than the leaves that follow it"))
+    return found
+
+
+def _keys_faults(
+    storage: LogStorage, newest: SignedCheckpoint, leaves: Sequence[tuple[int, KeysLeaf]]
+) -> Iterator[str]:
+    """A sentence on each fault of a log's keys; `leaves` are those under its newest checkpoint.
+
+    Raises DamagedLog if the file of rotations is not as it was.
+    """
+    kept = {line.index for line in rotation_lines(storage)}
+    for index, leaf in leaves:
+        if index not in kept and not leaf.is_lost and not signers_among(newest.note, leaf.before):
+            yield (
+                f"{ROTATIONS} lacks the checkpoint with which {ids_of(leaf.before)} handed over at leaf {index}: the "
+                "file was removed or cut; restore it from a copy"
+            )
+    if leaves:
+        index, leaf = leaves[-1]
+        signed = signers_among(newest.note, leaf.keys)
+        if missing := [key for key in leaf.keys if key not in signed]:
+            yield (
+                f"leaf {index} has {ids_of(leaf.keys)} in force, and the newest checkpoint is not signed by "
+                f"{ids_of(missing)}: a signature was taken away, or somebody signs who has a former key"
+            )
+
+
+def _given_out(check: LakeLogCheck, opened: TransparencyLog, files: Mapping[str, bytes]) -> Iterator[str]:
+    """Holds the log against checkpoints in files; yields who agrees, in words."""
+    for name, data in files.items():
+        kept = [*_checkpoints_in(name, data, opened)]
+        for one in kept:
+            _demand_continues(check, opened, one.checkpoint, name)
+        largest = max(one.checkpoint.size for one in kept)
+        yield f"{name} ({plural(len(kept), 'checkpoint')}, up to {plural(largest, 'leaf', 'leaves')})"
+
+
+def _checkpoints_in(name: str, data: bytes, opened: TransparencyLog) -> Iterator[SignedCheckpoint]:
+    """The checkpoints in a file: a signed note, a proof, or the lines of a witness's file."""
+    notes = [data]
+    if data.startswith(HEAD.encode()):
+        notes = [ProofFile.read(data).checkpoint]
+    elif data.startswith(b"{"):
+        notes = [*WitnessFile.notes_in(data)]
+    if not notes:
+        raise BadInput(f"{name} holds no checkpoint")
+    for note in notes:
+        try:
+            yield open_checkpoint(note, opened.origin, opened.all_keys)
+        except BadNote as error:
+            raise BadInput(f"{name} is no checkpoint that holds: {error}") from None
+
+
+def _witnessed(check: LakeLogCheck, opened: TransparencyLog, witnesses: Sequence[LakeWitness]) -> Iterator[str]:
+    """Asks witnesses what they have seen last; yields who agrees, in words. One that gives no answer is a fault."""
+    for witness in witnesses:
+        try:
+            if witness.bucket is not None:
+                yield from _kept_in_bucket(check, opened, witness)
+                continue
+            if witness.address is not None:
+                seen = latest_checkpoint(witness.address, opened.origin, opened.all_keys)
+            else:
+                seen = WitnessFile(witness.path or Path(), opened.origin, opened.all_keys).latest()
+        except EvenkeelError as error:
+            check.faults.append(_log_fault(f"the witness does not say what it has seen: {error}"))
+            continue
+        if seen is None:
+            check.faults.append(_log_fault(f"the witness {witness.name} has seen no checkpoint of it"))
+        elif _demand_continues(check, opened, seen.checkpoint, f"the witness {witness.name}"):
+            yield f"the witness {witness.name} ({plural(seen.checkpoint.size, 'leaf', 'leaves')})"
+
+
+def _kept_in_bucket(check: LakeLogCheck, opened: TransparencyLog, witness: LakeWitness) -> Iterator[str]:
+    """Holds the log against every checkpoint that a bucket keeps of it; yields how many agree, in words. Raises
+    WitnessError and SettingsError where it cannot be read."""
+    agreed, largest, wrong = 0, 0, list[str]()
+    try:
+        for kept in witness.bucket_of(opened.origin, opened.all_keys).kept():
+            words = kept if isinstance(kept, str) else _contradiction(check, opened, kept.checkpoint)
+            if words is not None:
+                wrong.append(words)
+            elif not isinstance(kept, str):
+                agreed, largest = agreed + 1, max(largest, kept.checkpoint.size)
+    finally:
+        check.faults += [_log_fault(f"the witness {witness.name}: {words}") for words in wrong[:_NAMED]]
+        if (more := len(wrong) - _NAMED) > 0:
+            check.faults.append(_log_fault(f"the witness {witness.name}: {plural(more, 'further object')} like these"))
+    if agreed:
+        leaves = plural(largest, "leaf", "leaves")
+        yield f"the witness {witness.name} ({plural(agreed, 'checkpoint')}, up to {leaves})"
+    elif not wrong:
+        check.faults.append(_log_fault(f"the witness {witness.name} has seen no checkpoint of it"))
+
+
+def _demand_continues(check: LakeLogCheck, opened: TransparencyLog, kept: Checkpoint, who: str) -> bool:
+    words = _contradiction(check, opened, kept)
+    if words is not None:
+        check.faults.append(_log_fault(f"{who}: {words}"))
+    return words is None
+
+
+def _contradiction(check: LakeLogCheck, opened: TransparencyLog, kept: Checkpoint) -> str | None:
+    """What is wrong where the log has not grown from a checkpoint."""
+    assert check.tree is not None
+    if kept.size <= check.tree.size and check.tree.root_at(kept.size) == kept.root:
+        return None
+    try:
+        opened.demand_continues(kept)
+    except InconsistentLog as error:
+        return str(error)
+    return None
+
+
+def _log_fault(words: str) -> Fault:
+    return Fault("", None, LOG, LOG_FOLDER, _PLACE, words)
+
+
+def check_heads(expected: Collection[tuple[str, str]], chains: Mapping[str, Any]) -> Iterator[Fault]:
+    """Faults of heads that were noted elsewhere: a chain that still holds one was not cut before it."""
+    for cluster, digest in expected:
+        asked = [name for name in chains if cluster in ("", name)]
+        if not any(_holds(chains[name], digest) for name in asked):
+            words = f"no row has the digest {digest} that was noted: rows were removed, or the past was rewritten"
+            yield Fault(cluster, None, LOG, "cycles", "--expect-head", words)
+
+
+def _holds(links: Any, digest: str) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = links.column("manifest_digest").cast(pa.string())
+    return bool(pc.any(pc.equal(column, digest)).as_py())

@@ -1,0 +1,254 @@
+"""`prove`: a proof in a file that a manifest, or a decision, stands in a data file of a commit that the log has.
+
+Read without Spark. `tools/check_proof.py` checks the proof with the log's verifier key, and without this package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote
+
+from evenkeel.errors import BadInput, LakeError, LogError
+from evenkeel.handover import DataFile, Write
+from evenkeel.lake.arrow_files import read_file
+from evenkeel.lake.delta_log import add_actions, hashed
+from evenkeel.lake.record import Attempt, find_cycles
+from evenkeel.lake.record.ranges import nearest
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.decided import DECIDED
+from evenkeel.lake.store import Lake
+from evenkeel.model.amounts import plural
+from evenkeel.transparency.keys import VerifierKey
+from evenkeel.transparency.lake_commits import actions_of, adding_commit, commit_data, paths_of, table_place
+from evenkeel.transparency.lake_log import commit_leaf_in, open_followed, storage_of
+from evenkeel.transparency.leaves import CommitLeaf, files_digest
+from evenkeel.transparency.notes import parse_note
+from evenkeel.transparency.proof_file import ProofFile, prove
+from evenkeel.transparency.rotations import newest_checkpoint, signers_among
+
+TABLES_OF_DECISIONS = tuple(table.name for table in DECIDED)
+"""The tables in which a decision is looked for."""
+_CYCLES = "cycles"
+_SUBJECTS = ("subject", "broker", "destination", "wish_id", "sentence")
+"""Columns that name what a decision is about; the first of them in which the name stands counts."""
+_TOLD = ("outcome", "rule", "strategy")
+_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenRow:
+    """A row of a table, and where it lies.
+
+    `file`: the data file, its path below the table's folder. `version`: of the commit that added it. `where`: columns
+    and values by which the row is found in the file.
+    """
+
+    table: str
+    version: int
+    file: str
+    where: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenCycle:
+    """A proof, and what it is of.
+
+    `manifest`: a row of `cycles`. `row`: that manifest or a decision, which stands in the proven file. `content`: the
+    file's bytes. `keys`: the log's keys that have signed its checkpoint.
+    """
+
+    proof: ProofFile
+    manifest: dict[str, Any]
+    row: ProvenRow
+    content: bytes
+    keys: tuple[VerifierKey, ...]
+
+
+def prove_cycle(
+    lake: str,
+    cluster: str,
+    cycle: str | datetime,
+    *,
+    subject: str | None = None,
+    table: str | None = None,
+    number: int | None = None,
+    log_keys: Collection[VerifierKey] = (),
+    witness_keys: Collection[VerifierKey] = (),
+) -> ProvenCycle:
+    """Return the proof of the manifest of a cycle's attempt that counts, or with `subject` of the decision about it.
+
+    `subject` is a bundle, a broker, a wish or a sentence; `table` and `number` (from 1, in the order of the list that
+    BadInput gives) choose among several decisions. Raises NoSuchCycle, BadInput with what there is, LogError if the
+    commit has no leaf, LakeError if the file is not as it was logged, and DamagedLog.
+    """
+    (attempt,) = find_cycles(lake, cluster=cluster, cycle=cycle, option="CYCLE")
+    storage = storage_of(lake)
+    log, followed = open_followed(storage, log_keys=log_keys)
+    tree = log.tree(newest_checkpoint(storage, log, followed).checkpoint)
+    row = manifest_row(lake, attempt) if subject is None else _decision(lake, attempt, subject, table, number)
+    logged = commit_leaf_in(tree, row.table, row.version)
+    if logged is None:
+        raise LogError(
+            f"version {row.version} of {row.table} has no leaf in the log: a publish logs what it was handed on, and "
+            "`evenkeel log catch-up --adopt` takes in the rest; `evenkeel verify` says more"
+        )
+    index, leaf = logged
+    files = {file.path: file for file in _files(lake, attempt, leaf)}
+    proof = prove(log, index, leaf, files.values(), row.file, witness_keys)
+    content = table_place(lake, row.table).read(row.file)
+    if hashlib.sha256(content).hexdigest() != files[row.file].digest:
+        raise LakeError(
+            f"{row.file} of {row.table} is not as it was logged: it was changed. `evenkeel verify` says more"
+        )
+    keys = signers_among(parse_note(proof.checkpoint), log.all_keys)
+    return ProvenCycle(proof, dict(attempt.closed or attempt.planned), row, content, keys)
+
+
+def manifest_row(lake: str, attempt: Attempt) -> ProvenRow:
+    """Return where the newest manifest of an attempt lies. Raises LakeError if it cannot be found."""
+    manifest = attempt.closed or attempt.planned
+    digest = str(manifest["manifest_digest"])
+    for path, modified in _active_files(lake, _CYCLES, attempt.cluster, int(manifest["sequence"])):
+        if digest in _column(lake, _CYCLES, path, "manifest_digest"):
+            return ProvenRow(_CYCLES, _version_of(lake, _CYCLES, path, modified), path, {"manifest_digest": digest})
+    raise LakeError(f"no file of `cycles` in {lake} has row {manifest['sequence']} of {attempt.cluster} any more")
+
+
+def _files(lake: str, attempt: Attempt, leaf: CommitLeaf) -> list[DataFile]:
+    """The data files of a commit as its leaf has them: as they lie, or as the manifest lists them."""
+    listed = [write.files for write in attempt.writes if (write.table, write.version) == (leaf.table, leaf.commit)]
+    known = {file.path: file for files in listed for file in files}
+    if files_digest(known.values()) == leaf.files_digest:
+        return [*known.values()]
+    place, path = table_place(lake, leaf.table), Lake(lake).path(leaf.table)
+    names = paths_of(actions_of(commit_data(lake, leaf.table, leaf.commit) or b""))
+    found = [known.get(name) or hashed(path, name) for name in names if name in known or place.exists(name)]
+    if files_digest(found) != leaf.files_digest:
+        raise LakeError(
+            f"the files of version {leaf.commit} of {leaf.table} are not those that were logged: some were put "
+            "together since and removed, or changed. `evenkeel verify` says which"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """A row of a table of decisions: its values as far as they are shown, its write, and its file."""
+
+    table: str
+    values: Mapping[str, Any]
+    write: Write
+    file: str
+    version: int | None
+    modified: int
+
+    @property
+    def words(self) -> str:
+        """One line that tells the row from others."""
+        own = [str(self.values[name]) for name in ("subject", *_TOLD) if self.values.get(name)]
+        return f"{self.table}: {', '.join(own)}"
+
+
+def _decision(lake: str, attempt: Attempt, subject: str, table: str | None, number: int | None) -> ProvenRow:
+    rows = [row for name in TABLES_OF_DECISIONS if table in (None, name) for row in _rows_of(lake, attempt, name)]
+    column, chosen = _about(rows, subject)
+    if not chosen:
+        raise BadInput(_not_there(attempt, rows, subject))
+    if number is None and len(chosen) > 1:
+        raise BadInput(
+            f"{plural(len(chosen), 'decision')} are about {subject!r}: choose one (--number)\n{_list(chosen)}"
+        )
+    if number is not None and not 1 <= number <= len(chosen):
+        raise BadInput(f"--number {number}: {plural(len(chosen), 'decision')} about {subject!r}: {_list(chosen)}")
+    one = chosen[(number or 1) - 1]
+    version = one.version if one.version is not None else _version_of(lake, one.table, one.file, one.modified)
+    where = {"write_id": one.write.write_id, column: subject}
+    where |= {name: str(one.values[name]) for name in _TOLD if one.values.get(name)}
+    return ProvenRow(one.table, version, one.file, where)
+
+
+def _about(rows: Sequence[_Decision], subject: str) -> tuple[str, list[_Decision]]:
+    for column in _SUBJECTS:
+        found = [row for row in rows if row.values.get(column) == subject]
+        if found:
+            return column, sorted(found, key=lambda row: (row.table, str(row.values)))
+    return "", []
+
+
+def _not_there(attempt: Attempt, rows: Sequence[_Decision], subject: str) -> str:
+    # A model of the planner's has no subject: it is about a broker.
+    there = sorted({str(row.values.get("subject") or row.values.get("broker")) for row in rows})
+    hint = nearest(subject, there) if there else " Nothing was decided in it."
+    at = attempt.cycle_at.isoformat()
+    return f"no decision of {attempt.cluster} at {at} is about {subject!r}.{hint}"
+
+
+def _list(rows: Sequence[_Decision]) -> str:
+    lines = [f"{number} {row.words}" for number, row in enumerate(rows[:_SHOWN], start=1)]
+    return "; ".join([*lines, *([f"and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else [])])
+
+
+def _rows_of(lake: str, attempt: Attempt, table: str) -> Iterator[_Decision]:
+    """The rows that the attempt wrote to a table, from its own files or from those that upkeep put together."""
+    names = {column.name for column in TABLES[table].columns}
+    columns = [name for name in (*_SUBJECTS, *_TOLD) if name in names]
+    place = table_place(lake, table)
+    for write in attempt.writes_of(table):
+        if not write.rows:
+            continue
+        files: list[tuple[str, int | None, int]] = [(file.path, write.version, 0) for file in write.files]
+        if not files or not all(place.exists(path) for path, _, _ in files):
+            day = attempt.cycle_at.date().isoformat()
+            files = [(path, None, at) for path, at in _active_files(lake, table, attempt.cluster, day=day)]
+        for path, version, modified in files:
+            rows = _read(lake, table, path, [*columns, "write_id"])
+            yield from (
+                _Decision(table, values, write, path, version, modified)
+                for values in rows
+                if values.get("write_id") == write.write_id
+            )
+
+
+def _active_files(
+    lake: str, table: str, cluster: str, sequence: int | None = None, day: str | None = None
+) -> Iterator[tuple[str, int]]:
+    """Path and time of change (ms since 1970) of a table's data files of a cluster and date, or that may have a
+    sequence."""
+    actions = add_actions(Lake(lake).path(table), flatten=True)
+    if actions is None:
+        return
+    there = {*actions.schema.names}
+    nothing = [None] * actions.num_rows
+    names = ("path", "modification_time", "partition.cluster", "partition.cycle_date", "min.sequence", "max.sequence")
+    columns = [actions.column(name).to_pylist() if name in there else nothing for name in names]
+    for path, modified, own, date, first, last in zip(*columns, strict=True):
+        is_in = sequence is None or first is None or last is None or first <= sequence <= last
+        if own in (None, cluster) and is_in and (day is None or str(date) == day):
+            yield unquote(path), int(modified)
+
+
+def _version_of(lake: str, table: str, path: str, modified: int) -> int:
+    version = adding_commit(lake, table, path, modified)
+    if version is None:
+        raise LakeError(
+            f"the commit that added {path} to {table} is gone: it is past the log retention of the table, so its list "
+            "of files cannot be put together"
+        )
+    return version
+
+
+def _column(lake: str, table: str, path: str, column: str) -> list[Any]:
+    return [row.get(column) for row in _read(lake, table, path, [column])]
+
+
+def _read(lake: str, table: str, path: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+    full = table_place(lake, table).full(path)
+    try:
+        rows: list[dict[str, Any]] = read_file(full, table, columns).to_pylist()
+    except (OSError, ValueError, KeyError, NotImplementedError) as error:
+        raise LakeError(f"{full} cannot be read: {str(error)[:200]}; restore it") from error
+    return rows

@@ -1,0 +1,172 @@
+"""From a manifest back to the cycle that its tasks were handed: settings, predecessor, wishes, acts and pauses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from evenkeel.cycle.frames import cycle_row_of
+from evenkeel.handover import ClusterCycle, Predecessor, Run, Snapshot
+from evenkeel.lake.record import Attempt, read_rows_of, read_where
+from evenkeel.lake.store import Lake
+from evenkeel.lake.wishes import WISHES
+from evenkeel.plan_splits.planner_wishes import looks_at_topics
+from evenkeel.plan_splits.round import cuts_by_topics
+from evenkeel.settings import EffectiveSettings, settings_in
+from evenkeel.spark.code import code_digest
+from evenkeel.steering.recent_commands import LOOKBACK, as_text
+from evenkeel.times import utc_text
+
+Row = Mapping[str, Any]
+PLANNED = (
+    *("plan_id", "shedder", "placement", "splits", "unloads", "placements", "refusals", "held"),
+    *("before_max_over_mean", "after_max_over_mean", "moved_traffic_share"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What manifests name by id only: settings by digest (their JSON text), wishes and commands by id."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    wishes: Mapping[str, Row] = field(default_factory=dict)
+    commands: Mapping[str, Row] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCycle:
+    """An attempt that is to be decided again: its manifest, and its cycle as the tasks were handed it."""
+
+    attempt: Attempt
+    cycle: ClusterCycle
+
+    @property
+    def run(self) -> Run:
+        """The run of the attempt as its manifest recorded it."""
+        planned = self.attempt.planned
+        return Run(planned["dag_id"], planned["run_id"], planned["kind"], planned["mode"])
+
+    @property
+    def needs_topics(self) -> bool:
+        """Whether its splits look at the topics of bundles."""
+        return cuts_by_topics(settings_in(self.cycle.settings), self.cycle.wishes)
+
+    @property
+    def planner_looks_at_topics(self) -> bool:
+        """Whether splits that Evenkeel's own planner wanted, if there were any, look at the topics of bundles."""
+        return looks_at_topics(settings_in(self.cycle.settings))
+
+    @property
+    def to_the_word(self) -> bool:
+        """Whether its sentences have to come out again too: the very code that wrote them is asked."""
+        return bool(self.attempt.planned["code_digest"] == code_digest())
+
+    @property
+    def cycle_row(self) -> Row:
+        """The row that says which cycle it is, for the rounds."""
+        return cycle_row_of(self.cycle, self.run)
+
+
+def again(attempt: Attempt, background: Background) -> RecordedCycle:
+    """Raises LookupError with what is missing of the background, SettingsError for settings of another version."""
+    row = attempt.planned
+    text = background.settings.get(row["settings_digest"])
+    if text is None:
+        raise LookupError(f"its settings (digest {row['settings_digest']}) are not on record any more")
+    _demand_known(text)
+    cycle = ClusterCycle(
+        cluster=attempt.cluster,
+        cycle_at=utc_text(attempt.cycle_at),
+        snapshot=Snapshot(row["snapshot"] or "", utc_text(row.get("snapshot_at") or attempt.cycle_at)),
+        overrides={},
+        settings=text,
+        settings_digest=row["settings_digest"],
+        manager=row["manager"],
+        predecessor=Predecessor(
+            row["predecessor_status"],
+            utc_text(row["predecessor_cycle_at"]) if row["predecessor_cycle_at"] else None,
+            row["predecessor_attempt_id"],
+            utc_text(row["predecessor_expected_at"]) if row["predecessor_expected_at"] else None,
+            attempt.reads,
+        ),
+        wishes=tuple(_wish(background, wish_id) for wish_id in row["wishes"] or ()),
+        acts=tuple(_act(background, act) for act in row.get("acts") or ()),
+        pauses=tuple(dict(pause) for pause in row.get("pauses") or ()),
+        source=row["source"],
+    )
+    return RecordedCycle(attempt, cycle)
+
+
+@lru_cache(maxsize=16)
+def _demand_known(text: str) -> None:
+    """That these settings are ones of this version; thousands of cycles have the same."""
+    EffectiveSettings.from_json(text)
+
+
+def other_plan(planned: Row, plan: Row) -> str:
+    """In words, how the figures of a plan differ from those in the manifest; "" where none does."""
+    names = [name for name in PLANNED if planned[name] != plan.get(name)]
+    return ", ".join(f"{name} {planned[name]} became {plan.get(name)}" for name in names)
+
+
+def settings_text(rows: Iterable[Row]) -> str:
+    """The JSON text of settings whose rows of the table `settings` are given."""
+    values, origins = {}, {}
+    for row in rows:
+        values[row["key"]], origins[row["key"]] = json.loads(row["value"]), row["origin"]
+    return json.dumps({"settings": values, "origins": origins, "problems": []}, sort_keys=True)
+
+
+def _wish(background: Background, wish_id: str) -> dict[str, Any]:
+    if wish_id not in background.wishes:
+        raise LookupError(f"wish {wish_id} is not on record any more")
+    found = background.wishes[wish_id]
+    return {name: utc_text(v) if isinstance(v := found.get(name), datetime) else v for name in WISHES.column_names()}
+
+
+def _act(background: Background, act: Row) -> dict[str, Any]:
+    """What stands in the manifest is what was known then; the command itself never changes."""
+    if act["command_id"] not in background.commands:
+        raise LookupError(f"command {act['command_id']} is not on record any more")
+    known = {"outcome": act["outcome"], "seen_at": None, "detail": None}
+    return {**as_text({**background.commands[act["command_id"]], **known}), "seen_at": act["seen_at"]}
+
+
+# What manifests name by id only, fetched from the small tables without Spark.
+
+
+def background_of(lake: Lake, attempts: Sequence[Attempt]) -> Background:
+    """Settings, wishes and commands that these attempts rest on, as far as they are on record."""
+    return Background(_settings(lake, attempts), _wishes(lake, attempts), _commands(lake, attempts))
+
+
+def _settings(lake: Lake, attempts: Sequence[Attempt]) -> dict[str, str]:
+    """By digest; one attempt of each will do."""
+    one_each = {attempt.planned["settings_digest"]: attempt for attempt in attempts if attempt.writes_of("settings")}
+    rows = read_rows_of(lake.root, list(one_each.values()), "settings")
+    return {
+        digest: settings_text(found)
+        for digest, attempt in one_each.items()
+        if digest is not None and (found := rows[attempt.attempt_id])
+    }
+
+
+def _wishes(lake: Lake, attempts: Sequence[Attempt]) -> dict[str, dict[str, object]]:
+    asked = {wish_id for attempt in attempts for wish_id in attempt.planned["wishes"] or ()}
+    if not asked:
+        return {}
+    return {row["wish_id"]: row for row in read_where(lake.root, "wishes", {"wish_id": sorted(asked)})}
+
+
+def _commands(lake: Lake, attempts: Sequence[Attempt]) -> dict[str, dict[str, object]]:
+    asked = {act["command_id"] for attempt in attempts for act in attempt.planned.get("acts") or ()}
+    if not asked:
+        return {}
+    days = sorted({day.date() for a in attempts for day in (a.cycle_at - LOOKBACK, a.cycle_at)})
+    clusters = sorted({a.cluster for a in attempts})
+    where: dict[str, Sequence[object]] = {"cluster": clusters, "cycle_date": days, "command_id": sorted(asked)}
+    return {row["command_id"]: row for row in read_where(lake.root, "commands", where)}
