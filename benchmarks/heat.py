@@ -30,7 +30,7 @@ from evenkeel.heat.layers import LAYERS, Layer
 from evenkeel.heat.scale import METRICS
 from evenkeel.heat.tables import MARK_BLOCK_SECONDS, HeatState, HeatTables
 from evenkeel.model.bundles import BundleRange
-from tests.record.small_lake import SmallLake
+from tests.lakes.small_lake import SmallLake
 
 CLUSTER = "eu-1"
 NEWEST = datetime(2026, 11, 25, 11, 55, tzinfo=UTC)

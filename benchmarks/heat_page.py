@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.machine import description
 from tests.browsing import CHROMIUM
-from tests.record.small_lake import SmallLake
+from tests.lakes.small_lake import SmallLake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -31,7 +31,7 @@ from evenkeel.replay.modelled_cluster import Cluster
 from evenkeel.replay.open_loop import OpenLoop, replay
 from evenkeel.replay.variants import Variant, variants_of
 from evenkeel.settings import EffectiveSettings, resolve
-from tests.record.small_lake import arrow_schema, completed
+from tests.lakes.small_lake import arrow_schema, completed
 
 MONTH = 43_200
 GOAL_S = 20 * 60

@@ -30,7 +30,7 @@ from deltalake import write_deltalake
 
 from benchmarks.machine import description
 from evenkeel.lake.schemas import TABLES
-from tests.record.small_lake import arrow_schema, completed
+from tests.lakes.small_lake import arrow_schema, completed
 
 PAGE_S = 0.3
 COMMAND_S = 1.0

@@ -26,7 +26,7 @@ from evenkeel.pipeline import run_cycle
 from evenkeel.spark.server import engine_for
 from evenkeel.spark.session import close, connect
 from evenkeel.verify import BUNDLES, TOPICS, verify
-from tests.record.long_record import lengthen
+from tests.lakes.long_record import lengthen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,7 +33,7 @@ from evenkeel.lake.manifest import body_digest
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.schemas import TABLES
 from evenkeel.settings import resolve
-from tests.record.small_lake import arrow_schema, completed
+from tests.lakes.small_lake import arrow_schema, completed
 
 CLUSTER = "lab"
 END = datetime(2026, 11, 22, tzinfo=UTC)

@@ -5,7 +5,7 @@ verifies each copy and prints a line. A lake for it has a log with that key, a w
 two clusters, rows in `approvals`, `controls`, `wishes`, `upkeeps` and `proofs`, and beside it, in a folder `before`,
 itself as it was some cycles ago.
 
-`tests/record/test_tampering.py` makes one and demands that each is named, with table and cluster.
+`tests/verify/test_tampering.py` makes one and demands that each is named, with table and cluster.
 """
 
 from __future__ import annotations

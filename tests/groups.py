@@ -28,7 +28,7 @@ _TOGETHER = {
 _LONGEST_FIRST = (
     "dags",
     "maintenance",
-    "tests/record/test_verify",
+    "tests/verify/",
     "acting",
     "replay",
     "tests/tutorial/test_steps",
@@ -38,7 +38,7 @@ _LONGEST_FIRST = (
     "tests/pipeline/",
     "tests/steering/queue/",
     "tests/plugins/",
-    "tests/record/",
+    "tests/report/",
     "tests/ingest/",
     "tests/lake/",
     "tests/spark/",

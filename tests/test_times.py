@@ -19,7 +19,7 @@ from evenkeel.errors import BadInput
 from evenkeel.explain import times
 from evenkeel.replay.run_params import run_params
 from evenkeel.times import bounds_given, time_given, zone
-from tests.record.small_lake import SmallLake
+from tests.lakes.small_lake import SmallLake
 
 BERLIN = zone("Europe/Berlin")
 ODD = [("2026-10-25T02:30", "2026-10-25T00:30:00Z or 2026-10-25T01:30:00Z"),

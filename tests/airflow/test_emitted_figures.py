@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.lakes.urgent_lake import XSS, urgent_lake
 from tests.otel_collector import collector, gauges
-from tests.record.status.urgent_lake import XSS, urgent_lake
 
 pytestmark = pytest.mark.airflow
 

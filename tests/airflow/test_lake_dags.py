@@ -24,7 +24,7 @@ from evenkeel.handover import OPEN, SKIPPED, ClusterCycle, Handover, Run, Snapsh
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.settings.names import MAIN
 from evenkeel.settings.operation import CONFIGURATION
-from tests.several_lakes import MOVED, Installation, configuration, lakes_in_force
+from tests.lakes.several_lakes import MOVED, Installation, configuration, lakes_in_force
 
 AT = "2026-11-20T12:00:00+00:00"
 PLAIN = {"rebalance", "rebalance_approval", "rebalance_history", "replay", "heat", "upkeep"}
@@ -144,7 +144,7 @@ def test_nothing_goes_out_from_the_lake_that_a_cluster_was_taken_from(made: Inst
 
 
 def lease(made: Installation, lake: str, cluster: str, until: datetime, token: int = 1) -> None:
-    from tests.record.small_lake import SmallLake
+    from tests.lakes.small_lake import SmallLake
 
     at = until - timedelta(minutes=2)
     row = {"cluster": cluster, "kind": "lease", "at": at, "by": "host/1/a", "token": token, "until": until}

@@ -10,7 +10,7 @@ import pytest
 from evenkeel.cli import main, options
 from tests.bad_input.command_lines import command_lines
 from tests.bad_input.values import by_place
-from tests.record.plausible import plausible_lake
+from tests.lakes.plausible import plausible_lake
 
 pytestmark = pytest.mark.slow
 

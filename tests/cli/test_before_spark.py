@@ -9,7 +9,7 @@ import pytest
 
 from evenkeel.cli import main, options
 from tests.lake.lock_holder import held
-from tests.record.plausible import plausible_lake
+from tests.lakes.plausible import plausible_lake
 
 RECORDING = Path(__file__).resolve().parents[2] / "demo" / "recordings" / "own-threshold"
 WISH = "wish unload acme/orders -b 0x00000000_0x40000000 --cluster lab --lake"

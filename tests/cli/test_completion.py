@@ -11,7 +11,7 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.cli.completion import clusters_on_record
-from tests.record.plausible import LAB, SPREAD, plausible_lake
+from tests.lakes.plausible import LAB, SPREAD, plausible_lake
 
 
 def completed(line: str, tmp_path: Path) -> list[str]:

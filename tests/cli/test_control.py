@@ -13,7 +13,7 @@ from evenkeel.cli import main
 from evenkeel.cli.control import say
 from evenkeel.lake import controls
 from evenkeel.lake.record import read_table
-from tests.record.open_cycle import PLAN, OpenCycle
+from tests.lakes.open_cycle import PLAN, OpenCycle
 
 KEPT = Path(__file__).resolve().parents[1] / "kept_lakes" / "schema_1.tar.gz"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.cli import main
-from tests.record.plausible import HOT, plausible_lake
+from tests.lakes.plausible import HOT, plausible_lake
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,9 @@ import pytest
 from evenkeel.cli import main, parser
 from evenkeel.lake.record import Record
 from tests.json_schemas import REFERENCE, SCHEMAS, check
+from tests.lakes.urgent_lake import urgent_lake
 from tests.pulsar.admin.books import Size, sized
 from tests.pulsar.admin.simulated import SimulatedCluster
-from tests.record.status.urgent_lake import urgent_lake
 
 if TYPE_CHECKING:
     from evenkeel.spark.server import Engine

@@ -9,7 +9,7 @@ import pytest
 
 from evenkeel.cli import main
 from tests.json_schemas import check
-from tests.several_lakes import MOVED, Installation, lakes_in_force
+from tests.lakes.several_lakes import MOVED, Installation, lakes_in_force
 
 HOT = "acme/payments/0x40000000_0x50000000"
 

@@ -19,7 +19,7 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.cli.progress import is_coloured
 from evenkeel.status.attention import KINDS
-from tests.record.status.urgent_lake import XSS, UrgentLake, urgent_lake
+from tests.lakes.urgent_lake import XSS, UrgentLake, urgent_lake
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PAGE = CHECKOUT / "docs" / "reference" / "status-json.md"

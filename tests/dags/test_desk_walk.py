@@ -25,8 +25,8 @@ from evenkeel.lake.record import Attempt, read_attempts, read_rows, read_table
 from evenkeel.spark.server import Engine
 from tests.browsing import OPEN_ALL, Watched, expect_words, past_busy, violations
 from tests.dags.waiting import APPROVAL_DAG_ID, ended, question_put
+from tests.lakes.urgent_lake import XSS
 from tests.publish.acting import LivingPulsar
-from tests.record.status.urgent_lake import XSS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -12,7 +12,7 @@ import pytest
 from evenkeel.lake.record import Record
 from tests.dags.conftest import CHECKOUT, DAGS, RECORDED, SNAPSHOTS
 from tests.dags.waiting import ended
-from tests.several_lakes import configuration, lakes_in_force
+from tests.lakes.several_lakes import configuration, lakes_in_force
 
 if TYPE_CHECKING:
     from evenkeel.spark.server import Engine

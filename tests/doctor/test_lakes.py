@@ -9,7 +9,7 @@ import pytest
 
 from evenkeel.cli import main
 from tests.json_schemas import check
-from tests.several_lakes import lakes_in_force
+from tests.lakes.several_lakes import lakes_in_force
 
 
 def test_each_lake_is_looked_at(

@@ -14,7 +14,7 @@ from evenkeel.heat.layers import LAYERS
 from evenkeel.heat.scale import SEVERAL
 from evenkeel.heat.tables import HeatTables
 from evenkeel.model.bundles import BundleRange
-from tests.record.small_lake import SmallLake
+from tests.lakes.small_lake import SmallLake
 
 KEPT = Path(__file__).resolve().parents[1] / "kept_lakes"
 BEGIN = datetime(2026, 11, 21, 12, tzinfo=UTC)

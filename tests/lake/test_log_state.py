@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from evenkeel.errors import LakeError
 from evenkeel.lake.delta_log import is_as_made
 from evenkeel.lake.record import read_attempts
-from tests.record.small_lake import SmallLake, moment
+from tests.lakes.small_lake import SmallLake, moment
 
 AT = moment("2026-11-21T08:00:00")
 CYCLES = 4

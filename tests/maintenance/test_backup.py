@@ -17,7 +17,7 @@ from evenkeel.errors import BadInput, LakeError, NoLake
 from evenkeel.maintenance import backup
 from evenkeel.maintenance.backup import ABOUT, RESTORING, back_up, restore
 from evenkeel.maintenance.places import LakePlace
-from tests.record.plausible import plausible_lake
+from tests.lakes.plausible import plausible_lake
 
 pytestmark = pytest.mark.slow
 

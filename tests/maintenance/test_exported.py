@@ -11,7 +11,7 @@ from evenkeel.lake.record import read_attempts, read_table
 from evenkeel.lake.store import Lake
 from evenkeel.verify.export import export
 from tests.maintenance.recorded_lake import STATE, day
-from tests.record.exported import damaged_files
+from tests.verify.exported import damaged_files
 from tests.written_rows import changed
 
 pytestmark = pytest.mark.spark

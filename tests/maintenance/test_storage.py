@@ -10,7 +10,7 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.maintenance.inventory import measure
 from evenkeel.model.amounts import size
-from tests.record.plausible import plausible_lake
+from tests.lakes.plausible import plausible_lake
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,8 @@ from evenkeel.metrics.exporter import MOST_SCRAPES
 from evenkeel.metrics.figures import LakeFigures, LakeReader
 from evenkeel.metrics.lake_watch import LakeWatch
 from evenkeel.secret import Secret
+from tests.lakes.urgent_lake import XSS, UrgentLake, urgent_lake
 from tests.metrics.exporting import exporter, exporting, scrape, scraped, value_of
-from tests.record.status.urgent_lake import XSS, UrgentLake, urgent_lake
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,8 @@ from evenkeel.transparency.overview import read_overview
 from evenkeel.transparency.witnessing import STATES
 from evenkeel.verify.runs import VerifyRun, leave
 from tests.kept_lakes.unpacking import kept_lake
-from tests.record.small_lake import moment
-from tests.record.status.urgent_lake import EVERY, UrgentLake, urgent_lake
+from tests.lakes.small_lake import moment
+from tests.lakes.urgent_lake import EVERY, UrgentLake, urgent_lake
 from tests.transparency.lakes import grow, publish_more, small_lake
 from tests.transparency.logs import LOG_KEY
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from evenkeel.metrics.configuration_watch import ConfigurationWatch
+from tests.lakes.several_lakes import MOVED, Installation, configuration, lakes_in_force
 from tests.metrics.exporting import Scraped, exporter, exporting, scrape, scraped, value_of
-from tests.several_lakes import MOVED, Installation, configuration, lakes_in_force
 
 USABLE = "evenkeel_configuration_usable"
 ONE, TWO = {"north": ["*"]}, {"north": ["eu-*"], "south": ["us-*", MOVED]}

@@ -15,8 +15,8 @@ import httpx
 import pytest
 import yaml
 
+from tests.lakes.urgent_lake import XSS, urgent_lake
 from tests.metrics.exporting import exporter
-from tests.record.status.urgent_lake import XSS, urgent_lake
 
 RULES = Path(__file__).resolve().parents[2] / "docker" / "prometheus" / "evenkeel.rules.yml"
 PROGRAM = "prometheus"

@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 from evenkeel.lake.table_files import delta_table
 from evenkeel.maintenance.backup import ABOUT, back_up, restore
 from evenkeel.maintenance.places import LakePlace
+from tests.lakes.plausible import plausible_lake
 from tests.object_store.conftest import NUMBERS
 from tests.object_store.stores import Store
-from tests.record.plausible import plausible_lake
 
 pytestmark = pytest.mark.slow
 

@@ -13,9 +13,9 @@ from evenkeel.lake.record import read_attempts
 from evenkeel.lake.record.open_tables import OpenTables
 from evenkeel.lake.record.recent_rows import Recent
 from evenkeel.status import read_status
+from tests.lakes.small_lake import moment
+from tests.lakes.urgent_lake import EVERY, UrgentLake
 from tests.object_store.stores import Store
-from tests.record.small_lake import moment
-from tests.record.status.urgent_lake import EVERY, UrgentLake
 from tests.sources.landing_zone.faults import Faults, refuse
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from evenkeel.errors import LakeError
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.table_metadata import demand_as_declared
 from evenkeel.verify.tables_of_record import check_tables
+from tests.lakes.small_lake import SmallLake, moment
 from tests.object_store.stores import Store
-from tests.record.small_lake import SmallLake, moment
 
 pytestmark = pytest.mark.slow
 

@@ -37,7 +37,7 @@ def warm() -> Path:
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The plausible lake of the report's tests, with its heat."""
     from evenkeel.heat import build
-    from tests.record.plausible import plausible_lake
+    from tests.lakes.plausible import plausible_lake
 
     found = plausible_lake(tmp_path_factory.mktemp("lakes") / "plausible")
     build(str(found))

@@ -14,8 +14,8 @@ from evenkeel.replay.fold import CYCLES
 from evenkeel.replay.history import CLOSED_LOOP, OPEN_LOOP
 from evenkeel.replay.simulation import default_settings
 from evenkeel.replay.variants import RECORDED, Variant, settings_of
-from tests.record.plausible import broker_load, settings
-from tests.record.small_lake import Row, SmallLake
+from tests.lakes.plausible import broker_load, settings
+from tests.lakes.small_lake import Row, SmallLake
 
 EU, US = "eu-1", "us-1"
 OFF = {"evenkeelSheddingEnabled": False, "evenkeelSplitEnabled": False}

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browsing import expect_fit, in_sizes, watched_page
+from tests.lakes.open_cycle import CLUSTER, MOVED, OpenCycle
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
-from tests.record.open_cycle import CLUSTER, MOVED, OpenCycle
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route

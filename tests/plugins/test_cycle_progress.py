@@ -11,8 +11,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from evenkeel.airflow.dag_names import approval_run_id
+from tests.lakes.open_cycle import CLUSTER, MOVED, PLAN, SPLIT, OpenCycle
 from tests.plugins.here_reader import HereReader
-from tests.record.open_cycle import CLUSTER, MOVED, PLAN, SPLIT, OpenCycle
 
 pytestmark = pytest.mark.airflow
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browsing import LOW_CONTRAST, OPEN_ALL, in_sizes, violations, watched_page
+from tests.lakes.urgent_lake import XSS, urgent_lake
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
-from tests.record.status.urgent_lake import XSS, urgent_lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -108,7 +108,7 @@ def test_by_keyboard_the_content_is_a_key_away_and_a_slash_narrows_the_list(brow
 
 
 def test_a_page_renews_itself_and_keeps_what_was_narrowed(browser: Browser, tmp_path: Path) -> None:
-    from tests.record.status.urgent_lake import UrgentLake
+    from tests.lakes.urgent_lake import UrgentLake
 
     now = datetime.now(UTC)
     with desk_served(urgent_lake(tmp_path / "lake", now), HereReader(), below="/airflow") as address:

@@ -22,11 +22,11 @@ from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.handover_files import FOLDER, handed_on
 from evenkeel.lake.record import Record, find_cycles
 from evenkeel.verify.runs import VerifyRun, leave
+from tests.lakes.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd
+from tests.lakes.small_lake import SmallLake, moment
+from tests.lakes.urgent_lake import XSS, urgent_lake
 from tests.plugins.conftest import PLUGINS
 from tests.plugins.here_reader import HereReader
-from tests.record.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd
-from tests.record.small_lake import SmallLake, moment
-from tests.record.status.urgent_lake import XSS, urgent_lake
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient

@@ -22,11 +22,11 @@ import pytest
 from evenkeel.heat import build, picture
 from evenkeel.lake.record import Record
 from tests.browsing import OPEN_ALL, SIZES, violations, watched_page
+from tests.lakes.plausible import ODD, fill_odd
+from tests.lakes.small_lake import SmallLake
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BEGIN, CLUSTER, HOT
-from tests.record.plausible import ODD, fill_odd
-from tests.record.small_lake import SmallLake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route

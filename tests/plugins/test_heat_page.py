@@ -19,10 +19,10 @@ import pytest
 from evenkeel.heat.scale import METRICS
 from evenkeel.lake.record import Record
 from evenkeel.model.bundles import BundleRange
+from tests.lakes.plausible import ODD, SPREAD, fill_odd
+from tests.lakes.small_lake import SmallLake
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BEGIN, CLUSTER, HOT, HOT_RANGE, MIDDLE
-from tests.record.plausible import ODD, SPREAD, fill_odd
-from tests.record.small_lake import SmallLake
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -196,7 +196,7 @@ def test_an_unknown_cluster_is_a_404_that_names_the_nearest(page: TestClient) ->
 
 
 def test_where_no_heat_was_built_the_page_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.record.plausible import plausible_lake
+    from tests.lakes.plausible import plausible_lake
 
     cold = client(plausible_lake(tmp_path / "lake"), monkeypatch)
     answer = cold.get("/heat")

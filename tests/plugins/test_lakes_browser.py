@@ -13,10 +13,10 @@ import pytest
 
 from evenkeel.settings.operation import CONFIGURATION
 from tests.browsing import expect_fit, in_sizes, watched_page
+from tests.lakes.several_lakes import MOVED, configuration, several_lakes
+from tests.lakes.urgent_lake import UrgentLake
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
-from tests.record.status.urgent_lake import UrgentLake
-from tests.several_lakes import MOVED, configuration, several_lakes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.lakes.several_lakes import MOVED, Installation, lakes_in_force
 from tests.plugins.here_reader import HereReader
-from tests.several_lakes import MOVED, Installation, lakes_in_force
 
 pytestmark = pytest.mark.slow
 

@@ -14,9 +14,9 @@ from fastapi.testclient import TestClient
 from evenkeel.cli import main
 from evenkeel.settings.operation import CONFIGURATION
 from tests.json_schemas import check
+from tests.lakes.several_lakes import Installation, configuration
+from tests.lakes.urgent_lake import UrgentLake
 from tests.plugins.here_reader import HereReader
-from tests.record.status.urgent_lake import UrgentLake
-from tests.several_lakes import Installation, configuration
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 

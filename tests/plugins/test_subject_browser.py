@@ -17,11 +17,11 @@ import pytest
 
 from evenkeel.model.bundles import BundleRange
 from tests.browsing import expect_fit, in_sizes, watched_page
+from tests.lakes.plausible import ODD, fill_odd
+from tests.lakes.small_lake import SmallLake
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BROKERS, CLUSTER, HOT, HOT_RANGE
-from tests.record.plausible import ODD, fill_odd
-from tests.record.small_lake import SmallLake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -19,13 +19,13 @@ from evenkeel.lake.record import Attempt, Record
 from evenkeel.model.bundles import BundleRange
 from evenkeel.report import build_report
 from evenkeel.times import time_given
+from tests.lakes.plausible import HOT as LAB_HOT
+from tests.lakes.plausible import LONG, ODD, A, C, fill_odd, plausible_lake
+from tests.lakes.small_lake import SmallLake, moment
+from tests.lakes.urgent_lake import HOT as HOT_IN_URGENT
+from tests.lakes.urgent_lake import XSS, urgent_lake
 from tests.plugins.here_reader import desk_client
 from tests.plugins.warm_lake import BEGIN, BROKERS, CLUSTER, HOT, HOT_RANGE, MIDDLE
-from tests.record.plausible import HOT as LAB_HOT
-from tests.record.plausible import LONG, ODD, A, C, fill_odd, plausible_lake
-from tests.record.small_lake import SmallLake, moment
-from tests.record.status.urgent_lake import HOT as HOT_IN_URGENT
-from tests.record.status.urgent_lake import XSS, urgent_lake
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -413,7 +413,7 @@ def test_rows_past_their_retention_are_said_to_be_gone(
 
 
 def test_half_a_cycle_is_said_to_be_under_way(warm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.record.plausible import policies
+    from tests.lakes.plausible import policies
 
     lake = Path(shutil.copytree(warm, tmp_path / "lake"))
     at = BEGIN + timedelta(hours=24)

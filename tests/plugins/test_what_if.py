@@ -16,9 +16,9 @@ from evenkeel.lake.record import read_table
 from evenkeel.replay.results import MOST_POINTS, find_replays, read_courses
 from evenkeel.replay.run_params import check_params
 from evenkeel.settings import resolve
+from tests.lakes.urgent_lake import XSS
 from tests.plugins.here_reader import HereReader
 from tests.plugins.replayed_lake import BEGIN, EU, IN_FORCE, UNIFORM, US, ReplayedLake, replayed_lake
-from tests.record.status.urgent_lake import XSS
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient

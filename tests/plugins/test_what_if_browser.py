@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browsing import expect_fit, in_sizes, watched_page
+from tests.lakes.urgent_lake import XSS
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.replayed_lake import EU, replayed_lake
-from tests.record.status.urgent_lake import XSS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -14,8 +14,8 @@ from typing import Any
 
 from evenkeel.heat import build
 from evenkeel.model.bundles import BundleRange
-from tests.record.plausible import CHECKS, broker_load, bundle_load, decision, placement, settings
-from tests.record.small_lake import Row, SmallLake
+from tests.lakes.plausible import CHECKS, broker_load, bundle_load, decision, placement, settings
+from tests.lakes.small_lake import Row, SmallLake
 
 CLUSTER = "eu-1"
 BEGIN = datetime(2026, 11, 20, 0, 0, 20, tzinfo=UTC)

@@ -11,7 +11,7 @@ from evenkeel.cli import main
 from evenkeel.errors import BadInput, LakeError, NoSuchCycle
 from evenkeel.replay.history import read_history
 from evenkeel.settings import resolve
-from tests.record.small_lake import SmallLake, moment
+from tests.lakes.small_lake import SmallLake, moment
 
 SETTINGS = resolve(observed=None, overrides={})
 

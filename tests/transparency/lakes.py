@@ -24,7 +24,7 @@ from evenkeel.transparency.keys import SignerKey
 from evenkeel.transparency.lake_commits import commit_numbers, commits_there
 from evenkeel.transparency.lake_log import Growth, append_commits, open_log, storage_of
 from evenkeel.transparency.leaves import CommitLeaf, parse_leaf
-from tests.record.small_lake import arrow_schema, completed
+from tests.lakes.small_lake import arrow_schema, completed
 from tests.transparency.logs import LOG_KEY
 
 Row = dict[str, Any]
