@@ -35,7 +35,9 @@ def handover(**awaiting: dict[str, str]) -> Handover:
     names = ("east", "west")
     cycles = tuple(ClusterCycle(name, AT.isoformat(), Snapshot("s", AT.isoformat()), {}) for name in names)
     writes = tuple(Write("bundle_load", f"w-{name}", 1, 1, "d", name) for name in names)
-    return Handover("/lake", Run("rebalance", RUN, mode="approve", triggered_by="olga"), cycles, writes, awaiting=awaiting)
+    return Handover(
+        "/lake", Run("rebalance", RUN, mode="approve", triggered_by="olga"), cycles, writes, awaiting=awaiting
+    )
 
 
 class Runs:
