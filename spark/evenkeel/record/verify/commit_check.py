@@ -243,7 +243,7 @@ class CommitCheck:
     def _judge_unlogged(self, now: datetime | None) -> None:
         """Name the commits without a leaf that do not wait for their publish either: those of a task under way wait,
         and those that were handed on by a file (`lake/pending_commits`)."""
-        handed_on = {(one.table, one.version): one.digest for one, _ in pending(self.lake)}
+        handed_on = {(one.table, one.version, one.digest) for one, _ in pending(self.lake)}
         logged = self.later()
         now = now or datetime.now(UTC)
         waiting = Counter[str]()
@@ -251,7 +251,7 @@ class CommitCheck:
             key = one.table, one.number
             if logged.get(key) == one.digest:
                 continue
-            is_ours = one.table not in OUTSIDE_MANIFESTS or handed_on.get(key) == one.digest
+            is_ours = one.table not in OUTSIDE_MANIFESTS or (*key, one.digest) in handed_on
             if is_ours and one.at is not None and now - UNDER_WAY <= one.at <= now + _AHEAD:
                 waiting[one.table] += 1
                 continue
