@@ -8,6 +8,7 @@ import pytest
 
 from evenkeel.handover import Commit, DataFile
 from evenkeel.lake.pending_commits import FOLDER, hand_on, pending, take_away
+from evenkeel.lake.table_files import FolderFiles
 
 ONE = Commit("approvals", 3, "ab" * 32, (DataFile("cluster=a/part.parquet", 7, "cd" * 32),))
 OTHER = Commit("controls", 3, "ef" * 32)
@@ -44,3 +45,18 @@ def test_a_file_that_is_none_of_these_is_left_out(lake: Path, text: str) -> None
     hand_on(str(lake), ONE)
     (lake / FOLDER / "approvals-9.json").write_text(text)
     assert [commit for commit, _ in pending(str(lake))] == [ONE]
+
+
+def test_a_file_that_is_taken_away_while_they_are_read_is_left_out(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for commit in (ONE, OTHER):
+        hand_on(str(lake), commit)
+    names = FolderFiles.names
+
+    def then_taken_away(self: FolderFiles, below: str) -> list[str]:
+        found = names(self, below)
+        monkeypatch.undo()
+        take_away(str(lake), [ONE])
+        return found
+
+    monkeypatch.setattr(FolderFiles, "names", then_taken_away)
+    assert [commit for commit, _ in pending(str(lake))] == [OTHER]

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from evenkeel.lake.delta_log import newest_version, read_commit
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import TABLES
 
@@ -82,6 +83,8 @@ class SmallLake:
         self._held: dict[str, list[Row]] | None = None
         self._holds_rows = False
         self._opened: dict[str, DeltaTable] = {}
+        self._without_files: dict[str, list[tuple[Row, list[Row]]]] = {}
+        """Of each table the stamps of writes that are not committed yet, and the lists that get their files."""
 
     def append(self, name: str, rows: Iterable[Row]) -> None:
         if self._held is not None and (self._holds_rows or name == "cycles"):
@@ -99,17 +102,25 @@ class SmallLake:
         write_deltalake(opened or where, body, mode="append", partition_by=list(table.partition))
         if opened is None:
             self._opened[name] = DeltaTable(where)
+        if waiting := self._without_files.pop(name, []):
+            _, added = read_commit(where, name, newest_version(where))
+            for stamp, files in waiting:
+                date = f"cycle_date={stamp['cycle_date']}/"
+                own = [one.file for one in added if one.cluster == stamp["cluster"] and date in one.file.path]
+                written = {"table": name, "write_id": stamp["write_id"]}
+                files += [{**written, "path": f.path, "size": f.size, "digest": f.digest} for f in own]
 
     def add(self, cluster: str, at: datetime, tables: Mapping[str, list[Row]], **manifest: Any) -> str:
         """One attempt: its rows, then its manifest rows. `manifest` are columns of `cycles`; returns the attempt_id."""
-        writes = [self._write(cluster, at, name, rows) for name, rows in tables.items() if rows]
+        files: list[Row] = []
+        writes = [self._write(cluster, at, name, rows, files) for name, rows in tables.items() if rows]
         number = manifest.pop("attempt", 1)
         attempt_id = manifest.pop("attempt_id", hashlib.sha256(f"{cluster}{at}{number}".encode()).hexdigest()[:32])
         status, reason = manifest.pop("status", "closed"), manifest.pop("reason", None)
         stamp = {"cluster": cluster, "cycle_at": at, "cycle_date": at.date(), "write_id": attempt_id}
         common = {
             **stamp, "attempt": number, "attempt_id": attempt_id, "kind": "live", "mode": "dry_run",
-            "writes": writes, "reads": [], "dag_id": "rebalance", "run_id": f"manual__{at.isoformat()}",
+            "writes": writes, "files": files, "reads": [], "dag_id": "rebalance", "run_id": f"manual__{at.isoformat()}",
             "code_version": "0.1.0", "code_digest": "c0de" * 16, "recorded_at": at + timedelta(seconds=9),
             "source": "recording:/recordings/lab", "snapshot": "/recordings/lab/0000.json.gz", "schema_version": 1,
             "predecessor_status": "used", "predecessor_cycle_at": at - timedelta(minutes=1), **manifest,
@@ -121,10 +132,11 @@ class SmallLake:
             self._manifest({**common, "row_kind": "closed", "status": status, "reason": reason})
         return attempt_id
 
-    def _write(self, cluster: str, at: datetime, name: str, rows: list[Row]) -> Row:
+    def _write(self, cluster: str, at: datetime, name: str, rows: list[Row], files: list[Row]) -> Row:
         self._writes += 1
         write_id = f"{self._writes:032x}"
         stamp = {"cluster": cluster, "cycle_at": at, "cycle_date": at.date(), "write_id": write_id}
+        self._without_files.setdefault(name, []).append((stamp, files))
         self.append(name, [{**row, **stamp} for row in rows])
         return {"table": name, "write_id": write_id, "version": 1, "rows": len(rows), "commit": f"{write_id}-commit"}
 
@@ -139,8 +151,8 @@ class SmallLake:
         self._held, self._holds_rows = {}, of_each_table
         yield
         held, self._held = self._held, None
-        for name, rows in held.items():
-            self._commit(name, rows)
+        for name in sorted(held, key=lambda name: name == "cycles"):  # manifests list the files of all others
+            self._commit(name, held[name])
 
 
 def moment(text: str) -> datetime:

@@ -1,6 +1,6 @@
 """A small lake with a chain of manifests, decisions and approvals, and ways in which somebody may tamper with it.
 
-Written by deltalake, without Spark; its commits are handed on as tasks hand theirs on.
+Written by deltalake, without Spark; its commits are handed on as writers of ours hand theirs on.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.handover import Commit
 from evenkeel.lake.manifest import body_digest
+from evenkeel.lake.pending_commits import hand_on, take_away
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.schemas import TABLES
 from evenkeel.transparency.keys import SignerKey
@@ -44,8 +45,8 @@ def small_lake(folder: Path) -> Path:
 
 
 def publish_more(lake: Path, cluster: str, cycles: int = 1, **changed: Any) -> list[Commit]:
-    """Further cycles of a cluster, a minute later each, each in a commit of decisions and one of `cycles`; `changed`:
-    columns of the manifests. Returns the commits."""
+    """Further cycles of a cluster, a minute later each, each in a commit of decisions and one of `cycles`, which waits
+    for its leaf; `changed`: columns of the manifests. Returns the commits."""
     made: list[Commit] = []
     for _ in range(cycles):
         chain = rows_of(lake, cluster)
@@ -75,7 +76,8 @@ def publish_more(lake: Path, cluster: str, cycles: int = 1, **changed: Any) -> l
         }  # fmt: skip
         rows = [{**common, "row_kind": kind, "status": kind} for kind in ("planned", "closed")]
         completed_rows = [completed(TABLES["cycles"], row) for row in rows]
-        made += [decided, *append(lake, "cycles", linked(completed_rows, last["manifest_digest"], last["sequence"]))]
+        manifests = append(lake, "cycles", linked(completed_rows, last["manifest_digest"], last["sequence"]))
+        made += [decided, *handed_on(lake, manifests)]
     return made
 
 
@@ -86,13 +88,25 @@ def _known(column: str, value: Row) -> Row:
 
 
 def approve(lake: Path, **changed: Any) -> list[Commit]:
-    """A row of `approvals`; returns its commit."""
+    """A row of `approvals`, which waits for its leaf; returns its commit."""
+    return handed_on(lake, forge_approval(lake, **changed))
+
+
+def forge_approval(lake: Path, **changed: Any) -> list[Commit]:
+    """A row of `approvals` by somebody who may write to the table; returns its commit."""
     row = {"cluster": "lab", "plan_id": "p" * 64, "answer": "approved", "by": "alice", "at": NOON}
     return append(lake, "approvals", [{**row, **changed}])
 
 
+def handed_on(lake: Path, commits: list[Commit]) -> list[Commit]:
+    """The commits of a table outside manifests, handed on by files."""
+    for commit in commits:
+        hand_on(str(lake), commit)
+    return commits
+
+
 def append(lake: Path, table: str, rows: list[Row], mode: str = "append") -> list[Commit]:
-    """Writes rows in one commit, and returns it."""
+    """Writes rows in one commit, which is not handed on, and returns it."""
     schema = arrow_schema(TABLES[table])
     body = pa.Table.from_pylist([completed(TABLES[table], row) for row in rows], schema)
     write_deltalake(str(lake / table), body, mode=mode, partition_by=[*TABLES[table].partition])
@@ -105,8 +119,10 @@ def newest_commits(lake: Path, table: str, count: int = 1) -> list[Commit]:
 
 
 def grow(lake: Path, commits: list[Commit], *keys: SignerKey) -> Growth:
-    """Appends the leaves of commits, signed by these keys."""
-    return append_commits(str(lake), keys or [LOG_KEY], commits)
+    """Appends the leaves of commits, signed by these keys; they wait no more."""
+    grown = append_commits(str(lake), keys or [LOG_KEY], commits)
+    take_away(str(lake), commits)
+    return grown
 
 
 def published(lake: Path, cluster: str = "lab", cycles: int = 1, **changed: Any) -> Growth:

@@ -25,6 +25,7 @@ from tests.transparency.lakes import (
     approve,
     commit_file,
     copied,
+    forge_approval,
     grow,
     leaves,
     newest_commits,
@@ -83,7 +84,7 @@ def test_commits_that_are_handed_on_are_appended_by_table_and_number(lake: Path)
 
 
 def test_nothing_is_logged_because_it_merely_lies_there(lake: Path) -> None:
-    approve(lake, by="mallory")
+    forge_approval(lake, by="mallory")
     published(lake)
     assert ("approvals", 1) not in logged(lake)
     assert read_overview(str(lake)).unlogged == {"approvals": 1}

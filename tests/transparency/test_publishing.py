@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from evenkeel.lake.pending_commits import pending
 from evenkeel.transparency import LOG_KEY as VARIABLE
 from evenkeel.transparency import lake_log, witness_client, witnessing
 from evenkeel.transparency.lake_log import begin, open_log, storage_of
@@ -83,11 +84,12 @@ def test_what_goes_wrong_with_the_log_is_told_and_stops_nothing(
     assert "a private key cannot be read" in caplog.text
     monkeypatch.setenv(VARIABLE, LOG_KEY.secret().reveal())
     with monkeypatch.context() as patch:
-        patch.setattr(lake_log, "append_commits", lambda *given: 1 / 0)
+        patch.setattr(lake_log, "append_commits", lambda *given, **named: 1 / 0)
         published(lake)
     assert "an unforeseen error" in caplog.text
     published(lake)
-    assert size_of(lake) == 14
+    assert size_of(lake) == 16, "with the manifests that two of the others handed on"
+    assert pending(str(lake)) == []
 
 
 def test_checkpoints_go_to_a_file_and_to_a_witness_that_cosigns(

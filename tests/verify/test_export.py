@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,11 @@ from deltalake import DeltaTable
 
 from evenkeel.cli import main
 from evenkeel.errors import BadInput, NoSuchCycle
+from evenkeel.lake.delta_log import hashed
 from evenkeel.lake.record import find_cycles, read_attempts, read_rows, read_table
 from evenkeel.verify.export import export
-from tests.lakes.plausible import LAB, SPREAD
-from tests.lakes.small_lake import moment
+from tests.lakes.plausible import LAB, SPREAD, broker_load
+from tests.lakes.small_lake import SmallLake, moment
 from tests.verify.exported import damaged_files
 
 pytestmark = pytest.mark.slow
@@ -105,6 +106,49 @@ def test_rows_past_their_retention_are_listed_and_the_rest_is_exported(lake: Pat
     told = capsys.readouterr()
     assert f"missing: bundle_load of {LAB} at {gone.cycle_at.isoformat()}: 0 of {write.rows}" in told.err
     assert "3 cycles" in told.out
+
+
+MIDNIGHT = moment("2026-11-22T00:00:00")
+
+
+@pytest.fixture
+def upkept(tmp_path: Path) -> Path:
+    """Two cycles before midnight whose files an upkeep has put together and removed, one after it that reads what the
+    second one wrote, and four days later one that was skipped."""
+    root = tmp_path / "upkept"
+    lake = SmallLake(root)
+    for minutes in (2, 1):
+        lake.add(LAB, MIDNIGHT - timedelta(minutes=minutes), {"broker_load": [broker_load("b1:8080", 0.1 * minutes)]})
+    attempts = read_attempts(root)
+    before = [file for attempt in attempts for file in attempt.planned["files"]]
+    table = DeltaTable(str(root / "broker_load"))
+    table.optimize.compact()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    (uri,) = table.file_uris()
+    made = hashed(str(root / "broker_load"), Path(uri).relative_to(root / "broker_load").as_posix())
+    after = {"path": made.path, "size": made.size, "digest": made.digest}
+    proof = {"cluster": LAB, "cycle_date": (MIDNIGHT - timedelta(days=1)).date(), "table_name": "broker_load"}
+    files = {"files_before": [{name: file[name] for name in after} for file in before], "files_after": [after]}
+    lake.append("proofs", [{**proof, **files, "writes": 2, "rows": 2, "proven_at": datetime.now(UTC)}])
+    own = attempts[1].planned
+    lake.add(LAB, MIDNIGHT, {}, reads=own["writes"], files=own["files"], predecessor_attempt_id=own["attempt_id"])
+    lake.add(LAB, MIDNIGHT + timedelta(days=4), {}, status="skipped", reason="no snapshot")
+    return root
+
+
+def test_files_that_upkeep_has_put_together_come_along_with_their_proofs(upkept: Path, tmp_path: Path) -> None:
+    done = export(str(upkept), tmp_path / "out", since=MIDNIGHT, until=MIDNIGHT)
+    assert (done.cycles, done.missing) == (1, [])
+    assert read_table(tmp_path / "out", "broker_load") == read_table(upkept, "broker_load")
+    assert read_table(tmp_path / "out", "proofs") == read_table(upkept, "proofs")
+
+
+def test_a_cycle_that_wrote_nothing_is_exported_from_a_lake_with_proofs(upkept: Path, tmp_path: Path) -> None:
+    since = MIDNIGHT + timedelta(days=4)
+    done = export(str(upkept), tmp_path / "out", since=since, until=since)
+    assert (done.cycles, done.missing) == (1, [])
+    assert (done.rows["proofs"], done.rows["broker_load"]) == (0, 0)
+    assert [attempt.cycle_at for attempt in read_attempts(tmp_path / "out")] == [since]
 
 
 @pytest.mark.parametrize(

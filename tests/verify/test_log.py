@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,9 @@ from tests.transparency.lakes import (
     approve,
     commit_file,
     copied,
+    forge_approval,
     grow,
+    handed_on,
     newest_commits,
     publish_more,
     published,
@@ -95,7 +98,7 @@ def test_a_record_that_is_as_it_was_has_the_log_beside_it(lake: Path, told: Told
 
 
 def test_the_text_shows_heads_and_the_checkpoint_whole(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    approve(lake)
+    forge_approval(lake)
     append_commits(str(lake), [LOG_KEY], adopt_by="alice")
     assert main(["verify", "--lake", str(lake), "--depth", "chain"]) == 0
     text = capsys.readouterr().out
@@ -121,8 +124,10 @@ def test_a_lake_without_a_log_is_unsigned_and_sound(lake: Path, told: Told, caps
 def test_a_table_that_was_set_back_is_named_though_its_own_log_shows_nothing(lake: Path, told: Told) -> None:
     set_back(lake, versions=2)
     found = told()
-    assert {fault["kind"] for fault in found["faults"]} == {"log"}
     assert of_the_log(found) == [("cycles", "version 5"), ("cycles", "version 6")]
+    (other,) = [fault for fault in found["faults"] if fault["kind"] != "log"]
+    assert (other["table"], other["place"]) == ("cycles", "commits 5 to 6")
+    assert "on record, but the log ends at 4" in other["words"], "by the leaves alone it is known that there were more"
     assert "leaf 12 of the log holds it: the end was cut off, or the table was set back" in words_of(found)
     assert of_the_log(told("--cluster", "lab")) == of_the_log(found)
 
@@ -169,25 +174,46 @@ def test_a_data_file_that_was_changed_or_removed_is_named(lake: Path, told: Told
 
 
 def test_rows_that_no_task_handed_on_are_named_once_no_publish_can_be_under_way(lake: Path, told: Told) -> None:
-    approve(lake, by="mallory")
-    rewrite(lake, "unload_decisions", lambda rows: rows[1:])
+    commits = publish_more(lake, "lab")
     found = told()
-    assert found["sound"]
+    assert found["faults"] == []
     assert found["log"]["not_logged_yet"] == [
         "unload_decisions: 1 commit of the last hours, not logged yet",
-        "approvals: 1 commit of the last hours, not logged yet",
+        "cycles: 1 commit of the last hours, not logged yet",
     ]
-    for table, number in (("unload_decisions", 7), ("approvals", 1)):
-        age(lake, table, LATE)
-        assert (table, f"version {number}") in of_the_log(told())
+    for commit in commits:
+        age(lake, commit.table, LATE)
+        handed_on(lake, newest_commits(lake, commit.table))
+        assert (commit.table, f"version {commit.version}") in of_the_log(told())
     assert "no task of ours handed it on, or the log was set back" in words_of(told())
     append_commits(str(lake), [LOG_KEY], adopt_by="alice")
     assert told()["log"]["commits_adopted"] == ["2 commits by alice"]
 
 
+def test_rows_outside_manifests_that_no_writer_handed_on_are_named_at_once(lake: Path, told: Told) -> None:
+    commits = forge_approval(lake, by="mallory")
+    found = told()
+    assert of_the_log(found) == [("approvals", "version 1")]
+    assert "no task of ours handed it on, or the log was set back" in words_of(found)
+    handed_on(lake, [replace(commit, digest=digit * 64) for commit in commits for digit in "0f"])
+    assert of_the_log(told()) == [("approvals", "version 1")], "other commits of that version were handed on"
+    handed_on(lake, commits)
+    found = told()
+    assert found["faults"] == []
+    assert found["log"]["not_logged_yet"] == ["approvals: 1 commit of the last hours, not logged yet"]
+
+
+def test_a_table_that_is_rewritten_is_named_at_once(lake: Path, told: Told) -> None:
+    rewrite(lake, "unload_decisions", lambda rows: rows[1:])
+    (fault,) = told()["faults"]
+    assert (fault["table"], fault["place"]) == ("unload_decisions", "commit 7")
+    assert "removes or changes rows, and no upkeep on record" in fault["words"]
+
+
 def test_a_commit_of_the_future_is_not_under_way(lake: Path, told: Told) -> None:
     approve(lake)
     age(lake, "approvals", -1.0)
+    handed_on(lake, newest_commits(lake, "approvals"))
     assert of_the_log(told()) == [("approvals", "version 1")]
 
 
@@ -395,6 +421,23 @@ def test_what_is_published_while_it_is_read_is_no_fault(
 
     monkeypatch.setattr(Record, "links", late)
     assert told()["faults"] == []
+
+
+def test_a_log_that_is_set_back_while_the_tables_are_read_is_named(
+    lake: Path, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = copied(lake / "_log", tmp_path / "before")
+    published(lake, "modular")
+    approve(lake)
+    links = Record.links
+
+    def late(self: Record, cluster: str) -> Any:
+        shutil.rmtree(lake / "_log")
+        copied(before, lake / "_log")
+        return links(self, cluster)
+
+    monkeypatch.setattr(Record, "links", late)
+    assert "was set back: it has size 16" in words_of(told())
 
 
 def test_a_verify_of_a_cluster_that_is_gone_is_answered_by_the_log(

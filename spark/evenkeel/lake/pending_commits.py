@@ -42,8 +42,12 @@ def pending(lake: str) -> list[tuple[Commit, str]]:
     if not files.has_folder(FOLDER):
         return []
     names = sorted(name for name in files.names(FOLDER) if name.endswith(".json"))[:_MOST_FILES]
-    found = (_read(files.read(f"{FOLDER}/{name}")) for name in names)
-    return [one for one in found if one is not None]
+    found: list[tuple[Commit, str]] = []
+    for name in names:
+        with suppress(FileNotFoundError):  # another writer may have logged it meanwhile
+            if (one := _read(files.read(f"{FOLDER}/{name}"))) is not None:
+                found.append(one)
+    return found
 
 
 def take_away(lake: str, commits: Iterable[Commit]) -> None:

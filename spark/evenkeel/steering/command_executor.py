@@ -60,8 +60,11 @@ class CommandExecutor:
         self._now = now
         self._pause = pause
 
-    def carry_out(self, command: Command) -> Outcome:
-        """Sends the command if what it was decided on still holds, and returns what was seen."""
+    def carry_out(self, command: Command, before_request: Callable[[], None] = lambda: None) -> Outcome:
+        """Sends the command if what it was decided on still holds, and returns what was seen.
+
+        `before_request` is called once that is known; what it raises is raised, and nothing was sent.
+        """
         if self._is_expired(command):
             return self._seen(command, "stale", f"expired at {command['expires_at'].isoformat()}: not sent")
         stale = self._why_silent(command)
@@ -70,6 +73,7 @@ class CommandExecutor:
             stale = why_stale(command, look) or _why_not_ready(command, look)
         if stale is not None:
             return self._seen(command, "stale", f"not sent: {stale}")
+        before_request()
         begun = time.monotonic()
         answer = self._send(command)
         return self._after(command, answer, begun)

@@ -2,7 +2,8 @@
 
 The log is read first, so a leaf without its commit is one whose commit is gone. Delta removes commits that are past a
 table's log retention; those are gone from the beginning, and their data files are known from the manifests that list
-them. A commit without a leaf is one of a task that has not come to its publish yet, or a fault.
+them. A commit without a leaf is one that was logged meanwhile, one that waits for its leaf, or a fault. Writers hand a
+commit on by a file, then log it, then remove the file; so tables are looked at first, then the files, then the log.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from evenkeel.errors import LakeError
+from evenkeel.errors import BadNote, LakeError, LogError
 from evenkeel.handover import DataFile, Write
 from evenkeel.lake.delta_log import TOPIC_VERSION_DAYS, VERSION_DAYS, hashed, version_days
 from evenkeel.lake.pending_commits import OUTSIDE_MANIFESTS, pending
@@ -26,6 +27,7 @@ from evenkeel.lake.record import read_table_if_any
 from evenkeel.lake.schemas import OF_RECORD
 from evenkeel.lake.store import Lake
 from evenkeel.model.amounts import plural
+from evenkeel.transparency import LOG_FOLDER
 from evenkeel.transparency.lake_commits import (
     actions_of,
     commit_data,
@@ -102,6 +104,15 @@ class LoggedCommits:
         return _hex(self._files_digests, self._places[number])
 
 
+class _Unlogged(NamedTuple):
+    """A commit without a leaf: the SHA-256 (hex) of its JSON, and when it was made, as it says itself."""
+
+    table: str
+    number: int
+    digest: str
+    at: datetime | None
+
+
 def _hex(digests: bytearray, place: int) -> str:
     return digests[place * _DIGEST : (place + 1) * _DIGEST].hex()
 
@@ -110,17 +121,19 @@ def _hex(digests: bytearray, place: int) -> str:
 class CommitCheck:
     """The check of a lake's commits against `leaves`, by table.
 
+    `later` gives table, number -> digest of the commits that were logged after `leaves` were read; it raises LogError.
     `faults`: found so far. `waiting`: a line for each table with commits that wait for their publish. `expired`: the
     number of commits past the log retention of their tables.
     """
 
     lake: str
     leaves: Mapping[str, LoggedCommits]
+    later: Callable[[], Mapping[tuple[str, int], str]] = field(default=dict)
     faults: list[Fault] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     expired: int = 0
     _listed: set[tuple[str, int]] = field(default_factory=set)
-    _handed_on: dict[tuple[str, int], str] = field(default_factory=dict)
+    _unlogged: list[_Unlogged] = field(default_factory=list)
 
     def check_listed(self, writes: Iterable[Write]) -> None:
         """Compare the data files that manifests list with those in the leaves of their commits.
@@ -151,18 +164,23 @@ class CommitCheck:
         `is_whole`: `check_listed` was given all manifests. Otherwise only tables outside manifests have their files
         looked at.
         """
-        now = now or datetime.now(UTC)
-        self._handed_on = {(one.table, one.version): one.digest for one, _ in pending(self.lake)}
-        retention = _retention(self.lake)
+        retention, begun = _retention(self.lake), len(self.faults)
         for table in dict.fromkeys((*OF_RECORD, *self.leaves)):
-            begin = len(self.faults)
-            try:
-                self._check_table(table, retention(table), now, with_files=is_whole or table in OUTSIDE_MANIFESTS)
-            except (LakeError, OSError) as error:
-                self.faults.append(Fault("", None, LOG, table, "its commits", str(error)))
-            if (more := len(self.faults) - begin - _NAMED) > 0:
-                del self.faults[begin + _NAMED :]
-                self.faults.append(Fault("", None, LOG, table, "its commits", f"{plural(more, 'further fault')}"))
+            with self._told(table):
+                with_files = is_whole or table in OUTSIDE_MANIFESTS
+                self._check_table(table, retention(table), now or datetime.now(UTC), with_files=with_files)
+        if self._unlogged:
+            with self._told(LOG_FOLDER):
+                self._judge_unlogged(now)
+        self.faults[begun:] = _first_of_each_table(self.faults[begun:])
+
+    @contextmanager
+    def _told(self, table: str) -> Iterator[None]:
+        """What cannot be read is a fault."""
+        try:
+            yield
+        except (LakeError, LogError, BadNote, OSError) as error:
+            self.faults.append(Fault("", None, LOG, table, "its commits", str(error)))
 
     def _check_table(self, table: str, retention: timedelta, now: datetime, *, with_files: bool) -> None:
         logged = self.leaves.get(table) or LoggedCommits()
@@ -170,13 +188,12 @@ class CommitCheck:
         there = set(numbers)
         self._name_missing(table, logged, numbers, there, retention, now)
         removed: set[str] = set()
-        waiting = 0
         for number, data in self._newest_first(table, numbers):  # later commits say which files they took away
             if data is None:
                 continue
             actions = actions_of(data)
             if number not in logged:
-                waiting += self._is_under_way(table, number, data, actions, now)
+                self._note_unlogged(table, number, data, actions)
                 continue
             if hashlib.sha256(data).hexdigest() != logged.digest(number):
                 self._fault(table, number, f"it is not the commit that {_leaf(logged, number)} holds: it was replaced")
@@ -184,8 +201,6 @@ class CommitCheck:
             if with_files and (table, number) not in self._listed:
                 self._check_files(table, number, logged, paths_of(actions), removed)
             removed.update(paths_of(actions, "remove"))
-        if waiting:
-            self.waiting.append(f"{table}: {plural(waiting, 'commit')} of the last hours, not logged yet")
 
     def _newest_first(self, table: str, numbers: list[int]) -> Iterator[tuple[int, bytes | None]]:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -218,24 +233,37 @@ class CommitCheck:
             else:
                 self.expired += 1
 
-    def _is_under_way(self, table: str, number: int, data: bytes, actions: list[dict[str, Any]], now: datetime) -> bool:
-        """Return True for a commit that waits for its publish: of a task under way, or one that was handed on by a file
-        (`lake/pending_commits`). A commit that makes a table holds no rows and needs no leaf."""
-        if number == 0 and not paths_of(actions):
-            return False
-        said = committed_at(actions)
-        at = None if said is None else datetime.fromtimestamp(said / 1000, UTC)
-        handed_on = self._handed_on.get((table, number)) == hashlib.sha256(data).hexdigest()
-        if at is not None and now - UNDER_WAY <= at <= now + _AHEAD and (handed_on or table not in OUTSIDE_MANIFESTS):
-            return True
-        when = "" if at is None else f" of {at.isoformat(timespec='seconds')}"
-        self._fault(
-            table,
-            number,
-            f"the commit{when} has no leaf in the log: no task of ours handed it on, or the log was set back. If you "
-            "know whose it is, `evenkeel log catch-up --adopt` takes it in with your name",
-        )
-        return False
+    def _note_unlogged(self, table: str, number: int, data: bytes, actions: list[dict[str, Any]]) -> None:
+        """Note a commit without a leaf; one that makes a table holds no rows and needs none."""
+        if number or paths_of(actions):
+            said = committed_at(actions)
+            at = None if said is None else datetime.fromtimestamp(said / 1000, UTC)
+            self._unlogged.append(_Unlogged(table, number, hashlib.sha256(data).hexdigest(), at))
+
+    def _judge_unlogged(self, now: datetime | None) -> None:
+        """Name the commits without a leaf that do not wait for their publish either: those of a task under way wait,
+        and those that were handed on by a file (`lake/pending_commits`)."""
+        handed_on = {(one.table, one.version, one.digest) for one, _ in pending(self.lake)}
+        logged = self.later()
+        now = now or datetime.now(UTC)
+        waiting = Counter[str]()
+        for one in self._unlogged:
+            key = one.table, one.number
+            if logged.get(key) == one.digest:
+                continue
+            is_ours = one.table not in OUTSIDE_MANIFESTS or (*key, one.digest) in handed_on
+            if is_ours and one.at is not None and now - UNDER_WAY <= one.at <= now + _AHEAD:
+                waiting[one.table] += 1
+                continue
+            when = "" if one.at is None else f" of {one.at.isoformat(timespec='seconds')}"
+            self._fault(
+                *key,
+                f"the commit{when} has no leaf in the log: no task of ours handed it on, or the log was set back. If "
+                "you know whose it is, `evenkeel log catch-up --adopt` takes it in with your name",
+            )
+        self.waiting += [
+            f"{table}: {plural(count, 'commit')} of the last hours, not logged yet" for table, count in waiting.items()
+        ]
 
     def _check_files(self, table: str, number: int, logged: LoggedCommits, paths: list[str], removed: set[str]) -> None:
         """Compare a commit's data files as they lie with its leaf; files that later commits took away may be gone."""
@@ -261,6 +289,17 @@ class CommitCheck:
 
     def _fault(self, table: str, number: int, words: str) -> None:
         self.faults.append(Fault("", None, LOG, table, f"version {number}", words))
+
+
+def _first_of_each_table(faults: Iterable[Fault]) -> Iterator[Fault]:
+    """The faults table by table; of many in a table the first, and the number of the others."""
+    by_table: dict[str, list[Fault]] = {}
+    for fault in faults:
+        by_table.setdefault(fault.table, []).append(fault)
+    for table, own in by_table.items():
+        yield from own[:_NAMED]
+        if (more := len(own) - _NAMED) > 0:
+            yield Fault("", None, LOG, table, "its commits", f"{plural(more, 'further fault')}")
 
 
 def _leaf(logged: LoggedCommits, number: int) -> str:

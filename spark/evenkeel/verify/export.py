@@ -247,16 +247,14 @@ def _copy_files(lake: str, folder: Path, name: str, parts: Sequence[_Part], sour
 
 
 def _wanted(lake: str, name: str, parts: Sequence[_Part]) -> set[str]:
-    """Return the paths of files that hold rows of the parts' writes: their own, and those that upkeep has made."""
-    days = {(part.cluster, at.date()) for part in parts for (table, _), (_, at) in part.writes.items() if table == name}
-    own = {file.path for part in parts for write in part.written(name) for file in write.files}
-    put_together = {
-        file["path"]
-        for row in read_table_if_any(lake, "proofs")
-        if row["table_name"] == name and (row["cluster"], row["cycle_date"]) in days
-        for file in row["files_after"]
-    }
-    return own | put_together
+    """Return the paths of files that hold rows of the parts' writes: their own, and those that upkeep has made of
+    them."""
+    wanted = {file.path for part in parts for write in part.written(name) for file in write.files}
+    proofs = [row for row in read_table_if_any(lake, "proofs") if row["table_name"] == name]
+    for row in sorted(proofs, key=lambda row: row["proven_at"]):  # what was put together may be put together again
+        if wanted & {file["path"] for file in row["files_before"]}:
+            wanted |= {file["path"] for file in row["files_after"]}
+    return wanted
 
 
 def _copy_rows(lake: str, folder: Path, name: str, wanted: Any) -> int:
@@ -309,8 +307,7 @@ def _condition(name: str, part: _Part) -> Any:
         recorded = max(row["recorded_at"] for attempt in part.attempts for row in _rows_of(attempt))
         return own & (pc.field(_MOMENTS[name]) <= recorded + _ACTS_BEFORE)
     if name == "proofs":
-        days = _days(min(at for _, at in part.writes.values()) - _ACTS_BEFORE, part.until)
-        return own & pc.field("cycle_date").isin(days)
+        return own & pc.field("cycle_date").isin(_days(part.since - _ACTS_BEFORE, part.until))
     return None
 
 

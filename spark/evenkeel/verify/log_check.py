@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
     except (LogError, BadNote) as error:
         check.faults.append(_log_fault(f"{error}; without it nothing shows a cut end or another past"))
         return check
-    check.tree, check.commits = tree, CommitCheck(lake, leaves.commits)
+    check.tree, check.commits = tree, CommitCheck(lake, leaves.commits, partial(_later, storage, sources, newest))
     agreed = [*_given_out(check, opened, sources.checkpoints), *_witnessed(check, opened, sources.witnesses)]
     stamps = check_stamps(storage, opened, tree, authorities)
     check.faults += map(_log_fault, stamps.faults)
@@ -195,6 +196,17 @@ def _read(check: LakeLogCheck, tree: Tree) -> _Leaves:
     elif first is not None and counted(found.commits, first.commits) != dict(first.tables):
         check.faults.append(_log_fault("its first leaf counts other commits than the leaves that follow it"))
     return found
+
+
+def _later(storage: LogStorage, sources: LogSources, before: SignedCheckpoint) -> dict[tuple[str, int], str]:
+    """Return table, number -> digest of the commits whose leaves came after a checkpoint. Raises LogError, also if the
+    log has not grown from it, and BadNote."""
+    opened, followed = open_followed(storage, log_keys=sources.log_keys)
+    newest = newest_checkpoint(storage, opened, followed).checkpoint
+    opened.demand_continues(before.checkpoint)
+    entries = opened.tree(newest).entries(before.checkpoint.size, newest.size)
+    leaves = [leaf for entry in entries if isinstance(leaf := parse_leaf(entry), CommitLeaf)]
+    return {(leaf.table, leaf.commit): leaf.digest for leaf in leaves}
 
 
 def _keys_faults(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,8 @@ class World:
 
     # The carrier
 
-    def carry_out(self, asked: Mapping[str, Any]) -> Outcome:
+    def carry_out(self, asked: Mapping[str, Any], before_request: Callable[[], None]) -> Outcome:
+        before_request()
         self.pass_point("before request")
         if self.crash_at == "request under way":
             self.under_way.append((self.seconds + self.lateness * LONGEST, asked["command_id"]))

@@ -94,8 +94,7 @@ class ActingCluster:
             def do_GET(self) -> None:
                 asked = urlsplit(self.path)
                 name = parse_qs(asked.query)["name"][0]
-                if asked.path == "/gate":
-                    cluster.pass_gate(name)
+                cluster.pass_gate(name if asked.path == "/gate" else "look")
                 self._answer({"owner": cluster.owners.get(name)})
 
             def do_POST(self) -> None:
@@ -132,10 +131,11 @@ class ClusterExecutor:
         self._owner = owner
         self._request = request
 
-    def carry_out(self, command: Mapping[str, Any]) -> Outcome:
+    def carry_out(self, command: Mapping[str, Any], before_request: Callable[[], None]) -> Outcome:
         owner = self._owner(command["bundle"])
         if owner != command["from_broker"]:
             return self._outcome(command, "stale", f"owned by {owner}")
+        before_request()
         names = ("command_id", "kind", "bundle", "destination", "cuts")
         self._request(**{name: command[name] for name in names})
         return self._outcome(command, "done", "answered")

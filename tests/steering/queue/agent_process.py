@@ -2,8 +2,9 @@
 
 Gates: `before:X` and `after:X` for the ledger's `receive`, `sending`, `settle` and `paid`, and for the queues'
 `receive_message`, `change_message_visibility_batch`, `send_message_batch` and `delete_message_batch`; `request` and
-`answer` inside the cluster; `begun` where an agent without such gates listens to signals, and `ended` where an agent
-has ended as it should. Processes are started by a fork server that has imported everything already.
+`answer` inside the cluster, and `look` where it is asked for a bundle's owner; `begun` where an agent without such
+gates listens to signals, and `ended` where an agent has ended as it should. Processes are started by a fork server that
+has imported everything already.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import json
 import logging
 import multiprocessing
 import os
+import signal
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from multiprocessing.context import ForkServerProcess
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -26,7 +29,7 @@ from evenkeel.steering.agent.ledger import Ledger
 from evenkeel.steering.agent.service import Agent, serve
 from evenkeel.steering.agent.setup import AgentSettings
 from evenkeel.steering.queue.fifo import Fifo
-from tests.steering.queue.acting_cluster import PATIENCE_SECONDS, ClusterExecutor
+from tests.steering.queue.acting_cluster import PATIENCE_SECONDS, ClusterExecutor, wait_until
 from tests.steering.queue.examples import LAB
 
 LEDGER_POINTS = ("receive", "sending", "settle", "paid")
@@ -60,6 +63,18 @@ def start_agent(settings: AgentSettings, cluster: str, *, gated: bool = False) -
     process = _context().Process(target=_run, args=(plain, cluster, gated, dict(os.environ)), daemon=True)
     process.start()
     return process
+
+
+def freeze(process: ForkServerProcess) -> None:
+    """Stops an agent's process, and comes back once all its threads stand still: they go on until each has seen it."""
+    os.kill(process.pid or 0, signal.SIGSTOP)
+    threads = Path("/proc", str(process.pid), "task")
+    assert wait_until(lambda: {_state(thread) for thread in threads.iterdir()} == {"T"})
+
+
+def _state(thread: Path) -> str:
+    """The letter of the state of a thread, which stands behind its name in parentheses."""
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,7 +20,7 @@ from evenkeel.steering.outcome import STRENGTH, Outcome
 from evenkeel.steering.queue.messages import command_body
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor, wait_until
-from tests.steering.queue.agent_process import start_agent
+from tests.steering.queue.agent_process import freeze, start_agent
 from tests.steering.queue.conftest import Pair
 from tests.steering.queue.examples import LAB, command, owners
 from tests.steering.queue.running import (
@@ -53,7 +53,7 @@ class Watched:
         self.most_in_namespace = 0
         self.order: list[dict] = []
 
-    def carry_out(self, command: Mapping[str, Any]) -> Outcome:
+    def carry_out(self, command: Mapping[str, Any], before_request: Callable[[], None]) -> Outcome:
         namespace = command["bundle"].rpartition("/")[0]
         with self._lock:
             self._now[namespace] += 1
@@ -61,7 +61,7 @@ class Watched:
             self.most = max(self.most, self._now.total())
             self.most_in_namespace = max(self.most_in_namespace, *self._now.values())
         time.sleep(0.02)
-        outcome = self._inner.carry_out(command)
+        outcome = self._inner.carry_out(command, before_request)
         with self._lock:
             self._now[namespace] -= 1
         return outcome
@@ -209,7 +209,8 @@ def test_two_agents_at_once_have_one_effect_per_command(queues: Pair, cluster: A
 
 
 @pytest.mark.parametrize(
-    "point", [pytest.param("after:change_message_visibility_batch", marks=pytest.mark.exhaustive), "after:sending"]
+    "point",
+    [pytest.param("after:change_message_visibility_batch", marks=pytest.mark.exhaustive), "after:sending", "look"],
 )
 def test_an_agent_that_froze_beyond_its_lease_does_not_send_what_another_has_done(
     queues: Pair, cluster: ActingCluster, tmp_path: Path, point: str
@@ -221,7 +222,7 @@ def test_an_agent_that_froze_beyond_its_lease_does_not_send_what_another_has_don
     frozen = start_agent(quick(queues, tmp_path, "agent-1"), cluster.url, gated=True)
     try:
         assert cluster.arrived(point)
-        os.kill(frozen.pid or 0, signal.SIGSTOP)
+        freeze(frozen)
         cluster.open(point)
         for _ in range(5):  # until the second agent has removed the command, too
             run_until_idle(quick(queues, tmp_path, "agent-2", idle_s=4), carrier)

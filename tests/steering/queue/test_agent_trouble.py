@@ -209,7 +209,7 @@ class Failing:
         self.sent = 0
         self._looking = looking
 
-    def carry_out(self, command: Any) -> Outcome:
+    def carry_out(self, command: Any, before_request: Any) -> Outcome:
         self.sent += 1
         raise RuntimeError("a fault")
 

@@ -53,12 +53,12 @@ class ClusterExecutor:
         self._objections: tuple[str, ...] | None = None
         self._asked_at = 0.0
 
-    def carry_out(self, command: Mapping[str, Any]) -> Outcome:
-        """Fences, sends and reads back."""
+    def carry_out(self, command: Mapping[str, Any], before_request: Callable[[], None] = lambda: None) -> Outcome:
+        """Fences, sends and reads back, as `CommandExecutor` does."""
         objections = self._ask()
         if objections:
             return not_sent(command["command_id"], self._now(), "; ".join(objections))
-        return self._executor.carry_out(command)
+        return self._executor.carry_out(command, before_request)
 
     def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
         """Reads back what came of a request that may have gone out."""
@@ -79,8 +79,11 @@ class ClusterExecutor:
 class AgentExecutor(Protocol):
     """Fences, sends and reads back; never raises for what the cluster does. Called by several threads at a time."""
 
-    def carry_out(self, command: Mapping[str, Any]) -> Outcome:
-        """Carries the command out, or not, and says what was seen. Sends at most one request that has an effect."""
+    def carry_out(self, command: Mapping[str, Any], before_request: Callable[[], None]) -> Outcome:
+        """Carries the command out, or not, and says what was seen. Sends at most one request that has an effect.
+
+        `before_request` is called right before the request leaves; if it raises, nothing is sent.
+        """
         ...
 
     def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
@@ -118,6 +121,10 @@ class Gone:
 
 
 Step = Finished | Later | Gone
+
+
+class NotHeldError(Exception):
+    """The right to a command's messages may be over before its request is: this process stood still, or a disk did."""
 
 
 class Holder(Protocol):
@@ -199,11 +206,17 @@ class Processor:
         if isinstance(verdict, Refuse):
             return self._refuse(in_flight, verdict)
         self.ledger.sending(in_flight.command_id, self.now())
-        if self.elapsed() > held_until - self.settings.longest_request_s:
-            self.ledger.release(in_flight.command_id)  # this process stood still, or the disk did
-            return Later(0.0)
+
+        def demand_held() -> None:
+            if self.elapsed() > held_until - self.settings.longest_request_s:
+                raise NotHeldError
+
         try:
-            outcome = self.carrier.carry_out(in_flight.command)
+            demand_held()
+            outcome = self.carrier.carry_out(in_flight.command, demand_held)  # looks at the cluster, then asks again
+        except NotHeldError:
+            self.ledger.release(in_flight.command_id)
+            return Later(0.0)
         except Exception:
             LOG.exception("%s: carrying it out failed half-way", _name(in_flight.command))
             return Later(self.settings.longest_request_s)
