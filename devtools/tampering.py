@@ -390,6 +390,118 @@ def _delta_checkpoint(lake: Path) -> None:
     pq.write_table(read.take([place for place in range(read.num_rows) if place != added[0]]), file)
 
 
+def _commit_on_top(lake: Path, table: str, *actions: Row, **information: Any) -> None:
+    """Write a commit of the given actions behind the newest one, dated a day ago."""
+    newest = log_files(lake, table)[-1]
+    at = int((datetime.now(UTC) - timedelta(days=1)).timestamp() * 1000)
+    head = {"commitInfo": {"timestamp": at, "operation": "WRITE", "operationParameters": {}, **information}}
+    file = newest.with_name(f"{int(newest.stem) + 1:020}.json")
+    file.write_text("".join(f"{json.dumps(action)}\n" for action in (head, *actions)))
+
+
+def _actions(lake: Path, table: str) -> list[Row]:
+    """Return all actions of a table's commits, oldest first."""
+    return [json.loads(line) for commit in log_files(lake, table) for line in commit.read_text().splitlines()]
+
+
+def _metadata(lake: Path, table: str) -> Row:
+    """Return the metadata of a table as its newest commit has it."""
+    metadata: Row = [action["metaData"] for action in _actions(lake, table) if "metaData" in action][-1]
+    return metadata
+
+
+def _adds(lake: Path, table: str) -> list[Row]:
+    """Return the `add` actions of the files that a table has now."""
+    removed = {action["remove"]["path"] for action in _actions(lake, table) if "remove" in action}
+    adds = [action["add"] for action in _actions(lake, table) if "add" in action]
+    return [add for add in adds if add["path"] not in removed]
+
+
+def _with_fields(metadata: Row, change: Callable[[list[Row]], None]) -> Row:
+    """Return the metadata with the fields of its schema changed."""
+    schema = json.loads(metadata["schemaString"])
+    change(schema["fields"])
+    return {**metadata, "schemaString": json.dumps(schema)}
+
+
+@_way("statistics of a file lie, so that a reader who looks for pauses skips it", "controls")
+def _statistics_lie(lake: Path) -> None:
+    for commit in log_files(lake, "controls"):
+        text = commit.read_text()
+        if '"add"' in text and "pause" in text:
+            commit.write_text(text.replace("pause", "zzzzz"))
+            return
+    raise ValueError("no statistics of controls name a pause")
+
+
+@_way("columns change places by a mapping of their names", "broker_load")
+def _columns_mapped(lake: Path) -> None:
+    def swap(fields: list[Row]) -> None:
+        rates = [field["name"] for field in fields if field["type"] == "double"][:2]
+        names = dict(zip(rates, reversed(rates), strict=True))
+        for number, field in enumerate(fields, 1):
+            name = names.get(field["name"], field["name"])
+            field["metadata"] = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": name}
+
+    mapped = _with_fields(_metadata(lake, "broker_load"), swap)
+    mapped["configuration"] = {**mapped["configuration"], "delta.columnMapping.mode": "name"}
+    protocol = {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}
+    _commit_on_top(lake, "broker_load", protocol, {"metaData": mapped}, operation="SET TBLPROPERTIES")
+
+
+@_way("a constraint is set that runs code where rows are written", "approvals")
+def _constraint_set(lake: Path) -> None:
+    metadata = _metadata(lake, "approvals")
+    configuration = {
+        **metadata["configuration"],
+        "delta.constraints.c": "java_method('java.lang.System', 'gc') is null",
+    }
+    _commit_on_top(
+        lake, "approvals", {"metaData": {**metadata, "configuration": configuration}}, operation="ADD CONSTRAINT"
+    )
+
+
+@_way("a file is put together anew with another figure, by a commit that says upkeep did it", "bundle_load")
+def _compaction_forged(lake: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (add, *_) = sorted(_adds(lake, "bundle_load"), key=lambda one: one["path"])
+    old = lake / "bundle_load" / add["path"]
+    read = pq.ParquetFile(old).read()
+    place = read.column_names.index("measured_msg_rate_in")
+    values = read.column(place).to_pylist()
+    changed = pa.array([(values[0] or 0.0) + 1.0, *values[1:]], read.schema.field(place).type)
+    new = old.with_name(f"part-00000-{old.name}")
+    pq.write_table(read.set_column(place, "measured_msg_rate_in", changed), new)
+    (row, *_) = sorted(rows_of(lake, "upkeeps"), key=str)
+    gone = {"path": add["path"], "deletionTimestamp": 0, "dataChange": False}
+    path = str(new.relative_to(lake / "bundle_load"))
+    made = {**{name: value for name, value in add.items() if name != "stats"}, "path": path, "size": new.stat().st_size}
+    said = json.dumps({"upkeep": row["upkeep_id"]})
+    actions = ({"remove": gone}, {"add": {**made, "dataChange": False}})
+    _commit_on_top(lake, "bundle_load", *actions, operation="OPTIMIZE", userMetadata=said)
+
+
+@_way("a checksum of Delta's counts a file fewer", "unload_decisions")
+def _checksum_lies(lake: Path) -> None:
+    adds = _adds(lake, "unload_decisions")
+    newest = log_files(lake, "unload_decisions")[-1]
+    protocol = [one["protocol"] for one in _actions(lake, "unload_decisions") if "protocol" in one][-1]
+    counted = {"tableSizeBytes": sum(add["size"] for add in adds[1:]), "numFiles": len(adds) - 1, "allFiles": adds[1:]}
+    rest = {"numMetadata": 1, "numProtocol": 1, "setTransactions": [], "domainMetadata": [], "protocol": protocol}
+    checksum = {**counted, **rest, "metadata": _metadata(lake, "unload_decisions")}
+    newest.with_suffix(".crc").write_text(json.dumps(checksum))
+
+
+@_way("a file of commits put together lacks rows that the commits add", "unload_decisions")
+def _commits_put_together(lake: Path) -> None:
+    commits = log_files(lake, "unload_decisions")
+    actions = [one for one in _actions(lake, "unload_decisions") if "add" not in one and "commitInfo" not in one]
+    name = f"{commits[0].stem}.{commits[-1].stem}.compacted.json"
+    commits[0].with_name(name).write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+
+
 # Rows outside manifests.
 
 
