@@ -59,7 +59,7 @@ BAD = {
     "rebalance --lake {new} --recording {recording} --cluster a --cluster b": "one recording shows one cluster",
     "rebalance --lake {new} --config {gone}": "cannot be read",
     "rebalance --lake {new} --config {broken}": "is not TOML",
-    "rebalance --lake {new} --config {typo}": "clusters.lab.recordings: There is no such entry; did you mean",
+    "rebalance --lake {new} --config {typo}": "clusters.lab.recordings: Unknown entry; did you mean",
     "rebalance --lake {new} --config {config} --cluster lap": "Did you mean lab?",
     "rebalance --lake {new} --config {config} --cluster gone": "there is no such folder",
     "pause lap --lake {lake} --config {config}": "Did you mean lab?",

@@ -239,7 +239,7 @@ def test_a_folder_in_which_no_snapshot_names_a_cluster_needs_a_name(recording: P
     whole.write_bytes(gzip.compress(gzip.decompress(whole.read_bytes()).replace(b"/clusters", b"/nothing")))
     request = request_for(recording, every=True)
     for ask in (landed_in, lambda asked: cycles_of(replace(asked, every=False))):
-        with pytest.raises(BadInput, match="the cluster's name is not known"):
+        with pytest.raises(BadInput, match="the cluster's name is unknown"):
             ask(request)
     assert len(landed_in(replace(request, clusters=("mine",)))) == len(MINUTES)
 

@@ -155,7 +155,7 @@ def test_a_cluster_whose_brokers_are_all_silent_is_left_out() -> None:
     cluster.answers["b1:8080", "/admin/v2/brokers"] = listed
     left_out = observe(cluster.view()).left_out
     assert left_out is not None
-    assert left_out.reason.startswith("none of 2 brokers told its figures (b1:8080: no HTTP answer")
+    assert left_out.reason.startswith("none of 2 brokers reported its figures (b1:8080: no HTTP answer")
 
 
 def test_one_broker_only_is_a_cluster() -> None:

@@ -205,7 +205,7 @@ def test_a_name_is_not_looked_for_in_a_request_that_is_none(tmp_path: Path) -> N
     for n, line in enumerate([b"7\n", b"[" * 100_000 + b"\n", b"\x1f\n"]):
         lines(tmp_path / f"{n:04d}.jsonl", line)
     for snapshot in [*Recording(tmp_path).snapshots]:
-        with pytest.raises(BadInput, match="the cluster's name is not known"):
+        with pytest.raises(BadInput, match="the cluster's name is unknown"):
             cluster_name(snapshot)
 
 
@@ -262,7 +262,7 @@ def test_limits_are_set_for_all_clusters_and_for_one(tmp_path: Path) -> None:
         ("rows = 0", r"c\.toml:2: limits\.rows: Input should be greater than or equal to 1"),
         ("rows = true", "limits.rows: Input should be a valid integer"),
         ("rows = 1.5", "limits.rows: Input should be a valid integer"),
-        ("row = 1", "limits.row: There is no such entry; did you mean rows?"),
+        ("row = 1", "limits.row: Unknown entry; did you mean rows?"),
         ("json_depth = 501", "limits.json_depth: Input should be less than or equal to 500"),
         ("topics = 33554433", "limits.topics: Input should be less than or equal to 33554432"),
     ],

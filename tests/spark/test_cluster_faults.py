@@ -21,7 +21,7 @@ def aborted(cause: str, host: str = "10.0.0.7", number: str = "1") -> str:
     [
         (
             aborted("java.io.IOException: No space left on device"),
-            "No space left on device on the worker 10.0.0.7 (executor 1): make room in the scratch folder there",
+            "No space left on device on the worker 10.0.0.7 (executor 1): make room in that machine's scratch folder",
         ),
         (
             aborted("ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: worker lost"),
