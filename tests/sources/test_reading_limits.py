@@ -77,7 +77,7 @@ def test_a_file_is_not_read_where_it_is_too_large_as_it_lies_there(tmp_path: Pat
             file.truncate(100 << 30)  # 100 GiB, of which nothing is on disk
 
     reason = beside_a_good_one(tmp_path, large)
-    assert "0001.json has 107,374,182,400 bytes as it lies there, beyond the limit of 1 MiB (`packed_mib`" in reason
+    assert "0001.json has 107,374,182,400 bytes as stored, beyond the limit of 1 MiB (`packed_mib`" in reason
     long = lines(tmp_path / "0002.jsonl", b"{}\n")
     os.truncate(long, 100 << 30)
     with pytest.raises(BeyondLimit, match="packed_mib"):
@@ -170,7 +170,7 @@ def test_a_document_nested_without_end_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["0001.json", "0001.json.gz", "0001.jsonl", "0001.jsonl.gz"])
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     reason = beside_a_good_one(tmp_path, lambda place: os.mkfifo(place / name))
-    assert reason == f"{name} is no regular file (a pipe, a device, a socket or a folder): remove it"
+    assert reason == f"{name} is not a regular file (a pipe, a device, a socket or a folder): remove it"
 
 
 def test_links_are_followed_to_files_and_nowhere_else(tmp_path: Path) -> None:
@@ -184,9 +184,9 @@ def test_links_are_followed_to_files_and_nowhere_else(tmp_path: Path) -> None:
     recording = Recording(place)
     assert [Path(snapshot.path).name for snapshot in recording.snapshots] == ["0000.json"]
     reasons = [problem.reason for problem in recording.problems]
-    assert reasons[0].startswith("0001.json is no regular file")
+    assert reasons[0].startswith("0001.json is not a regular file")
     assert [reason[:17] for reason in reasons[1:]] == ["it cannot be read"] * 2
-    with pytest.raises(BadInput, match="is no regular file"):
+    with pytest.raises(BadInput, match="is not a regular file"):
         open_bytes(Path("/dev/zero"))
 
 
