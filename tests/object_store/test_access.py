@@ -41,7 +41,7 @@ def test_a_folder_and_other_stores_are_left_as_they_are(tmp_path: Path) -> None:
     assert canonical(str(tmp_path)) == str(tmp_path)
     assert files_of(str(tmp_path)).full("part") == f"{tmp_path}/part"
     for other in ("abfss://lakes@store/east", "gs://lakes/east"):
-        with pytest.raises(LakeError, match="a lake lies in a folder, or in an object store that speaks S3"):
+        with pytest.raises(LakeError, match="a lake is in a folder, or in an object store that speaks S3"):
             files_of(other)
 
 

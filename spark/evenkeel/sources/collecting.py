@@ -5,12 +5,12 @@ The requests, and their reasons:
 * to the cluster: brokers, leader, clusters, tenants, dynamic values, failure domains, isolation policies; to any broker
   in turn: namespaces, and of each its policies (they hold its boundaries; `/bundles` is asked only if they do not) and
   its anti-affinity group.
-* to each broker first: its runtime configuration, in every snapshot. Before anything is sent, all of them must show that
-  the brokers' own balancing is off. It also names the load manager, which decides the other requests. These are the load
-  report of the modular manager, or the metrics of the extensible one (which answers a report with 500 and a line in the
-  broker's log) and the bundles that it owns. An unknown manager gets requests for report and metrics. Each broker is
-  asked for version and topic figures. `ownedNamespaces` is never asked of a broker that may run the modular manager: it
-  can hang such a broker for good.
+* to each broker first: its runtime configuration, in every snapshot. Before anything is sent, all of them must show
+  that the brokers' own balancing is off. It also names the load manager, which decides the other requests. These are
+  the load report of the modular manager, or the metrics of the extensible one (which answers a report with 500 and a
+  line in the broker's log) and the bundles that it owns. An unknown manager gets requests for report and metrics. Each
+  broker is asked for version and topic figures. `ownedNamespaces` is never asked of a broker that may run the modular
+  manager: it can hang such a broker for good.
 * to each broker, before any other request that needs its metadata store: a read that a hung broker does not answer
   (`metadata_read`). Such a broker gets no further requests, since each request to its load manager would take a thread
   of its HTTP server for ever.

@@ -6,8 +6,8 @@ requested by name, up to `quotas` of the limits, for bundles that are both:
 
 * named by a broker in its load report. A bundle that was never owned is not placed. One that lost its owner was
   requested while it had one, and the lake keeps that.
-* not `known`. A run of the DAG reads from the lake what was measured. `evenkeel collect` has no lake: it requests all of
-  them in a full snapshot, which lends its answers to the next ones, and new ones in those.
+* not `known`. A run of the DAG reads from the lake what was measured. `evenkeel collect` has no lake: it requests all
+  of them in a full snapshot, which lends its answers to the next ones, and new ones in those.
 
 The brokers' own namespaces (heartbeats) are left out: their bundles are placed by name.
 """

@@ -24,10 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Memory and cores come from EVENKEEL_SERVER_MEMORY and EVENKEEL_SERVER_CORES. The token that clients have to show
     comes from EVENKEEL_SPARK_TOKEN or the file that EVENKEEL_SPARK_TOKEN_FILE names. Without either it is made and kept
     in the home's `.evenkeel/token`. Keys of an object store come from the environment, as `evenkeel.object_store` says.
-
-    Memory and cores come from EVENKEEL_SERVER_MEMORY and EVENKEEL_SERVER_CORES, the token that clients have to show
-    from EVENKEEL_SPARK_TOKEN or the file that EVENKEEL_SPARK_TOKEN_FILE names; without either it is made, and lies in
-    the home's `.evenkeel/token`. Keys of an object store come from the environment, as `evenkeel.object_store` says.
     """
     parser = argparse.ArgumentParser(prog="python -m evenkeel.spark", description=__doc__)
     parser.add_argument("--home", type=Path, default=Path.cwd(), help="folder of its scratch files (default: current)")

@@ -40,8 +40,6 @@ def cluster_fault(text: str) -> EngineError | None:
     """Read the fault of the cluster from Spark's text of a failed query; return None for other failures.
 
     A full disk under a local master is not a fault of a cluster.
-
-    A disk that is full under a local master is no cluster's matter.
     """
     executor = _EXECUTOR.search(text)
     if executor is not None and executor["number"] == _DRIVER:

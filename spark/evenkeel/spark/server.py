@@ -266,8 +266,6 @@ def _with_workers_of_now(place: Home, state: State) -> State:
     """End the server's Python workers if code that they may have imported has changed since they were started.
 
     A query that runs in one of them fails, as it would if the server were replaced.
-
-    A query that runs in one of them fails, as it would have where the server is replaced.
     """
     now = workers_digest()
     if state.workers == now:
