@@ -133,5 +133,5 @@ def test_a_connection_brings_the_token_and_addresses_where_none_are_configured()
     assert theirs.urls == ("http://from-airflow:8080",)
     with pytest.raises(SettingsError, match="no admin address"):
         connection_of(LiveSource((), "west"), lambda _: Credentials(Secret("t")))
-    with pytest.raises(SettingsError, match="connection 'west' is not known"):
+    with pytest.raises(SettingsError, match="connection 'west' is unknown"):
         connection_of(LiveSource((), "west"), lambda _: None)
