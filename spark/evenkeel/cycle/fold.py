@@ -77,7 +77,7 @@ def cycles_decided(
     predecessor: those in `rows`, and those that the rounds have left in this process. With `as_recorded`, every round
     goes on from the recorded rows in `rows` of the rounds and of the previous cycle, whatever these decide now.
     """
-    carried = {name for one in rounds for name in one.carries}
+    carried = {name for each_round in rounds for name in each_round.carries}
     rows_by_moment = {kind: by_moment(given) for kind, given in rows.items() if kind not in carried}
     recorded = {kind: by_moment(rows.get(kind, ())) for kind in carried}
     cycles = _with_settings(rows["cycle"])
@@ -93,10 +93,10 @@ def cycles_decided(
         given |= {kind: [*recorded[kind].get(before_at, ()), *before.get(kind, ())] for kind in carried}
         given["cycle"] = [cycle]
         is_followed = followers[at] > 0
-        going = [one for one in rounds if is_followed or one.ahead_of is None]
+        going = [each_round for each_round in rounds if is_followed or each_round.ahead_of is None]
         decided = decide_cycle(going, key, SharedRows(given), as_recorded=as_recorded)
         if is_followed:
-            left[at] = {name: _as_left(name, found) for name, found in decided.carried.items()}
+            left[at] = {name: _as_left(name, carried_rows) for name, carried_rows in decided.carried.items()}
         yield at, decided.made
 
 
@@ -117,19 +117,19 @@ def decide_cycle(rounds: Sequence[Round], key: Row, rows: SharedRows, *, as_reco
     `rows`."""
     decided: Decided = {}
     carried: dict[str, list[Row]] = {}
-    for one in rounds:
+    for each_round in rounds:
         try:
-            round_rows = one.decide(key, rows)
+            round_rows = each_round.decide(key, rows)
         except Exception as error:
-            if one.ahead_of is not None:
-                error.add_note(f"in the rule of {one.ahead_of}")
+            if each_round.ahead_of is not None:
+                error.add_note(f"in the rule of {each_round.ahead_of}")
             raise
-        if one.tables and not as_recorded:
-            read = read_back if one.is_read_back else _as_it_is
-            rows = rows.having({table: read(table, round_rows.get(table, [])) for table in one.tables})
-        for name, table in one.carries.items():
+        if each_round.tables and not as_recorded:
+            read = read_back if each_round.is_read_back else _as_it_is
+            rows = rows.having({table: read(table, round_rows.get(table, [])) for table in each_round.tables})
+        for name, table in each_round.carries.items():
             carried.setdefault(name, []).extend(round_rows.get(table, ()))
-        if one.ahead_of is None:
+        if each_round.ahead_of is None:
             for table, table_rows in round_rows.items():
                 decided[table] = [*decided[table], *table_rows] if table in decided else table_rows
     return DecidedRounds(decided, rows, carried)

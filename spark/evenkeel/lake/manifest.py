@@ -107,8 +107,8 @@ def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[Mapping[str,
         )
     )
     linked = _linked(_frame(spark, by_cluster).join(F.broadcast(heads), on="cluster", how="left"))
-    at_the_cycle = F.filter("there", lambda one: one["cycle_at"] == F.col("cycle_at"))
-    same = F.filter(at_the_cycle, lambda one: one["attempt_id"] == F.col("attempt_id"))
+    at_the_cycle = F.filter("there", lambda entry: entry["cycle_at"] == F.col("cycle_at"))
+    same = F.filter(at_the_cycle, lambda entry: entry["attempt_id"] == F.col("attempt_id"))
     linked = linked.withColumns(
         {
             "attempt": F.coalesce(F.array_max(same["attempt"]), F.array_max(at_the_cycle["attempt"]) + 1, F.lit(1)),

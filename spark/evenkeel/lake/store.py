@@ -260,8 +260,10 @@ def commit_metadata(handover: Handover, task: str, try_id: str, reads: Sequence[
     if handover.is_window():
         read = [[*entry] for entry in sorted({(write.table, write.version, try_of(write.write_id)) for write in reads})]
         cycles_by_cluster = {name: [cycle for cycle in handover.cycles if cycle.cluster == name] for name in cycles}
-        cycles = {name: [cycle.cycle_at for cycle in found] for name, found in cycles_by_cluster.items()}
-        settings = {name: [cycle.settings_digest for cycle in found] for name, found in cycles_by_cluster.items()}
+        cycles = {name: [cycle.cycle_at for cycle in of_cluster] for name, of_cluster in cycles_by_cluster.items()}
+        settings = {
+            name: [cycle.settings_digest for cycle in of_cluster] for name, of_cluster in cycles_by_cluster.items()
+        }
     body: dict[str, Any] = {
         "dag_id": handover.run.dag_id,
         "run_id": handover.run.run_id,

@@ -59,10 +59,12 @@ def wishes_for(
     cluster: str, cycle_at: str, known: Iterable[Wish], taken: Sequence[TakenWishes], run: Any
 ) -> tuple[Wish, ...]:
     """Return the wishes that a cycle takes, oldest first. `run` is the deciding run: its kind and its id."""
-    taken_by_cluster = [one for one in taken if one.cluster == cluster]
-    elsewhere = {wish_id for one in taken_by_cluster if one.cycle_at != cycle_at for wish_id in one.wish_ids}
-    before = [one for one in taken_by_cluster if one.cycle_at == cycle_at]
-    taken_ids = {wish_id for one in before for wish_id in one.wish_ids}
+    taken_by_cluster = [attempt for attempt in taken if attempt.cluster == cluster]
+    elsewhere = {
+        wish_id for attempt in taken_by_cluster if attempt.cycle_at != cycle_at for wish_id in attempt.wish_ids
+    }
+    before = [attempt for attempt in taken_by_cluster if attempt.cycle_at == cycle_at]
+    taken_ids = {wish_id for attempt in before for wish_id in attempt.wish_ids}
 
     def is_taken(wish: Wish) -> bool:
         if wish["wish_id"] in taken_ids:

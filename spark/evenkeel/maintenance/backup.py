@@ -134,8 +134,8 @@ def _well_told(*places: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if (found := next((told for place in places if (told := explained(error, place))), None)) is not None:
-            raise found from error
+        if (explanation := next((words for place in places if (words := explained(error, place))), None)) is not None:
+            raise explanation from error
         where = f"{error.filename}: " if error.filename else ""
         raise LakeError(
             f"{where}{error.strerror or error}. What was copied stays: run the same command again to go on"

@@ -107,9 +107,9 @@ def log_on_disk(path: str) -> tuple[int, int]:
 def _rows(actions: Any) -> list[dict[str, Any]]:
     import pyarrow as pa
 
-    found = pa.table(actions)
-    wanted = [name for name in found.column_names if name in _WANTED]
-    rows: list[dict[str, Any]] = found.select(wanted).to_pylist()
+    table = pa.table(actions)
+    wanted = [name for name in table.column_names if name in _WANTED]
+    rows: list[dict[str, Any]] = table.select(wanted).to_pylist()
     return rows
 
 

@@ -30,13 +30,13 @@ _DOUBLED = "doubled"
 
 def _emptying_words(row: Considered) -> str:
     left, leaving = plural(row.measured, "bundle"), int(row.numbers.get("leaving", 0))
-    what = "all of them" if leaving == row.measured else f"{leaving:,} of them"
+    share = "all of them" if leaving == row.measured else f"{leaving:,} of them"
     are = "is" if row.measured == 1 else "are"
     if not leaving:
         return f"{row.subject} is being emptied: {left} {are} still there, and none can leave in this cycle."
     if row.measured == 1:
         return f"{row.subject} is being emptied: {left} is still there, and leaves if nothing holds it back."
-    return f"{row.subject} is being emptied: {left} are still there, and {what} leave as far as the budgets allow."
+    return f"{row.subject} is being emptied: {left} are still there, and {share} leave as far as the budgets allow."
 
 
 LEAVES = Rule(

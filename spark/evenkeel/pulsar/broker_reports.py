@@ -76,8 +76,8 @@ def listed_brokers(view: SnapshotView) -> list[str] | None:
     for odd in [name for name in reading.value if not isinstance(name, str) or not name]:
         view.rejections.append(_no_name(odd))
     brokers = sorted(set(names))
-    what = f"{answer.broker if answer is not None else 'a broker'} lists {len(brokers):,} brokers"
-    view.limits.demand("rows", len(brokers), what, "see what answers in the brokers' place")
+    subject = f"{answer.broker if answer is not None else 'a broker'} lists {len(brokers):,} brokers"
+    view.limits.demand("rows", len(brokers), subject, "see what answers in the brokers' place")
     return brokers
 
 

@@ -234,12 +234,12 @@ def _follow_switches(values: dict[str, Value], origins: dict[str, Origin]) -> No
     not read it.
     """
     extensible = Settings().with_values(values).manager == "extensible"
-    for theirs, own in SWITCHES.items():
-        needs_balancer = extensible or own != "evenkeelSplitEnabled"
+    for theirs, ours in SWITCHES.items():
+        needs_balancer = extensible or ours != "evenkeelSplitEnabled"
         needed = [theirs, "loadBalancerEnabled"] if needs_balancer else [theirs]
-        if origins[own] == "default":
-            values[own] = all(values[name] for name in needed)
-            origins[own] = next((origins[name] for name in needed if origins[name] != "default"), "default")
+        if origins[ours] == "default":
+            values[ours] = all(values[name] for name in needed)
+            origins[ours] = next((origins[name] for name in needed if origins[name] != "default"), "default")
 
 
 def _judge(settings: Settings, origins: Mapping[str, Origin], problems: list[str], *, manager_is_known: bool) -> None:

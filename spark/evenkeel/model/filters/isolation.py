@@ -56,15 +56,15 @@ class Isolation:
 
     def allowed(self, bundle: str) -> Allowed:
         """Return the brokers that may own the bundle."""
-        policy, asked = self._asked(bundle)
-        if asked not in self._answers:
-            self._answers[asked] = _settled(policy, self._reasons_for(policy, asked))
-        return self._answers[asked]
+        policy, kind = self._asked(bundle)
+        if kind not in self._answers:
+            self._answers[kind] = _settled(policy, self._reasons_for(policy, kind))
+        return self._answers[kind]
 
     def allowed_among(self, bundle: str, candidates: Iterable[str]) -> Allowed:
         """Return the candidates that may own the bundle; only primaries among them count towards `min_available`."""
-        policy, asked = self._asked(bundle)
-        reasons = self._reasons_for(policy, asked)
+        policy, kind = self._asked(bundle)
+        reasons = self._reasons_for(policy, kind)
         return _settled(policy, {broker: reasons[broker] for broker in sorted(candidates)})
 
     def kind(self, bundle: str) -> tuple[str | None, bool]:
@@ -79,9 +79,9 @@ class Isolation:
         policy = self._policy_of[namespace]
         return policy, (policy.name, False) if policy else (None, bundle in self._non_persistent)
 
-    def _reasons_for(self, policy: _Compiled | None, asked: tuple[str | None, bool]) -> Mapping[str, str]:
+    def _reasons_for(self, policy: _Compiled | None, kind: tuple[str | None, bool]) -> Mapping[str, str]:
         """Return for each broker "allowed", "secondary", or why it may not own such a bundle."""
-        if asked not in self._reasons:
+        if kind not in self._reasons:
             reasons = {}
             for broker, names in self._names.items():
                 if not names:
@@ -91,9 +91,9 @@ class Isolation:
                 elif policy is not None:
                     reasons[broker] = _place_under(policy, names)
                 else:
-                    reasons[broker] = self._place_without_policy(broker, names, asked[1])
-            self._reasons[asked] = reasons
-        return self._reasons[asked]
+                    reasons[broker] = self._place_without_policy(broker, names, kind[1])
+            self._reasons[kind] = reasons
+        return self._reasons[kind]
 
     def _place_without_policy(self, broker: str, names: tuple[str, ...], non_persistent: bool) -> str:
         report = self._brokers[broker]
