@@ -1,9 +1,9 @@
-"""What boto3 raises, in an operator's words: what is wrong, where, and what to do. For S3 and for SQS.
+"""Errors of boto3 for S3 and SQS, in an operator's words: what is wrong, where, and what to do.
 
 Only an error's code and message are shown. The rest of an answer to a refused request repeats what was signed, and a
 URL may hold credentials: neither goes into a text.
 
-Whoever only sends to a cluster needs no boto3, so the rooms of S3 and SQS load this module when they use one.
+A process that only sends to a cluster needs no boto3, so the rooms of S3 and SQS load this module when they use one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from botocore.parsers import ResponseParserError
 from s3transfer.exceptions import RetriesExceededError
 
 RAISED_BY_BOTO = (BotoCoreError, ClientError, ResponseParserError, RetriesExceededError)
-"""All that a call of a client may raise for what the service or the network does; a `ValueError` may come besides, for
-an endpoint that is not a URL."""
+"""Exceptions of a client call that the service or the network causes. A `ValueError` may come too, for an endpoint that
+is not a URL."""
 LONGEST_MESSAGE = 300
 
 _BROKEN_OFF = (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadError)
@@ -28,7 +28,7 @@ _BROKEN_OFF = (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadEr
 
 @dataclass(frozen=True, slots=True)
 class ServiceAnswer:
-    """What a service answered to a request that it refused; `code` is "" or digits where it had no body."""
+    """The answer of a service to a request that it refused; `code` is "" or digits if the answer had no body."""
 
     code: str
     status: int | None
@@ -37,19 +37,19 @@ class ServiceAnswer:
 
     @classmethod
     def of(cls, error: ClientError) -> ServiceAnswer:
-        """What is in the error, as far as it is there."""
-        found = error.response.get("Error", {})
+        """Read the answer from the error; missing parts are "" or None."""
+        body = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        return cls(str(found.get("Code", "")), status, str(found.get("Message", "")), found)
+        return cls(str(body.get("Code", "")), status, str(body.get("Message", "")), body)
 
 
 def code_of(error: ClientError) -> str:
-    """The code that the service's answer names; digits (its status) where it had no body."""
+    """Return the code that the service's answer names; digits (its status) if it had no body."""
     return ServiceAnswer.of(error).code
 
 
 def one_line(text: str, longest: int = LONGEST_MESSAGE) -> str:
-    """Short, on one line, and without the user part of any URL."""
+    """Return the text cut short, on one line, and without the user part of any URL."""
     return re.sub(r"//[^/@\s]*@", "//", " ".join(text.split()))[:longest]
 
 
@@ -75,7 +75,7 @@ _S3_CODES: Mapping[str, tuple[str, str]] = {
     "AllAccessDisabled": ("the store has closed the bucket", "Ask its owner."),
     "InvalidAccessKeyId": ("the store does not know the access key id", _CREDENTIALS),
     "SignatureDoesNotMatch": ("the secret key does not belong to the access key id", _CREDENTIALS),
-    "ExpiredToken": ("the session token has expired", "Log in again, or let the role be taken anew."),
+    "ExpiredToken": ("the session token has expired", "Log in again, or assume the role again."),
     "InvalidToken": ("the session token is not valid here", _CREDENTIALS),
     "PermanentRedirect": ("the bucket lies in another region", _REGION),
     "301": ("the bucket lies in another region", _REGION),
@@ -100,12 +100,12 @@ _S3_CODES: Mapping[str, tuple[str, str]] = {
 
 
 def of_s3(error: Exception) -> tuple[str, str]:
-    """What is wrong with the store or on the way to it, and what to do: two texts, the second of whole sentences."""
+    """Return the fault of the store or the network, and what to do: two texts, the second of whole sentences."""
     return _of_answer(ServiceAnswer.of(error)) if isinstance(error, ClientError) else _of_connection(error)
 
 
 def is_absent(error: ClientError) -> bool:
-    """Whether S3 answers that there is no such object (in a bucket that is there)."""
+    """Return True if S3 answers that an existing bucket has no such object."""
     return code_of(error) in ("NoSuchKey", "404", "NotFound")
 
 
@@ -123,7 +123,7 @@ def _of_answer(answer: ServiceAnswer) -> tuple[str, str]:
 
 def _skewed(answer: ServiceAnswer) -> tuple[str, str]:
     ours, theirs = answer.error.get("RequestTime"), answer.error.get("ServerTime")
-    times = f" (here {one_line(str(ours))}, there {one_line(str(theirs))})" if ours and theirs else ""
+    times = f" (this machine {one_line(str(ours))}, the store {one_line(str(theirs))})" if ours and theirs else ""
     return (
         f"this machine's clock and the store's are too far apart{times}",
         "Set the clock by NTP; snapshots taken meanwhile bear the wrong time.",
@@ -155,7 +155,7 @@ def _of_connection(error: Exception) -> tuple[str, str]:
 
 
 def _host(error: Exception) -> str:
-    """scheme://host:port of the URL that the error is about, without user, path and query."""
+    """Return scheme://host:port of the URL in the error, without user, path and query."""
     try:
         url = urlsplit(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
         port = f":{url.port}" if url.port else ""
@@ -184,7 +184,7 @@ _SQS_ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class QueueFault:
-    """What is wrong with a queue or on the way to it. `may_pass`: trying again may help, so there is no `advice`."""
+    """The fault of a queue or the network. `may_pass`: trying again may help, so there is no `advice`."""
 
     what: str
     may_pass: bool
@@ -192,14 +192,14 @@ class QueueFault:
 
 
 def of_sqs(error: Exception) -> QueueFault:
-    """What is wrong, whether it may pass by itself, and what to do if not ("" where nothing is known to help)."""
+    """Return the fault, whether it may pass by itself, and what to do if not ("" if nothing is known to help)."""
     if isinstance(error, ClientError):
         answer = ServiceAnswer.of(error)
         name, text, status = answer.code, answer.message, answer.status or 0
         may_pass = status >= 500 or status == 429 or any(word in name for word in _COME_AGAIN)
     else:
         name, text = type(error).__name__, str(error)
-        # What SQS has not answered (a proxy's page, say) comes as an error of the parser.
+        # An answer that is not from SQS (a proxy's page, say) raises an error of the parser.
         passing = (*_BROKEN_OFF, ResponseParserError, boto.CredentialRetrievalError, boto.MetadataRetrievalError)
         may_pass = isinstance(error, passing)
     advice = "" if may_pass else next((advice for part, advice in _SQS_ADVICE.items() if part in name), "")

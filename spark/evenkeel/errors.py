@@ -1,14 +1,14 @@
-"""Every error that Evenkeel raises on purpose.
+"""Errors that Evenkeel raises on purpose.
 
-A message says what is wrong, where (cluster, cycle, table, record, key), why, and what to do about it.
-Whoever catches `EvenkeelError` shows its text to the operator and no stack trace.
+A message says what is wrong, where (cluster, cycle, table, record, key), why, and what to do about it. A command that
+catches `EvenkeelError` shows its text to the operator and no stack trace.
 """
 
 from __future__ import annotations
 
 
 class EvenkeelError(Exception):
-    """Root of all errors that Evenkeel raises itself; its text is fit for an operator's eyes."""
+    """Root of all errors that Evenkeel raises itself; its text is written for operators."""
 
 
 class SettingsError(EvenkeelError):
@@ -20,11 +20,11 @@ class BadInput(EvenkeelError):
 
 
 class HeatNotBuilt(BadInput):
-    """Heat is asked for that was not built yet; the text says how it is."""
+    """The requested heat is not built yet; the text says how to build it."""
 
 
 class NothingLanded(BadInput):
-    """No snapshot was landed in a range of time; the text names the nearest, if there is one."""
+    """No snapshot was landed in a range of time; the text names the nearest one, if any."""
 
 
 class BadName(BadInput):
@@ -40,42 +40,42 @@ class LakeError(EvenkeelError):
 
 
 class NoLake(LakeError):
-    """No lake stands where one was looked for, or nothing is on record in it yet."""
+    """The address holds no lake, or the lake has no records yet."""
 
 
 class NoSuchCycle(EvenkeelError):
-    """A cycle, attempt or snapshot was asked for that is not on record; the message names the nearest."""
+    """The requested cycle, attempt or snapshot is not on record; the message names the nearest."""
 
 
 class NoSuchReplay(EvenkeelError):
-    """A replay or simulation that is asked for is not on record."""
+    """The requested replay or simulation is not on record."""
 
 
 class Unreachable(EvenkeelError):
-    """A cluster that cannot be observed: no broker answers, or what answers refuses or is not Pulsar."""
+    """A cluster cannot be observed: no broker answers, or the server refuses or is not Pulsar."""
 
 
 class LandingError(EvenkeelError):
-    """A snapshot cannot be landed, or must not be: it is too late for it, or the place cannot be written."""
+    """A snapshot cannot be landed: it is too late for it, or the landing zone cannot be written."""
 
 
-# What can go wrong with the transparency log.
+# Errors of the transparency log.
 
 
 class BadNote(BadInput):
-    """A text that is not the signed note, checkpoint, proof, leaf or key that it should be."""
+    """A text is not the signed note, checkpoint, proof, leaf or key that it should be."""
 
 
 class BadSignature(BadNote):
-    """A note that no known key has signed, or in which the signature of a known key is wrong."""
+    """A note has no signature by a known key, or the signature by a known key is wrong."""
 
 
 class BadStamp(BadInput):
-    """A time stamp that is not over what it should be over, or not signed by whom it should be."""
+    """A time stamp covers other bytes than it should, or an unexpected key signed it."""
 
 
 class LogError(EvenkeelError):
-    """The transparency log is missing, or what is asked of it cannot be."""
+    """The transparency log is missing, or cannot do what was requested."""
 
 
 class LogBusy(LogError):
@@ -87,22 +87,22 @@ class DamagedLog(LogError):
 
 
 class InconsistentLog(LogError):
-    """Two checkpoints of one log that no single growing tree has: a split view, or a log that was set back."""
+    """Two checkpoints contradict each other: the log shows a split view, or was rolled back."""
 
 
 class WitnessError(EvenkeelError):
-    """A witness that cannot be reached, refuses a checkpoint, or gives an answer that is not one."""
+    """A witness cannot be reached, refuses a checkpoint, or gives an invalid answer."""
 
 
-# What can go wrong between Evenkeel and its engine.
+# Errors of the engine.
 
 
 class EngineError(EvenkeelError):
-    """The engine (Java, jars, Connect server, session) cannot be had or does not answer."""
+    """The engine (Java, jars, Connect server, session) cannot be started or does not answer."""
 
 
 class JarError(EngineError):
-    """A jar cannot be fetched, or is not the one that was pinned."""
+    """A jar cannot be fetched, or its digest is not the pinned one."""
 
 
 class StaleCode(EngineError):
@@ -110,4 +110,4 @@ class StaleCode(EngineError):
 
 
 class DecideFailed(EngineError):
-    """A decide function raised inside a worker; the text names the group and the first line of the error."""
+    """A decide function raised in a worker; the text names the group and the first line of the error."""

@@ -1,7 +1,7 @@
-"""What one task hands to the next: which cycles are under way, and which writes hold their rows.
+"""The hand-over from one task to the next: the cycles of a run, and the writes that hold their rows.
 
-A hand-over is small (ids, versions, settings), travels as JSON through Airflow's XCom or in memory, and is all that a
-task knows of the tasks before it: it reads exactly the writes named here, never "the newest rows".
+A hand-over is small: ids, versions, settings. It travels as JSON through Airflow's XCom, or in memory. A task knows
+nothing else of the tasks before it: it reads exactly the writes named in it, never "the newest rows".
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ OPEN = "open"
 SKIPPED = "skipped"
 FAILED = "failed"
 RECORDING = "recording"
-"""The source of a cycle that was not observed for itself: a folder of snapshots, whoever has laid them there."""
+"""Source of a cycle whose snapshot comes from a folder of recorded snapshots."""
 PULSAR_ADMIN = "pulsar-admin"
-"""The source of a cycle that observed a cluster through its brokers."""
+"""Source of a cycle whose snapshot was read from the cluster's brokers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """The run that a cycle belongs to. `kind` is live, backfill or rerun; `mode` is dry_run, approve or auto.
 
-    `triggered_by` is the login of whoever started it by hand, None for a schedule and on the command line.
+    `triggered_by` is the login of the user who started it; None for a schedule and on the command line.
     """
 
     dag_id: str
@@ -37,8 +37,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file of rows as it was committed: `path` below the table's folder, `size` in bytes, `digest` the SHA-256 of its
-    bytes (hex)."""
+    """A committed file of rows: `path` below the table's folder, `size` in bytes, SHA-256 `digest` (hex) of its
+    bytes."""
 
     path: str
     size: int
@@ -47,9 +47,9 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class CodeId:
-    """The code that made a hand-over: the `version` for people, and the `digest` of what decides (`code_digest`).
+    """The code that made a hand-over: the `version` for people, and the `digest` of the deciding code (`code_digest`).
 
-    Both are "" where nobody has put them there: outside of Airflow one process runs all tasks.
+    Outside of Airflow one process runs all tasks, and both are "".
     """
 
     version: str = ""
@@ -70,7 +70,7 @@ class Commit:
 
 
 CycleKey = tuple[str, str]
-"""What tells the cycles of a run apart: cluster, and `cycle_at` as in `ClusterCycle`."""
+"""Key of a cycle within its run: cluster, and `cycle_at` as in `ClusterCycle`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Write:
     commit: str
     cluster: str = ""
     files: tuple[DataFile, ...] = field(default=(), compare=False)
-    # The write id says as much.
+    # It follows from the write id.
     cycle_at: str = field(default="", compare=False)
 
 
@@ -118,7 +118,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """The cycle whose state is taken over. `status` is used, none, missing or older; see `cycles`."""
+    """The previous cycle, whose state this one continues. `status` is used, none, missing or older; see `cycles`."""
 
     status: str = "none"
     cycle_at: str | None = None
@@ -131,17 +131,17 @@ class Predecessor:
 class ClusterCycle:
     """One cluster's part of a run.
 
-    `cycle_at` is ISO-8601 UTC with microseconds. `settings` is the JSON text of the effective settings once ingest has
-    resolved them, `overrides` the operator's values. `unreadable` are snapshot files (file, place, reason) that stand
-    between the cycle before and this one and cannot be read: ingest puts them on record. `status` is open, skipped or
-    failed; a cluster that is not open is passed over by the deciding tasks, and `reason` goes into its manifest.
-    `wishes` are the rows of `wishes` that this cycle takes, chosen once when it was opened. `source` is where the
-    snapshot came from: recording, pulsar-admin or s3; a cluster that has none has a snapshot without a path.
-    `admin` says how the cluster's brokers are reached, by a configuration without secrets, and `queues` are the URLs of
-    the queues of an agent that steers it; where neither is there it is observed only. `acts` are the commands that went
-    out in the day before, or may have, with what was seen of them (times as text), `steered_until` is when the last
-    publisher's lease ended, `pauses` are those that held when it was opened. `limits`: how much is read of the cluster
-    at most, None for the defaults. `attempt_id` names the attempt that the cycle is on record as, once it is published.
+    `cycle_at` is ISO-8601 UTC with microseconds. `settings` is the JSON text of the effective settings, which ingest
+    resolves; `overrides` are the operator's values. `unreadable` are snapshot files (file, place, reason) between the
+    previous cycle and this one that cannot be read; ingest records them. `status` is open, skipped or failed. The
+    deciding tasks pass over a cluster that is not open, and `reason` goes into its manifest. `wishes` are the rows of
+    `wishes` that this cycle takes, chosen once when it is opened. `source` is the origin of the snapshot: recording,
+    pulsar-admin or s3; a cluster without a source has a snapshot without a path. `admin` is the configuration, without
+    secrets, for reaching the cluster's brokers. `queues` are the URLs of the queues of an agent that steers it. A
+    cluster with neither is only observed. `acts` are the commands of the day before that went out, or may have, with
+    their observed results (times as text). `steered_until` is the end of the last publisher's lease. `pauses` are those
+    in force when the cycle was opened. `limits` bound how much is read of the cluster, None for the defaults.
+    `attempt_id` names the attempt under which a published cycle is on record.
     """
 
     cluster: str
@@ -167,7 +167,7 @@ class ClusterCycle:
 
     @property
     def key(self) -> CycleKey:
-        """What tells the cycle apart from the others of its run."""
+        """Key of the cycle within its run."""
         return self.cluster, self.cycle_at
 
     @property
@@ -178,12 +178,12 @@ class ClusterCycle:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """Everything a task gets from the ones before it.
+    """All that a task gets from the tasks before it.
 
     A run holds one cycle of each cluster, or a *window*: any number of them, the `cycles` of a cluster in the order of
     `cycle_at`. `commits` are those of tables outside manifests, for the transparency log. `awaiting`: cluster ->
     `plan_id`, `summary`, `splits` (how many it asks for) and `expires_at` (ISO-8601) of a plan that waits for an
-    approval. `code` is that of the process which handed it on.
+    approval. `code` is that of the process that made the hand-over.
     """
 
     lake: str
@@ -195,65 +195,66 @@ class Handover:
     code: CodeId = field(default=CodeId(), compare=False)
 
     def open_cycles(self) -> tuple[ClusterCycle, ...]:
-        """The cycles that still take part in this run."""
+        """Return the cycles that still take part in this run."""
         return tuple(cycle for cycle in self.cycles if cycle.status == OPEN)
 
     def open_clusters(self) -> list[str]:
-        """The clusters that still take part in this run, by name."""
+        """Return the clusters that still take part in this run, by name."""
         return sorted({cycle.cluster for cycle in self.open_cycles()})
 
     def is_window(self) -> bool:
-        """Whether the run holds several cycles of a cluster."""
+        """Return True if the run holds several cycles of a cluster."""
         return len({cycle.cluster for cycle in self.cycles}) < len(self.cycles)
 
     def writes_of(self, table: str) -> tuple[Write, ...]:
-        """The writes that hold rows of one table."""
+        """Return the writes that hold rows of one table."""
         return tuple(write for write in self.writes if write.table == table)
 
     def open_writes(self, table: str) -> tuple[Write, ...]:
-        """The writes that hold rows of one table, of cycles that still take part in this run."""
+        """Return the writes that hold rows of one table, of cycles that still take part in this run."""
         taking_part = {cycle.key for cycle in self.open_cycles()}
         return tuple(write for write in self.writes_of(table) if (write.cluster, write.cycle_at) in taking_part)
 
     def writes_by_cycle(self) -> dict[CycleKey, tuple[Write, ...]]:
-        """The writes that hold rows of each cycle, in their order; of every cycle of the run."""
-        found: dict[CycleKey, list[Write]] = {}
+        """Return each cycle's writes in their order, for every cycle of the run."""
+        writes: dict[CycleKey, list[Write]] = {}
         for write in self.writes:
-            found.setdefault((write.cluster, write.cycle_at), []).append(write)
-        return {cycle.key: tuple(found.get(cycle.key, ())) for cycle in self.cycles}
+            writes.setdefault((write.cluster, write.cycle_at), []).append(write)
+        return {cycle.key: tuple(writes.get(cycle.key, ())) for cycle in self.cycles}
 
     def within(self) -> dict[CycleKey, CycleKey]:
-        """Cycle -> the cycle of this same run that is its predecessor; missing are those that have none here, or whose
-        recorded one serves.
+        """Return for each cycle the cycle of this run that is its predecessor.
 
-        That is the newest one before it that still takes part: a cycle that was left out has no state to hand on. A
-        recorded attempt at a later moment comes first; one at the same moment is older than this run's. Cycles that
-        were left out themselves are answered for, too: their manifests name a predecessor.
+        The predecessor is the newest earlier cycle of the cluster that still takes part: a skipped cycle has no state
+        to continue. A recorded attempt of a later moment than that cycle comes first; one of the same moment is older
+        than this run's. Skipped cycles have entries too, since their manifests name a predecessor. A cycle has no entry
+        if no earlier cycle of this run serves, or if it has a recorded predecessor that comes first.
         """
-        found: dict[CycleKey, CycleKey] = {}
+        predecessors: dict[CycleKey, CycleKey] = {}
         newest: dict[str, ClusterCycle] = {}
-        for cycle in sorted(self.cycles, key=lambda one: one.cycle_at):
+        for cycle in sorted(self.cycles, key=lambda cycle: cycle.cycle_at):
             before, recorded = newest.get(cycle.cluster), cycle.predecessor.cycle_at
             if before is not None and (recorded is None or recorded <= before.cycle_at):
-                found[cycle.key] = before.key
+                predecessors[cycle.key] = before.key
             if cycle.status == OPEN:
                 newest[cycle.cluster] = cycle
-        return found
+        return predecessors
 
     def with_writes(self, writes: Iterable[Write]) -> Handover:
-        """A copy with further writes, after those it has."""
+        """Return a copy with further writes appended."""
         return replace(self, writes=(*self.writes, *writes))
 
     def with_commits(self, commits: Iterable[Commit]) -> Handover:
-        """Return a copy with further commits, after those it has."""
+        """Return a copy with further commits appended."""
         return replace(self, commits=(*self.commits, *commits))
 
     def with_cycles(self, cycles: Iterable[ClusterCycle]) -> Handover:
-        """A copy with other cycles."""
+        """Return a copy with other cycles."""
         return replace(self, cycles=tuple(cycles))
 
     def leave_out(self, reasons: Mapping[CycleKey, str], status: str = SKIPPED) -> Handover:
-        """The hand-over with some cycles (`ClusterCycle.key`) left out of the rest of this run, each for a reason."""
+        """Return a copy in which some cycles (`ClusterCycle.key`) are left out of the rest of this run, each for a
+        reason."""
         return self.with_cycles(
             replace(cycle, status=status, reason=reasons[cycle.key])
             if cycle.key in reasons and cycle.status == OPEN
@@ -262,23 +263,23 @@ class Handover:
         )
 
     def only(self, cluster: str) -> Handover:
-        """The hand-over of one cluster alone, without what waits for an approval."""
+        """Return the hand-over of one cluster alone, without plans that wait for an approval."""
         kept = tuple(cycle for cycle in self.cycles if cycle.cluster == cluster)
         writes = tuple(write for write in self.writes if write.cluster == cluster)
         return replace(self, cycles=kept, writes=writes, commits=(), awaiting={})
 
     def to_json(self) -> str:
-        """The hand-over as JSON text, members sorted; `from_json` reads it.
+        """Return the hand-over as JSON text, members sorted; `from_json` reads it.
 
-        What many cycles or writes share stands there once: the texts of settings by digest, and files, which writes
-        name by their place in the list.
+        Shared values are written once: the texts of settings by digest, and files, which writes name by their place in
+        the list.
         """
         body = asdict(self)
         settings: dict[str, str] = {}
         files: dict[DataFile, int] = {}
         for cycle, known in zip(body["cycles"], self.cycles, strict=True):
             text, digest = known.settings, known.settings_digest
-            # Equal digests cover equal values; where they come from, which the text says as well, may differ.
+            # Equal digests cover equal values. The texts may still differ in the sources of the values.
             if text is not None and digest is not None and settings.setdefault(digest, text) == text:
                 del cycle["settings"]
             _number_files(cycle["predecessor"]["writes"], known.predecessor.writes, files)
@@ -289,7 +290,7 @@ class Handover:
 
     @classmethod
     def from_json(cls, text: str) -> Handover:
-        """The hand-over in a text that `to_json` wrote."""
+        """Read the hand-over from a text that `to_json` wrote."""
         body = json.loads(text)
         lake, run = body["lake"], Run(**body["run"])
         files = [DataFile(**file) for file in body["files"]]
@@ -300,7 +301,8 @@ class Handover:
             cycles=tuple(_cycle(cycle, settings, files) for cycle in body["cycles"]),
             writes=tuple(_write(write, files) for write in body["writes"]),
             commits=tuple(
-                Commit(**{**one, "files": tuple(files[number] for number in one["files"])}) for one in body["commits"]
+                Commit(**{**commit, "files": tuple(files[number] for number in commit["files"])})
+                for commit in body["commits"]
             ),
             awaiting=body["awaiting"],
             code=CodeId(**body["code"]),
@@ -310,7 +312,7 @@ class Handover:
 def _number_files(
     bodies: Iterable[dict[str, Any]], writes: Iterable[Write | Commit], files: dict[DataFile, int]
 ) -> None:
-    """Puts numbers in the place of files, each file in `files` with its number."""
+    """Replace files by numbers, and add each file with its number to `files`."""
     for body, write in zip(bodies, writes, strict=True):
         body["files"] = [files.setdefault(file, len(files)) for file in write.files]
 

@@ -1,7 +1,7 @@
-"""JSON that comes from outside, read in one place: all that can be wrong with the text is one error.
+"""JSON from outside: one reader, one error for all faults of a text.
 
-How deep a text is nested and how many values it has are seen before it is read: `[[],[],…` becomes twenty times its
-size, and what is nested too deep ends in the middle of the reader.
+The reader checks the nesting depth and the number of values before it parses: `[[],[],…` becomes twenty times its size
+in memory, and a text that is nested too deep ends in the middle of the parser.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 DEPTH = 100
 VALUES = 8_000_000
-"""What a text may have where its reader says nothing else; a value takes up to 100 bytes once it is read."""
+"""Limit of values in a text, unless the reader sets another one; a value takes up to 100 bytes once it is read."""
 
-# Possessive, and an open text ends with the whole: no text makes it look twice at a sign.
+# Possessive, and an open text matches up to the end: the expression never reads a character twice.
 _TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _ALL_BUT_BRACKETS = bytes(sign for sign in range(256) if sign not in b"[]{}")
 _AS_BRACKETS = bytes.maketrans(b"{}", b"[]")
@@ -22,7 +22,7 @@ _FEW = 100_000
 
 
 class NotJson(ValueError):
-    """A text that is not JSON, or is nested too deep to be read. `msg`: the fault without its place in the text."""
+    """A text is not JSON, or is nested too deep to be read. `msg` is the fault without its place in the text."""
 
     def __init__(self, text: str, msg: str) -> None:
         super().__init__(text)
@@ -30,16 +30,17 @@ class NotJson(ValueError):
 
 
 class TooMuchJson(NotJson):
-    """A text that is nested deeper, or has more values, than is read."""
+    """A text is nested deeper, or has more values, than the limits allow."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason, reason)
 
 
 def parse_json(text: str | bytes, *, depth: int = DEPTH, values: int = VALUES) -> Any:
-    """The value of a JSON text, of any type; `NotJson` for any other text, also for bytes that are not UTF-8.
+    """Return the value of a JSON text, of any type.
 
-    `TooMuchJson` where it is nested deeper than `depth`, or where it has more than `values` values.
+    Raises `NotJson` for any other text, also for bytes that are not UTF-8, and `TooMuchJson` if the text is nested
+    deeper than `depth` or has more than `values` values.
     """
     _demand_small(text, depth, values)
     try:
@@ -53,7 +54,7 @@ def parse_json(text: str | bytes, *, depth: int = DEPTH, values: int = VALUES) -
 
 
 def values_in(text: str | bytes) -> int:
-    """How many values and names a JSON text has at most: by its signs, without reading it."""
+    """Return an upper bound for the number of values and names in a JSON text, counted without parsing it."""
     data = _bytes_of(text)
     found = _signs(data)[1]
     return found if found <= _FEW else _signs(_bare(data))[1]
@@ -77,12 +78,12 @@ def _bytes_of(text: str | bytes) -> bytes:
 
 
 def _bare(data: bytes) -> bytes:
-    """The text without what stands in quotes."""
+    """Return the text without its quoted parts."""
     return _TEXTS.sub(b"", data)
 
 
 def _is_deeper(brackets: bytes, depth: int) -> bool:
-    """Whether more than `depth` brackets are open at once; each round takes away the innermost pairs."""
+    """Return True if more than `depth` brackets are open at once; each round removes the innermost pairs."""
     for _ in range(depth):
         rest = brackets.replace(b"[]", b"")
         if len(rest) == len(brackets):
@@ -92,7 +93,7 @@ def _is_deeper(brackets: bytes, depth: int) -> bool:
 
 
 def _signs(data: bytes) -> tuple[int, int]:
-    """Brackets that open, and all signs that a value or a name stands behind."""
+    """Return the number of opening brackets, and of all characters that a value or a name follows."""
     openers = data.count(b"[") + data.count(b"{")
     return openers, openers + data.count(b",") + data.count(b":")
 

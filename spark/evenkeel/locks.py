@@ -1,6 +1,6 @@
-"""Locks between processes: a file that one process holds at a time.
+"""Locks between processes: one process at a time holds a file.
 
-The operating system gives a lock up when its holder ends, also when the holder is killed. The file itself stays.
+The operating system releases a lock when its holder ends, also when the holder is killed. The file itself stays.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def acquired(
     mode: int | None = None,
     on_acquired: Callable[[int], None] | None = None,
 ) -> BaseFileLock | None:
-    """Takes the lock at `path` and returns it; None where another holder keeps it for `wait_seconds`.
+    """Take the lock at `path`; return None if another holder keeps it for `wait_seconds`.
 
     The caller holds the lock until `release()`, which any thread may call, and for as long as it keeps the returned
-    object. The file is made if it is missing, with permissions `mode` (None: those that the umask leaves).
-    `on_acquired` is given the open file's descriptor, to write who the holder is. `OSError`: the file cannot be made
-    or opened, or the file system has no locks (a mere file instead of a lock would outlive a holder that is killed).
+    object. A missing file is made with permissions `mode` (None: those that the umask leaves). `on_acquired` gets the
+    open file's descriptor, to write who the holder is. Raises `OSError` if the file cannot be made or opened, or if the
+    file system has no locks (a mere file instead of a lock would outlive a holder that is killed).
     """
     options: LockOptions = {"thread_local": False, "fallback_to_soft": False, "on_acquired": on_acquired}
     if mode is not None:
@@ -45,7 +45,7 @@ def acquired(
 
 @contextmanager
 def held(path: Path, *, wait_seconds: float = 0.0) -> Iterator[bool]:
-    """Holds the lock at `path` for a `with` block; gives False where another holder keeps it for `wait_seconds`."""
+    """Hold the lock at `path` for a `with` block; give False if another holder keeps it for `wait_seconds`."""
     lock = acquired(path, wait_seconds=wait_seconds)
     try:
         yield lock is not None

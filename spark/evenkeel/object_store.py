@@ -1,10 +1,10 @@
-"""Object stores that speak S3, as places for tables: addresses, credentials, and how each library is told of them.
+"""Object stores that speak S3, as storage of tables: addresses, credentials, and their form for each library.
 
-Four libraries read and write a lake: Spark (through Hadoop's S3A), deltalake and Arrow, and boto3 for its transparency
-log. All of them get the same from here: a key pair and the session token that goes with it, the endpoint, the region.
-They come from Airflow's connection that EVENKEEL_LAKE_CONNECTION names, else from where every tool of AWS finds them
-(AWS_ACCESS_KEY_ID and its like, a profile, the machine's role). None of it is part of an address, of a setting of
-Spark's or of a command line.
+Four libraries read and write a lake: Spark (through Hadoop's S3A), deltalake, Arrow, and boto3 for its transparency
+log. This module gives all of them the same key pair, session token, endpoint and region. They come from the Airflow
+connection that EVENKEEL_LAKE_CONNECTION names. Without one they come from the usual places of AWS's tools
+(AWS_ACCESS_KEY_ID and its like, a profile, the machine's role). None of it is part of an address, of a Spark setting or
+of a command line.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from evenkeel.errors import BadInput, LakeError, SettingsError
 from evenkeel.secret import Secret
 
 SCHEME = "s3a://"
-"""The scheme of tables: the one that Hadoop knows. `s3://` names the same place."""
+"""Scheme of table addresses, as Hadoop knows it. `s3://` names the same place."""
 CONNECTION_VARIABLE = "EVENKEEL_LAKE_CONNECTION"
 HTTP_VARIABLE = "AWS_ALLOW_HTTP"
 DEFAULT_REGION = "us-east-1"
 CONNECT_SECONDS = 5
 REQUEST_SECONDS = 30
 TRIES = 5
-"""How often a request is sent in all before it counts as failed."""
+"""Number of times in all that a request is sent before it counts as failed."""
 RETRY_SECONDS = 120
-"""After so long no request is sent again."""
+"""Seconds after which no request is sent again."""
 
 _SCHEMES = ("s3a://", "s3://", "s3n://")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -40,14 +40,16 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def is_object_store(path: str) -> bool:
-    """Whether the address is one of S3's."""
+    """Return True if the address is in S3."""
     return path.startswith(_SCHEMES)
 
 
 def canonical(path: str) -> str:
-    """The address as tables are named by: `s3a://bucket/prefix`. Raises BadInput where it names no bucket, or holds
-    credentials, which would end in every log."""
-    scheme = next((one for one in _SCHEMES if path.startswith(one)), None)
+    """Return the address in the form `s3a://bucket/prefix`.
+
+    Raises BadInput if it names no bucket, or holds credentials, which would end up in every log.
+    """
+    scheme = next((prefix for prefix in _SCHEMES if path.startswith(prefix)), None)
     if scheme is None:
         return path
     bucket, _, key = path.removeprefix(scheme).partition("/")
@@ -65,16 +67,16 @@ def canonical(path: str) -> str:
 
 
 def bucket_of(path: str) -> str:
-    """The bucket in a canonical address."""
+    """Return the bucket of a canonical address."""
     return path.removeprefix(SCHEME).partition("/")[0]
 
 
-# What a named connection to a store holds, and what is found without one. Nothing of boto3 is loaded with it.
+# The parts of a named connection to a store, and the search without one. This loads nothing of boto3.
 
 
 @dataclass(frozen=True, slots=True)
 class S3Connection:
-    """What a named connection holds; None leaves a part to boto3's own search."""
+    """The parts of a named connection; boto3 searches for a part that is None."""
 
     access_key: str | None = None
     secret_key: Secret | None = None
@@ -84,12 +86,12 @@ class S3Connection:
 
 
 Resolver = Callable[[str], S3Connection | None]
-"""From the name of a connection to what it holds; None where it is not known."""
+"""Function from the name of a connection to its parts; None if the name is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
-    """With which keys a store is used, and where it is; `endpoint` is None for Amazon's own."""
+    """Keys and address of a store; `endpoint` is None for Amazon's own."""
 
     access_key: str
     secret_key: Secret
@@ -99,12 +101,13 @@ class StoreAccess:
 
     @property
     def plain(self) -> bool:
-        """Whether requests go over plain HTTP."""
+        """True if requests go over plain HTTP."""
         return self.endpoint is not None and urlsplit(self.endpoint).scheme == "http"
 
     def for_deltalake(self) -> dict[str, str]:
-        """The `storage_options` of deltalake. Conditional puts, which keep two writers apart, are its default."""
-        found = {
+        """Return the `storage_options` of deltalake. Conditional puts, which keep two writers apart, are its
+        default."""
+        options = {
             "AWS_ACCESS_KEY_ID": self.access_key,
             "AWS_SECRET_ACCESS_KEY": self.secret_key.reveal(),
             "AWS_REGION": self.region,
@@ -114,15 +117,15 @@ class StoreAccess:
             "retry_timeout": f"{RETRY_SECONDS}s",
         }
         if self.session_token is not None:
-            found["AWS_SESSION_TOKEN"] = self.session_token.reveal()
+            options["AWS_SESSION_TOKEN"] = self.session_token.reveal()
         if self.endpoint is not None:
-            found["AWS_ENDPOINT_URL"] = self.endpoint
+            options["AWS_ENDPOINT_URL"] = self.endpoint
         if self.plain:
-            found["AWS_ALLOW_HTTP"] = "true"
-        return found
+            options["AWS_ALLOW_HTTP"] = "true"
+        return options
 
     def for_arrow(self) -> Any:
-        """Arrow's file system of the store; paths begin with the bucket."""
+        """Return Arrow's file system of the store; paths begin with the bucket."""
         from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
         where: dict[str, Any] = {}
@@ -141,8 +144,10 @@ class StoreAccess:
         )
 
     def for_boto(self, *, timeout_seconds: float = REQUEST_SECONDS, tries: int = TRIES) -> Any:
-        """A client of boto3 for S3; buckets of a store that is not Amazon's stand in the path. `timeout_seconds`: for
-        each wait for an answer. `tries`: how often a request is sent in all."""
+        """Return a boto3 client for S3; a store that is not Amazon's has the bucket in the path.
+
+        `timeout_seconds` bounds each wait for an answer. `tries` is the number of times in all that a request is sent.
+        """
         import boto3
         from botocore.config import Config
 
@@ -161,15 +166,15 @@ class StoreAccess:
         return session.client("s3", endpoint_url=self.endpoint, config=config)
 
     def for_java(self) -> str:
-        """The text of a file of Java's properties: secret."""
-        found = {
+        """Return the text of a Java properties file: secret."""
+        properties = {
             "access.key": self.access_key,
             "secret.key": self.secret_key.reveal(),
             "session.token": "" if self.session_token is None else self.session_token.reveal(),
             "region": self.region,
             "endpoint": self.endpoint or "",
         }
-        return "".join(f"{key}={_escaped(value)}\n" for key, value in found.items() if value)
+        return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items() if value)
 
 
 def _escaped(value: str) -> str:
@@ -180,21 +185,21 @@ _resolve: Resolver | None = None
 
 
 def resolve_connections_by(resolve: Resolver) -> None:
-    """Says how the connection that EVENKEEL_LAKE_CONNECTION names is looked up in this process."""
+    """Set how this process looks up the connection that EVENKEEL_LAKE_CONNECTION names."""
     global _resolve
     _resolve = resolve
 
 
 def is_configured(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether this environment says anything of an object store: keys, a profile or a connection."""
+    """Return True if this environment names keys, a profile or a connection of an object store."""
     return any(environment.get(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", CONNECTION_VARIABLE, *_ENDPOINTS))
 
 
 def access(environment: Mapping[str, str] = os.environ, *, what: str = "the lake") -> StoreAccess:
-    """With which keys this process uses the store of its lake: those of now, since a role's are renewed.
+    """Return the keys with which this process uses the store of its lake: the current ones, since a role's are renewed.
 
-    `what`: is in the store, for messages. Raises SettingsError, which says what is missing and shows nothing of what is
-    there.
+    `what` names the content of the store for messages. Raises SettingsError, which says what is missing and shows no
+    value.
     """
     given = _connection(environment)
     if given.access_key is None or given.secret_key is None:
@@ -210,8 +215,7 @@ def access(environment: Mapping[str, str] = os.environ, *, what: str = "the lake
 
 
 def load_client(path: str) -> None:
-    """Import boto3 if the address is one of S3's. For callers that start threads: two must not import one package at
-    the same time."""
+    """Import boto3 if the address is in S3. For callers that start threads: two must not import one package at once."""
     if is_object_store(path):
         import boto3  # noqa: F401
 
@@ -222,28 +226,33 @@ def _connection(environment: Mapping[str, str]) -> S3Connection:
     name = environment.get(CONNECTION_VARIABLE)
     if not name:
         return S3Connection()
-    found = _resolve(name) if _resolve is not None else None
-    if found is None:
+    connection = _resolve(name) if _resolve is not None else None
+    if connection is None:
         raise SettingsError(
-            f"{CONNECTION_VARIABLE} names the connection {name!r}, which is not known here: make it in Airflow, or "
+            f"{CONNECTION_VARIABLE} names the connection {name!r}, which is unknown: make it in Airflow, or "
             "unset the variable and give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Outside of Airflow none is known"
         )
-    return found
+    return connection
 
 
 def _own_search(given: S3Connection, environment: Mapping[str, str]) -> S3Connection:
-    """The connection with keys from the environment, else as boto3 finds them; its region and endpoint win."""
+    """Return the connection with keys from the environment or boto3's search; its own region and endpoint win."""
     key, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
     if bool(key) != bool(secret):
         raise SettingsError("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY go together: only one of them is set")
     endpoint = given.endpoint or next((environment[name] for name in _ENDPOINTS if environment.get(name)), None)
     if key and secret and (endpoint or not _has_profiles(environment)):
         token = environment.get("AWS_SESSION_TOKEN")
-        own = replace(given, access_key=key, secret_key=Secret(secret), endpoint=endpoint)
-        return replace(own, session_token=Secret(token) if token else None)
-    found = _boto_search()
-    own = replace(given, access_key=found.access_key, secret_key=found.secret_key, session_token=found.session_token)
-    return replace(own, region=given.region or found.region, endpoint=endpoint or found.endpoint)
+        connection = replace(given, access_key=key, secret_key=Secret(secret), endpoint=endpoint)
+        return replace(connection, session_token=Secret(token) if token else None)
+    credentials = _boto_search()
+    connection = replace(
+        given,
+        access_key=credentials.access_key,
+        secret_key=credentials.secret_key,
+        session_token=credentials.session_token,
+    )
+    return replace(connection, region=given.region or credentials.region, endpoint=endpoint or credentials.endpoint)
 
 
 def _has_profiles(environment: Mapping[str, str]) -> bool:
@@ -252,7 +261,8 @@ def _has_profiles(environment: Mapping[str, str]) -> bool:
 
 
 def _boto_search() -> S3Connection:
-    """What boto3 finds: environment, profile, the machine's role. Raises SettingsError where it cannot be had."""
+    """Return the result of boto3's search: environment, profile, the machine's role. Raises SettingsError if it
+    fails."""
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
@@ -266,11 +276,13 @@ def _boto_search() -> S3Connection:
         region = session.region_name
         where = {"region_name": region or DEFAULT_REGION}
         used = session.client("s3", **where).meta.endpoint_url
-        own = session.client("s3", config=Config(ignore_configured_endpoint_urls=True), **where).meta.endpoint_url
+        endpoint_url = session.client(
+            "s3", config=Config(ignore_configured_endpoint_urls=True), **where
+        ).meta.endpoint_url
     except (BotoCoreError, ValueError) as error:
-        what, advice = of_s3(error)
-        raise SettingsError(f"the credentials of the lake's object store: {what}. {advice}") from None
-    endpoint = None if used == own else str(used)
+        fault, advice = of_s3(error)
+        raise SettingsError(f"the credentials of the lake's object store: {fault}. {advice}") from None
+    endpoint = None if used == endpoint_url else str(used)
     if frozen is None:
         return S3Connection(region=region, endpoint=endpoint)
     token = Secret(frozen.token) if frozen.token else None
@@ -289,25 +301,26 @@ def _checked_endpoint(endpoint: str, environment: Mapping[str, str]) -> str:
         )
     if address.scheme == "http" and host not in _LOOPBACK and environment.get(HTTP_VARIABLE, "").lower() != "true":
         raise SettingsError(
-            f"the endpoint of the lake's object store, {endpoint}, is plain http: whoever is on the way can read and "
-            f"change all rows. Use https, or set {HTTP_VARIABLE}=true where the network is trusted"
+            f"the endpoint of the lake's object store, {endpoint}, is plain http: anyone on the network path can read "
+            f"and change all rows. Use https, or set {HTTP_VARIABLE}=true where the network is trusted"
         )
     return endpoint.rstrip("/")
 
 
-# Handing the credentials to a Spark server on this machine: a file that only its user can read, never a setting.
+# Credentials for a Spark server on this machine: a file that only its user can read, never a setting.
 
 FOLDER = "object-stores"
-"""The folder below a server's home; `Hadoop` finds a file there by the name of the bucket, else `DEFAULT`."""
+"""Folder below a server's home; `Hadoop` looks for a file in it by the name of the bucket, else for `DEFAULT`."""
 DEFAULT = "default"
 _OWNER_ONLY = 0o600
 
 
 def hand_over(home: Path, path: str | None, environment: Mapping[str, str] = os.environ) -> None:
-    """Writes what this process uses for the bucket of `path` (None: for any bucket) where the server of the home folder
-    `home` looks for it; nothing happens for a path on this machine.
+    """Write this process's keys for the bucket of `path` (None: for any bucket) to the server of the home folder
+    `home`.
 
-    A server that runs takes it with its next request. Raises SettingsError as `access` does.
+    Does nothing for a path on this machine. A running server uses them from its next request on. Raises SettingsError
+    as `access` does.
     """
     if path is not None and not is_object_store(path):
         return
@@ -316,7 +329,7 @@ def hand_over(home: Path, path: str | None, environment: Mapping[str, str] = os.
 
 
 def write_private(folder: Path, name: str, text: str) -> None:
-    """Replaces a file that only this user can read; readers see the old text or the new one whole."""
+    """Replace a file that only this user can read; readers see either the old text or the new one."""
     folder.mkdir(mode=0o700, exist_ok=True)
     part = folder / f".{name}.{os.getpid()}"
     part.unlink(missing_ok=True)
@@ -325,8 +338,8 @@ def write_private(folder: Path, name: str, text: str) -> None:
     part.replace(folder / name)
 
 
-# What goes wrong with a store, in an operator's words. The three libraries have no error in common, but all repeat the
-# store's own code.
+# Faults of a store in an operator's words. The three libraries have no common error, but all repeat the store's own
+# code.
 
 _KEYS = (
     "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, the profile (AWS_PROFILE), or the "
@@ -337,7 +350,7 @@ _AGAIN = "Nothing that was reported as written is lost: run it again, it goes on
 _SIGNS: tuple[tuple[str, str, str], ...] = (
     (
         "evenkeel-other-endpoint",
-        "the Spark server that runs here has used this bucket at another endpoint than the one that is asked for now",
+        "the running Spark server used this bucket at another endpoint than the one requested now",
         "End it (`evenkeel engine stop`) and run the command again.",
     ),
     (
@@ -353,7 +366,7 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
     (
         "ExpiredToken|[Tt]oken (has|is) expired|TokenRefreshRequired",
         "the session token has expired",
-        (f"Log in again, or let the role be taken anew. {_AGAIN}"),
+        (f"Log in again, or assume the role again. {_AGAIN}"),
     ),
     ("InvalidAccessKeyId|INVALID_ACCESS_KEY_ID", "the store does not know the access key id", _KEYS),
     ("SignatureDoesNotMatch|SIGNATURE_DOES_NOT_MATCH", "the secret key does not belong to the access key id", _KEYS),
@@ -402,17 +415,17 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
 
 
 def explained(error: BaseException, lake: object) -> LakeError | None:
-    """The error of a lake in an object store in an operator's words: what is wrong, where, and what to do.
+    """Return the error of a lake in an object store in an operator's words: what is wrong, where, and what to do.
 
-    None where `lake` lies elsewhere, or nothing in the error is known to be the store's doing.
+    Returns None if `lake` is elsewhere, or if the error does not come from the store.
     """
     address = str(lake or "")
     if not is_object_store(address):
         return None
     text = " ".join(_texts(error))
-    for sign, what, advice in _SIGNS:
+    for sign, fault, advice in _SIGNS:
         if re.search(sign, text):
-            return LakeError(f"the lake {address}: {what}. {advice}")
+            return LakeError(f"the lake {address}: {fault}. {advice}")
     return None
 
 

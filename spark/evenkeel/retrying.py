@@ -1,8 +1,8 @@
-"""Trying again what failed and may work a moment later.
+"""Retries of operations that may succeed a moment later.
 
-tenacity runs the tries; what may be tried again, how often and after how long stands with each caller. Three things
-wait by themselves: botocore and Spark Connect repeat their own requests, Airflow repeats tasks, and the agent's loops
-(`evenkeel.steering.agent`) go on with other work between two tries, so they take their pauses from here and wait by
+tenacity runs the tries. Each caller states what may be tried again, how often and after how long. Three things wait by
+themselves: botocore and Spark Connect repeat their own requests, and Airflow repeats tasks. The agent's loops
+(`evenkeel.steering.agent`) do other work between two tries, so they take their pauses from this module and wait by
 events.
 """
 
@@ -25,14 +25,15 @@ from tenacity import (
 
 T = TypeVar("T")
 Pause = Callable[[int], float]
-"""Seconds to wait after so many failed tries in a row, counted from 1."""
+"""Function from the number of failed tries in a row, counted from 1, to the seconds to wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubling:
     """`first_s` after the first failed try, twice as long after each further one, at most `longest_s`.
 
-    A random share between `least` and `most` of it is taken, so that many who failed at once do not come back at once.
+    It is multiplied by a random number between `least` and `most`, so that many clients that fail at once do not return
+    at once.
     """
 
     first_s: float
@@ -45,12 +46,12 @@ class Doubling:
 
 
 def at_once(failed: int) -> float:
-    """No pause."""
+    """Return no pause."""
     return 0.0
 
 
 def up_to_a_fifth_more(failed: int) -> float:
-    """A random part of 0.2 s for each try that failed: for writers of one table, which outrun each other."""
+    """Return a random part of 0.2 s for each failed try: for writers of one table, which outrun each other."""
     return random.uniform(0.0, 0.2 * failed)
 
 
@@ -69,14 +70,14 @@ def retry(
     say: Callable[[int], None] | None = None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> T:
-    """What the first attempt that succeeds returns; at most `tries` attempts in all.
+    """Return the result of the first attempt that succeeds; make at most `tries` attempts.
 
-    An attempt failed where `if_raised` says so of its exception, or `if_returned` of its value; any other exception
-    passes at once. Between two attempts `sleep` gets the seconds of `pause` (an event's `wait` ends them
-    early), and `say` gets before it how many attempts have failed. No attempt begins later than `within_s` after
-    the first began. After the last attempt its exception passes or its value is returned, as it is.
+    An attempt failed if `if_raised` is true for its exception, or `if_returned` for its value; any other exception
+    passes at once. Between two attempts `say` gets the number of failed attempts, then `sleep` gets the seconds of
+    `pause` (an event's `wait` ends them early). No attempt begins later than `within_s` after the first began. After
+    the last attempt its exception passes, or its value is returned, unchanged.
     """
-    # tenacity keeps what it is given until the garbage collector comes by, and values may be large.
+    # tenacity keeps its arguments until the garbage collector runs, and values may be large.
     values: list[T] = []
 
     def attempt_failed() -> bool:

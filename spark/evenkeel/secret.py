@@ -1,4 +1,4 @@
-"""Secrets: held so that nothing shows them by accident, and read from a variable, or from a file."""
+"""Secrets: kept from being shown by accident, and read from a variable or from a file."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _FOR_OTHERS = 0o077
 
 
 class Secret:
-    """Holds a token. `str`, `repr` and formatting show `[secret]`; pickling is refused, so that it enters no hand-over.
+    """A token. `str`, `repr` and formatting show `[secret]`; pickling is refused, so that it enters no hand-over.
 
-    Blanks around the token are dropped (files end in a line feed); a token that is empty or holds anything but
-    printable ASCII is a `SettingsError` that does not show it: no HTTP header can carry it.
+    Blanks around the token are dropped (files end in a line feed). Raises `SettingsError`, which does not show it, if
+    the token is empty or holds anything but printable ASCII: no HTTP header can carry it.
     """
 
     __slots__ = ("__text",)
@@ -34,13 +34,13 @@ class Secret:
         self.__text = token
 
     def reveal(self) -> str:
-        """The token itself: for the header that carries it, and nothing else."""
+        """Return the token itself: for the header that carries it, and nothing else."""
         return self.__text
 
     def hide_in(self, text: str) -> str:
-        """The text with every occurrence of the token hidden: a server may echo what it was sent.
+        """Return the text with every occurrence of the token hidden: a server may echo its request.
 
-        What is too short for any token would be found in names and figures, and is left there.
+        A string too short for any token stays: it would occur in names and figures.
         """
         if len(self.__text) < _SHORTEST or self.__text not in text:
             return text
@@ -69,15 +69,18 @@ class Secret:
 
 
 def variable_name(prefix: str, name: str) -> str:
-    """The environment variable of what has this name; names that differ only in case, or in signs that no variable has,
-    share theirs."""
+    """Return the environment variable for this name.
+
+    Names that differ only in case, or in characters that no variable can have, share their variable.
+    """
     return prefix + re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
 def text_given(name: str, environment: Mapping[str, str]) -> tuple[str, str] | None:
-    """The text in the variable, or in the file that `<name>_FILE` names, and which of the two names brought it.
+    """Return the text of the variable, or of the file that `<name>_FILE` names, and which of the two names was set.
 
-    None where neither is set; both at once, or a file that cannot be read, is a `SettingsError` that shows no content.
+    Returns None if neither is set. Raises `SettingsError`, which shows no content, if both are set or the file cannot
+    be read.
     """
     text, file = environment.get(name), environment.get(name + FILE)
     if text and file:
@@ -96,9 +99,9 @@ def _content(file: str, name: str) -> str:
 
 
 def private_text(path: Path, place: str) -> str:
-    """The text of a file that nobody but its owner may read; `place`: what names the file, for messages.
+    """Return the text of a file that only its owner may read; `place` names the origin of the path, for messages.
 
-    SettingsError, which shows no content, where others may read or write it, or it cannot be read.
+    Raises SettingsError, which shows no content, if others may read or write the file, or it cannot be read.
     """
     try:
         with path.open(encoding="utf-8") as file:
@@ -106,7 +109,7 @@ def private_text(path: Path, place: str) -> str:
             if mode & _FOR_OTHERS:
                 raise SettingsError(
                     f"{place} names {path}, which others than its owner may read or write ({mode & 0o777:04o}): "
-                    f"chmod 600 {path}; if somebody may have read it, make a new key"
+                    f"chmod 600 {path}; if others may have read it, make a new key"
                 )
             return file.read()
     except (OSError, UnicodeDecodeError) as error:

@@ -1,8 +1,9 @@
-"""Times: as operators give them, read in one way by commands, params of DAGs and pages; and as texts that are stored.
+"""Times: one reader for the times that operators give, and the texts that are stored.
 
-A time is ISO 8601. With an offset of its own it is that moment; without one it is UTC, or the wall clock of a zone that
-was named beside it, with its two odd hours a year. It stands for all of the day, hour, minute or second that it names:
-a range begins with the first moment of its first time and ends with the last moment of its last one.
+Commands, params of DAGs and pages read a time alike. A time is ISO 8601. With an offset it is that moment. Without one
+it is UTC, or the wall clock of a zone that was named beside it, with its two odd hours a year. It covers all of the
+day, hour, minute or second that it names: a range begins with the first moment of its first time and ends with the last
+moment of its last one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from evenkeel.errors import BadInput
 
 IN_UTC = "UTC where no zone is given"
-"""For the help of options."""
+"""Note for the help of options."""
 FROM_TO = ("--from", "--to")
 
 _SHAPE = re.compile(
@@ -35,7 +36,7 @@ _LENGTHS = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A time as given stands for all of the day, minute or second that it names: the moments from `first` to `last`."""
+    """A time as given. It covers all of the day, minute or second that it names: the moments from `first` to `last`."""
 
     first: datetime
     last: datetime
@@ -43,7 +44,7 @@ class Given:
 
 
 def zone(name: str | None) -> tzinfo:
-    """The zone of that name; UTC for None."""
+    """Return the zone of that name; UTC for None."""
     if name is None:
         return UTC
     from zoneinfo import ZoneInfo, available_timezones
@@ -60,10 +61,10 @@ def zone(name: str | None) -> tzinfo:
 
 
 def time_given(text: str, option: str, where: tzinfo = UTC) -> Given:
-    """The moments that a text stands for; one without a zone of its own is read in `where`.
+    """Return the moments that a text covers; a text without a zone is read in `where`.
 
-    BadInput, which begins with `option`, for what is not a time, and for a wall clock's time that comes twice or never:
-    the message names the moments.
+    Raises BadInput, which begins with `option`, if the text is not a time, or names a wall clock's time that comes
+    twice or never: the message names the moments.
     """
     text = text.strip()
     shape = _SHAPE.fullmatch(text)
@@ -79,14 +80,17 @@ def time_given(text: str, option: str, where: tzinfo = UTC) -> Given:
 
 
 def moment_given(text: str, option: str) -> datetime:
-    """The one moment that a text stands for, where no more than one can be meant: the first of what it names."""
+    """Return the first moment that a text covers, for options that take a single moment."""
     return time_given(text, option).first
 
 
 def range_given(
     since: str | None, until: str | None, where: tzinfo = UTC, *, options: tuple[str, str] = FROM_TO
 ) -> tuple[Given | None, Given | None]:
-    """Both ends of a range, None for no bound; BadInput as `time_given`, and where it would end before it begins."""
+    """Return both ends of a range, None for no bound.
+
+    Raises BadInput as `time_given`, and if the range would end before it begins.
+    """
     first = None if since is None else time_given(since, options[0], where)
     last = None if until is None else time_given(until, options[1], where)
     if first and last and first.first > last.last:
@@ -97,13 +101,13 @@ def range_given(
 def bounds_given(
     since: str | None, until: str | None, *, options: tuple[str, str] = FROM_TO
 ) -> tuple[datetime | None, datetime | None]:
-    """The first and the last moment of a range in UTC, both included; errors as `range_given`."""
+    """Return the first and the last moment of a range in UTC, both included; errors as `range_given`."""
     first, last = range_given(since, until, options=options)
     return first.first if first else None, last.last if last else None
 
 
 def moment_in(value: object) -> datetime | None:
-    """The moment of an ISO-8601 text with a time zone, in UTC; None for anything else."""
+    """Return the moment of an ISO-8601 text with a time zone, in UTC; None for anything else."""
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else None
         return moment.astimezone(UTC) if moment is not None and moment.tzinfo else None
@@ -112,17 +116,18 @@ def moment_in(value: object) -> datetime | None:
 
 
 def utc_text(at: datetime) -> str:
-    """ISO-8601 in UTC with microseconds and offset, `2026-11-21T09:15:00.000000+00:00`; texts sort as moments do."""
+    """Return ISO-8601 in UTC with microseconds and offset, `2026-11-21T09:15:00.000000+00:00`; texts sort as moments
+    do."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def utc_milliseconds(at: datetime) -> str:
-    """ISO-8601 in UTC with milliseconds, `2026-11-21T09:15:00.000Z`, as times stand in a recording."""
+    """Return ISO-8601 in UTC with milliseconds, `2026-11-21T09:15:00.000Z`, the form of times in a recording."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def utc_seconds(at: datetime) -> str:
-    """`2026-11-21T09:15:00Z` for a moment that is in UTC already."""
+    """Return `2026-11-21T09:15:00Z` for a moment that is in UTC already."""
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -137,7 +142,7 @@ def _given(text: str, shape: re.Match[str], where: tzinfo, option: str) -> Given
 
 
 def _midnight(day: datetime, where: tzinfo) -> datetime:
-    """When a day begins; one that loses its midnight, or has it twice, begins where the day before ends."""
+    """Return the start of a day; one that loses its midnight, or has it twice, begins where the previous day ends."""
     return day.replace(tzinfo=where).astimezone(UTC)
 
 
@@ -158,7 +163,9 @@ def _of_wall_clock(at: datetime, where: tzinfo, option: str) -> datetime:
 
 
 def after_all(moment: datetime, others: Iterable[datetime]) -> datetime:
-    """The moment, or a microsecond after the newest of the others where the moment is not later: what is said last
-    holds, and the clocks of those who say it may differ."""
+    """Return the moment, or a microsecond after the newest of the others if the moment is not later.
+
+    The last entry holds, and the clocks of the machines that write entries may differ.
+    """
     newest = max(others, default=None)
     return moment if newest is None or newest < moment else newest + _TICK

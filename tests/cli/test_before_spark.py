@@ -50,18 +50,18 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 BAD = {
     # recordings, configurations, clusters
-    "rebalance --lake {new} --recording {gone}": "there is no such folder",
-    "rebalance --lake {new} --recording {gone} --all": "there is no such folder",
-    "rebalance --lake {new} --recording {gone} --from 2026-11-21": "there is no such folder",
+    "rebalance --lake {new} --recording {gone}": "the folder does not exist",
+    "rebalance --lake {new} --recording {gone} --all": "the folder does not exist",
+    "rebalance --lake {new} --recording {gone} --from 2026-11-21": "the folder does not exist",
     "rebalance --lake {new} --recording {recording} --all --mode auto": "ask with mode dry_run, not auto",
     "rebalance --lake {new} --config {config} --cluster lab --to 2026-11-22 --mode approve": "nothing is ever sent",
     "rebalance --lake {new} --recording {empty}": "no snapshot in",
     "rebalance --lake {new} --recording {recording} --cluster a --cluster b": "one recording shows one cluster",
     "rebalance --lake {new} --config {gone}": "cannot be read",
     "rebalance --lake {new} --config {broken}": "is not TOML",
-    "rebalance --lake {new} --config {typo}": "clusters.lab.recordings: There is no such entry; did you mean",
+    "rebalance --lake {new} --config {typo}": "clusters.lab.recordings: Unknown entry; did you mean",
     "rebalance --lake {new} --config {config} --cluster lap": "Did you mean lab?",
-    "rebalance --lake {new} --config {config} --cluster gone": "there is no such folder",
+    "rebalance --lake {new} --config {config} --cluster gone": "the folder does not exist",
     "pause lap --lake {lake} --config {config}": "Did you mean lab?",
     "takeover lap --lake {lake} --config {config}": "Did you mean lab?",
     "takeover lab --lake {lake} --config {gone}": "cannot be read",

@@ -41,7 +41,7 @@ def test_a_key_is_made_for_its_owner_and_its_verifier_key_is_printed(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.read_text().startswith("PRIVATE+KEY+")
     code, _, err = said(capsys, "make-key", NAME, "--out", str(file))
-    assert (code, "no key is ever written over" in err) == (2, True)
+    assert (code, "no key is ever overwritten" in err) == (2, True)
     code, _, err = said(capsys, "make-key", "two words", "--out", str(tmp_path / "no.key"))
     assert (code, (tmp_path / "no.key").exists()) == (2, False)
 
@@ -62,7 +62,7 @@ def test_a_log_is_begun_grown_and_shown(tmp_path: Path, key: str, capsys: pytest
     code, lines, _ = said(capsys, "show", "--lake", str(lake))
     assert (code, lines[0], lines[1]) == (0, NAME, "14")
     assert f"key: {key}" in lines
-    assert lines[-1] == "no witness: that all are shown one log is the word of whoever holds the key"
+    assert lines[-1] == "no witness: only the holder of the key vouches that all readers see one log"
     assert said(capsys, "begin", "--lake", str(lake))[0] == 2
     set_back(lake)
     code, lines, _ = said(capsys, "catch-up", "--lake", str(lake))

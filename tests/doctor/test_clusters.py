@@ -73,7 +73,7 @@ def test_a_cluster_that_is_not_there_and_a_connection_that_nobody_knows(cluster:
     with pytest.raises(Unreachable, match="connection refused"):
         clusters.check_admin(site(url), "east")
     unknown = Site(sources=site(url).sources, environment={}, resolve=lambda _: None)
-    with pytest.raises(EvenkeelError, match="connection 'pulsar_east' is not known: set EVENKEEL_TOKEN_PULSAR_EAST"):
+    with pytest.raises(EvenkeelError, match="connection 'pulsar_east' is unknown: set EVENKEEL_TOKEN_PULSAR_EAST"):
         clusters.check_admin(unknown, "east")
 
 

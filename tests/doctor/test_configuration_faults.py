@@ -47,16 +47,16 @@ recording = "x"
 NORTH = "[lakes.north]\npath = 'n'\nclusters = ['eu-*']\n"
 CASES = {
     "2: clusters.east.admin: Input should be a valid list": "[clusters.east]\nadmin = 5",
-    "2: clusters.east.admn: There is no such entry; did you mean admin?": "[clusters.east]\nadmn = 5\ns3 = 's3://b/x'",
-    "2: clusters.east.colour: There is no such entry; known are admin, broker_url, ":
+    "2: clusters.east.admn: Unknown entry; did you mean admin?": "[clusters.east]\nadmn = 5\ns3 = 's3://b/x'",
+    "2: clusters.east.colour: Unknown entry; known are admin, broker_url, ":
         "[clusters.east]\ncolour = 5\ns3 = 's3://b/x'",
-    "1: lak: There is no such entry; did you mean lake?": "lak = 5\n[clusters.x]\nrecording = 'x'",
-    "2: airflow.mod: There is no such entry; did you mean mode?": "[airflow]\nmod = 5\n[clusters.x]\nrecording = 'x'",
-    "2: log.witness: There is no such entry; did you mean witnesses?":
+    "1: lak: Unknown entry; did you mean lake?": "lak = 5\n[clusters.x]\nrecording = 'x'",
+    "2: airflow.mod: Unknown entry; did you mean mode?": "[airflow]\nmod = 5\n[clusters.x]\nrecording = 'x'",
+    "2: log.witness: Unknown entry; did you mean witnesses?":
         "[log]\nwitness = 5\n[clusters.x]\nrecording = 'x'",
-    "2: limits.topic: There is no such entry; did you mean topics?":
+    "2: limits.topic: Unknown entry; did you mean topics?":
         "[limits]\ntopic = 5\n[clusters.x]\nrecording = 'x'",
-    "2: clusters.x.limits.topic: There is no such entry; did you mean topics?":
+    "2: clusters.x.limits.topic: Unknown entry; did you mean topics?":
         "[clusters.x]\nlimits.topic = 5\nrecording = 'x'",
     "2: clusters.east.minUnloadMessage: This is a setting: write it below [settings]":
         "[clusters.east]\nminUnloadMessage = 5\ns3 = 's3://b/x'",
@@ -68,13 +68,13 @@ CASES = {
         "[clusters.east]\nlanding = 's3://b/x'\nadmin = 'http://b'",
     "2: clusters.east.admin: Input should have one item at least": "[clusters.east]\nadmin = []",
     "2: clusters.east.connection: Input should be a text that is not empty": "[clusters.east]\nconnection = ''",
-    "1: clusters.east: Nothing says where snapshots come from": "[clusters.east]",
+    "1: clusters.east: No entry names the source of the snapshots": "[clusters.east]",
     "2: clusters.east.admin: This is for a running cluster": "[clusters.east]\nadmin = 'http://b'\nrecording = 'x'",
     "2: clusters.east.queue: This goes with `reports`":
         "[clusters.east]\nqueue = 'https://q/c.fifo'\ns3 = 's3://b/x'",
     "4: clusters.west.admin.0: admin address … is not an http:// or https:// address; write http://broker-1:8080":
         "[clusters.east]\nadmin = 'http://b'\n[clusters.west]\nadmin='ftp://b'",
-    "2: settings.minUnloadMesage: There is no such setting: the nearest known key is 'minUnloadMessage'":
+    "2: settings.minUnloadMesage: Unknown setting: the nearest known key is 'minUnloadMessage'":
         "[settings]\nminUnloadMesage = 5\n[clusters.lab]\nrecording = 'x'",
     "2: settings.minUnloadMessage: Input should be int from 0 to 2,147,483,647 (msg/s)":
         "[settings]\nminUnloadMessage = -1\n[clusters.lab]\nrecording = 'x'",
@@ -118,7 +118,7 @@ CASES = {
         "[lakes.main]\npath = 'n'\nclusters = ['*']\n[clusters.eu-1]\nrecording = 'x'",
     "1: lakes.a b: The name of a lake has letters, digits":
         "[lakes.'a b']\npath = 'n'\nclusters = ['*']\n[clusters.eu-1]\nrecording = 'x'",
-    "3: lakes.north.cluster: There is no such entry; did you mean clusters?":
+    "3: lakes.north.cluster: Unknown entry; did you mean clusters?":
         "[lakes.north]\npath = 'n'\ncluster = 1\nclusters = ['*']\n[clusters.eu-1]\nrecording = 'x'",
     "3: lakes.north.clusters: Input should be a valid list":
         "[lakes.north]\npath = 'n'\nclusters = 'eu-1'\n[clusters.eu-1]\nrecording = 'x'",

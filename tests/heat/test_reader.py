@@ -223,7 +223,7 @@ def test_a_range_without_cycles_is_an_empty_picture(lake: Path) -> None:
 def test_bad_input_gets_a_clear_word(lake: Path, tmp_path: Path) -> None:
     for change, words in (
         ({"cluster": "eu-2"}, "no heat of cluster 'eu-2' was built. Did you mean 'eu-1'"),
-        ({"metric": "heat'; DROP TABLE"}, "there is no metric"),
+        ({"metric": "heat'; DROP TABLE"}, "unknown metric"),
         ({"end": BEGIN}, "is not after its start"),
         (
             {"start": datetime(1026, 1, 1, tzinfo=UTC), "end": datetime(2026, 1, 1, tzinfo=UTC)},

@@ -33,7 +33,7 @@ def test_a_window_without_bounds_takes_every_snapshot_in_the_order_of_time() -> 
 
 def test_where_nothing_was_landed_the_nearest_is_named() -> None:
     (*_, last) = landed_in(over(RECORDING))
-    with pytest.raises(NothingLanded, match=rf"no snapshot from 2027.*nearest to that lies {last.cycle_at[:19]}"):
+    with pytest.raises(NothingLanded, match=rf"no snapshot from 2027.*the nearest is {last.cycle_at[:19]}"):
         landed_in(over(RECORDING, since="2027-01-01T00:00:00+00:00"))
 
 
@@ -44,9 +44,9 @@ def test_a_cluster_without_snapshots_is_told_and_the_others_are_taken(tmp_path: 
     found = landed_in(CycleRequest("lake", configuration=str(configuration), every=True), told.append)
     assert {one.cluster for one in found} == {"east"}
     assert len(told) == 1
-    assert "there is no such folder" in told[0]
+    assert "the folder does not exist" in told[0]
     late = CycleRequest("lake", configuration=str(configuration), since="2027-01-01T00:00:00+00:00")
-    with pytest.raises(BadInput, match="there is no such folder"):
+    with pytest.raises(BadInput, match="the folder does not exist"):
         landed_in(late, told.append)
 
 
@@ -65,7 +65,7 @@ def test_a_landing_zone_of_which_nothing_was_fetched_yet_has_nothing_landed(tmp_
     assert {one.cluster for one in landed_in(request, told.append)} == {"east"}
     assert len(told) == 1
     configuration.write_text(configuration.read_text().replace('"east"', '"gone"'))
-    with pytest.raises(BadInput, match="there is no such folder"):
+    with pytest.raises(BadInput, match="the folder does not exist"):
         landed_in(request)
 
 

@@ -104,7 +104,7 @@ def left_out(folder: Path) -> list[ClusterCycle]:
 
 REASONS = {
     "bomb": "the document is larger than 67,108,864 bytes, unpacked, beyond the limit of 64 MiB (`document_mib`",
-    "pipe": "0001.jsonl is no regular file",
+    "pipe": "0001.jsonl is not a regular file",
     "lines": "requests and more, beyond the limit of 5 (`requests`",
     "topics": "its answers name 40 topics, beyond the limit of 30 (`topics`",
     "lists": "its answers name 40 topics, beyond the limit of 30 (`topics`",

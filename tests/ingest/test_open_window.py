@@ -99,9 +99,9 @@ def test_a_range_includes_both_ends(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"since": at(16), "until": at(1_000)}, rf"from .*; nearest to that lies {at(15)[:19]}.* and {at(1_500)[:19]}"),
-        ({"since": at(2_000)}, f"no snapshot from .*; nearest to that lies {at(1_500)[:19]}"),
-        ({"until": at(-1)}, f"no snapshot to .*; nearest to that lies {at(0)[:19]}"),
+        ({"since": at(16), "until": at(1_000)}, rf"from .*; the nearest is {at(15)[:19]}.* and {at(1_500)[:19]}"),
+        ({"since": at(2_000)}, f"no snapshot from .*; the nearest is {at(1_500)[:19]}"),
+        ({"until": at(-1)}, f"no snapshot to .*; the nearest is {at(0)[:19]}"),
         ({"since": at(5), "until": at(0)}, "before it begins"),
         ({"every": True, "at": at(0)}, "give one of the two"),
         ({"every": True, "wishes": ({"kind": "split"},)}, "carries no wishes out"),
@@ -128,7 +128,7 @@ def test_of_several_clusters_one_without_snapshots_in_the_range_is_told_and_has_
     told: list[str] = []
     cycles = landed_in(CycleRequest(lake="unused", configuration=str(file), until=at(10)), told.append)
     assert [(cycle.cluster, cycle.status) for cycle in cycles] == [("a", OPEN)] * 3
-    assert [f"nearest to that lies {at(5_000)}" in one for one in told] == [True]
+    assert [f"the nearest is {at(5_000)}" in one for one in told] == [True]
 
 
 def test_a_folder_is_listed_once_and_a_snapshots_head_read_once_for_all_chunks(
@@ -239,7 +239,7 @@ def test_a_folder_in_which_no_snapshot_names_a_cluster_needs_a_name(recording: P
     whole.write_bytes(gzip.compress(gzip.decompress(whole.read_bytes()).replace(b"/clusters", b"/nothing")))
     request = request_for(recording, every=True)
     for ask in (landed_in, lambda asked: cycles_of(replace(asked, every=False))):
-        with pytest.raises(BadInput, match="the cluster's name is not known"):
+        with pytest.raises(BadInput, match="the cluster's name is unknown"):
             ask(request)
     assert len(landed_in(replace(request, clusters=("mine",)))) == len(MINUTES)
 

@@ -190,7 +190,7 @@ def test_only_clusters_that_cannot_be_decided_on_are_left_out_and_each_says_why(
         "future": ("skipped", "requests lie outside the snapshot's time"),
         "page": ("skipped", "cannot be read: it is an HTML"),
         "middle": ("skipped", "the JSON is malformed inside"),
-        "silent": ("skipped", "none of 2 brokers told its figures"),
+        "silent": ("skipped", "none of 2 brokers reported its figures"),
         "misset": ("failed", "minUnloadMessage"),
     }
     assert left_out.keys() == words.keys()

@@ -60,7 +60,7 @@ def test_a_file_that_changed_or_is_gone_is_not_taken(tmp_path: Path) -> None:
     text = handed_on(day(str(tmp_path), 40))
     (file,) = (tmp_path / FOLDER).iterdir()
     file.write_text(file.read_text().replace('"open"', '"fine"'))
-    with pytest.raises(LakeError, match="not what the task before wrote"):
+    with pytest.raises(LakeError, match="differs from what the task before wrote"):
         taken(text)
     file.unlink()
     with pytest.raises(LakeError, match="cannot be read"):

@@ -41,7 +41,7 @@ def test_a_folder_and_other_stores_are_left_as_they_are(tmp_path: Path) -> None:
     assert canonical(str(tmp_path)) == str(tmp_path)
     assert files_of(str(tmp_path)).full("part") == f"{tmp_path}/part"
     for other in ("abfss://lakes@store/east", "gs://lakes/east"):
-        with pytest.raises(LakeError, match="a lake lies in a folder, or in an object store that speaks S3"):
+        with pytest.raises(LakeError, match="a lake is in a folder, or in an object store that speaks S3"):
             files_of(other)
 
 
@@ -93,7 +93,7 @@ def test_an_endpoint_that_is_no_url_is_refused_and_not_shown(endpoint: str) -> N
 def test_plain_http_is_for_this_machine_or_for_those_who_ask_for_it() -> None:
     assert access({**KEYS, "AWS_ENDPOINT_URL": "http://127.0.0.1:9000"}).for_deltalake()["AWS_ALLOW_HTTP"] == "true"
     far = {**KEYS, "AWS_ENDPOINT_URL": "http://store.example"}
-    with pytest.raises(SettingsError, match="is plain http: whoever is on the way can read"):
+    with pytest.raises(SettingsError, match="is plain http: anyone on the network path can read"):
         access(far)
     assert access({**far, "AWS_ALLOW_HTTP": "true"}).plain
 
@@ -105,7 +105,7 @@ def test_a_connection_of_airflows_wins_over_the_environment(monkeypatch: pytest.
     monkeypatch.setattr(object_store, "_resolve", known.get)
     found = access({**KEYS, **STORE, "EVENKEEL_LAKE_CONNECTION": "aws_lake"})
     assert (found.access_key, found.region, found.endpoint) == ("their-id", "eu-west-3", "https://theirs")
-    with pytest.raises(SettingsError, match="names the connection 'aws_other', which is not known here"):
+    with pytest.raises(SettingsError, match="names the connection 'aws_other', which is unknown"):
         access({**KEYS, "EVENKEEL_LAKE_CONNECTION": "aws_other"})
 
 

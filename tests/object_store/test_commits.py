@@ -129,7 +129,7 @@ def test_a_spark_that_would_lose_commits_is_refused(engine: Engine, spark: Any, 
     there = place(engine)
     spark.conf.set(LOG_STORE_SETTING, "io.delta.storage.S3SingleDriverLogStore")
     try:
-        with pytest.raises(EngineError, match="two writers lose commits"):
+        with pytest.raises(EngineError, match="loses commits of two writers"):
             Lake(there.lake).ensure_tables(spark)
     finally:
         spark.conf.unset(LOG_STORE_SETTING)

@@ -221,7 +221,7 @@ def test_a_window_that_begins_before_the_first_snapshot_begins_with_that(
         first = decided.attempts(cluster)[0]
         assert (first.cycle_at, first.status) == (MOMENTS[0], "closed")
         assert predecessors([first]) == [("none", None)]
-    with pytest.raises(NothingLanded, match=f"nearest to that lies {MOMENTS[0]:%Y-%m-%dT%H:%M}"):
+    with pytest.raises(NothingLanded, match=f"the nearest is {MOMENTS[0]:%Y-%m-%dT%H:%M}"):
         landed_in(over(tmp_path, clusters, until="2020-01-01T00:00:00+00:00"))
 
 

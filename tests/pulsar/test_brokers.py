@@ -96,7 +96,7 @@ def test_a_broker_listed_twice_counts_once_and_is_set_aside() -> None:
     observed = observe(view)
     assert observed.policies["brokers"] == ["b1:8080", "b2:8080"]
     assert [(r.rule, r.record) for r in observed.rejections] == [("duplicated_broker", "b1:8080")]
-    assert "stands 2 times" in observed.rejections[0].reason
+    assert "is 2 times" in observed.rejections[0].reason
 
 
 def test_a_figure_of_another_type_is_unknown_and_set_aside_while_the_others_stay() -> None:
@@ -155,7 +155,7 @@ def test_a_cluster_whose_brokers_are_all_silent_is_left_out() -> None:
     cluster.answers["b1:8080", "/admin/v2/brokers"] = listed
     left_out = observe(cluster.view()).left_out
     assert left_out is not None
-    assert left_out.reason.startswith("none of 2 brokers told its figures (b1:8080: no HTTP answer")
+    assert left_out.reason.startswith("none of 2 brokers reported its figures (b1:8080: no HTTP answer")
 
 
 def test_one_broker_only_is_a_cluster() -> None:

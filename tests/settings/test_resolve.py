@@ -292,5 +292,5 @@ def test_a_text_of_another_version_is_read_where_it_can_be() -> None:
     ],
 )
 def test_a_strategy_that_nobody_knows_is_refused_with_those_there_are(key: str, allowed: str) -> None:
-    with pytest.raises(SettingsError, match=f"{key} = 'Guesswork' is not known: allowed is .*{allowed}"):
+    with pytest.raises(SettingsError, match=f"{key} = 'Guesswork' is unknown: allowed is .*{allowed}"):
         resolve(observed=None, overrides={key: "Guesswork"})

@@ -68,7 +68,7 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
             "admin: This is for a running cluster",
         ),
         ('recording = "r"\nlanding = "l"', "landing: This is for a running cluster"),
-        ("", "Nothing says where snapshots come from: give `admin`"),
+        ("", "No entry names the source of the snapshots: give `admin`"),
         ("admin = []", "admin: Input should have one item at least"),
         ("admin = [1]", "admin.0: Input should be a valid string"),
         ('admin = ["b:8080"]', "admin.0: .*not an http:// or https:// address"),
@@ -85,7 +85,7 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
         ('recording = "r"\nsilent_seconds = 60', "silent_seconds: This is for a running cluster"),
         ('admin = ["http://b"]\nfull_every = true', "full_every: Input should be a valid integer"),
         ('admin = ["http://b"]\nbroker_url = "https://{hst}"', "broker_url: broker_url … is not a template"),
-        ('admin = ["http://b"]\ntoken = "abc"', "token: There is no such entry"),
+        ('admin = ["http://b"]\ntoken = "abc"', "token: Unknown entry"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_place(tmp_path: Path, body: str, words: str) -> None:
@@ -133,5 +133,5 @@ def test_a_connection_brings_the_token_and_addresses_where_none_are_configured()
     assert theirs.urls == ("http://from-airflow:8080",)
     with pytest.raises(SettingsError, match="no admin address"):
         connection_of(LiveSource((), "west"), lambda _: Credentials(Secret("t")))
-    with pytest.raises(SettingsError, match="connection 'west' is not known"):
+    with pytest.raises(SettingsError, match="connection 'west' is unknown"):
         connection_of(LiveSource((), "west"), lambda _: None)

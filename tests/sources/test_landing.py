@@ -94,7 +94,7 @@ def test_topic_lists_are_borrowed_from_the_latest_full_one_before(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("minutes", "words"),
-    [(-11, r"A past moment is not observed anew \(660 s have passed\)"), (11, "It is still to come")],
+    [(-11, r"A past moment cannot be observed \(660 s have passed\)"), (11, "It is still to come")],
 )
 def test_another_moment_than_now_is_not_observed(tmp_path: Path, minutes: float, words: str) -> None:
     land(tmp_path, -30, 30)
@@ -114,7 +114,7 @@ def test_a_past_moment_that_was_landed_is_found_whatever_the_clock_says(tmp_path
 
 def test_nothing_landed_yet_is_said(tmp_path: Path) -> None:
     assert Landing(tmp_path / "none").find(NOON) is None
-    assert "there is no snapshot at all" in Landing(tmp_path / "none").missing(NOON)
+    assert "the folder has no snapshot" in Landing(tmp_path / "none").missing(NOON)
 
 
 def test_two_runs_at_once_land_one_snapshot_and_both_get_it(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_file_is_not_read_where_it_is_too_large_as_it_lies_there(tmp_path: Pat
             file.truncate(100 << 30)  # 100 GiB, of which nothing is on disk
 
     reason = beside_a_good_one(tmp_path, large)
-    assert "0001.json has 107,374,182,400 bytes as it lies there, beyond the limit of 1 MiB (`packed_mib`" in reason
+    assert "0001.json has 107,374,182,400 bytes as stored, beyond the limit of 1 MiB (`packed_mib`" in reason
     long = lines(tmp_path / "0002.jsonl", b"{}\n")
     os.truncate(long, 100 << 30)
     with pytest.raises(BeyondLimit, match="packed_mib"):
@@ -170,7 +170,7 @@ def test_a_document_nested_without_end_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["0001.json", "0001.json.gz", "0001.jsonl", "0001.jsonl.gz"])
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     reason = beside_a_good_one(tmp_path, lambda place: os.mkfifo(place / name))
-    assert reason == f"{name} is no regular file (a pipe, a device, a socket or a folder): remove it"
+    assert reason == f"{name} is not a regular file (a pipe, a device, a socket or a folder): remove it"
 
 
 def test_links_are_followed_to_files_and_nowhere_else(tmp_path: Path) -> None:
@@ -184,9 +184,9 @@ def test_links_are_followed_to_files_and_nowhere_else(tmp_path: Path) -> None:
     recording = Recording(place)
     assert [Path(snapshot.path).name for snapshot in recording.snapshots] == ["0000.json"]
     reasons = [problem.reason for problem in recording.problems]
-    assert reasons[0].startswith("0001.json is no regular file")
+    assert reasons[0].startswith("0001.json is not a regular file")
     assert [reason[:17] for reason in reasons[1:]] == ["it cannot be read"] * 2
-    with pytest.raises(BadInput, match="is no regular file"):
+    with pytest.raises(BadInput, match="is not a regular file"):
         open_bytes(Path("/dev/zero"))
 
 
@@ -205,7 +205,7 @@ def test_a_name_is_not_looked_for_in_a_request_that_is_none(tmp_path: Path) -> N
     for n, line in enumerate([b"7\n", b"[" * 100_000 + b"\n", b"\x1f\n"]):
         lines(tmp_path / f"{n:04d}.jsonl", line)
     for snapshot in [*Recording(tmp_path).snapshots]:
-        with pytest.raises(BadInput, match="the cluster's name is not known"):
+        with pytest.raises(BadInput, match="the cluster's name is unknown"):
             cluster_name(snapshot)
 
 
@@ -262,7 +262,7 @@ def test_limits_are_set_for_all_clusters_and_for_one(tmp_path: Path) -> None:
         ("rows = 0", r"c\.toml:2: limits\.rows: Input should be greater than or equal to 1"),
         ("rows = true", "limits.rows: Input should be a valid integer"),
         ("rows = 1.5", "limits.rows: Input should be a valid integer"),
-        ("row = 1", "limits.row: There is no such entry; did you mean rows?"),
+        ("row = 1", "limits.row: Unknown entry; did you mean rows?"),
         ("json_depth = 501", "limits.json_depth: Input should be less than or equal to 500"),
         ("topics = 33554433", "limits.topics: Input should be less than or equal to 33554432"),
     ],

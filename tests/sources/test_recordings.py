@@ -116,7 +116,7 @@ def test_of_two_snapshots_of_one_moment_the_second_is_refused(tmp_path: Path) ->
 
 
 def test_a_folder_that_is_missing_or_holds_nothing_is_an_error_that_says_so(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="there is no such folder"):
+    with pytest.raises(BadInput, match="the folder does not exist"):
         Recording(tmp_path / "nowhere")
     with pytest.raises(BadInput, match="expected files NNNN"):
         Recording(tmp_path)

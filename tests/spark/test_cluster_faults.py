@@ -21,15 +21,15 @@ def aborted(cause: str, host: str = "10.0.0.7", number: str = "1") -> str:
     [
         (
             aborted("java.io.IOException: No space left on device"),
-            "No space left on device on the worker 10.0.0.7 (executor 1): make room in the scratch folder there",
+            "No space left on device on the worker 10.0.0.7 (executor 1): make room in that machine's scratch folder",
         ),
         (
             aborted("ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: worker lost"),
-            "a worker of the cluster has gone while it worked on the worker 10.0.0.7 (executor 1). Nothing of this try",
+            "a worker of the cluster has gone while it worked on the worker 10.0.0.7 (executor 1). This try",
         ),
         (
             aborted("org.apache.spark.SparkException: Checkpoint block rdd_12_0 not found! Either the executor that "),
-            "a worker of the cluster has gone, and with it rows that it kept for this task. Nothing of this try",
+            "a worker of the cluster has gone, and with it rows that it kept for this task. This try",
         ),
         ("[INVALID_HANDLE.SESSION_NOT_FOUND] The handle x is invalid.", "the Spark server was restarted, or has"),
         ("Cannot call methods on a stopped SparkContext.\nThis stopped", "the cluster's master has ended the Spark"),

@@ -125,7 +125,7 @@ def test_the_log_is_held_against_every_checkpoint(
     words = [fault["words"] for fault in verified(lake, capsys)["faults"]]
     assert len(words) == 2
     assert "shows another past" in words[0]
-    assert "is no checkpoint of this log" in words[1]
+    assert "is not a checkpoint of this log" in words[1]
 
 
 def test_an_empty_bucket_has_seen_nothing(lake: Path, store: Stubber, capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,7 +101,7 @@ def test_a_log_is_begun_once_and_never_by_itself(lake: Path) -> None:
     (lake / "_log" / "checkpoint").unlink()
     with pytest.raises(LogError, match="restore the folder _log from a copy"):
         grow(lake, [])
-    with pytest.raises(LogError, match="cannot begin here"):
+    with pytest.raises(LogError, match="cannot begin in this place"):
         begin(str(lake), [LOG_KEY])
     shutil.rmtree(lake / "_log")
     with pytest.raises(LogError, match="evenkeel log begin"):
@@ -205,7 +205,7 @@ def test_a_number_that_is_logged_with_another_digest_is_told_and_the_others_go_o
     found = grow(lake, [*publish_more(lake, "lab", reason="another past"), *approve(lake)])
     assert (found.leaves, len(found.problems)) == (1, 2)
     assert found.problems[0].startswith("cycles: version 5 is in the log with the digest ")
-    assert "the table was set back or written anew" in found.problems[0]
+    assert "the table was set back or replaced" in found.problems[0]
     assert found.problems[1].startswith("unload_decisions: version 5 ")
     assert logged(lake)[-1] == ("approvals", 1)
 

@@ -118,7 +118,7 @@ def test_what_is_put_on_top_or_hidden_is_seen(lake: Path, store: Store, bucket: 
     client.put_object(Bucket="locked", Key=one["Key"], Body=b"garbage")
     client.delete_object(Bucket="locked", Key=one["Key"])
     found = told("--against", bucket)
-    assert "is no checkpoint of this log" in words_of(found)
+    assert "is not a checkpoint of this log" in words_of(found)
     assert "was marked as deleted" in words_of(found)
     assert f"the witness {bucket} (1 checkpoint, up to 14 leaves)" in found["log"]["agreed"]
 

@@ -44,7 +44,7 @@ def test_a_log_begins_empty_and_only_once() -> None:
     made = log.create()
     assert (made.checkpoint.size, made.checkpoint.root) == (0, EMPTY)
     assert log.checkpoint().checkpoint == made.checkpoint
-    with pytest.raises(LogError, match="checkpoint is there already"):
+    with pytest.raises(LogError, match="checkpoint exists already"):
         log.create()
 
 
@@ -147,7 +147,7 @@ def test_a_checkpoint_that_was_cut_is_told_and_not_begun_anew(data: bytes) -> No
     del storage.files[CHECKPOINT]
     with pytest.raises(DamagedLog, match="has no checkpoint"):
         log.append([b"entry"])
-    with pytest.raises(LogError, match="cannot begin here"):
+    with pytest.raises(LogError, match="cannot begin in this place"):
         log.create()
 
 

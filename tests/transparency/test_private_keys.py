@@ -44,7 +44,7 @@ def test_the_key_comes_from_a_connection_that_is_known() -> None:
     found = signers_from_environment(environment, known.get)
     assert [signer.verifier for signer in found] == [OTHER_KEY.verifier, LOG_KEY.verifier]
     for resolve in (None, {}.get):
-        with pytest.raises(SettingsError, match="names the connection 'evenkeel_log', which is not known here"):
+        with pytest.raises(SettingsError, match="names the connection 'evenkeel_log', which is unknown"):
             signers_from_environment(environment, resolve)
     with pytest.raises(SettingsError, match="connection evenkeel_none: a private key cannot be read"):
         signers_from_environment({"EVENKEEL_LOG_CONNECTION": "evenkeel_none"}, known.get)
@@ -75,7 +75,7 @@ def test_a_key_file_that_others_may_read_is_refused(key_file: Path, mode: int) -
 def test_a_key_file_is_for_its_owner_and_never_written_over(key_file: Path) -> None:
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
     before = key_file.read_bytes()
-    with pytest.raises(BadInput, match="no key is ever written over"):
+    with pytest.raises(BadInput, match="no key is ever overwritten"):
         make_key_file(key_file, OTHER_KEY.secret())
     assert key_file.read_bytes() == before
     with pytest.raises(BadInput, match="cannot be written"):

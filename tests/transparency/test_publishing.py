@@ -116,7 +116,7 @@ def test_a_witness_that_cannot_be_reached_is_told_of_and_gets_the_newest_once_it
     caplog.set_level(logging.WARNING)
     published(lake)
     assert "cannot be reached" in caplog.text
-    assert "2 leaves behind, and is told again the next time" in caplog.text
+    assert "2 leaves behind, and is asked again the next time" in caplog.text
     size, fault, _ = state_of(lake, url)
     assert size == 14
     since = witness_states(storage_of(str(lake)))[url].since
@@ -143,7 +143,7 @@ def test_a_split_view_is_an_error_at_every_witness_and_stands_beside_the_log(
             assert (size, is_inconsistent) == (0, True)
             assert "split view" in fault
             assert "INCONSISTENT" in witness_states(storage_of(str(other)))[name].words(16)
-        assert caplog.text.count("Somebody is shown another past") == 2
+        assert caplog.text.count("Some readers get another past") == 2
         caplog.clear()
         published(lake)
         assert state_of(lake, url) == (16, "", False)

@@ -164,7 +164,7 @@ def test_strangers_objects_are_no_word_of_the_log(store: Stubber) -> None:
     for data in (by_stranger.checkpoint().note.data, b"garbage", b"", bytes(200_000), newest.note.data):
         expect_list(store, 7, key_of(9))
         expect_get(store, 9, data)
-        with pytest.raises(WitnessError, match="is no checkpoint of this log"):
+        with pytest.raises(WitnessError, match="is not a checkpoint of this log"):
             bucket_in(store).put(newest, log.tree().consistency)
 
 

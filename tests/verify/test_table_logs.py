@@ -373,7 +373,7 @@ METADATA: list[tuple[str, Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     ("mode", _set("delta.columnMapping.mode", "name"), "property delta.columnMapping.mode = 'name' is none"),
     ("check", _set("delta.constraints.c", "java_method('a', 'b')"), "property delta.constraints.c"),
     ("isolation", _set("delta.isolationLevel", "WriteSerializable"), "is 'WriteSerializable', not 'Serializable'"),
-    ("period", _set("delta.logRetentionDuration", "a while"), "is 'a while', which is no period"),
+    ("period", _set("delta.logRetentionDuration", "a while"), "is 'a while', which is not a period"),
     ("renamed", lambda m: _schema(m, lambda fields: fields[4].update(name="why")), "column why was added"),
     ("removed", lambda m: _schema(m, lambda fields: fields.pop(4)), "column reason is missing"),
     (

@@ -1,1 +1,1 @@
-"""The fold over the cycles of a cluster and its runner, and what the rounds of several tasks share."""
+"""The fold over the cycles of a cluster and its runner, and common parts of several tasks' rounds."""

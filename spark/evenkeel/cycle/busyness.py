@@ -1,4 +1,4 @@
-"""How busy bundles are beside each other, and Pulsar's partial sort by it.
+"""Relative load of bundles, and Pulsar's partial sort by it.
 
 Pulsar: NamespaceBundleStats.compareTo, TopKBundles.partitionSort. Figures are compared rounded, so bundles are often
 equally busy.
@@ -26,12 +26,13 @@ Busyness = tuple[int, int, int, int, int]
 
 
 def busyness(stats: BundleStats) -> Busyness:
-    """What bundles are compared by, most weighty first: rounded throughput in, out, rate, counts, cache."""
+    """Return the figures by which bundles are compared, most weighty first: rounded throughput in, out, rate, counts,
+    cache."""
     return weight(stats.msg_throughput_in), *but_weight(stats)
 
 
 def but_weight(stats: BundleStats) -> tuple[int, int, int, int]:
-    """What bundles of one weight are compared by: all but the first figure of `busyness`."""
+    """Return the figures by which bundles of one weight are compared: all but the first of `busyness`."""
     return (
         rounded(stats.msg_throughput_out / THROUGHPUT_STEP),
         rounded((stats.msg_rate_in + stats.msg_rate_out) / RATE_STEP),
@@ -41,12 +42,12 @@ def but_weight(stats: BundleStats) -> tuple[int, int, int, int]:
 
 
 def weight(throughput_in: float) -> int:
-    """The weightiest of a bundle's figures, rounded."""
+    """Return the weightiest of a bundle's figures, rounded."""
     return rounded(throughput_in / THROUGHPUT_STEP)
 
 
 def rounded(x: float) -> int:
-    """Java's Math.round: to the nearest, halves up, not-a-number to 0, within 64 bits."""
+    """Return Java's Math.round: to the nearest, halves up, NaN to 0, within 64 bits."""
     if -_LONG_HIGHEST < x < _LONG_HIGHEST:
         below = math.floor(x)
         return below + (x - below >= 0.5)
@@ -54,12 +55,12 @@ def rounded(x: float) -> int:
 
 
 def partial_order(weights: Sequence[float], exactly: Callable[[int], Busyness], k: int) -> list[int]:
-    """The places of the first `k` after Pulsar's partial sort, busiest first; they come in name order.
+    """Return the places of the first `k` after Pulsar's partial sort, busiest first; the bundles come in name order.
 
-    `weights`: what is compared first; `exactly`: place -> all that it is compared by. Pulsar exchanges bundles in
-    place, and its exchanges decide which of several equally busy ones are taken. It partitions in three (busier, equal,
-    lighter) around the last bundle until the k-th is in place. The sorted part ends where partitioning ended, which may
-    be before `k`: what follows is as busy as the k-th.
+    `weights` is compared first; `exactly` gives all compared figures of a place. Pulsar exchanges bundles in place, and
+    its exchanges decide which of several equally busy ones are taken. It partitions in three (busier, equal, lighter)
+    around the last bundle until the k-th is in place. The sorted part ends where partitioning ended, which may be
+    before `k`: the rest is as busy as the k-th.
     """
     exactly = cache(exactly)
     order = [*range(len(weights))]
@@ -86,7 +87,8 @@ def partial_order(weights: Sequence[float], exactly: Callable[[int], Busyness], 
 def _partitioned(
     order: list[int], low: int, high: int, weights: Sequence[float], exactly: Callable[[int], Busyness]
 ) -> tuple[int, int]:
-    """Puts the busier than the last of order[low..high] in front, the lighter at the end, by Pulsar's exchanges.
+    """Move bundles busier than the last of order[low..high] to the front, lighter ones to the end, by Pulsar's
+    exchanges.
 
     Returns the places of the first equally busy one and of the first lighter one.
     """
@@ -94,17 +96,17 @@ def _partitioned(
     of_pivot = weights[pivot]
     middle = low
     while middle <= high:
-        one = order[middle]
-        difference = weights[one] - of_pivot
-        if difference == 0 and one != pivot:
-            exact, exact_pivot = exactly(one), exactly(pivot)
+        place = order[middle]
+        difference = weights[place] - of_pivot
+        if difference == 0 and place != pivot:
+            exact, exact_pivot = exactly(place), exactly(pivot)
             difference = (exact > exact_pivot) - (exact < exact_pivot)
         if difference < 0:
-            order[middle], order[high] = order[high], one
+            order[middle], order[high] = order[high], place
             high -= 1
             continue
         if difference > 0:
-            order[low], order[middle] = one, order[low]
+            order[low], order[middle] = place, order[low]
             low += 1
         middle += 1
     return low, middle

@@ -22,12 +22,12 @@ THROUGHPUT_AVERAGE = "msg_throughput_ema"
 AVERAGED_AT = "averaged_at"
 
 Remembered = Mapping[str, Mapping[str, float]]
-"""Name of what is remembered -> broker (or the cluster) -> value; times are epoch milliseconds."""
+"""Name of a remembered value -> broker (or the cluster) -> value; times are epoch milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Everything read of one cluster: the load, who owns what, and the averages to be remembered."""
+    """One cluster as its leader reads it: the load, the ownership, and the averages to remember."""
 
     load: ExtensibleLoad
     owners: Mapping[str, tuple[str, ...]]
@@ -35,7 +35,7 @@ class Seen:
 
 
 def see(rows: Rows, remembered: Remembered, settings: Settings) -> Seen:
-    """The load of this cycle. Brokers that cannot be decided on are available and have no load data."""
+    """Return the load of this cycle. Brokers without usable reports are available and have no load data."""
     rows = rows if isinstance(rows, SharedRows) else SharedRows(rows)
     reports = reading.reports_of_few_looks(rows)
     given = {row["broker"]: row for row in rows["broker_reports"]}
@@ -71,7 +71,7 @@ def _load_data(report: BrokerReport, row: Row, at: int, remembered: Remembered, 
 
 
 def _advanced(report: BrokerReport, measured_at: int, remembered: Remembered, settings: Settings) -> ExtensibleAverages:
-    """What the broker's averages will be by now; a broker without remembered ones starts with what it reports."""
+    """Return the broker's averages at this moment; a broker without remembered ones starts with its reported ones."""
     name = report.broker
     before = remembered.get(AVERAGED_AT, {}).get(name)
     past = ExtensibleAverages()
@@ -103,7 +103,7 @@ def _of_brokers(brokers: Collection[str], remembered: Remembered) -> Remembered:
 def _top_bundles(
     rows: Rows, reports: Mapping[str, BrokerReport], settings: Settings
 ) -> dict[str, tuple[TopBundle, ...]]:
-    """Each broker's list as it would publish it; none at all where K is below 1, on which Pulsar's brokers fail."""
+    """Return each broker's list as it would publish it; none at all if K is below 1, on which Pulsar's brokers fail."""
     k = settings.loadBalancerMaxNumberOfBundlesInBundleLoadReport
     if k < 1:
         return {}

@@ -1,4 +1,4 @@
-"""The rows that rounds are given: one per cycle, and rows of tables by the hand-over."""
+"""Rows for the rounds: one per cycle, and rows of tables by the hand-over."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 MOST_HERE = 50_000
-"""A run decides in this process if its rounds read at most so many rows of bundles and brokers, some 200 MB; else in
-workers of Spark (`runner`)."""
+"""Most rows of bundles and brokers, some 200 MB, with which a run decides in this process; else it decides in workers
+of Spark (`runner`)."""
 CYCLE_TYPE = (
     "cluster string, cycle_at timestamp, settings string, settings_digest string, manager string, mode string, "
     "kind string, snapshot_at timestamp, predecessor_cycle_at timestamp, predecessor_status string, "
@@ -40,9 +40,9 @@ _CYCLE_TIMES = ("cycle_at", "snapshot_at", "predecessor_cycle_at")
 
 
 def cycle_rows(handover: Handover) -> list[Row]:
-    """Return one row per open cycle in plain form: which one, with which settings, and after which other.
+    """Return one row per open cycle in plain form: its cycle, its settings, and its predecessor.
 
-    A text of settings, which is most of a row, stands in the first row only of those of a cluster that share it.
+    A text of settings, which is most of a row, is only in the first row of those of a cluster that share it.
     """
     rows = with_settings_once(cycle_row_of(cycle, handover.run) for cycle in linked(handover).open_cycles())
     for name in _CYCLE_TIMES:
@@ -58,18 +58,18 @@ def cycle_frame(spark: SparkSession, cycles: Sequence[Row]) -> DataFrame:
 
 
 def with_settings_once(cycles: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Cycle rows with the text of settings in the first row only of those of a cluster that share the digest."""
+    """Return cycle rows with the text of settings only in the first row of those of a cluster that share the digest."""
     seen: set[tuple[str, str | None]] = set()
-    found = []
+    result = []
     for row in cycles:
         shared = (row["cluster"], row["settings_digest"])
-        found.append({**row, "settings": None} if shared in seen else dict(row))
+        result.append({**row, "settings": None} if shared in seen else dict(row))
         seen.add(shared)
-    return found
+    return result
 
 
 def cycle_row_of(cycle: ClusterCycle, run: Run) -> dict[str, Any]:
-    """The columns of `CYCLE_TYPE` for a cycle whose settings are known, times as text."""
+    """Return the columns of `CYCLE_TYPE` for a cycle whose settings are known, times as text."""
     return cycle_row(
         cycle.cluster,
         cycle.cycle_at,
@@ -87,7 +87,7 @@ def cycle_row_of(cycle: ClusterCycle, run: Run) -> dict[str, Any]:
 
 
 def with_cycle_times(frame: DataFrame) -> DataFrame:
-    """Rows of `CYCLE_TYPE` whose times were given as text."""
+    """Return rows of `CYCLE_TYPE` whose times were given as text."""
     from pyspark.sql import functions as F
 
     return frame.withColumns({name: F.to_timestamp(name) for name in _CYCLE_TIMES})
@@ -96,52 +96,55 @@ def with_cycle_times(frame: DataFrame) -> DataFrame:
 def predecessor_rows(
     spark: SparkSession, lake: Lake, handover: Handover, table: str
 ) -> tuple[DataFrame, tuple[Write, ...]]:
-    """What the open cycles' predecessors left in `table`, and the writes it was read from.
+    """Return the rows of `table` that the open cycles' predecessors wrote, and the writes they were read from.
 
-    Of a window, the hand-over that is asked has to be `linked`.
+    The hand-over of a window must be `linked`.
     """
     reads = left_before(handover, table)
     return lake.read(spark, table, reads), reads
 
 
 def left_before(handover: Handover, table: str) -> tuple[Write, ...]:
-    """Return the writes of `table` that the open cycles' predecessors left; of a window, ask the `linked` hand-over."""
+    """Return the writes of `table` that the open cycles' predecessors left; the hand-over of a window must be
+    `linked`."""
     return tuple(w for c in handover.open_cycles() for w in c.predecessor.writes if w.table == table)
 
 
 def children_of_splits(cycle: ClusterCycle) -> dict[str, str]:
-    """Bundle -> parent: what splits of late have made, as long as its own figures are not to be trusted yet."""
+    """Return bundle -> parent: children of recent splits, until their own figures can be trusted."""
     if not any(act["kind"] == "split" for act in cycle.acts) or cycle.settings is None:
         return {}
     return split_children(acts_of(cycle.acts), cycle.at, settings_in(cycle.settings))
 
 
 def has_planner(handover: Handover, *modes: str) -> bool:
-    """Whether Evenkeel's own planner runs in an open cycle: in one of these modes, by default in any but off."""
+    """Return True if Evenkeel's own planner runs in an open cycle: in one of these modes, by default in any but off."""
     wanted = modes or PLANNER_MODES
     return any(settings_in(cycle.settings).evenkeelPlanner in wanted for cycle in handover.open_cycles())
 
 
 def planned_inputs(handover: Handover) -> tuple[str, ...]:
-    """The tables of the planner that shedding and placing read: none where it does not decide."""
+    """Return the planner's tables that shedding and placing read: none if the planner does not decide."""
     return (TARGETS,) if has_planner(handover, "on") else ()
 
 
 def state_writes(handover: Handover, *, needed: bool = True) -> tuple[Write, ...]:
-    """The writes of what the predecessors' strategies remember, as far as it is written, those of cycles of this run
-    too; none where no strategy in force asks."""
+    """Return the writes of the predecessors' remembered values, also of cycles of this run.
+
+    It returns none if no strategy in force needs them.
+    """
     return left_before(linked(handover), REMEMBERED) if needed else ()
 
 
-# The observed rows of a run without those that validate set aside.
+# Observed rows of a run without those that validate rejected.
 
 
 def read_checked(lake: Lake, spark: SparkSession, handover: Handover, table: str) -> DataFrame:
-    """Rows of an observed `table` of this run's open cycles, minus the rejected ones.
+    """Return rows of an observed `table` of this run's open cycles, minus the rejected ones.
 
-    A rejected record is named by `rejected.record_key`: the JSON list of the row's key columns, as text, in the order
-    of the table's `key`, e.g. `["persistent://t/n/a","b1:8080"]`. Rows of `rejected` without a key are records that
-    ingest could not make a row of, so nothing has to be taken away for them.
+    `rejected.record_key` names a rejected record: the JSON list of the row's key columns, as text, in the order of the
+    table's `key`, e.g. `["persistent://t/n/a","b1:8080"]`. Rows of `rejected` without a key are records from which
+    ingest made no row, so no row is removed for them.
     """
     rows = lake.read(spark, table, handover.open_writes(table))
     return without_rejected(lake, spark, rows, table, handover.open_writes("rejected"))
@@ -150,7 +153,7 @@ def read_checked(lake: Lake, spark: SparkSession, handover: Handover, table: str
 def without_rejected(
     lake: Lake, spark: SparkSession, rows: DataFrame, table: str, writes: Sequence[Write]
 ) -> DataFrame:
-    """The rows without the records that these writes of `rejected` name."""
+    """Return the rows without the records that these writes of `rejected` name."""
     if not writes:
         return rows
     refused = (
@@ -167,11 +170,11 @@ def without_rejected(
 
 
 def linked(handover: Handover) -> Handover:
-    """The hand-over with each cycle's predecessor as this run has it: where that is a cycle of the run itself, its
-    moment and what the run has written of it so far; its attempt has no id yet.
+    """Return the hand-over with each cycle's predecessor as this run has it.
 
-    A cycle that plan_splits will leave out is nobody's predecessor from the first task on. To be read from, not to be
-    handed on: where a cycle is left out later, the predecessor on record serves again.
+    If that is a cycle of the run itself, it has its moment and its writes of this run so far; its attempt has no id
+    yet. A cycle that plan_splits will leave out is not a predecessor from the first task on. Use the result to read,
+    not to hand on: if a cycle is left out later, the recorded predecessor serves again.
     """
     if not handover.is_window():
         return handover
@@ -192,6 +195,8 @@ def _taken_over(cycle: ClusterCycle, before: CycleKey, written: Mapping[CycleKey
 
 
 def undecidable(handover: Handover) -> dict[CycleKey, str]:
-    """Cycles whose strategies do not go together, or whose load manager is not known, with what to do about it."""
-    found = {cycle.key: why_undecidable(settings_in(cycle.settings), cycle.manager) for cycle in handover.open_cycles()}
-    return {key: reason for key, reason in found.items() if reason}
+    """Return the cycles whose strategies do not go together, or whose load manager is unknown, with what to do."""
+    reasons = {
+        cycle.key: why_undecidable(settings_in(cycle.settings), cycle.manager) for cycle in handover.open_cycles()
+    }
+    return {key: reason for key, reason in reasons.items() if reason}

@@ -13,25 +13,25 @@ from evenkeel.model.filters.ownership import owned_of as owned_by_namespace
 from evenkeel.model.load import LoadData
 from evenkeel.model.split_algorithms.split_option import NO_CUT
 
-# Pulsar asked for the split and got none: by then the history was gone.
+# Pulsar requested the split and got none: it had already dropped the history.
 FORGOTTEN_THOUGH_REFUSED = frozenset({"cut_outside_bundle", *NO_CUT})
 
 
 LOOKED_AT = ("split", "refused")
-"""The outcomes in `split_decisions` after which the rounds that follow see a bundle with other eyes; of all other
-bundles considered, which are most, they want to know nothing."""
+"""Outcomes in `split_decisions` after which later rounds treat a bundle differently; they ignore all other considered
+bundles, which are most."""
 
 
 def looked_at(split_decision: Row) -> bool:
-    """Whether shedding, placement and the planner look at a row of `split_decisions`."""
+    """Return True if shedding, placement and the planner read a row of `split_decisions`."""
     return split_decision["outcome"] in LOOKED_AT
 
 
 def forgets_history(split_decision: Row) -> bool:
-    """Whether Pulsar 4.x forgets the averages of the bundle: it asked for the split, whether it is split or not.
+    """Return True if Pulsar 4.x forgets the averages of the bundle: it requested the split, whether or not it is done.
 
-    From 5.0 on it forgets only what is split, and then the bundle is not there any more; so it is with splits that
-    Evenkeel's own planner asks for, since the load manager has no part in them.
+    From 5.0 on it forgets only split bundles, and these no longer exist. The same holds for splits by Evenkeel's own
+    planner, since the load manager takes no part in them.
     """
     if split_decision.get("strategy") == PLANNER:
         return False
@@ -39,18 +39,19 @@ def forgets_history(split_decision: Row) -> bool:
 
 
 def load_of(rows: Rows) -> LoadData:
-    """Reports, histories and averages; a bundle that a split was asked for has lost its history, as in Pulsar 4.x."""
-    gone = frozenset(row["subject"] for row in rows["split_decisions"] if forgets_history(row))
-    return once_for(rows, ("load without", gone), lambda: _load_without(gone, rows))
+    """Return reports, histories and averages; a bundle with a requested split has lost its history, as in Pulsar
+    4.x."""
+    forgotten = frozenset(row["subject"] for row in rows["split_decisions"] if forgets_history(row))
+    return once_for(rows, ("load without", forgotten), lambda: _load_without(forgotten, rows))
 
 
-def _load_without(gone: frozenset[str], rows: Rows) -> LoadData:
+def _load_without(forgotten: frozenset[str], rows: Rows) -> LoadData:
     brokers, known = reading.broker_reports(rows), reading.histories(rows)
-    if gone:
-        known = known.without(gone)
+    if forgotten:
+        known = known.without(forgotten)
     return LoadData(brokers=brokers, histories=known, averages=reading.averages_of(brokers, known))
 
 
 def owned_of(rows: Rows, load: LoadData) -> Callable[[], Owned]:
-    """What gives the bundles by namespace and broker, once for all rounds that ask."""
+    """Return a function that gives the bundles by namespace and broker, computed once for all rounds."""
     return lambda: once_for(rows, owned_by_namespace, lambda: owned_by_namespace(load))

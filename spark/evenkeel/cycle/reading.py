@@ -1,4 +1,4 @@
-"""From rows to the values that decisions are taken with."""
+"""Conversion of rows to the values of decisions."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ __all__ = ["Row", "Rows"]
 REPORTED = "reported"
 EXTENSIBLE = "extensible"
 Decided = dict[str, list[dict[str, Any]]]
-"""What a round comes to: table -> its rows."""
+"""Result of a round: table -> its rows."""
 
 Round = Callable[[Row, Rows], Decided]
 MANY_BUNDLES = 1_000
 MANY_OF_A_BROKER = 20
-"""In a cluster of fewer bundles, or with fewer to a broker, `BundleStats` of all are made sooner than columns."""
+"""Number of bundles, and of bundles per broker, below which `BundleStats` of all are made sooner than columns."""
 _BY_NAME = itemgetter(0)
 BUNDLE_COLUMNS = (
     *("cluster", "cycle_at", "bundle", "owner", "ownership", "last_owner", "has_non_persistent"),
@@ -47,8 +47,8 @@ BUNDLE_COLUMNS = (
     *("short_samples", "long_samples", *(f"{term}_{name}" for term in ("short", "long") for name in RATES)),
     "samples_since_quota",
 )
-"""What deciding on splits, shedding and placement looks at of `bundle_load`: half of its columns. A large cluster has
-far more rows of it than of all else."""
+"""Columns of `bundle_load` that deciding on splits, shedding and placement reads: half of them. Most rows of a large
+cluster are in this table."""
 
 
 def cycle_row(
@@ -66,10 +66,10 @@ def cycle_row(
     acts: Sequence[Mapping[str, Any]] = (),
     pauses: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The row that tells the rounds which cycle it is. Times are ISO-8601 text in UTC with microseconds.
+    """Return the row that describes the cycle to the rounds. Times are ISO-8601 text in UTC with microseconds.
 
-    `settings`: JSON text of the effective settings. `acts` and `pauses` are what the cycle knew of commands before it,
-    times as text; `snapshot_at` is when its snapshot was taken; `predecessor`: the time and status of the cycle whose
+    `settings`: JSON text of the effective settings. `acts` and `pauses` are the cycle's knowledge of earlier commands,
+    times as text; `snapshot_at` is the time of its snapshot; `predecessor`: the time and status of the cycle whose
     state it takes over.
     """
     predecessor_at, predecessor_status = predecessor
@@ -94,28 +94,28 @@ def _text(moment: datetime | str) -> str:
 
 
 def the_cycle(rows: Rows) -> Row:
-    """The one row that says which cycle this is and which settings are in force."""
+    """Return the only row of the cycle, with the settings in force."""
     return rows["cycle"][0]
 
 
 def by_manager(rows: Rows, modular: Round, extensible: Round) -> Round:
-    """The round of the load manager in force: the operator's word (`evenkeelManager`), else what brokers run."""
+    """Return the round of the load manager in force: the operator's setting (`evenkeelManager`), else the brokers'."""
     return extensible if the_cycle(rows)["manager"] == EXTENSIBLE else modular
 
 
 def settings_of(rows: Rows) -> Settings:
-    """The settings in force."""
+    """Return the settings in force."""
     return settings_in(the_cycle(rows)["settings"])
 
 
 def can_decide_on(report: Row) -> bool:
-    """Whether a broker's report is there and says how busy the broker is; an unknown load is never taken for none."""
+    """Return True if a broker's report exists and has its usage; an unknown load never counts as zero."""
     return bool(report["state"] == REPORTED and report["cpu_usage"] is not None)
 
 
 @once
 def broker_reports(rows: Rows) -> dict[str, BrokerReport]:
-    """The reports of the brokers that reported, by name; figures of their bundles come from `bundle_load`."""
+    """Return the reports of the brokers that reported, by name; figures of their bundles come from `bundle_load`."""
     owned: dict[str, dict[str, BundleStats]] = {}
     for bundle in rows["bundle_load"]:
         if bundle["owner"] is not None:
@@ -125,14 +125,14 @@ def broker_reports(rows: Rows) -> dict[str, BrokerReport]:
 
 @once
 def reports_of_few_looks(rows: Rows) -> dict[str, BrokerReport]:
-    """`broker_reports` for a rule that looks at few bundles: in a large cluster a bundle is read when asked for."""
+    """Return `broker_reports` for a rule that reads few bundles: in a large cluster each is read on request."""
     many = None if is_known(rows, broker_reports) else many_bundles(rows)
     return broker_reports(rows) if many is None else _reports(rows, many.by_owner)
 
 
 @once
 def many_bundles(rows: Rows) -> ReportedBundles | None:
-    """The bundles of a large cluster; None where there are few."""
+    """Return the bundles of a large cluster; None if they are few."""
     bundles = rows["bundle_load"]
     is_large = len(bundles) >= max(MANY_BUNDLES, MANY_OF_A_BROKER * len(rows["broker_load"]))
     return reported_bundles(bundles) if is_large else None
@@ -144,27 +144,27 @@ def _reports(rows: Rows, owned: Mapping[str, Mapping[str, BundleStats]]) -> dict
 
 
 UNCLEAR = frozenset({"doubled", "unknown"})
-"""What `bundle_load` has as the ownership of a bundle with two owners, or an unknown one."""
+"""Ownership in `bundle_load` of a bundle with two owners, or an unknown one."""
 
 
 def moment_of_ages(cycle: Row) -> datetime:
-    """The moment that ages of reports count from: the cycle's, or that of its snapshot where it was taken later."""
+    """Return the moment from which ages of reports count: the cycle's, or its snapshot's if that is later."""
     moments = [cycle["cycle_at"], cycle.get("snapshot_at")]
     return max(datetime.fromisoformat(text) for text in moments if text)
 
 
 def report_age(report: Row, at: datetime) -> float | None:
-    """Seconds since the report; one that does not say when it was made is as old as the question it answers."""
-    made = report.get("report_at") or report.get("asked_at")
-    return None if made is None else (at - datetime.fromisoformat(made)).total_seconds()
+    """Return the seconds since the report; one without a time is as old as the request it answers."""
+    measured_at = report.get("report_at") or report.get("asked_at")
+    return None if measured_at is None else (at - datetime.fromisoformat(measured_at)).total_seconds()
 
 
 @once
 def usable_reports(rows: Rows) -> list[Row]:
-    """Reports to decide on, by broker: those that `broker_load` took over as reported."""
+    """Return usable reports, by broker: those that `broker_load` took over as reported."""
     taken = {row["broker"] for row in rows["broker_load"] if row["state"] == REPORTED}
-    found = {row["broker"]: row for row in rows["broker_reports"] if row["broker"] in taken and can_decide_on(row)}
-    return [found[broker] for broker in sorted(found)]
+    usable = {row["broker"]: row for row in rows["broker_reports"] if row["broker"] in taken and can_decide_on(row)}
+    return [usable[broker] for broker in sorted(usable)]
 
 
 def _report(row: Row, stats: Mapping[str, BundleStats]) -> BrokerReport:
@@ -195,17 +195,17 @@ def _resource(row: Row, name: str) -> ResourceUsage:
 
 
 def _total(row: Row, stats: Mapping[str, BundleStats], name: str) -> float:
-    """The broker's own total where it gave one (as Pulsar uses), else the sum over its bundles in name order."""
+    """Return the broker's own total if it gave one (as Pulsar uses), else the sum over its bundles in name order."""
     if row[name] is not None:
         return float(row[name])
     return float(sum(figure for _, figure in sorted(zip(stats, _figures_of(name, stats), strict=True), key=_BY_NAME)))
 
 
 def _figures_of(name: str, stats: Mapping[str, BundleStats]) -> list[Any]:
-    """One figure of all these bundles, in their order."""
+    """Return one figure of all these bundles, in their order."""
     if isinstance(stats, StatsOfBroker):
         return stats.column(name)
-    return [getattr(one, name) for one in stats.values()]
+    return [getattr(bundle_stats, name) for bundle_stats in stats.values()]
 
 
 def _stats(bundle: Row) -> BundleStats:
@@ -222,30 +222,30 @@ def _stats(bundle: Row) -> BundleStats:
 
 @once
 def histories(rows: Rows) -> Histories:
-    """Short- and long-term averages of the bundles that have had a sample, or began from a resource quota."""
+    """Return short- and long-term averages of the bundles that have had a sample, or began from a resource quota."""
     return Histories({row["bundle"]: row for row in rows["bundle_load"] if row["long_samples"] > 0})
 
 
 def averages_of(brokers: Mapping[str, BrokerReport], known: Histories) -> dict[str, BrokerAverages]:
-    """Each broker's sums over the bundles in its report (Pulsar: TimeAverageBrokerData)."""
+    """Return each broker's sums over the bundles in its report (Pulsar: TimeAverageBrokerData)."""
     return {name: known.sums(report.bundles) for name, report in brokers.items()}
 
 
 @once
 def boundaries(rows: Rows) -> dict[str, tuple[int, ...]]:
-    """Namespace to its boundaries."""
+    """Return each namespace's boundaries."""
     return {row["namespace"]: parse_boundaries(row["boundaries"]) for row in rows["namespace_bundles"]}
 
 
 @once
 def bundle_counts(rows: Rows) -> dict[str, int]:
-    """Namespace to its number of bundles."""
+    """Return each namespace's number of bundles."""
     return {namespace: len(limits) - 1 for namespace, limits in boundaries(rows).items()}
 
 
 @once
 def policies(rows: Rows) -> Policies:
-    """The cluster's policies; without a row of them, none."""
+    """Return the cluster's policies; none without a row of them."""
     many = many_bundles(rows) if is_known(rows, many_bundles) else None
     if many is None:
         non_persistent = frozenset(row["bundle"] for row in rows["bundle_load"] if row["has_non_persistent"])
@@ -282,7 +282,7 @@ def _texts(values: Iterable[Any] | None) -> tuple[str, ...]:
     return tuple(str(value) for value in values or ())
 
 
-# Averages of bundles, read from rows when somebody asks: most decisions look at few bundles of thousands.
+# Averages of bundles, read from rows on request: most decisions look at few bundles of thousands.
 
 _FIGURES = ("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
 _SHORT, _LONG = (itemgetter(f"{term}_samples", *(f"{term}_{name}" for name in _FIGURES)) for term in ("short", "long"))
@@ -291,30 +291,31 @@ _OF_AN_UNKNOWN_BUNDLE = figures_of(default_history())
 
 
 class Histories(Mapping[str, BundleHistory]):
-    """Bundle -> its history, of those that have one. What was read stays, also for whoever sees fewer."""
+    """Bundle -> its history, of those that have one. Read histories stay, also for restricted views."""
 
     def __init__(self, rows: Mapping[str, Row], read: dict[str, BundleHistory] | None = None) -> None:
         self._rows = rows
         self._read: dict[str, BundleHistory] = {} if read is None else read
 
-    def without(self, gone: Collection[str]) -> Histories:
-        """These averages, without some bundles."""
-        return Histories({bundle: row for bundle, row in self._rows.items() if bundle not in gone}, self._read)
+    def without(self, left_out: Collection[str]) -> Histories:
+        """Return these averages, without some bundles."""
+        return Histories({bundle: row for bundle, row in self._rows.items() if bundle not in left_out}, self._read)
 
     def only(self, kept: Iterable[str]) -> Histories:
-        """These averages, of some bundles only."""
+        """Return these averages, of some bundles only."""
         return Histories({bundle: self._rows[bundle] for bundle in kept if bundle in self._rows}, self._read)
 
     def figures(self, bundle: str) -> Figures:
-        """The averages of one bundle, without making a history of them; a stranger's are assumed."""
+        """Return the averages of one bundle, without making a history of them; those of an unknown bundle are
+        assumed."""
         row = self._rows.get(bundle)
         if row is None:
             return _OF_AN_UNKNOWN_BUNDLE
-        found: Figures = _BOTH(row)
-        return found
+        averages: Figures = _BOTH(row)
+        return averages
 
     def long_term(self, bundle: str) -> tuple[float, float]:
-        """msg/s and byte/s of one bundle over the long term, in and out; nothing of a stranger."""
+        """Return msg/s and byte/s of one bundle over the long term, in and out; 0 for an unknown bundle."""
         row = self._rows.get(bundle)
         if row is None:
             return 0.0, 0.0
@@ -322,7 +323,8 @@ class Histories(Mapping[str, BundleHistory]):
         return rate_in + rate_out, flow_in + flow_out
 
     def above(self, rate: float, throughput: float) -> Collection[str]:
-        """The bundles whose rate (msg/s) or throughput (byte/s) over the long term, in and out, is larger than this."""
+        """Return the bundles whose rate (msg/s) or throughput (byte/s) over the long term, in and out, is larger than
+        this."""
         averages = zip(self._rows, map(_LONG, self._rows.values()), strict=True)
         return {
             bundle
@@ -331,22 +333,22 @@ class Histories(Mapping[str, BundleHistory]):
         }
 
     def sums(self, bundles: Iterable[str]) -> BrokerAverages:
-        """The averages of a broker over these bundles."""
+        """Return the averages of a broker over these bundles."""
         return summed(self.figures(bundle) for bundle in sorted(bundles))
 
     def __getitem__(self, bundle: str) -> BundleHistory:
-        found = self._read.get(bundle)
-        if found is None or bundle not in self._rows:
+        history = self._read.get(bundle)
+        if history is None or bundle not in self._rows:
             row = self._rows[bundle]
             short, long = _SHORT(row), _LONG(row)
-            found = BundleHistory(
+            history = BundleHistory(
                 MessageAverages(SHORT_TERM_SAMPLES, *short),
                 MessageAverages(LONG_TERM_SAMPLES, *long),
                 row["topics"] or 0,
                 row.get("samples_since_quota"),
             )
-            self._read[bundle] = found
-        return found
+            self._read[bundle] = history
+        return history
 
     def __contains__(self, bundle: object) -> bool:
         return bundle in self._rows
@@ -358,26 +360,26 @@ class Histories(Mapping[str, BundleHistory]):
         return len(self._rows)
 
 
-# What was done and said about a cluster before this cycle, as a round reads it.
+# Earlier commands and controls of a cluster, as a round reads them.
 
 
 def acts_before(cycle: Row) -> tuple[Act, ...]:
-    """The commands that went out before this cycle, or may have, with what was seen of them."""
+    """Return the commands that went out before this cycle, or may have, with their observed outcomes."""
     return acts_of(act_rows(cycle))
 
 
 def act_rows(cycle: Row) -> list[dict[str, Any]]:
-    """The commands of the past as rows, with times as text."""
+    """Return the past commands as rows, with times as text."""
     return [row for row in _steering(cycle).get("acts", ()) if row["outcome"] != HARMED]
 
 
 def harm_rows(cycle: Row) -> list[dict[str, Any]]:
-    """The commands of the past that did harm, with `seen_at`, when it was first seen."""
+    """Return the past commands that did harm, with `seen_at`, when it was first seen."""
     return [row for row in _steering(cycle).get("acts", ()) if row["outcome"] == HARMED]
 
 
 def pauses(cycle: Row) -> list[dict[str, Any]]:
-    """Pauses of the cluster that held when the cycle began: who paused it (`by`) and why (`reason`)."""
+    """Return the pauses of the cluster in force when the cycle began: by whom (`by`) and why (`reason`)."""
     return list(_steering(cycle).get("pauses", ()))
 
 
@@ -387,6 +389,6 @@ def _steering(cycle: Row) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def _parsed(text: str) -> dict[str, Any]:
-    """The parsed JSON, cached, since a cycle asks several times; callers must not change it."""
-    found: dict[str, Any] = json.loads(text)
-    return found
+    """Return the parsed JSON, cached, since a cycle reads it several times; callers must not change it."""
+    value: dict[str, Any] = json.loads(text)
+    return value

@@ -1,4 +1,4 @@
-"""From verdicts to rows of the decided tables."""
+"""Conversion of verdicts to rows of the decided tables."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ _ACTS = frozenset({"split", "unload", "placed", "refused"})
 
 
 def named(verdict: Considered, cluster: str) -> Considered:
-    """The verdict; one about the cluster as a whole under the cluster's name."""
+    """Return the verdict; one about the cluster as a whole gets the cluster's name."""
     return verdict._replace(subject=cluster) if verdict.subject_kind == "cluster" else verdict
 
 
 def telling(verdicts: Iterable[Considered], rows: Rows) -> list[Considered]:
-    """The verdicts to be recorded: all, or those after which something happens, is refused, or is planned for later."""
+    """Return the verdicts to record: all, or those with an act, a refusal, or a later plan."""
     if not acts_only(rows):
         return [*verdicts]
     return [
-        one
-        for one in verdicts
-        if one.outcome in _ACTS or (one.alternatives and any(other.rule == PLANNED for other in one.alternatives))
+        verdict
+        for verdict in verdicts
+        if verdict.outcome in _ACTS
+        or (verdict.alternatives and any(other.rule == PLANNED for other in verdict.alternatives))
     ]
 
 
 def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -> dict[str, Any]:
-    """The columns that all decided tables share. `wish_id` is that of the wish that was judged, if one was."""
+    """Return the columns common to all decided tables. `wish_id` is that of the judged wish, if any."""
     numbers = verdict.numbers
     return {
         "subject": verdict.subject,
@@ -57,7 +58,7 @@ def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -
 
 
 def _double(figure: float | None) -> float | None:
-    """A count or a limit as its column holds it; rules count in whole numbers."""
+    """Return a count or a limit as its column holds it; rules count in whole numbers."""
     return None if figure is None else float(figure)
 
 

@@ -1,7 +1,7 @@
-"""The latest figures of the bundles of a large cluster, as its rows of `bundle_load` have them.
+"""The latest figures of the bundles of a large cluster, from its rows of `bundle_load`.
 
-Most rules look at few of a hundred thousand bundles. So the figures are taken out of the rows in one pass, and a
-`BundleStats` is made for each bundle that a rule asks for.
+Most rules look at few of a hundred thousand bundles. So the figures are taken from the rows in one pass, and a
+`BundleStats` is made for each bundle that a rule requests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FIELDS = BundleStats._fields[:7]
-"""The fields of `BundleStats` that rows of `bundle_load` have; its cache is not in them."""
+"""Fields of `BundleStats` that rows of `bundle_load` have; its cache is not in them."""
 _FIGURES = (
     *("topics", "consumers", "producers"),
     *("used_msg_rate_in", "used_msg_rate_out", "used_msg_throughput_in", "used_msg_throughput_out"),
@@ -37,16 +37,16 @@ _listed = cast("type[Any]", partial(tuple.__new__, TopBundle))
 
 
 class StatsOfBroker(Mapping[str, BundleStats]):
-    """Bundle -> its figures, of one broker, in the order of the rows; what was made of them is kept.
+    """Bundle -> its figures, of one broker, in the order of the rows; each `BundleStats` is made once.
 
-    `throughputs`: in and out of each bundle, byte/s; None where one of them is beyond the range of doubles.
-    `are_in_two_parts`: whether all their names are those of bundles in a namespace tenant/namespace.
+    `throughputs`: in and out of each bundle, byte/s; None if one of them is beyond the range of doubles.
+    `are_in_two_parts`: True if all their names are those of bundles in a namespace tenant/namespace.
     """
 
     __slots__ = ("_is_whole", "_made", "_places", "_values", "are_in_two_parts", "throughputs")
 
     def __init__(self, values: list[Any]) -> None:
-        """`values`: a row's values of owner, has_non_persistent, bundle and figures, then those of the next row.
+        """Read `values`: a row's owner, has_non_persistent, bundle and figures, then those of the next row.
 
         Of a bundle that is given twice the last figures are taken, at the place of the first, as a dict does.
         """
@@ -54,7 +54,7 @@ class StatsOfBroker(Mapping[str, BundleStats]):
         places = dict(zip(names, range(0, len(values), _WIDTH), strict=True))
         self.are_in_two_parts = are_in_two_parts(names)
         if len(places) * _WIDTH < len(values):
-            values = [one for place in places.values() for one in values[place : place + _WIDTH]]
+            values = [value for place in places.values() for value in values[place : place + _WIDTH]]
             places = dict(zip(places, range(0, len(values), _WIDTH), strict=True))
         self._values, self._places = values, places
         self._made: dict[str, BundleStats] = {}
@@ -63,8 +63,10 @@ class StatsOfBroker(Mapping[str, BundleStats]):
 
     @classmethod
     def of(cls, stats: Mapping[str, BundleStats]) -> StatsOfBroker:
-        """Makes such a mapping of another one; the sizes of caches are left out."""
-        return cls([*chain.from_iterable((None, False, bundle, *one[: len(FIELDS)]) for bundle, one in stats.items())])
+        """Make such a mapping of another one; the sizes of caches are left out."""
+        return cls(
+            [*chain.from_iterable((None, False, bundle, *figures[: len(FIELDS)]) for bundle, figures in stats.items())]
+        )
 
     def _throughputs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         import numpy as np
@@ -85,29 +87,29 @@ class StatsOfBroker(Mapping[str, BundleStats]):
             return None
 
     def column(self, field: str) -> list[Any]:
-        """One figure of all bundles, by the name of its field in `BundleStats`."""
+        """Return one figure of all bundles, by the name of its field in `BundleStats`."""
         return _without_nulls(self._values[_BEGIN + FIELDS.index(field) :: _WIDTH], field)
 
     def names(self) -> list[str]:
-        """The bundles, in their order."""
+        """Return the bundles, in their order."""
         return self._values[_NAME::_WIDTH]
 
     def listed(self, numbers: Iterable[int]) -> list[TopBundle]:
-        """Some of the bundles with their figures, by their places in the order."""
-        values, found = self._values, []
+        """Return some of the bundles with their figures, by their places in the order."""
+        values, bundles = self._values, []
         for number in numbers:
             begin = number * _WIDTH + _NAME
             bundle, topics, ins, outs, r_in, r_out, f_in, f_out = values[begin : begin + _WIDTH - _NAME]
             stats = topics or 0, ins or 0, outs or 0, r_in or 0.0, r_out or 0.0, f_in or 0.0, f_out or 0.0, 0
-            found.append(_listed((bundle, _stats_of(stats))))
-        return found
+            bundles.append(_listed((bundle, _stats_of(stats))))
+        return bundles
 
     def __getitem__(self, bundle: str) -> BundleStats:
-        found = self._made.get(bundle)
-        if found is None:
-            [(_, found)] = self.listed((self._places[bundle] // _WIDTH,))
-            self._made[bundle] = found
-        return found
+        stats = self._made.get(bundle)
+        if stats is None:
+            [(_, stats)] = self.listed((self._places[bundle] // _WIDTH,))
+            self._made[bundle] = stats
+        return stats
 
     def _all(self) -> dict[str, BundleStats]:
         if not self._is_whole:
@@ -117,11 +119,11 @@ class StatsOfBroker(Mapping[str, BundleStats]):
         return self._made
 
     def items(self) -> ItemsView[str, BundleStats]:
-        """All bundles with their figures, as of a dict."""
+        """Return all bundles with their figures, as of a dict."""
         return self._all().items()
 
     def values(self) -> ValuesView[BundleStats]:
-        """The figures of all bundles, as of a dict."""
+        """Return the figures of all bundles, as of a dict."""
         return self._all().values()
 
     def __contains__(self, bundle: object) -> bool:
@@ -141,29 +143,29 @@ def _without_nulls(figures: list[Any], field: str) -> list[Any]:
     if all(figures):
         return figures
     zero = BundleStats._field_defaults[field]
-    return [one or zero for one in figures]
+    return [figure or zero for figure in figures]
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedBundles:
-    """The bundles of a cluster by the broker that owns them, and those known to hold non-persistent topics."""
+    """The bundles of a cluster by their owner, and those known to hold non-persistent topics."""
 
     by_owner: Mapping[str, StatsOfBroker]
     non_persistent: frozenset[str]
 
 
 def reported_bundles(rows: Sequence[Mapping[str, Any]]) -> ReportedBundles:
-    """The bundles in rows of `bundle_load`."""
+    """Return the bundles in rows of `bundle_load`."""
     owned: dict[str, list[Any]] = {}
     non_persistent: list[str] = []
-    # Rows lie apart in memory, and to come to one takes longer than what is done with it: so each is come to once.
+    # Rows are scattered in memory, and reaching one takes longer than its processing: so each is visited once.
     for values in map(itemgetter(*_COLUMNS), rows):
         owner = values[0]
         if owner is not None:
-            own = owned.get(owner)
-            if own is None:
-                own = owned[owner] = []
-            own += values
+            values_of_owner = owned.get(owner)
+            if values_of_owner is None:
+                values_of_owner = owned[owner] = []
+            values_of_owner += values
         if values[1]:
             non_persistent.append(values[2])
     by_owner = {owner: StatsOfBroker(values) for owner, values in owned.items()}

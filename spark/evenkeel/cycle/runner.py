@@ -1,8 +1,8 @@
 """The runner: rounds decided for every cluster of a run, in this process or in workers of Spark.
 
-A run that has one cycle of each cluster and reads few rows decides here: the way to a Python worker and back takes
-longer than the rounds. Windows and runs of many rows decide in workers, clusters in parallel. Both run the same
-function on the same rows in the same order.
+A run that has one cycle of each cluster and reads few rows decides in this process: the transfer to a Python worker and
+back takes longer than the rounds. Windows and runs of many rows decide in workers, clusters in parallel. Both run the
+same function on the same rows in the same order.
 """
 
 from __future__ import annotations
@@ -43,17 +43,20 @@ DecideCycles = Callable[..., Decided]
 
 
 class RoundInputs:
-    """The rows that the rounds of a task are given, by input.
+    """The rows for the rounds of a task, by input.
 
-    `stored` has the writes of inputs that are rows of tables. Others were computed: by Spark, or as Arrow tables of
-    the size of bundles.
+    `stored` has the writes of inputs that are rows of tables. Others were computed: by Spark, or as Arrow tables of the
+    size of bundles.
     """
 
     def __init__(
         self, spark: SparkSession, lake: Lake, handover: Handover, *tables: str, is_whole: bool = True
     ) -> None:
-        """Rows of this run that belong to open cycles. Unless `is_whole`, workers get of `bundle_load` and
-        `split_decisions` no more than deciding looks at."""
+        """Take rows of this run that belong to open cycles.
+
+        Unless `is_whole`, workers get only the columns of `bundle_load` and the rows of `split_decisions` that deciding
+        reads.
+        """
         self._is_whole = is_whole
         self._is_window = handover.is_window()
         self.spark, self.lake = spark, lake
@@ -86,7 +89,8 @@ class RoundInputs:
         self._tables[name], self._columns[name], self._rejected[name] = table or name, columns, tuple(rejected)
 
     def add_state(self, handover: Handover, *, needed: bool = True) -> tuple[Write, ...]:
-        """Add what the predecessors' strategies remember (`frames.state_writes`); return the writes it is read from."""
+        """Add the remembered values of the predecessors (`frames.state_writes`); return the writes they are read
+        from."""
         self.add_stored(STATE, frames.state_writes(handover, needed=needed), table=REMEMBERED)
         return self.stored[STATE]
 
@@ -139,19 +143,19 @@ class RoundInputs:
 
     @cached_property
     def stored_rows(self) -> dict[str, Sequence[Row]]:
-        """The rows of stored inputs in plain form: from the files of their writes, else fetched by Spark."""
-        found: dict[str, Sequence[Row]] = {}
-        asked: dict[str, DataFrame] = {}
+        """Return the rows of stored inputs in plain form: from the files of their writes, else fetched by Spark."""
+        stored: dict[str, Sequence[Row]] = {}
+        frames: dict[str, DataFrame] = {}
         for name, writes in self.stored.items():
             rows = None if self._rejected[name] else rows_at_hand(self.lake, self._tables[name], writes)
             if rows is None:
-                asked[name] = self._read(name)
+                frames[name] = self._read(name)
             else:
-                found[name] = rows
+                stored[name] = rows
         types = self.types()
-        for name, table in fetched(asked).items():
-            found[name] = in_content_order(columns_of(types[name], name), table.select(types[name].names))
-        return found
+        for name, table in fetched(frames).items():
+            stored[name] = in_content_order(columns_of(types[name], name), table.select(types[name].names))
+        return stored
 
     def rows(self) -> dict[str, Sequence[Row]]:
         """Return all inputs as rows in plain form; none of them may be left in Spark."""
@@ -160,16 +164,18 @@ class RoundInputs:
 
 
 class Made:
-    """What the rounds of a task come to: rows by table, in this process or in Spark."""
+    """Results of a task's rounds: rows by table, in this process or in Spark."""
 
-    def __init__(self, spark: SparkSession, found: Mapping[str, DataFrame | pa.Table], types: Mapping[str, StructType]):
-        """`types`: the schemas of what is in this process."""
-        self._spark, self._found, self._types = spark, found, types
+    def __init__(
+        self, spark: SparkSession, rows_by_table: Mapping[str, DataFrame | pa.Table], types: Mapping[str, StructType]
+    ):
+        """Take the rows; `types`: the schemas of the rows in this process."""
+        self._spark, self._found, self._types = spark, rows_by_table, types
 
     def frame(self, table: str) -> DataFrame:
         """Return the rows of one table; those of this process in one partition, hence one file per cluster."""
-        found = self._found[table]
-        return found if not isinstance(found, pa.Table) else frame_of(self._spark, found, self._types[table])
+        rows = self._found[table]
+        return rows if not isinstance(rows, pa.Table) else frame_of(self._spark, rows, self._types[table])
 
     def frames(self, tables: Iterable[str]) -> dict[str, DataFrame]:
         """Return the rows of several tables."""
@@ -177,25 +183,25 @@ class Made:
 
     def is_empty(self, table: str) -> bool:
         """Return True if there are no rows of a table."""
-        found = self._found[table]
-        return not found.num_rows if isinstance(found, pa.Table) else found.isEmpty()
+        rows = self._found[table]
+        return not rows.num_rows if isinstance(rows, pa.Table) else rows.isEmpty()
 
     def filled(self, tables: Iterable[str]) -> list[str]:
-        """Return those of the tables that have rows; of rows in Spark it is one question for all."""
-        asked = [*tables]
-        if all(isinstance(self._found[table], pa.Table) for table in asked):
-            return [table for table in asked if not self.is_empty(table)]
-        named = (self.frame(table).limit(1).select(F.lit(table).alias("table")) for table in asked)
+        """Return those of the tables that have rows; rows in Spark take one query for all."""
+        names = [*tables]
+        if all(isinstance(self._found[table], pa.Table) for table in names):
+            return [table for table in names if not self.is_empty(table)]
+        named = (self.frame(table).limit(1).select(F.lit(table).alias("table")) for table in names)
         filled = {row["table"] for row in united(named).collect()}
-        return [table for table in asked if table in filled]
+        return [table for table in names if table in filled]
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return the rows of one table, fetched if they are in Spark."""
-        found = self._found[table]
-        if isinstance(found, pa.Table):
-            rows: list[dict[str, Any]] = found.to_pylist()
+        held = self._found[table]
+        if isinstance(held, pa.Table):
+            rows: list[dict[str, Any]] = held.to_pylist()
             return rows
-        return [row.asDict() for row in found.collect()]
+        return [row.asDict() for row in held.collect()]
 
 
 def decide_rounds(
@@ -207,9 +213,9 @@ def decide_rounds(
 ) -> tuple[Made, Handover]:
     """Run `decide` for the cycles of every cluster and return its rows by output: tables by name, or schemas.
 
-    In a window, a cycle whose round raised an error is marked as failed in the hand-over that is returned, and the
-    cycles after it are left out, since they rest on it; they have no rows. In a run of one cycle per cluster the error
-    is raised, as DecideFailed.
+    In a window, a cycle whose round raised an error is marked as failed in the returned hand-over. The cycles after it
+    are left out, since they rest on it; they have no rows. In a run of one cycle per cluster the error is raised, as
+    DecideFailed.
     """
     types = outputs if isinstance(outputs, Mapping) else {name: TABLES[name].body_type() for name in outputs}
     is_window = handover.is_window()
@@ -218,20 +224,20 @@ def decide_rounds(
         rows = {**inputs.rows(), "cycle": cycles}
         return Made(inputs.spark, _decided(rows, decide, types, parameters), types), handover
     types = {**types, FAILURES: schema_of(FAILURES_TYPE)} if is_window else types
-    found = grouped_map(
+    outputs_of_workers = grouped_map(
         {**inputs.frames(), "cycle": frames.cycle_frame(inputs.spark, cycles)},
         by=["cluster"],
         decide=decide,
         outputs=types,
         parameters=parameters,
         schemas={**inputs.types(), "cycle": schema_of(frames.CYCLE_TYPE)},
-        on_disk=is_window,  # of some hundred cycles that is more than all else that the server holds
+        on_disk=is_window,  # that of some hundred cycles is most of the server's memory
     )
-    made = Made(inputs.spark, found, types)
+    decided = Made(inputs.spark, outputs_of_workers, types)
     if not is_window:
-        return made, handover
-    failed = {(row["cluster"], row["cycle_at"]): row["error"] for row in made.rows(FAILURES)}
-    return made, without_failed(handover, failed, task)
+        return decided, handover
+    failed = {(row["cluster"], row["cycle_at"]): row["error"] for row in decided.rows(FAILURES)}
+    return decided, without_failed(handover, failed, task)
 
 
 def _decided(
@@ -240,41 +246,42 @@ def _decided(
     outputs: Mapping[str, StructType],
     parameters: Mapping[str, Any],
 ) -> dict[str, pa.Table]:
-    """Return what `decide` gives for each cluster, one after the other; DecideFailed as `grouped_map` raises it."""
+    """Return the results of `decide` for each cluster, one after the other; raises DecideFailed as `grouped_map`
+    does."""
     columns = {table: columns_of(schema, table) for table, schema in outputs.items()}
-    made = {table: [_as_arrow(table, kinds, [], {})] for table, kinds in columns.items()}
-    for cluster, own in _by_cluster(rows):
+    results = {table: [_as_arrow(table, kinds, [], {})] for table, kinds in columns.items()}
+    for cluster, cluster_rows in _by_cluster(rows):
         key = {"cluster": cluster}
         try:
-            answer = decide(key, own, parameters=dict(parameters))
+            answer = decide(key, cluster_rows, parameters=dict(parameters))
             unknown = ", ".join(sorted(answer.keys() - columns.keys()))
             if unknown:
                 path = import_path(decide)
                 raise EngineError(f"{path} returned rows for {unknown}, which is not an output of this call.")
             for table, kinds in columns.items():
-                made[table].append(_as_arrow(table, kinds, list(answer.get(table, ())), key))
+                results[table].append(_as_arrow(table, kinds, list(answer.get(table, ())), key))
         except Exception as error:
             where = f"{import_path(decide)} on {json.dumps(key, ensure_ascii=False, separators=(',', ':'))}"
             line = (str(error).strip().splitlines() or [""])[0]
             raise DecideFailed(f"{where}: {type(error).__name__}: {line}") from error
-    return {table: pa.concat_tables(parts) for table, parts in made.items()}
+    return {table: pa.concat_tables(parts) for table, parts in results.items()}
 
 
 def _by_cluster(rows: Mapping[str, Sequence[Row]]) -> list[tuple[str, dict[str, list[Row]]]]:
-    """Return each cluster of which there are rows, by name, with its rows of every input."""
-    found: dict[str, dict[str, list[Row]]] = {}
+    """Return each cluster that has rows, by name, with its rows of every input."""
+    by_cluster: dict[str, dict[str, list[Row]]] = {}
     for kind, its_rows in rows.items():
         for row in its_rows:
-            found.setdefault(row["cluster"], {name: [] for name in rows})[kind].append(row)
-    return sorted(found.items())
+            by_cluster.setdefault(row["cluster"], {name: [] for name in rows})[kind].append(row)
+    return sorted(by_cluster.items())
 
 
 def without_failed(handover: Handover, errors: Mapping[CycleKey, str], task: str) -> Handover:
     """Return the hand-over with these cycles marked as failed, and without the cycles after them."""
     first = dict(sorted(errors, reverse=True))
     after = {
-        cycle.key: f"the cycle of {first[cycle.cluster]} before it failed in {task}, and it rests on that one: mend "
-        "what is wrong there, and run it again"
+        cycle.key: f"the cycle of {first[cycle.cluster]} before it failed in {task}, and it rests on that one: "
+        "repair that cycle, and run this one again"
         for cycle in handover.open_cycles()
         if cycle.cluster in first and cycle.cycle_at > first[cycle.cluster]
     }
@@ -285,12 +292,12 @@ def without_failed(handover: Handover, errors: Mapping[CycleKey, str], task: str
 # Rows between this process and Spark.
 
 
-def fetched(asked: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
-    """Return the rows of all frames, asked for at the same time."""
-    if not asked:
+def fetched(frames: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
+    """Return the rows of all frames, fetched in parallel."""
+    if not frames:
         return {}
-    with ThreadPoolExecutor(len(asked)) as pool:
-        return dict(zip(asked, pool.map(arrow_of, asked.values()), strict=True))
+    with ThreadPoolExecutor(len(frames)) as pool:
+        return dict(zip(frames, pool.map(arrow_of, frames.values()), strict=True))
 
 
 def local_rows(table: pa.Table) -> list[Row]:
@@ -299,12 +306,12 @@ def local_rows(table: pa.Table) -> list[Row]:
 
 
 def local_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """Return an Arrow table as a frame. Given no schema, pyspark would rename all columns to what they are."""
+    """Return an Arrow table as a frame. Without a schema, pyspark would rename all columns to their own names."""
     return spark.createDataFrame(table, from_arrow_schema(table.schema))
 
 
 def _as_arrow(table: str, columns: Columns, rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> pa.Table:
-    """Return rows as rules gave them; `given`: what columns hold where a row does not say."""
+    """Return rows as rules gave them; `given`: values of columns that a row leaves out."""
     plain = plain_columns(table, columns, rows, given)
     return pa.table({name: arrow_column(plain[name], kind) for name, kind in columns.items()})
 

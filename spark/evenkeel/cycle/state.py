@@ -1,4 +1,4 @@
-"""What is remembered from one cycle to the next, as rows of `strategy_state`."""
+"""Values remembered from one cycle to the next, as rows of `strategy_state`."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ SHED_AT = "shed_at"
 ASSUMED_UNLOADED = "assumed_unloaded"
 LOAD_AVERAGE = "weighted_max_ema"
 PLANNER = "Planner"
-"""The strategy of what Evenkeel's own planner remembers and asks for; a stored name."""
+"""The strategy name of the planner's remembered values and requests; a stored name."""
 
 
 def state_row(strategy: str, subject: str, name: str, *, value: float | None = None, at: datetime | None = None) -> Row:
-    """One thing remembered."""
+    """Return one remembered value as a row."""
     return {"strategy": strategy, "subject": subject, "name": name, "value": value, "at": at}
 
 
 def shedder_state(rows: Iterable[Row], shedder: str) -> dict[str, dict[str, float]]:
-    """What the shedder remembers: name -> broker -> value. What another shedder left behind does not count."""
-    found: dict[str, dict[str, float]] = {}
+    """Return the shedder's remembered values: name -> broker -> value. Those of another shedder do not count."""
+    values: dict[str, dict[str, float]] = {}
     for row in rows:
         if row["strategy"] == shedder:
-            found.setdefault(row["name"], {})[row["subject"]] = row["value"]
-    return found
+            values.setdefault(row["name"], {})[row["subject"]] = row["value"]
+    return values
 
 
 def shed_at(rows: Iterable[Row]) -> int | None:
-    """When a strategy last ran, epoch ms."""
+    """Return when a strategy last ran, epoch ms."""
     times = [_milliseconds(row["at"]) for row in rows if row["strategy"] == FRAME and row["name"] == SHED_AT]
     return max(times, default=None)
 
 
 def assumed_unloaded(rows: Iterable[Row]) -> dict[str, int]:
-    """Bundle to when its unload was assumed to have succeeded, epoch ms (evenkeelAssumeUnloadsSucceed)."""
-    found: dict[str, int] = {}
+    """Return bundle -> when its unload was assumed to have succeeded, epoch ms (evenkeelAssumeUnloadsSucceed)."""
+    unloaded_at: dict[str, int] = {}
     for row in rows:
         if row["strategy"] == FRAME and row["name"] == ASSUMED_UNLOADED:
-            # Shedding hands on what is within the grace period, placement adds this cycle's: the later one counts.
-            found[row["subject"]] = max(_milliseconds(row["at"]), found.get(row["subject"], 0))
-    return found
+            # Shedding hands on the entries within the grace period, placement adds this cycle's: the later one counts.
+            unloaded_at[row["subject"]] = max(_milliseconds(row["at"]), unloaded_at.get(row["subject"], 0))
+    return unloaded_at
 
 
 def state_rows(
     shedder: str, remembered: Mapping[str, Mapping[str, float]], last: int | None, recent: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """The state after a shedding round, to be read by the next cycle."""
+    """Return the state after a shedding round, for the next cycle."""
     rows = [
         state_row(shedder, broker, name, value=value)
         for name, values in sorted(remembered.items())

@@ -1,4 +1,4 @@
-"""Which bundles may be in a top list (Pulsar: TopKBundles.update)."""
+"""Filter of the bundles that may be in a top list (Pulsar: TopKBundles.update)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evenkeel.settings import Settings
 
 
 class TopListFilter:
-    """Which bundles may be in a top list; answers about namespaces are remembered."""
+    """Filter of the bundles that may be in a top list; answers about namespaces are cached."""
 
     def __init__(self, present: PoliciesPresent, settings: Settings) -> None:
         self._present = present
@@ -20,14 +20,14 @@ class TopListFilter:
         self._answers: dict[str, bool] = {}
 
     def lists(self, bundle: str) -> bool:
-        """Whether the bundle is of a namespace of which something may be shed; `BadName` if it is not two parts."""
+        """Return True if bundles of the bundle's namespace may be shed; raises `BadName` if it is not two parts."""
         answer = self._answers.get(namespace := bundle.rpartition("/")[0])
         if answer is None:
             answer = self._answers[namespace] = self._may_be_shed(namespace_of(bundle))
         return answer
 
     def lists_all(self, bundles: Iterable[str]) -> bool:
-        """Whether all bundles are of such namespaces."""
+        """Return True if all bundles are of such namespaces."""
         namespaces = {bundle.rpartition("/")[0]: bundle for bundle in bundles}
         # Most often all answers are known.
         return all(map(self._answers.get, namespaces)) or all(map(self.lists, namespaces.values()))

@@ -25,34 +25,38 @@ MOST_LISTED_KEY = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"
 def top_bundles(
     stats: Mapping[str, BundleStats], k: int, present: PoliciesPresent, settings: Settings
 ) -> tuple[TopBundle, ...]:
-    """The list of one broker with these bundles; see `top_lists`."""
+    """Return the list of one broker with these bundles; see `top_lists`."""
     return top_lists({"": stats}, k, present, settings)[""]
 
 
 def top_lists(
     stats: Mapping[str, Mapping[str, BundleStats]], k: int, present: PoliciesPresent, settings: Settings
 ) -> dict[str, tuple[TopBundle, ...]]:
-    """Broker -> the `k` busiest of its bundles that may be shed at all, lightest first; `stats`: broker -> its bundles.
+    """Return each broker's `k` busiest bundles that may be shed at all, lightest first; `stats`: broker -> its bundles.
 
     Left out: bundles without traffic, of Pulsar's own namespaces, of excluded namespaces, and of namespaces under a
-    policy. `BadInput` for a `k` below 1 and two bundles or more, `BadName` for a namespace that is not two parts.
+    policy. Raises `BadInput` for a `k` below 1 and two bundles or more, `BadName` for a namespace that is not two
+    parts.
     """
     eligible = TopListFilter(present, settings)
-    found = _by_columns(stats, k, eligible) if k > 0 else {}
+    lists = _by_columns(stats, k, eligible) if k > 0 else {}
     return {
-        broker: _top_list(own, k, eligible) if (listed := found.get(broker)) is None else listed
-        for broker, own in stats.items()
+        broker: _top_list(broker_stats, k, eligible) if (listed := lists.get(broker)) is None else listed
+        for broker, broker_stats in stats.items()
     }
 
 
 def _by_columns(
     stats: Mapping[str, Mapping[str, BundleStats]], k: int, eligible: TopListFilter
 ) -> dict[str, tuple[TopBundle, ...] | None]:
-    """The lists of the brokers whose figures are there as columns; None of a broker for which columns do not do."""
+    """Return the lists of the brokers with figures in columns; None for a broker that columns cannot handle."""
     many = {
-        broker: (own, own.throughputs)
-        for broker, own in stats.items()
-        if own and isinstance(own, StatsOfBroker) and own.are_in_two_parts and own.throughputs is not None
+        broker: (broker_stats, broker_stats.throughputs)
+        for broker, broker_stats in stats.items()
+        if broker_stats
+        and isinstance(broker_stats, StatsOfBroker)
+        and broker_stats.are_in_two_parts
+        and broker_stats.throughputs is not None
     }
     if not many:
         return {}
@@ -64,16 +68,16 @@ def _by_columns(
 
 def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter) -> tuple[TopBundle, ...]:
     by_name = sorted(stats.items(), key=itemgetter(0))
-    bundles = [TopBundle(bundle, one) for bundle, one in by_name if _has_traffic(one) and eligible.lists(bundle)]
+    bundles = [TopBundle(bundle, each) for bundle, each in by_name if _has_traffic(each) and eligible.lists(bundle)]
     if k < 1:
         if len(bundles) > 1:  # Pulsar's sort fails on such a K, if not with all orders of the bundles
             raise BadInput(f"no top list of {k} bundles: set {MOST_LISTED_KEY} to 1 or more")
         return ()
-    weights = [weight(one.stats.msg_throughput_in) for one in bundles]
+    weights = [weight(each.stats.msg_throughput_in) for each in bundles]
     busiest = partial_order(weights, lambda place: busyness(bundles[place].stats), k)
     return tuple([bundles[place] for place in reversed(busiest)])
 
 
 def _has_traffic(stats: BundleStats) -> bool:
-    """Not-a-number is traffic."""
+    """Return True if the bundle has traffic; NaN counts as traffic."""
     return stats.msg_throughput_in + stats.msg_throughput_out != 0

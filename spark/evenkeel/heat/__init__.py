@@ -1,9 +1,9 @@
-"""Heat of bundles over time as tables: what is built of the record, and pictures that are read from it.
+"""Heat of bundles over time: tables built from the record, and pictures read from them.
 
-`build` brings the tables `heat_blocks` and `heat_marks` up to the record (the DAG `heat`, `evenkeel heat`); `picture`
-reads a cluster's heat over any range of time. Pure are the scale (`scale`), ranges of keys (`key_ranges`), what a
-column shows (`columns`), the layers (`layers`), blocks as bytes (`blocks`), changes of owner (`owner_changes`) and a
-picture's rows (`rows_shown`). No JVM is needed anywhere.
+`build` updates the tables `heat_blocks` and `heat_marks` from the record (the DAG `heat`, `evenkeel heat`); `picture`
+reads a cluster's heat over any range of time. Pure modules are the scale (`scale`), ranges of keys (`key_ranges`), the
+content of a column (`columns`), the layers (`layers`), blocks as bytes (`blocks`), changes of owner (`owner_changes`)
+and a picture's rows (`rows_shown`). No JVM is needed anywhere.
 """
 
 from __future__ import annotations

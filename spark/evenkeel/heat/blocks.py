@@ -1,7 +1,7 @@
-"""A block of the heat map: its columns as bytes, in pieces with the same ranges, and as rows of `heat_blocks`.
+"""A block of the heat map: its columns as bytes, in pieces with equal ranges, and as rows of `heat_blocks`.
 
-Bytes of a piece stand column after column, so a new column is put behind the others without reading them. A column in
-the middle that is built again takes the block apart and puts it together anew: either way the rows are the same.
+Bytes of a piece are stored column after column, so a new column is appended without reading the others. A rebuilt
+column in the middle takes the block apart and puts it together again: either way the rows are equal.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from evenkeel.heat.layers import Layer
 from evenkeel.heat.scale import METRICS, OWNER
 
 FORMAT = 1
-"""Version of what the bytes mean; a reader refuses rows of a newer one."""
+"""Version of the meaning of the bytes; a reader refuses rows of a newer one."""
 OVERVIEW, NAMESPACES = "overview", "namespaces"
 """The grains of rows: the whole cluster in few ranges, and each namespace with all its bundles."""
 COLUMNS = "columns"
-"""The `metric` of the row that says which columns a block has."""
+"""The `metric` of the row with the columns of a block."""
 STORED = (*METRICS, OWNER)
 BlockRow = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A column's part of one namespace, or of the overview (namespace ""): bytes as they are stored."""
+    """A column's part of one namespace, or of the overview (namespace ""): bytes as stored."""
 
     namespace: str
     boundaries: bytes
@@ -40,13 +40,13 @@ class Slice:
     shared: bytes
 
     def goes_on(self, piece: Piece) -> bool:
-        """Whether the slice has the ranges of the piece."""
+        """Return True if the slice has the ranges of the piece."""
         return self.boundaries == piece.boundaries and self.names == piece.names
 
 
 @dataclass(slots=True)
 class Piece:
-    """Consecutive columns with the same ranges; `cells` per metric of STORED and `shared`: the bytes of each column."""
+    """Consecutive columns with equal ranges; `cells` per metric of STORED and `shared`: the bytes of each column."""
 
     first: int
     boundaries: bytes
@@ -58,14 +58,13 @@ class Piece:
 
     @property
     def ranges(self) -> int:
-        """How many ranges the piece has."""
+        """The number of ranges of the piece."""
         return len(self.boundaries) // 16
 
 
 @dataclass(slots=True)
 class Block:
-    """The columns of a layer from `start` on, as far as there are cycles in them, each with the digest of what it was
-    built from."""
+    """The columns of a layer from `start` on, as far as it has cycles, each with the digest of its source."""
 
     layer: Layer
     start: int
@@ -75,7 +74,7 @@ class Block:
     pieces: dict[str, list[Piece]] = field(default_factory=dict)
 
     def put(self, start: int, digest: str, column: HeatColumn, overview: HeatColumn, brokers: Names) -> None:
-        """Takes a column, in place of the one that begins at the same moment, if any.
+        """Take a column, replacing the one that begins at that moment, if any.
 
         `brokers`: the broker ids behind the owner codes of both, from 1.
         """
@@ -91,24 +90,24 @@ class Block:
             self._append(start, digest, slices)
 
     def drop(self, start: int) -> None:
-        """Forgets a column, if it is there."""
+        """Forget a column, if the block has it."""
         if start in self.starts:
-            self._put_together([one for one in self._taken_apart() if one[0] != start])
+            self._put_together([column for column in self._taken_apart() if column[0] != start])
 
     def digest_of(self, start: int) -> str | None:
-        """What a column was built from; None where it is not there."""
+        """Return the digest of a column's source; None if the block does not have the column."""
         place = bisect_left(self.starts, start)
         return self.digests[place] if place < len(self.starts) and self.starts[place] == start else None
 
     def overview_before(self) -> tuple[Names, Places] | None:
-        """Names and begins of the ranges of the newest overview; None where there is none."""
+        """Return names and begins of the ranges of the newest overview; None if there is none."""
         if "" not in self.pieces:
             return None
         piece = self.pieces[""][-1]
         return piece.names, np.frombuffer(piece.boundaries, np.int64)[: piece.ranges]
 
     def _codes(self, column: HeatColumn, brokers: Names) -> bytes:
-        """The owners as codes of the block's own brokers, which joins those that are new."""
+        """Return the owners as codes of the block's own brokers, to which new ones are added."""
         known = {name: code for code, name in enumerate(self.brokers, 1)}
         table = np.zeros(1 << 16, np.uint16)
         table[-1] = (1 << 16) - 1
@@ -125,18 +124,28 @@ class Block:
         place = len(self.starts)
         self.starts.append(start)
         self.digests.append(digest)
-        for one in slices:
-            own = self.pieces.setdefault(one.namespace, [])
-            last = own[-1] if own else None
-            if last is not None and last.first + last.count == place and one.goes_on(last):
-                for cells, more in zip(last.cells, one.cells, strict=True):
+        for column_slice in slices:
+            pieces_of_namespace = self.pieces.setdefault(column_slice.namespace, [])
+            last = pieces_of_namespace[-1] if pieces_of_namespace else None
+            if last is not None and last.first + last.count == place and column_slice.goes_on(last):
+                for cells, more in zip(last.cells, column_slice.cells, strict=True):
                     cells.append(more)
-                last.shared.append(one.shared)
-                last.bundles = one.bundles
+                last.shared.append(column_slice.shared)
+                last.bundles = column_slice.bundles
                 last.count += 1
             else:
-                cells_of = tuple([part] for part in one.cells)
-                own.append(Piece(place, one.boundaries, one.names, one.bundles, cells_of, [one.shared], 1))
+                cells_of = tuple([part] for part in column_slice.cells)
+                pieces_of_namespace.append(
+                    Piece(
+                        place,
+                        column_slice.boundaries,
+                        column_slice.names,
+                        column_slice.bundles,
+                        cells_of,
+                        [column_slice.shared],
+                        1,
+                    )
+                )
 
     def _taken_apart(self) -> list[tuple[int, str, list[Slice]]]:
         columns: list[tuple[int, str, list[Slice]]] = [
@@ -147,8 +156,8 @@ class Block:
                 cells = [_cut(parts, piece.count) for parts in piece.cells]
                 shared = _cut(piece.shared, piece.count)
                 for n in range(piece.count):
-                    own = tuple(one[n] for one in cells)
-                    part = Slice(namespace, piece.boundaries, piece.names, piece.bundles, own, shared[n])
+                    column_cells = tuple(cells_of_part[n] for cells_of_part in cells)
+                    part = Slice(namespace, piece.boundaries, piece.names, piece.bundles, column_cells, shared[n])
                     columns[piece.first + n][2].append(part)
         return columns
 
@@ -160,16 +169,19 @@ class Block:
     # As rows
 
     def rows(self) -> Iterator[BlockRow]:
-        """The block as rows of `heat_blocks`, without cluster: the overview first, then metric by metric all
+        """Yield the block as rows of `heat_blocks`, without cluster: the overview first, then metric by metric all
         namespaces."""
         base = {"layer_seconds": self.layer.seconds, "block_start": self.start, "format": FORMAT}
         head = {"namespace": "", "metric": COLUMNS, "piece": 0}
-        told = {"starts": self.starts, "digests": self.digests, "brokers": self.brokers}
-        yield {**base, "grain": OVERVIEW, **head, **told}
+        common = {"starts": self.starts, "digests": self.digests, "brokers": self.brokers}
+        yield {**base, "grain": OVERVIEW, **head, **common}
         names = sorted(self.pieces)
-        for grain, own in ((OVERVIEW, names[:1] if "" in self.pieces else []), (NAMESPACES, [n for n in names if n])):
+        for grain, grain_names in (
+            (OVERVIEW, names[:1] if "" in self.pieces else []),
+            (NAMESPACES, [n for n in names if n]),
+        ):
             for place, metric in enumerate(STORED):
-                for namespace in own:
+                for namespace in grain_names:
                     for number, piece in enumerate(self.pieces[namespace]):
                         shared = b"".join(piece.shared)
                         row = {**base, "grain": grain, "namespace": namespace, "metric": metric, "piece": number}
@@ -182,20 +194,20 @@ class Block:
 
     @classmethod
     def from_rows(cls, layer: Layer, start: int, rows: Iterable[Mapping[str, Any]]) -> Block:
-        """The block that rows of `heat_blocks` hold, in any order."""
-        block, found = cls(layer, start), dict[tuple[str, int], dict[str, Mapping[str, Any]]]()
+        """Return the block in rows of `heat_blocks`, given in any order."""
+        block, rows_by_piece = cls(layer, start), dict[tuple[str, int], dict[str, Mapping[str, Any]]]()
         for row in rows:
             if row["metric"] == COLUMNS:
                 block.starts, block.digests = list(row["starts"]), list(row["digests"])
                 block.brokers = list(row["brokers"])
             else:
-                found.setdefault((row["namespace"], row["piece"]), {})[row["metric"]] = row
-        for (namespace, _), metrics in sorted(found.items(), key=lambda item: item[0]):
-            one, count = metrics[OWNER], metrics[OWNER]["columns"]
-            shared = one["shared"] or bytes(count * _bits(one["ranges"]))
+                rows_by_piece.setdefault((row["namespace"], row["piece"]), {})[row["metric"]] = row
+        for (namespace, _), metrics in sorted(rows_by_piece.items(), key=lambda item: item[0]):
+            owner_row, count = metrics[OWNER], metrics[OWNER]["columns"]
+            shared = owner_row["shared"] or bytes(count * _bits(owner_row["ranges"]))
             cells = tuple([metrics[name]["cells"]] for name in STORED)
-            names, bundles = tuple(one.get("names") or ()), one.get("bundles") or b""
-            piece = Piece(one["first_column"], one["boundaries"], names, bundles, cells, [shared], count)
+            names, bundles = tuple(owner_row.get("names") or ()), owner_row.get("bundles") or b""
+            piece = Piece(owner_row["first_column"], owner_row["boundaries"], names, bundles, cells, [shared], count)
             block.pieces.setdefault(namespace, []).append(piece)
         return block
 
@@ -205,7 +217,7 @@ def _bits(ranges: int) -> int:
 
 
 def _cut(parts: list[bytes], count: int) -> list[bytes]:
-    """The bytes of so many columns, one by one."""
+    """Return the bytes of so many columns, one by one."""
     whole = b"".join(parts)
     each = len(whole) // count
     return [whole[n * each : (n + 1) * each] for n in range(count)]
@@ -227,8 +239,8 @@ def _codes_of(column: HeatColumn) -> list[Any]:
 
 
 def _slices(column: HeatColumn, owners: bytes) -> Iterator[Slice]:
-    """The column namespace by namespace."""
-    codes = [one.tobytes() for one in _codes_of(column)]
+    """Yield the column namespace by namespace."""
+    codes = [row.tobytes() for row in _codes_of(column)]
     ranks = column.lower >> NAMESPACE_BITS
     heads = np.flatnonzero(np.diff(ranks, prepend=-1))
     ends = [*heads[1:].tolist(), len(ranks)]
@@ -242,6 +254,6 @@ def _slices(column: HeatColumn, owners: bytes) -> Iterator[Slice]:
             lower[begin:end].tobytes() + upper[begin:end].tobytes(),
             (),
             b"",
-            (*(one[begin:end] for one in codes), owners[2 * begin : 2 * end]),
+            (*(row[begin:end] for row in codes), owners[2 * begin : 2 * end]),
             shared,
         )

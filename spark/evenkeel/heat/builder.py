@@ -1,10 +1,10 @@
-"""Builds what is missing or outdated of the heat tables, from the record alone.
+"""Builder of missing or outdated heat tables, from the record alone.
 
-Of each cluster the rows of `cycles` that joined since the last build say which columns may have changed; a column is
-built again where the attempts that count for it are no longer those of its digest. So a late, backfilled or re-decided
-cycle leads to its own columns and to no others. A build that was killed anywhere is simply run again: what it had
-committed is found built, and the place up to which the record was looked at is committed last. The clock is the
-cluster's newest cycle, so the same record gives the same tables.
+For each cluster the new rows of `cycles` since the last build show which columns may have changed. A column is rebuilt
+if the attempts that count for it differ from those of its digest. So a late, backfilled or re-decided cycle rebuilds
+its own columns and no others. A build that was killed at any point is simply run again: its committed columns are found
+built, and the place up to which the record was read is committed last. The clock is the cluster's newest cycle, so
+equal records give equal tables.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from evenkeel.times import utc_seconds
 log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
-"""Called with a cluster, the cycles that were looked at, and the cycles there are to look at."""
+"""Function that gets a cluster, the number of cycles read, and the number of cycles to read."""
 _WINDOW = COARSEST.seconds
 _MANIFEST = (
     *("cluster", "cycle_at", "sequence", "row_kind", "attempt", "attempt_id", "kind", "mode", "status", "plan_id"),
@@ -51,8 +51,10 @@ _BACK = timedelta(milliseconds=BOUNCE_MS)
 
 @dataclass(slots=True)
 class Built:
-    """What a build of one cluster did: cycles looked at, columns built and columns that were what they should be, marks
-    written, and the newest cycle that the tables tell of (None: none is on record)."""
+    """Result of a build of one cluster: cycles read, columns built and columns that were up to date, marks written.
+
+    The newest cycle in the tables is None if none is on record.
+    """
 
     cluster: str
     cycles: int = 0
@@ -63,10 +65,10 @@ class Built:
 
 
 def build(lake: str, cluster: str | None = None, progress: Progress | None = None) -> list[Built]:
-    """Brings the heat tables of a lake up to its record: of one cluster, or of all on record, one after the other.
+    """Update the heat tables of a lake from its record: of one cluster, or of all on record, one after the other.
 
-    Raises NoLake where there is none, NoSuchCycle for a cluster that is not on record, LakeError for tables that cannot
-    be read, and where other builders were first again and again.
+    Raises NoLake if there is none, NoSuchCycle for a cluster that is not on record, LakeError for tables that cannot be
+    read, and if other builders were first again and again.
     """
     record = Record(lake)
     names = clusters_of(record, cluster)
@@ -83,24 +85,24 @@ class _OpenTables:
     tables: HeatTables
 
     def anew(self) -> None:
-        """Opens both as they are now."""
+        """Open both as they are now."""
         self.record, self.tables = Record(self.lake), HeatTables(self.lake)
 
 
 def as_json(built: Iterable[Built]) -> Iterator[dict[str, Any]]:
-    """An object per cluster: what was built, and up to which cycle."""
-    for one in built:
-        through = None if one.through is None else utc_seconds(one.through)
-        yield {**asdict(one), "through": through}
+    """Yield an object per cluster: its built columns, and its newest cycle."""
+    for built_cluster in built:
+        through = None if built_cluster.through is None else utc_seconds(built_cluster.through)
+        yield {**asdict(built_cluster), "through": through}
 
 
 def as_text(built: Iterable[Built], lake: str) -> Iterator[str]:
-    """A line per cluster, and what to do next."""
-    for one in built:
-        until = "no cycle yet" if one.through is None else f"up to {utc_seconds(one.through)}"
-        columns, marks = plural(one.columns, "column"), plural(one.marks, "mark")
-        looked = plural(one.cycles, "cycle")
-        yield f"{one.cluster}: {until}; {looked} looked at, {columns} and {marks} built"
+    """Yield a line per cluster, and what to do next."""
+    for built_cluster in built:
+        until = "no cycle yet" if built_cluster.through is None else f"up to {utc_seconds(built_cluster.through)}"
+        columns, marks = plural(built_cluster.columns, "column"), plural(built_cluster.marks, "mark")
+        looked = plural(built_cluster.cycles, "cycle")
+        yield f"{built_cluster.cluster}: {until}; {looked} looked at, {columns} and {marks} built"
     yield (
         "the heat map in Airflow's page shows them; to keep them up to date unpause the DAG `heat`, or run "
         f"`evenkeel heat --lake {lake}` every ten minutes"
@@ -131,9 +133,11 @@ def _built(opened: _OpenTables, cluster: str, progress: Progress) -> Built:
 
 @dataclass(slots=True)
 class _Window:
-    """A stretch of time in which columns may be due (layer and start), and the cycles in it that joined the record or
-    changed, as first and last second; None: none did. Marks are made before `until`, where the next window makes
-    them."""
+    """A stretch of time in which columns may be due (layer and start).
+
+    It has the first and last second of its new or changed cycles; None without any. Marks are made before `until`,
+    where the next window makes them.
+    """
 
     columns: list[tuple[Layer, int]] = field(default_factory=list)
     touched: tuple[float, float] | None = None
@@ -142,8 +146,10 @@ class _Window:
 
     @property
     def marked(self) -> tuple[float, float] | None:
-        """From when to before when cycles get their marks: those touched, and those of the hour after, whose bounces
-        rest on them."""
+        """Return the span in which cycles get their marks: changed ones, and those of the hour after.
+
+        The bounces of that hour rest on the changed cycles.
+        """
         return None if self.touched is None else (self.touched[0], min(self.until, self.touched[1] + BOUNCE_MS / 1_000))
 
     def touch(self, at: float) -> None:
@@ -191,19 +197,18 @@ class _Build:
         return self._done
 
     def _joined(self, before: HeatState | None) -> tuple[list[float], int]:
-        """The moments of cycles whose manifests joined the record since, in order, and the newest place in the
-        chain."""
+        """Return the ordered moments of new cycles in the record, and the newest place in the chain."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         known = 0 if before is None else before.sequence
-        found = self._record.recorded_after(self._cluster, known - 1)
-        places = found.column("sequence")
+        rows = self._record.recorded_after(self._cluster, known - 1)
+        places = rows.column("sequence")
         if known and not pc.any(pc.equal(places, known)).as_py():
-            # The chain was set back, as a copy that was restored is: everything is looked at.
-            found = self._record.recorded_after(self._cluster, 0)
+            # The chain was set back, as a restored copy is: everything is read.
+            rows = self._record.recorded_after(self._cluster, 0)
             known = 0
-        new = found.filter(pc.greater(found.column("sequence"), known))
+        new = rows.filter(pc.greater(rows.column("sequence"), known))
         if not new.num_rows:
             return [], known
         moments = pc.unique(new.column("cycle_at")).cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
@@ -217,9 +222,9 @@ class _Build:
         due = self._outdated(window, attempts)
         marked = [] if window.marked is None else _within(attempts, [window.marked])
         needed = _within(attempts, [*((start, start + layer.seconds) for layer, start, _ in due)])
-        wanted = {one.attempt_id for one in needed} | {one.attempt_id for one in marked}
-        looked = [one for one in attempts if one.attempt_id in wanted]
-        changes = self._read(looked, due, frozenset(one.attempt_id for one in marked))
+        wanted = {attempt.attempt_id for attempt in needed} | {attempt.attempt_id for attempt in marked}
+        looked = [attempt for attempt in attempts if attempt.attempt_id in wanted]
+        changes = self._read(looked, due, frozenset(attempt.attempt_id for attempt in marked))
         if marked:
             span = marked[0].cycle_at, marked[-1].cycle_at
             rows = command_marks(self._record, marked) + bounce_marks(self._record, self._cluster, changes)
@@ -237,19 +242,19 @@ class _Build:
         return first - _TICK, last
 
     def _outdated(self, window: _Window, attempts: Sequence[Attempt]) -> list[tuple[Layer, int, str]]:
-        """The columns that are not built from the attempts that count now, by start, with the digest of these."""
+        """Return the columns not built from the attempts that count now, by start, with the digest of these."""
         missing: dict[Layer, set[int]] = {}
         for layer, start in window.columns:
             block = layer.block_of(start)
             if (layer, block) not in self._heads and (layer, block) not in self._pending:
                 missing.setdefault(layer, set()).add(block)
         for layer, starts in missing.items():
-            found = self._tables.heads(self._cluster, layer, sorted(starts))
-            self._heads.update({(layer, start): found.get(start, {}) for start in starts})
+            digests = self._tables.heads(self._cluster, layer, sorted(starts))
+            self._heads.update({(layer, start): digests.get(start, {}) for start in starts})
         due = []
         for layer, start in window.columns:
-            own = _within(attempts, [(start, start + layer.seconds)])
-            digest, known = _digest(own), self._known(layer, start)
+            column_attempts = _within(attempts, [(start, start + layer.seconds)])
+            digest, known = _digest(column_attempts), self._known(layer, start)
             if digest == known:
                 self._done.unchanged += digest is not None
             elif digest is None:
@@ -257,7 +262,7 @@ class _Build:
                 self._dirty.add((layer, layer.block_of(start)))
             else:
                 due.append((layer, start, digest))
-        return sorted(due, key=lambda one: (one[1], one[0].seconds))
+        return sorted(due, key=lambda column: (column[1], column[0].seconds))
 
     def _known(self, layer: Layer, start: int) -> str | None:
         place = (layer, layer.block_of(start))
@@ -268,18 +273,18 @@ class _Build:
     def _read(
         self, attempts: Sequence[Attempt], due: Iterable[tuple[Layer, int, str]], marked: frozenset[str]
     ) -> list[OwnerChange]:
-        """Reads the cycles in the order of time, builds the columns that are due, and tells of changes of owner among
-        those marked."""
+        """Read the cycles in the order of time and build the due columns; return changes of owner among marked
+        cycles."""
         waiting = list(due)
         waiting.reverse()
         opened: list[tuple[Layer, int, str, ColumnMean]] = []
         watch, changes = OwnerWatch(), list[OwnerChange]()
-        first = next((one for one in attempts if one.attempt_id in marked), None)
+        first = next((candidate for candidate in attempts if candidate.attempt_id in marked), None)
         before = None if first is None else self._record.in_force(self._cluster, first.cycle_at - _TICK)
         if first is not None and before is not None and first.cycle_at - before.cycle_at <= _BACK:
             for at, load in self._loads([before], "last_owner"):
                 watch.look(at, load, self._brokers.names)
-        by_id = {one.attempt_id for one in attempts} & marked
+        by_id = {candidate.attempt_id for candidate in attempts} & marked
         for attempt, (at, load) in self._each(attempts):
             second = at / 1e6
             opened = self._closed(opened, second)
@@ -298,12 +303,12 @@ class _Build:
     def _closed(
         self, opened: list[tuple[Layer, int, str, ColumnMean]], second: float
     ) -> list[tuple[Layer, int, str, ColumnMean]]:
-        """Puts the columns that are over into their blocks; gives the others."""
+        """Put the completed columns into their blocks; return the others."""
         left = []
-        for one in opened:
-            layer, start, digest, mean = one
+        for open_column in opened:
+            layer, start, digest, mean = open_column
             if second < start + layer.seconds:
-                left.append(one)
+                left.append(open_column)
                 continue
             column = mean.column()
             if column is None:
@@ -316,26 +321,26 @@ class _Build:
         return left
 
     def _overview_before(self, block: Block) -> tuple[Names, Places] | None:
-        """The ranges of the overview before: in this block, else in the one before it."""
-        own = block.overview_before()
-        if own is not None or (block.layer, block.start - block.layer.block_seconds) not in self._pending:
-            return own or self._tables.newest_overview(
+        """Return the ranges of the previous overview: in this block, else in the one before it."""
+        overview = block.overview_before()
+        if overview is not None or (block.layer, block.start - block.layer.block_seconds) not in self._pending:
+            return overview or self._tables.newest_overview(
                 self._cluster, block.layer, block.start - block.layer.block_seconds
             )
         return self._pending[block.layer, block.start - block.layer.block_seconds].overview_before()
 
     def _each(self, attempts: Sequence[Attempt]) -> Iterator[tuple[Attempt, tuple[int, Any]]]:
-        by_time = {microseconds(one.cycle_at): one for one in attempts}
+        by_time = {microseconds(attempt.cycle_at): attempt for attempt in attempts}
         for at, load in self._loads(attempts):
             yield by_time[at], (at, load)
 
     def _loads(self, attempts: Iterable[Attempt], owner_column: str = "owner") -> Iterator[tuple[int, Any]]:
-        """Moment (epoch µs) and bundles of each attempt whose rows are there, in the order of time."""
+        """Yield moment (epoch µs) and bundles of each attempt whose rows exist, in the order of time."""
         columns = list(dict.fromkeys((*COLUMNS, owner_column)))
         for chunk in chunked(attempts, _rows_of, _ROWS_AT_ONCE, _CYCLES_AT_ONCE):
-            found = self._record.arrow_rows(chunk, LOADS, columns)
-            self._rows += 0 if found is None else found.num_rows
-            for attempt, load in zip(chunk, loads_of(found, len(chunk), self._brokers, owner_column), strict=True):
+            rows = self._record.arrow_rows(chunk, LOADS, columns)
+            self._rows += 0 if rows is None else rows.num_rows
+            for attempt, load in zip(chunk, loads_of(rows, len(chunk), self._brokers, owner_column), strict=True):
                 if load is not None:
                     yield microseconds(attempt.cycle_at), load
 
@@ -347,16 +352,21 @@ class _Build:
     # Committing
 
     def _flush(self, state: HeatState | None) -> None:
-        """Commits what has been built: marks first, then blocks, and with them, where it is the end, the state."""
+        """Commit the built columns: marks first, then blocks, and with them, at the end, the state."""
         self._flush_marks()
-        blocks = [self._pending[place] for place in sorted(self._dirty, key=lambda one: (one[0].seconds, one[1]))]
+        blocks = [
+            self._pending[place]
+            for place in sorted(
+                self._dirty, key=lambda layer_and_start: (layer_and_start[0].seconds, layer_and_start[1])
+            )
+        ]
         if blocks or state is not None:
             self._tables.replace(self._cluster, blocks, state)
-        # Blocks are read anew from now on: another builder may have written some of them.
+        # Blocks are read again from now on: another builder may have written some of them.
         self._pending = {}
         self._heads, self._dirty, self._rows = {}, set(), 0
         if state is None:
-            self._opened.record = self._record = Record(self._opened.lake)  # what it had opened goes
+            self._opened.record = self._record = Record(self._opened.lake)  # its open files are released
 
     def _flush_marks(self) -> None:
         import pyarrow as pa
@@ -365,27 +375,27 @@ class _Build:
         places = sorted({*self._marks, *(block for span in self._spans for block in _mark_blocks(*span))})
         replaced = {}
         for place in places:
-            there = self._tables.marks(self._cluster, [place])
-            stays = pa.array([True] * there.num_rows, pa.bool_())
+            existing = self._tables.marks(self._cluster, [place])
+            stays = pa.array([True] * existing.num_rows, pa.bool_())
             for first, last in self._spans:
-                at = there.column("at").cast(pa.timestamp("us", "UTC"))
+                at = existing.column("at").cast(pa.timestamp("us", "UTC"))
                 inside = pc.and_(
                     pc.greater_equal(at, pa.scalar(first, at.type)), pc.less_equal(at, pa.scalar(last, at.type))
                 )
                 stays = pc.and_(stays, pc.invert(inside))
-            kept = there.filter(stays)
+            kept = existing.filter(stays)
             new = self._marks.get(place, [])
-            if new or kept.num_rows < there.num_rows:
+            if new or kept.num_rows < existing.num_rows:
                 replaced[place] = [*kept.to_pylist(), *new]
                 self._done.marks += len(new)
         self._tables.replace_marks(self._cluster, replaced)
         self._marks, self._spans = {}, []
 
     def _forget(self, newest: float) -> None:
-        """Drops whole blocks that are past their layer's period."""
+        """Drop whole blocks that are past their layer's period."""
         past: dict[int, set[int]] = {}
         for seconds, _, start in self._tables.places().get(self._cluster, ()):
-            layer = next((one for one in LAYERS if one.seconds == seconds), None)
+            layer = next((candidate for candidate in LAYERS if candidate.seconds == seconds), None)
             if layer is not None and start + layer.block_seconds <= layer.oldest(newest):
                 past.setdefault(seconds, set()).add(start)
         if past:
@@ -401,10 +411,10 @@ class _Build:
 
 
 def _due(moments: Sequence[float], newest: float, before: float | None, days: frozenset[date]) -> dict[int, _Window]:
-    """Windows by their start: the columns of cycles that joined the record, and those that are complete only now.
+    """Return windows by their start: the columns of new cycles, and those that are complete only now.
 
-    `moments` (seconds since 1970, in order) of these cycles; `before`: the newest cycle that was known so far; `days`
-    of which rows of bundles are kept.
+    `moments` (seconds since 1970, in order) of these cycles; `before`: the newest cycle known so far; `days` for which
+    rows of bundles are kept.
     """
     windows: dict[int, _Window] = {}
     oldest = COARSEST.oldest(newest)
@@ -418,30 +428,30 @@ def _due(moments: Sequence[float], newest: float, before: float | None, days: fr
         for start in starts:
             if since <= start and start + layer.seconds <= until and datetime.fromtimestamp(start, UTC).date() in days:
                 windows.setdefault(start // _WINDOW * _WINDOW, _Window()).columns.append((layer, start))
-    touched = [one for _, one in sorted(windows.items()) if one.touched is not None]
-    for one, following in pairwise(touched):
+    touched = [moment for _, moment in sorted(windows.items()) if moment.touched is not None]
+    for moment, following in pairwise(touched):
         assert following.touched is not None
-        one.until = following.touched[0]
+        moment.until = following.touched[0]
     return windows
 
 
 def _within(attempts: Sequence[Attempt], spans: Iterable[tuple[float, float]]) -> list[Attempt]:
-    """Of attempts in the order of time those in any of the spans, each from its first moment to before its last, once
+    """Return those of ordered attempts in any of the spans, each from its first moment to before its last, once
     each."""
-    moments = [one.cycle_at.timestamp() for one in attempts]
+    moments = [attempt.cycle_at.timestamp() for attempt in attempts]
     wanted = {n for first, last in spans for n in range(bisect_left(moments, first), bisect_left(moments, last))}
     return [attempts[n] for n in sorted(wanted)]
 
 
 def _digest(attempts: Iterable[Attempt]) -> str | None:
-    """Names the rows that a column is made of; None where there are none."""
-    told = [
-        f"{microseconds(one.cycle_at)} {one.attempt_id} {write.write_id}"
-        for one in attempts
-        for write in one.writes_of(LOADS)
+    """Return the digest of a column's rows; None without rows."""
+    lines = [
+        f"{microseconds(attempt.cycle_at)} {attempt.attempt_id} {write.write_id}"
+        for attempt in attempts
+        for write in attempt.writes_of(LOADS)
         if write.rows
     ]
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:32] if told else None
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32] if lines else None
 
 
 def _rows_of(attempt: Attempt) -> int:

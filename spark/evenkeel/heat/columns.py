@@ -1,4 +1,4 @@
-"""What a column of the heat map shows: the mean of its cycles, bundle by bundle, and what an overview makes of it."""
+"""Content of a column of the heat map: the mean of its cycles, bundle by bundle, and its overview."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ from evenkeel.heat.key_ranges import (
 from evenkeel.heat.scale import METRICS, NOBODY, SEVERAL, Figures
 
 MOST_RANGES = 1_536
-"""The most key ranges of an overview: rows that a picture shows."""
+"""Most key ranges of an overview: rows that a picture shows."""
 _LARGEST = np.array([metric.largest for metric in METRICS.values()])
 
 
 @dataclass(frozen=True, slots=True)
 class CycleLoad:
-    """The bundles of one cycle. `figures` [metrics, bundles] in the order of METRICS, NaN for what is not known;
-    `owner` a code per bundle, 0 where nobody is known."""
+    """The bundles of one cycle.
+
+    `figures` [metrics, bundles] are in the order of METRICS, NaN for unknown ones; `owner` is a code per bundle, 0 if
+    unknown.
+    """
 
     names: Names
     lower: Places
@@ -42,9 +45,9 @@ class CycleLoad:
 
 @dataclass(frozen=True, slots=True)
 class HeatColumn:
-    """What a column shows of each range: figures, owner, and whether a figure was shared by width anywhere.
+    """Content of a column per range: figures, owner, and True if a figure was shared by width anywhere.
 
-    `bundles`: how many bundles each range holds.
+    `bundles`: the number of bundles in each range.
     """
 
     names: Names
@@ -57,9 +60,9 @@ class HeatColumn:
 
 
 class ColumnMean:
-    """Takes the cycles of a column one after the other, and holds as much as one of them.
+    """Mean of a column's cycles, taken one after the other; it holds as much as one of them.
 
-    Where bundles differ between cycles, figures are shared by width onto the ranges between all boundaries.
+    If bundles differ between cycles, figures are shared by width onto the ranges between all boundaries.
     """
 
     def __init__(self) -> None:
@@ -70,7 +73,7 @@ class ColumnMean:
         self._shared = np.zeros(0, np.bool_)
 
     def add(self, cycle: CycleLoad) -> None:
-        """Takes one cycle more."""
+        """Take one more cycle."""
         if not len(self._lower):
             self._begin(cycle)
             return
@@ -83,8 +86,8 @@ class ColumnMean:
         figures, owner, shared = cycle.figures, cycle.owner, np.zeros(len(lower), np.bool_)
         if len(lower) != len(self._lower) or (lower != self._lower).any() or (upper != self._upper).any():
             to_lower, to_upper = union([(self._lower, self._upper), (lower, upper)])
-            own = overlaps(lower, upper, to_lower, to_upper)
-            figures, owner, shared = own.sums(figures), own.owners(owner), own.flags(shared)
+            overlap = overlaps(lower, upper, to_lower, to_upper)
+            figures, owner, shared = overlap.sums(figures), overlap.owners(owner), overlap.flags(shared)
             self._spread(to_lower, to_upper)
         known = ~np.isnan(figures)
         self._sums = self._sums + np.where(known, figures, 0.0)
@@ -99,16 +102,16 @@ class ColumnMean:
         self._owner, self._shared = cycle.owner, np.zeros(len(cycle.lower), np.bool_)
 
     def _spread(self, lower: Places, upper: Places) -> None:
-        own = overlaps(self._lower, self._upper, lower, upper)
-        # Each new range lies in one old one, so its cycles are those of that one.
-        self._sums = np.nan_to_num(own.sums(self._sums))
+        overlap = overlaps(self._lower, self._upper, lower, upper)
+        # Each new range is inside one old one, so its cycles are those of that one.
+        self._sums = np.nan_to_num(overlap.sums(self._sums))
         counts = np.zeros((len(METRICS), len(lower)))
-        counts[:, own.target] = self._counts[:, own.source]
-        self._counts, self._owner, self._shared = counts, own.owners(self._owner), own.flags(self._shared)
+        counts[:, overlap.target] = self._counts[:, overlap.source]
+        self._counts, self._owner, self._shared = counts, overlap.owners(self._owner), overlap.flags(self._shared)
         self._lower, self._upper = lower, upper
 
     def column(self) -> HeatColumn | None:
-        """The mean of what is known in the cycles so far; None where there was no bundle."""
+        """Return the mean of the known figures in the cycles so far; None if there was no bundle."""
         if not len(self._lower):
             return None
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -123,10 +126,11 @@ def _one_owner(first: Owners, second: Owners) -> Owners:
 
 
 def overview_of(column: HeatColumn, before: tuple[Names, Places] | None, most: int = MOST_RANGES) -> HeatColumn:
-    """The column in `most` ranges at most, each of whole bundles where that goes.
+    """Return the column in `most` ranges at most, each of whole bundles if possible.
 
-    `before`: names, and where the ranges of the overview before it begin; a range stays as it was as far as that goes.
-    Sums of what is known; of a metric that says so the largest. A range has an owner where all its bundles have.
+    `before`: names and begins of the ranges of the previous overview; ranges stay unchanged as far as possible. Values
+    are sums of the known figures; for some metrics the largest one. A range has an owner if all its bundles have that
+    one.
     """
     lower, weight = column.lower, column.figures[0]
     if before is None:
@@ -139,7 +143,7 @@ def overview_of(column: HeatColumn, before: tuple[Names, Places] | None, most: i
         return column
     end = ((int(lower[-1]) >> NAMESPACE_BITS) + 1) << NAMESPACE_BITS
     to_lower, to_upper = between(begins, end)
-    own = overlaps(lower, column.upper, to_lower, to_upper)
-    figures = np.where(_LARGEST[:, None], own.largest(column.figures), own.sums(column.figures))
-    flags, counts = own.flags(column.shared), own.counts(column.bundles)
-    return HeatColumn(column.names, to_lower, to_upper, figures, own.owners(column.owner), flags, counts)
+    overlap = overlaps(lower, column.upper, to_lower, to_upper)
+    figures = np.where(_LARGEST[:, None], overlap.largest(column.figures), overlap.sums(column.figures))
+    flags, counts = overlap.flags(column.shared), overlap.counts(column.bundles)
+    return HeatColumn(column.names, to_lower, to_upper, figures, overlap.owners(column.owner), flags, counts)

@@ -1,9 +1,9 @@
-"""Key ranges on one line, and how figures come from one set of ranges to another.
+"""Key ranges on one line, and conversion of figures from one set of ranges to another.
 
-All bundles of a cluster lie on one line: its namespaces in the order of tenant and name, 2^32 hashes each. A place is
-2^32 times the position of the namespace among the names at hand, plus the hash. Ranges are two arrays of places,
-`lower` and the `upper` after the range, sorted and without overlaps; between them there may be gaps, of which nothing
-is known. The last bundle of a namespace, which Pulsar closes at 4294967295, ends at 2^32.
+All bundles of a cluster are on one line: its namespaces in the order of tenant and name, 2^32 hashes each. A place is
+2^32 times the position of the namespace among the known names, plus the hash. Ranges are two arrays of places, `lower`
+and the `upper` after the range, sorted and without overlaps. Between them there may be gaps, of which nothing is known.
+The last bundle of a namespace, which Pulsar closes at 4294967295, ends at 2^32.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _LEFT, _UNEVEN = 4, 4.0
 
 
 def in_order(namespaces: Iterable[str]) -> Names:
-    """The names once each, in the order of tenant and name."""
+    """Return the names once each, in the order of tenant and name."""
     return tuple(sorted(set(namespaces), key=lambda name: name.partition("/")[::2]))
 
 
 def renamed(lower: Places, upper: Places, names: Names, to: Names) -> tuple[Places, Places, Flags]:
-    """The ranges on the line of other names; and of each range whether its namespaces are there.
+    """Return the ranges on the line of other names, and True for each range whose namespaces are among them.
 
     A range goes where its first and its last namespace are. `names` and `to` are in order.
     """
@@ -44,14 +44,14 @@ def renamed(lower: Places, upper: Places, names: Names, to: Names) -> tuple[Plac
     known = {name: rank for rank, name in enumerate(to)}
     ranks = np.array([known.get(name, -1) for name in names], np.int64)
     first, last = lower >> NAMESPACE_BITS, (upper - 1) >> NAMESPACE_BITS
-    there = (ranks[first] >= 0) & (ranks[last] >= 0)
+    present = (ranks[first] >= 0) & (ranks[last] >= 0)
     moved_lower = lower + ((ranks[first] - first) << NAMESPACE_BITS)
     moved_upper = upper + ((ranks[last] - last) << NAMESPACE_BITS)
-    return moved_lower[there], moved_upper[there], there
+    return moved_lower[present], moved_upper[present], present
 
 
 def union(ranges: Sequence[tuple[Places, Places]]) -> tuple[Places, Places]:
-    """The ranges between all boundaries that lie inside any of the given ranges: each given one is a union of some."""
+    """Return the ranges between all boundaries inside any of the given ranges: each given one is a union of some."""
     bounds = np.unique(np.concatenate([part for pair in ranges for part in pair]))
     lower, upper = bounds[:-1], bounds[1:]
     inside = np.zeros(len(lower), np.bool_)
@@ -61,21 +61,20 @@ def union(ranges: Sequence[tuple[Places, Places]]) -> tuple[Places, Places]:
 
 
 def _index(lower: Places, upper: Places, part_lower: Places, part_upper: Places) -> Indices:
-    """Of each part, the range that holds all of it; -1 where none does."""
+    """Return for each part the range that holds all of it; -1 if none does."""
     if not len(lower):
         return np.full(len(part_lower), -1, np.intp)
-    found = np.searchsorted(lower, part_lower, "right") - 1
-    inside = (found >= 0) & (part_upper <= upper[np.maximum(found, 0)])
-    held: Indices = np.where(inside, found, -1)
+    candidates = np.searchsorted(lower, part_lower, "right") - 1
+    inside = (candidates >= 0) & (part_upper <= upper[np.maximum(candidates, 0)])
+    held: Indices = np.where(inside, candidates, -1)
     return held
 
 
 @dataclass(frozen=True, slots=True)
 class Overlaps:
-    """How ranges lie on other ones: one entry per pair that overlaps, in the order of the line.
+    """Overlaps of ranges with other ones: one entry per overlapping pair, in the order of the line.
 
-    `share` is the part of the source's width that lies in the target; `sources` and `targets` how many of both there
-    are.
+    `share` is the part of the source's width that is in the target; `sources` and `targets` are the numbers of both.
     """
 
     source: Indices
@@ -86,66 +85,69 @@ class Overlaps:
 
     @property
     def heads(self) -> Indices:
-        """Where among the entries those of another target begin."""
-        found: Indices = (
+        """Return the places in the entries at which those of another target begin."""
+        begins: Indices = (
             np.flatnonzero(np.r_[True, self.target[1:] != self.target[:-1]]) if len(self.target) else self.target
         )
-        return found
+        return begins
 
     @property
     def is_the_same(self) -> bool:
-        """Whether sources and targets are the same ranges."""
+        """Return True if sources and targets are equal ranges."""
         return self.targets == self.sources == len(self.source) and bool((self.share == 1.0).all())
 
     def sums(self, figures: Numbers) -> npt.NDArray[np.float64]:
-        """Figures [..., sources] shared by width and added up [..., targets]; what is not known is left out of a sum,
-        and a sum of nothing known is not known (NaN)."""
+        """Return figures [..., sources] shared by width and added up [..., targets].
+
+        Unknown figures are left out of a sum; a sum of no known figure is unknown (NaN).
+        """
         shared = figures[..., self.source] * self.share
         missing = np.isnan(shared)
         return self._placed(np.add, np.where(missing, 0.0, shared), missing)
 
     def largest(self, figures: Numbers) -> npt.NDArray[np.float64]:
-        """Figures [..., sources] shared by width, and the largest in each target [..., targets]; NaN where none is
+        """Return figures [..., sources] shared by width, and the largest in each target [..., targets]; NaN if none is
         known."""
         shared = figures[..., self.source] * self.share
         missing = np.isnan(shared)
         return self._placed(np.maximum, np.where(missing, -np.inf, shared), missing)
 
     def _placed(self, how: np.ufunc, shared: Numbers, missing: Flags) -> npt.NDArray[np.float64]:
-        found = np.full((*shared.shape[:-1], self.targets), np.nan)
+        placed = np.full((*shared.shape[:-1], self.targets), np.nan)
         if len(self.source):
             heads = self.heads
             gathered = how.reduceat(shared, heads, axis=-1)
             known = ~np.logical_and.reduceat(missing, heads, axis=-1)
-            found[..., self.target[heads]] = np.where(known, gathered, np.nan)
-        return found
+            placed[..., self.target[heads]] = np.where(known, gathered, np.nan)
+        return placed
 
     def counts(self, numbers: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-        """Whole numbers of the sources, added up in each target that they lie wholly or partly in."""
+        """Return whole numbers of the sources, added up in each target that they overlap."""
         return np.bincount(self.target, numbers[self.source], self.targets).astype(np.int64)
 
     def owners(self, codes: Owners) -> Owners:
-        """Of each target [..., targets] the one owner of its sources [..., sources]: NOBODY, SEVERAL or its code."""
-        found = np.zeros((*codes.shape[:-1], self.targets), np.uint16)
+        """Return for each target [..., targets] the one owner of its sources [..., sources]: NOBODY, SEVERAL or its
+        code."""
+        owners = np.zeros((*codes.shape[:-1], self.targets), np.uint16)
         if len(self.source):
             given, heads = codes[..., self.source], self.heads
             last = np.maximum.reduceat(given, heads, axis=-1)
             first = np.minimum.reduceat(np.where(given == NOBODY, SEVERAL, given), heads, axis=-1)
-            found[..., self.target[heads]] = np.where((last == NOBODY) | (first == last), last, SEVERAL)
-        return found
+            owners[..., self.target[heads]] = np.where((last == NOBODY) | (first == last), last, SEVERAL)
+        return owners
 
     def flags(self, flags: Flags) -> Flags:
-        """Of each target [..., targets] whether a source is flagged [..., sources], or is there with a part only."""
-        found = np.zeros((*flags.shape[:-1], self.targets), np.bool_)
+        """Return for each target [..., targets] whether a source is flagged [..., sources], or is only partly in it."""
+        flagged = np.zeros((*flags.shape[:-1], self.targets), np.bool_)
         if len(self.source):
             heads = self.heads
             given = flags[..., self.source] | (self.share < 1.0)
-            found[..., self.target[heads]] = np.logical_or.reduceat(given, heads, axis=-1)
-        return found
+            flagged[..., self.target[heads]] = np.logical_or.reduceat(given, heads, axis=-1)
+        return flagged
 
 
 def overlaps(lower: Places, upper: Places, to_lower: Places, to_upper: Places) -> Overlaps:
-    """How ranges lie on other ones."""
+    """Return the overlaps of ranges with other ones."""
     if len(lower) == len(to_lower) and (lower == to_lower).all() and (upper == to_upper).all():
         same = np.arange(len(lower), dtype=np.intp)
         return Overlaps(same, same, np.ones(len(lower)), len(lower), len(lower))
@@ -162,12 +164,12 @@ def overlaps(lower: Places, upper: Places, to_lower: Places, to_upper: Places) -
 
 
 def chosen(lower: Places, weight: Numbers, most: int, *, spare: bool = True) -> Places:
-    """Where ranges begin that together hold all bundles, `most` at most: the first places of some of the bundles.
+    """Return the begins of ranges that together hold all bundles, `most` at most: first places of some bundles.
 
-    Where there are no more bundles than that, each is a range. Else ranges hold about the same weight, half of which is
-    that of the bundles (`weight`, not negative; NaN counts as 0) and half their number; a namespace begins a range as
-    long as that takes no more than half of the ranges. With `spare` a quarter of
-    the ranges is left for what becomes heavy later.
+    If there are no more bundles than that, each is a range. Else ranges have about equal weight, half of which is that
+    of the bundles (`weight`, not negative; NaN counts as 0) and half their number. A namespace begins a range as long
+    as that takes no more than half of the ranges. With `spare` a quarter of the ranges is left for bundles that become
+    heavy later.
     """
     if len(lower) <= most:
         return lower
@@ -177,11 +179,11 @@ def chosen(lower: Places, weight: Numbers, most: int, *, spare: bool = True) -> 
 
 
 def chosen_again(lower: Places, weight: Numbers, most: int, before: Places) -> Places:
-    """Where ranges begin, as they did before as far as that goes: pictures over time then share rows.
+    """Return the begins of ranges, as before as far as possible: pictures over time then share rows.
 
-    `before` are places on the line of today's names. Ranges of before stay as long as bundles begin there, namespaces
-    that joined begin one, and ranges of several bundles that hold four times what a range holds on average are cut. All
-    are chosen anew where that makes too many.
+    `before` are places on the line of today's names. Earlier ranges stay as long as bundles begin at their place, new
+    namespaces begin one, and ranges of several bundles that hold four times the average are cut. All are chosen again
+    if that makes too many.
     """
     if len(lower) <= most:
         return lower
@@ -198,13 +200,14 @@ def chosen_again(lower: Places, weight: Numbers, most: int, before: Places) -> P
 
 
 def _parts(shares: Numbers, count: int) -> Flags:
-    """Which bundles begin one of `count` parts of about the same weight; what is heavier than two begins one by itself.
+    """Return the bundles that begin one of `count` parts of about equal weight; one heavier than two begins one by
+    itself.
 
-    There are no more than `count`: who is that heavy leaves at least one part without a begin.
+    There are no more than `count`: each such heavy bundle leaves at least one part without a begin.
     """
     buckets = np.floor(np.minimum(np.cumsum(shares) - shares, 1.0 - 1e-12) * count)
-    found: Flags = (np.diff(buckets, prepend=buckets[:1]) != 0) | (shares >= 2.0 / count)
-    return found
+    begins: Flags = (np.diff(buckets, prepend=buckets[:1]) != 0) | (shares >= 2.0 / count)
+    return begins
 
 
 def _namespace_begins(lower: Places, most: int) -> Flags:
@@ -222,5 +225,5 @@ def _shares(weight: Numbers) -> npt.NDArray[np.float64]:
 
 
 def between(begins: Places, end: int) -> tuple[Places, Places]:
-    """The ranges from each begin to the next one, the last one to the `end`."""
+    """Return the ranges from each begin to the next one, the last one to the `end`."""
     return begins, np.r_[begins[1:], np.int64(end)]

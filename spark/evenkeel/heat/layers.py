@@ -1,5 +1,4 @@
-"""The four layers of the heat map: how long their columns are, how long they are kept, and how they are cut into
-blocks."""
+"""The four layers of the heat map: length of their columns, retention, and division into blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ _DAY = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Columns of so many `seconds`, kept for so many `days`; so many `columns` are a block, which is written as one."""
+    """Columns of so many `seconds`, kept for so many `days`; a block of so many `columns` is written at once."""
 
     seconds: int
     days: int
@@ -18,24 +17,26 @@ class Layer:
 
     @property
     def block_seconds(self) -> int:
-        """The length of a block."""
+        """The length of a block, in seconds."""
         return self.seconds * self.columns
 
     def column_of(self, at: float) -> int:
-        """The first moment (seconds since 1970) of the column that a moment lies in."""
+        """Return the first moment (seconds since 1970) of the column that contains a moment."""
         return int(at // self.seconds) * self.seconds
 
     def block_of(self, at: float) -> int:
-        """The first moment of the block that a moment lies in."""
+        """Return the first moment of the block that contains a moment."""
         return int(at // self.block_seconds) * self.block_seconds
 
     def oldest(self, newest: float) -> int:
-        """The first column that is kept while the cluster's newest cycle is `newest`."""
+        """Return the first column that is kept while the cluster's newest cycle is `newest`."""
         return self.column_of(newest - self.days * _DAY)
 
     def complete_until(self, newest: float) -> int:
-        """The end of the last column that is built: of the finest layer the one of the newest cycle, of others the last
-        one that is over."""
+        """Return the end of the last built column.
+
+        It is the newest cycle's column in the finest layer, in others the last complete one.
+        """
         return self.column_of(newest) + (self.seconds if self is FINEST else 0)
 
 

@@ -1,4 +1,4 @@
-"""Rows of `bundle_load` as arrays: what a cycle says of each bundle, as decisions used it."""
+"""Rows of `bundle_load` as arrays: a cycle's figures of each bundle, as decisions used them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ COLUMNS = ("namespace", "lower", "upper", "owner", "topics", "producers", "consu
 
 
 class BrokerCodes:
-    """Codes of broker ids, from 1, in the order in which they were met."""
+    """Codes of broker ids, from 1, in the order of their first use."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self._known: dict[str, int] = {}
 
     def code(self, name: str | None) -> int:
-        """The broker's code; 0 for None. Raises LakeError where there are more brokers than codes."""
+        """Return the broker's code; 0 for None. Raises LakeError for more brokers than codes."""
         if name is None:
             return NOBODY
         if name not in self._known:
@@ -43,47 +43,49 @@ class BrokerCodes:
 
 
 def loads_of(
-    found: pa.Table | None, count: int, brokers: BrokerCodes, owner_column: str = "owner"
+    rows: pa.Table | None, count: int, brokers: BrokerCodes, owner_column: str = "owner"
 ) -> Iterator[CycleLoad | None]:
-    """What `count` attempts say of their bundles, in their order; None for one without rows.
+    """Yield the bundles of `count` attempts, in their order; None for one without rows.
 
-    `found` are rows of `Record.arrow_rows` with COLUMNS. Message and byte rates are those that decisions used, in and
-    out together; the share of the broker is that of its bytes, by its bundles' sum, 0 where these are none.
-    `owner_column`: `last_owner` for who was known last.
+    `rows` are rows of `Record.arrow_rows` with COLUMNS. Message and byte rates are those that decisions used, in and
+    out together. The share of the broker is that of its bytes, by its bundles' sum, 0 if these are none.
+    `owner_column`: `last_owner` for the last known owner.
     """
-    if found is None:
+    if rows is None:
         yield from [None] * count
         return
-    attempt = found.column("attempt").to_numpy()
-    namespaces = found.column("namespace").combine_chunks().dictionary_encode()
+    attempt = rows.column("attempt").to_numpy()
+    namespaces = rows.column("namespace").combine_chunks().dictionary_encode()
     names = in_order(namespaces.dictionary.to_pylist())
     rank_of = {name: rank for rank, name in enumerate(names)}
     ranks = np.array([rank_of[name] for name in namespaces.dictionary.to_pylist()], np.int64)
     base = ranks[namespaces.indices.to_numpy()] << NAMESPACE_BITS if len(ranks) else np.zeros(0, np.int64)
-    upper = found.column("upper").to_numpy()
-    lower, upper = base + found.column("lower").to_numpy(), base + np.where(upper >= HIGHEST, WIDTH, upper)
-    owners = found.column(owner_column).combine_chunks().dictionary_encode()
+    upper = rows.column("upper").to_numpy()
+    lower, upper = base + rows.column("lower").to_numpy(), base + np.where(upper >= HIGHEST, WIDTH, upper)
+    owners = rows.column(owner_column).combine_chunks().dictionary_encode()
     codes = np.array([brokers.code(name) for name in owners.dictionary.to_pylist()] + [NOBODY], np.uint16)
     owner = codes[owners.indices.fill_null(len(codes) - 1).to_numpy()]
-    figures = _figures(found)
+    figures = _figures(rows)
     order = np.lexsort((lower, attempt))
     ends = np.searchsorted(attempt[order], np.arange(count + 1))
     for n in range(count):
-        own = order[ends[n] : ends[n + 1]]
-        if len(own) > 1:  # of a bundle that stands there twice the first row counts
-            apart = np.r_[True, lower[own][1:] >= np.maximum.accumulate(upper[own])[:-1]]
-            own = own[apart]
-        if not len(own):
+        positions = order[ends[n] : ends[n + 1]]
+        if len(positions) > 1:  # the first row of a duplicate bundle counts
+            apart = np.r_[True, lower[positions][1:] >= np.maximum.accumulate(upper[positions])[:-1]]
+            positions = positions[apart]
+        if not len(positions):
             yield None
             continue
-        shares = _broker_shares(figures[1, own], owner[own])
-        yield CycleLoad(names, lower[own], upper[own], np.vstack((figures[:, own], shares)), owner[own])
+        shares = _broker_shares(figures[1, positions], owner[positions])
+        yield CycleLoad(
+            names, lower[positions], upper[positions], np.vstack((figures[:, positions], shares)), owner[positions]
+        )
 
 
-def _figures(found: pa.Table) -> Figures:
-    """Message rate, byte rate, topics and sessions of each row; NaN where a part is not known."""
-    rate_in, rate_out, bytes_in, bytes_out = (_numbers(found.column(name)) for name in _RATES)
-    topics, producers, consumers = (_numbers(found.column(name)) for name in ("topics", "producers", "consumers"))
+def _figures(rows: pa.Table) -> Figures:
+    """Return message rate, byte rate, topics and sessions of each row; NaN if a part is unknown."""
+    rate_in, rate_out, bytes_in, bytes_out = (_numbers(rows.column(name)) for name in _RATES)
+    topics, producers, consumers = (_numbers(rows.column(name)) for name in ("topics", "producers", "consumers"))
     return np.vstack((rate_in + rate_out, bytes_in + bytes_out, topics, producers + consumers))
 
 

@@ -1,4 +1,4 @@
-"""Marks on the heat map: moves and splits that cycles asked for, commands that guards held back, and bounces."""
+"""Marks on the heat map: moves and splits that cycles requested, commands that guards held back, and bounces."""
 
 from __future__ import annotations
 
@@ -37,24 +37,26 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def command_marks(record: Record, attempts: Sequence[Attempt]) -> list[MarkRow]:
-    """Marks of what attempts of one cluster, in the order of time, asked for, and of what their guards held back.
+    """Return marks of the requests of ordered attempts of one cluster, and of those that their guards held back.
 
-    The text says from where to where, and what was last seen of the command; of a dry run, that nothing was sent.
+    The text has source and destination, and the command's last outcome; of a dry run, that nothing was sent.
     """
-    acting = [one for one in attempts if one.plan_id is not None]
+    acting = [attempt for attempt in attempts if attempt.plan_id is not None]
     if not acting:
         return []
-    plans = {(one.cycle_at, one.plan_id) for one in acting}
+    plans = {(attempt.cycle_at, attempt.plan_id) for attempt in acting}
     span = (acting[0].cluster, acting[0].cycle_at, acting[-1].cycle_at)
-    asked = [
+    commands = [
         row for row in record.outbox("commands", *span, columns=_COMMAND) if (row["cycle_at"], row["plan_id"]) in plans
     ]
-    seen = record.outbox("outcomes", *span, columns=["command_id", "outcome", "seen_at", "detail"]) if asked else []
-    marks = [_command_mark(row) for row in with_outcomes(asked, seen)]
-    listing = [one for one in acting if any(write.rows for write in one.writes_of("guard_decisions"))]
+    seen = record.outbox("outcomes", *span, columns=["command_id", "outcome", "seen_at", "detail"]) if commands else []
+    marks = [_command_mark(row) for row in with_outcomes(commands, seen)]
+    listing = [attempt for attempt in acting if any(write.rows for write in attempt.writes_of("guard_decisions"))]
     if listing:
         held = record.rows(listing, "guard_decisions", columns=_GUARD, where=text("outcome") == HELD)
-        marks += [_held_mark(one.cycle_at, row) for one in listing for row in held[one.attempt_id] if row["kind"]]
+        marks += [
+            _held_mark(attempt.cycle_at, row) for attempt in listing for row in held[attempt.attempt_id] if row["kind"]
+        ]
     return [mark for mark in marks if mark]
 
 
@@ -62,8 +64,8 @@ def _command_mark(row: Mapping[str, Any]) -> MarkRow:
     word = "" if row["outcome"] is None else f", {row['outcome']}"
     if row["kind"] == SPLIT:
         return _mark(row["cycle_at"], SPLIT, row["bundle"], f"split{word}")
-    what = f"topic {row['topic']} " if row.get("topic") else ""
-    return _mark(row["cycle_at"], MOVE, row["bundle"], f"{what}{_way(row['from_broker'], row['destination'])}{word}")
+    subject = f"topic {row['topic']} " if row.get("topic") else ""
+    return _mark(row["cycle_at"], MOVE, row["bundle"], f"{subject}{_way(row['from_broker'], row['destination'])}{word}")
 
 
 def _held_mark(at: datetime, row: Mapping[str, Any]) -> MarkRow:
@@ -76,10 +78,10 @@ def _way(source: str | None, destination: str | None) -> str:
 
 
 def _mark(at: datetime, kind: str, bundle: str, words: str) -> MarkRow:
-    """The mark; an empty one for a name that is not a bundle's."""
+    """Return the mark; an empty one for a name that is not a bundle's."""
     try:
-        found = range_of(bundle)
-        return _row(at, kind, (namespace_of(bundle), found.lower, found.upper), words)
+        bundle_range = range_of(bundle)
+        return _row(at, kind, (namespace_of(bundle), bundle_range.lower, bundle_range.upper), words)
     except BadInput:
         return {}
 
@@ -90,17 +92,22 @@ def _row(at: datetime, kind: str, bundle: Bundle, words: str) -> MarkRow:
 
 
 def bounce_marks(record: Record, cluster: str, changes: Sequence[OwnerChange]) -> list[MarkRow]:
-    """Marks of the changes of owner, in the order of time, that bring a bundle back to a broker of the hour before.
+    """Return marks of ordered changes of owner that bring a bundle back to a broker of the hour before.
 
-    Who had the bundles in the hour before the first change is read from the record.
+    The owners in the hour before the first change are read from the record.
     """
     if not changes:
         return []
     at = {change.at: moment_of(change.at) for change in changes}
     earlier = _owners_before(record, cluster, at[changes[0].at], {change.name for change in changes})
     return [
-        _row(at[one.at], BOUNCE, one.bundle, f"{one.left} → {one.came_to}, which it left {_minutes(since)} before")
-        for one, since in bounces_among(changes, earlier)
+        _row(
+            at[bounce.at],
+            BOUNCE,
+            bounce.bundle,
+            f"{bounce.left} → {bounce.came_to}, which it left {_minutes(since)} before",
+        )
+        for bounce, since in bounces_among(changes, earlier)
     ]
 
 
@@ -111,10 +118,10 @@ def _owners_before(
     before = record.in_force(cluster, since)
     first = since if before is None else before.cycle_at
     attempts = record.cycles(cluster, first, at - _TICK)
-    found = record.arrow_rows(attempts, LOADS, ["bundle", "owner"], is_in("bundle", sorted(bundles)))
+    rows = record.arrow_rows(attempts, LOADS, ["bundle", "owner"], is_in("bundle", sorted(bundles)))
     owners: dict[str, list[tuple[int, str]]] = {}
-    if found is not None:
-        for row in found.sort_by("attempt").to_pylist():
+    if rows is not None:
+        for row in rows.sort_by("attempt").to_pylist():
             if row["owner"] is not None:
                 moment = microseconds(attempts[row["attempt"]].cycle_at)
                 owners.setdefault(row["bundle"], []).append((moment, row["owner"]))
@@ -126,10 +133,10 @@ def _minutes(microseconds: int) -> str:
 
 
 def microseconds(at: datetime) -> int:
-    """Microseconds since 1970."""
+    """Return microseconds since 1970."""
     return (at - _EPOCH) // _TICK
 
 
 def moment_of(microseconds: int) -> datetime:
-    """The moment so many microseconds after the beginning of 1970, in UTC."""
+    """Return the moment so many microseconds after the beginning of 1970, in UTC."""
     return _EPOCH + microseconds * _TICK

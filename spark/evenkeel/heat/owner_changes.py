@@ -1,4 +1,4 @@
-"""Who gave which bundle to whom, seen by looking at one cycle after the other."""
+"""Changes of bundles' owners, found by comparing one cycle with the next."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Bundle = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class OwnerChange:
-    """A bundle that a cycle (epoch µs) shows with another owner than the one known before it."""
+    """A bundle that a cycle (epoch µs) shows with another owner than the last known one."""
 
     at: int
     bundle: Bundle
@@ -34,9 +34,9 @@ class OwnerChange:
 
 
 class OwnerWatch:
-    """Takes cycles in the order of time and tells which bundles have another owner than before.
+    """Detector of changed owners, given cycles in the order of time.
 
-    A cycle that knows no owner of a bundle changes nothing; a bundle that was not there before has no owner before.
+    A cycle that knows no owner of a bundle changes nothing; a new bundle has no earlier owner.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class OwnerWatch:
         self._owner = np.zeros(0, np.uint16)
 
     def look(self, at: int, cycle: CycleLoad, brokers: Sequence[str]) -> list[OwnerChange]:
-        """The changes that a cycle at `at` (epoch µs) shows; owner codes count `brokers` from 1."""
+        """Return the changes in a cycle at `at` (epoch µs); owner codes count `brokers` from 1."""
         before = self._before(cycle.names, cycle.lower, cycle.upper)
         changed = np.flatnonzero((before != NOBODY) & (cycle.owner != NOBODY) & (before != cycle.owner))
         self._names, self._lower, self._upper = cycle.names, cycle.lower, cycle.upper
@@ -61,20 +61,20 @@ class OwnerWatch:
         ]
 
     def _before(self, names: Names, lower: Places, upper: Places) -> Owners:
-        own_lower, own_upper, there = renamed(self._lower, self._upper, self._names, names)
-        owner = self._owner[there]
+        own_lower, own_upper, present = renamed(self._lower, self._upper, self._names, names)
+        owner = self._owner[present]
         if len(own_lower) == len(lower) and (own_lower == lower).all() and (own_upper == upper).all():
             return owner
-        found = np.zeros(len(lower), np.uint16)
+        owners = np.zeros(len(lower), np.uint16)
         if len(own_lower):
             place = np.minimum(np.searchsorted(own_lower, lower), len(own_lower) - 1)
             same = (own_lower[place] == lower) & (own_upper[place] == upper)
-            found[same] = owner[place[same]]
-        return found
+            owners[same] = owner[place[same]]
+        return owners
 
 
 def bundle_at(names: Names, lower: int, upper: int) -> Bundle:
-    """The bundle of a range on the line of these names."""
+    """Return the bundle of a range on the line of these names."""
     rank = lower >> NAMESPACE_BITS
     base = rank << NAMESPACE_BITS
     return names[rank], lower - base, min(upper - base, HIGHEST)
@@ -83,10 +83,11 @@ def bundle_at(names: Names, lower: int, upper: int) -> Bundle:
 def bounces_among(
     changes: Iterable[OwnerChange], earlier: Mapping[str, Iterable[tuple[int, str]]]
 ) -> list[tuple[OwnerChange, int]]:
-    """The changes that bring a bundle back to a broker that it left in the hour before, with the microseconds since.
+    """Return the changes that bring a bundle back to a broker that it left in the hour before, with the microseconds
+    since.
 
-    `changes` in the order of time; `earlier`: name of a bundle -> its owners before the first of them, with the moments
-    (epoch µs) at which they were seen, in the order of time.
+    `changes` are in the order of time; `earlier`: name of a bundle -> its owners before the first of them, with the
+    moments (epoch µs) at which they were seen, in the order of time.
     """
     former = FormerOwners()
     for bundle, owners in earlier.items():
@@ -95,9 +96,9 @@ def bounces_among(
             if last not in ("", owner):
                 former.left(bundle, last, at // 1_000)
             last = owner
-    found = []
+    bounces = []
     for change in changes:
         if former.is_bounce(change.name, change.came_to, change.at // 1_000):
-            found.append((change, change.at - 1_000 * former.known[change.name][change.came_to]))
+            bounces.append((change, change.at - 1_000 * former.known[change.name][change.came_to]))
         former.left(change.name, change.left, change.at // 1_000)
-    return found
+    return bounces

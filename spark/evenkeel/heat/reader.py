@@ -1,6 +1,6 @@
 """A picture of the heat of a cluster over time, read from the heat tables: small enough for any range of a year.
 
-Nothing here starts a JVM or reads `bundle_load`: a picture of a whole cluster is made of its overview, one of a part of
+It starts no JVM and does not read `bundle_load`. A picture of a whole cluster is made of its overview, one of a part of
 it of that part's namespaces.
 """
 
@@ -36,7 +36,7 @@ MOST_BYTES = 2_000_000
 MOST_MARKS = 2_000
 MOST_DAYS = COARSEST.days + 1
 _MOST_CELLS = 8_000_000
-"""A part of a cluster with more cells than this is shown by the cluster's overview."""
+"""Number of cells above which a part of a cluster is shown by the cluster's overview."""
 _DAY = 86_400
 _QUICK = 1
 Within = str | tuple[str, int, int]
@@ -44,7 +44,7 @@ Within = str | tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class HeatPicture:
-    """A picture's columns, rows and cells; `to_json` says what each is.
+    """A picture's columns, rows and cells; `to_json` describes each.
 
     `codes`, `owner` and `shared` are [columns, rows].
     """
@@ -71,16 +71,16 @@ class HeatPicture:
 
     @property
     def owner(self) -> Owners:
-        """The cells' owners: 0 nobody known, 65535 several, else the position in `brokers` from 1."""
+        """The cells' owners: 0 unknown, 65535 several, else the position in `brokers` from 1."""
         return self.rows.owner
 
     @property
     def shared(self) -> Flags:
-        """Whether a cell's value was shared by width."""
+        """True for cells whose value was shared by width."""
         return self.rows.shared
 
     def to_json(self) -> bytes:
-        """The picture as JSON, in columns; matrices are row by row, zlib, base64.
+        """Return the picture as JSON, in columns; matrices are row by row, zlib, base64.
 
         * `cluster`, `metric`, `unit`; `layer_seconds`: length of the layer's columns.
         * `starts`, `ends`: from when to when (seconds since 1970) each column is to be drawn, in order. Between two
@@ -109,7 +109,7 @@ class HeatPicture:
         shown_ = self.rows
         texts = list(dict.fromkeys(mark[3] for mark in self.marks))
         place = {text: n for n, text in enumerate(texts)}
-        told = {
+        body = {
             "cluster": self.cluster,
             "metric": self.metric.name,
             "unit": self.metric.unit,
@@ -133,7 +133,7 @@ class HeatPicture:
             "exact_since": self.exact_since,
             "grain": self.grain,
         }
-        return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     def _row_columns(self) -> dict[str, Any]:
         first = self.rows.lower >> NAMESPACE_BITS
@@ -165,7 +165,7 @@ def picture(
     most_rows: int = MOST_ROWS,
     most_columns: int = MOST_COLUMNS,
 ) -> HeatPicture:
-    """The heat of a cluster from `start` to `end` (aware; a naive one is UTC), of one metric (see METRICS).
+    """Return the heat of a cluster from `start` to `end` (aware; a naive one is UTC), of one metric (see METRICS).
 
     The layer is the finest that still has the range and fits into `most_columns`; of the coarsest, neighbouring columns
     are put together as far as that is needed. `within`: a namespace with the range of hashes as bundles are named, or a
@@ -177,13 +177,13 @@ def picture(
     of 1 to 1,536, a part that has no bundle, heat tables that were never built or that a newer version has written;
     NoLake where there is no lake; LakeError for tables that cannot be read.
     """
-    wanted, asked = metric_named(metric), _range(start, end, most_rows, most_columns)
+    wanted, limits = metric_named(metric), _range(start, end, most_rows, most_columns)
     tables = _opened(str(lake))
     places = tables.places()
     state = tables.state(cluster) if cluster in places else None
     if state is None:
         raise _unknown(tables, cluster, places)
-    view = _PictureView(tables, cluster, state, wanted, asked, within)
+    view = _PictureView(tables, cluster, state, wanted, limits, within)
     return _small_enough(view.picture(most_rows, most_columns))
 
 
@@ -221,7 +221,7 @@ def _unknown(tables: HeatTables, cluster: str, places: Mapping[str, Any]) -> Bad
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the picture: where it is stored, and where it begins."""
+    """A column of the picture: its place in the tables, and its begin."""
 
     layer: Layer
     block: int
@@ -230,7 +230,7 @@ class _Column:
 
 
 class _PictureView:
-    """One picture on its way: which columns it has, what is stored of them, and how that becomes rows."""
+    """One picture while it is made: its columns, their stored pieces, and the conversion to rows."""
 
     def __init__(
         self,
@@ -238,13 +238,13 @@ class _PictureView:
         cluster: str,
         state: HeatState,
         metric: Metric,
-        asked: tuple[float, float],
+        limits: tuple[float, float],
         within: Within | None,
     ) -> None:
         self._tables, self._cluster, self._state, self._metric = tables, cluster, state, metric
         self._within = within
         self._newest = state.at.timestamp()
-        self._first, self._last = asked
+        self._first, self._last = limits
         self._brokers: dict[str, int] = {}
 
     def picture(self, most_rows: int, most_columns: int) -> HeatPicture:
@@ -259,7 +259,7 @@ class _PictureView:
         else:
             lower = upper = np.zeros(0, np.int64)
         rows = shown(pieces, len(columns), lower, upper, self._metric)
-        starts = np.array([one.start for one in columns], np.int64)
+        starts = np.array([column.start for column in columns], np.int64)
         ends = _ends(columns)
         groups = _groups(len(columns), most_columns)
         if len(groups) < len(columns):
@@ -278,7 +278,7 @@ class _PictureView:
     # Columns
 
     def _layer(self, most_columns: int) -> Layer:
-        """The finest layer that fits; the part of the range in which there may be anything counts."""
+        """Return the finest layer that fits; only the part of the range that may have cycles counts."""
         first = max(self._first, COARSEST.oldest(self._newest))
         last = min(self._last, self._newest + 60)
         for layer in LAYERS:
@@ -287,42 +287,46 @@ class _PictureView:
         return COARSEST
 
     def _most(self, layer: Layer, first: float, last: float) -> int:
-        """How many columns there may be: those of the layer, and those of finer ones at the right edge."""
+        """Return the most columns there may be: those of the layer, and those of finer ones at the right edge."""
         count, begin = 0, layer.column_of(first)
-        for own in reversed(LAYERS[: LAYERS.index(layer) + 1]):
-            end = min(last, own.complete_until(self._newest))
-            count += max(0, ceil((end - begin) / own.seconds))
-            begin = max(begin, own.complete_until(self._newest))
+        for finer in reversed(LAYERS[: LAYERS.index(layer) + 1]):
+            end = min(last, finer.complete_until(self._newest))
+            count += max(0, ceil((end - begin) / finer.seconds))
+            begin = max(begin, finer.complete_until(self._newest))
         return count
 
     def _columns(self, layer: Layer) -> tuple[list[_Column], dict[tuple[int, int], list[str]]]:
-        """The columns from left to right: those of the layer as far as they are complete, then those of finer ones; and
-        the brokers of each block."""
-        found: list[_Column] = []
+        """Return the columns from left to right, and the brokers of each block.
+
+        The columns are those of the layer as far as they are complete, then those of finer ones.
+        """
+        columns: list[_Column] = []
         brokers: dict[tuple[int, int], list[str]] = {}
         first = float(layer.column_of(self._first))
-        for own in reversed(LAYERS[: LAYERS.index(layer) + 1]):
-            until = min(self._last, own.complete_until(self._newest))
+        for finer in reversed(LAYERS[: LAYERS.index(layer) + 1]):
+            until = min(self._last, finer.complete_until(self._newest))
             if first >= until:
                 continue
-            blocks = range(own.block_of(first), int(until), own.block_seconds)
-            told = ["block_start", "starts", "brokers", "format"]
+            blocks = range(finer.block_of(first), int(until), finer.block_seconds)
+            names = ["block_start", "starts", "brokers", "format"]
             where = among("metric", [COLUMNS])
-            rows = self._tables.blocks(self._cluster, own.seconds, OVERVIEW, [*blocks], told, where).to_pylist()
+            rows = self._tables.blocks(self._cluster, finer.seconds, OVERVIEW, [*blocks], names, where).to_pylist()
             for row in sorted(rows, key=lambda row: int(row["block_start"])):
-                brokers[own.seconds, row["block_start"]] = row["brokers"]
-                found += [
-                    _Column(own, row["block_start"], n, at) for n, at in enumerate(row["starts"]) if first <= at < until
+                brokers[finer.seconds, row["block_start"]] = row["brokers"]
+                columns += [
+                    _Column(finer, row["block_start"], n, at)
+                    for n, at in enumerate(row["starts"])
+                    if first <= at < until
                 ]
             first = max(first, until)
-        return found, brokers
+        return columns, brokers
 
     # What is stored of them
 
     def _pieces(
         self, columns: Sequence[_Column], brokers: Mapping[tuple[int, int], list[str]]
     ) -> tuple[str, list[StoredPiece]]:
-        """The grain that is read, and its pieces."""
+        """Return the grain that is read, and its pieces."""
         grain, where = OVERVIEW, among("metric", [self._metric.name, OWNER])
         names = self._namespaces(columns)
         if names is not None:
@@ -331,9 +335,9 @@ class _PictureView:
             ranges = self._ranges(columns, names)
             if ranges * len(columns) <= _MOST_CELLS:
                 grain, where = NAMESPACES, where & among("namespace", names)
-        found: list[StoredPiece] = []
-        for seconds, own in _by_layer(columns).items():
-            told = [
+        pieces: list[StoredPiece] = []
+        for seconds, layer_columns in _by_layer(columns).items():
+            columns_read = [
                 "namespace",
                 "metric",
                 "piece",
@@ -344,13 +348,13 @@ class _PictureView:
                 "names",
                 "bundles",
             ]
-            starts = sorted({one.block for one in own})
+            starts = sorted({column.block for column in layer_columns})
             rows = self._tables.blocks(
-                self._cluster, seconds, grain, starts, [*told, "cells", "shared", "block_start"], where
+                self._cluster, seconds, grain, starts, [*columns_read, "cells", "shared", "block_start"], where
             )
-            stored = self._stored(rows.to_pylist(), own, brokers, columns.index(own[0]))
-            found += side_by_side(stored) if grain == NAMESPACES else stored
-        return grain, sorted(found, key=lambda piece: piece.first)
+            stored = self._stored(rows.to_pylist(), layer_columns, brokers, columns.index(layer_columns[0]))
+            pieces += side_by_side(stored) if grain == NAMESPACES else stored
+        return grain, sorted(pieces, key=lambda piece: piece.first)
 
     def _stored(
         self,
@@ -359,24 +363,26 @@ class _PictureView:
         brokers: Mapping[tuple[int, int], list[str]],
         offset: int,
     ) -> list[StoredPiece]:
-        """The pieces that rows of one layer hold, as far as the picture has their columns; `offset` is the place of the
-        first of these columns in the picture."""
+        """Return the pieces in rows of one layer, as far as the picture has their columns.
+
+        `offset` is the place of the first of these columns in the picture.
+        """
         by_block: dict[int, list[int]] = {}
-        for n, one in enumerate(columns):
-            by_block.setdefault(one.block, []).append(n)
+        for n, column in enumerate(columns):
+            by_block.setdefault(column.block, []).append(n)
         both: dict[tuple[int, str, int], dict[str, Mapping[str, Any]]] = {}
         for row in rows:
             both.setdefault((row["block_start"], row["namespace"], row["piece"]), {})[row["metric"]] = row
-        found = []
+        pieces = []
         seconds = columns[0].layer.seconds
         tables = {block: self._codes(brokers[seconds, block]) for block in by_block}
         for (block, namespace, _), metrics in both.items():
             if block not in by_block:
                 continue
-            own = by_block[block]
+            block_rows = by_block[block]
             cells, owner = metrics[self._metric.name], metrics[OWNER]
             ranges, first, count = cells["ranges"], cells["first_column"], cells["columns"]
-            begin, end = columns[own[0]].index, columns[own[-1]].index + 1
+            begin, end = columns[block_rows[0]].index, columns[block_rows[-1]].index + 1
             cut = slice(max(0, begin - first), min(count, end - first))
             if cut.start >= cut.stop:
                 continue
@@ -385,9 +391,9 @@ class _PictureView:
             counted = np.frombuffer(cells["bundles"], np.int32) if cells["bundles"] else np.ones(ranges, np.int32)
             codes = np.frombuffer(cells["cells"], np.uint8).reshape(count, ranges)[cut]
             owners = np.frombuffer(owner["cells"], np.uint16).reshape(count, ranges)[cut]
-            found.append(
+            pieces.append(
                 StoredPiece(
-                    offset + own[0] + first + cut.start - begin,
+                    offset + block_rows[0] + first + cut.start - begin,
                     names,
                     bounds[:ranges],
                     bounds[ranges:],
@@ -397,10 +403,10 @@ class _PictureView:
                     _flags(cells["shared"], count, ranges)[cut],
                 )
             )
-        return found
+        return pieces
 
     def _codes(self, brokers: Iterable[str]) -> npt.NDArray[np.uint16]:
-        """A block's owner codes as those of the picture."""
+        """Return a block's owner codes as those of the picture."""
         table = np.zeros(1 << 16, np.uint16)
         table[SEVERAL] = SEVERAL
         for code, name in enumerate(brokers, 1):
@@ -413,7 +419,7 @@ class _PictureView:
         return repr(self._within if isinstance(self._within, str) else (self._within or ("",))[0])[:80]
 
     def _namespaces(self, columns: Sequence[_Column]) -> list[str] | None:
-        """The namespaces of the part, as the first and the last block know them; None where the whole cluster is
+        """Return the namespaces of the part, as the first and the last block know them; None if the whole cluster is
         shown."""
         if self._within is None:
             return None
@@ -428,29 +434,29 @@ class _PictureView:
         return _named(self._within, in_order(known))
 
     def _ranges(self, columns: Sequence[_Column], names: Sequence[str]) -> int:
-        """How many ranges these namespaces have, about."""
+        """Return the approximate number of ranges of these namespaces."""
         most = 0
         for seconds, block in _newest_blocks(columns):
             where = among("metric", [OWNER]) & among("namespace", names)
             rows = self._tables.blocks(
                 self._cluster, seconds, NAMESPACES, [block], ["namespace", "ranges"], where
             ).to_pylist()
-            own: dict[str, int] = {}
+            ranges: dict[str, int] = {}
             for row in rows:
-                own[row["namespace"]] = max(own.get(row["namespace"], 0), row["ranges"])
-            most = max(most, sum(own.values()))
+                ranges[row["namespace"]] = max(ranges.get(row["namespace"], 0), row["ranges"])
+            most = max(most, sum(ranges.values()))
         return most
 
     def _clipped(self, pieces: list[StoredPiece], names: Names) -> list[StoredPiece]:
-        """What lies in the part."""
+        """Return the pieces inside the part."""
         if self._within is None or not names:
             return pieces
         if isinstance(self._within, str):
-            own = _named(self._within, names)
-            if not own:
+            own_names = _named(self._within, names)
+            if not own_names:
                 return []
-            first = places_of(names.index(own[0]), 0, HIGHEST)[0]
-            last = places_of(names.index(own[-1]), 0, HIGHEST)[1]
+            first = places_of(names.index(own_names[0]), 0, HIGHEST)[0]
+            last = places_of(names.index(own_names[-1]), 0, HIGHEST)[1]
         else:
             namespace, low, high = self._within
             if not 0 <= low < high <= HIGHEST:
@@ -476,17 +482,17 @@ class _PictureView:
             return (), {}
         first, last = int(starts[0]), int(min(self._last, float(ends[-1])))
         blocks = range(int(first // MARK_BLOCK_SECONDS) * MARK_BLOCK_SECONDS, last, MARK_BLOCK_SECONDS)
-        found = self._tables.marks(self._cluster, [*blocks])
-        at = found.column("at").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy() // 1_000_000
+        marks = self._tables.marks(self._cluster, [*blocks])
+        at = marks.column("at").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy() // 1_000_000
         known = {name: rank for rank, name in enumerate(names)}
-        dictionary = found.column("namespace").combine_chunks().dictionary_encode()
+        dictionary = marks.column("namespace").combine_chunks().dictionary_encode()
         ranks = np.array([known.get(name, -1) for name in dictionary.dictionary.to_pylist()] or [-1], np.int64)
         rank = ranks[dictionary.indices.to_numpy()] if len(dictionary) else np.zeros(0, np.int64)
-        place = (rank << NAMESPACE_BITS) + found.column("lower").to_numpy()
+        place = (rank << NAMESPACE_BITS) + marks.column("lower").to_numpy()
         row = np.searchsorted(lower, place, "right") - 1
         inside = (rank >= 0) & (row >= 0) & (place < upper[np.maximum(row, 0)]) & (at >= first) & (at < last)
         column = np.searchsorted(starts, at, "right") - 1
-        kinds = found.column("kind").combine_chunks().dictionary_encode()
+        kinds = marks.column("kind").combine_chunks().dictionary_encode()
         order_of = {name: n for n, name in enumerate(KINDS)}
         codes = np.array([order_of.get(name, -1) for name in kinds.dictionary.to_pylist()] or [-1], np.int64)
         kind = codes[kinds.indices.to_numpy()] if len(kinds) else np.zeros(0, np.int64)
@@ -494,14 +500,18 @@ class _PictureView:
         order = order[inside[order] & (kind[order] >= 0)]
         chosen, left_out = _few(kind[order], (column * len(lower) + row)[order])
         taken = order[chosen]
-        texts = found.column("text").take(pa.array(taken)).to_pylist()
+        texts = marks.column("text").take(pa.array(taken)).to_pylist()
         parts = zip(at[taken].tolist(), kind[taken].tolist(), row[taken].tolist(), texts, strict=True)
-        return tuple((moment, KINDS[code], own, text[:300]) for moment, code, own, text in parts), left_out
+        return tuple(
+            (moment, KINDS[code], picture_row, text[:300]) for moment, code, picture_row, text in parts
+        ), left_out
 
 
 def _few(kind: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.intp], dict[str, int]]:
-    """Which marks (in order of time) are shown, and how many of each kind are not: one of a kind in a cell, and of each
-    kind at even distances as many as its share allows."""
+    """Return the marks (in order of time) that are shown, and the number of each kind that are not.
+
+    One of a kind in a cell is shown, and of each kind at even distances as many as its share allows.
+    """
     taken: list[npt.NDArray[np.intp]] = []
     left_out, left = dict[str, int](), MOST_MARKS
     once = {code: np.flatnonzero(kind == code) for code in range(len(KINDS))}
@@ -509,37 +519,37 @@ def _few(kind: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]) -> tuple[npt.
         _, firsts = np.unique(cell[places], return_index=True)
         once[code] = places[np.sort(firsts)]
     for position, code in enumerate(sorted(once, key=lambda code: len(once[code]))):
-        own = once[code]
+        of_kind = once[code]
         share = left // (len(KINDS) - position)
-        if len(own) > share:
-            own = own[np.linspace(0, len(own) - 1, share).astype(np.intp)] if share else own[:0]
-        left -= len(own)
-        taken.append(own)
-        missing = int((kind == code).sum()) - len(own)
+        if len(of_kind) > share:
+            of_kind = of_kind[np.linspace(0, len(of_kind) - 1, share).astype(np.intp)] if share else of_kind[:0]
+        left -= len(of_kind)
+        taken.append(of_kind)
+        missing = int((kind == code).sum()) - len(of_kind)
         if missing:
             left_out[KINDS[code]] = missing
     return np.sort(np.concatenate(taken)), left_out
 
 
 def _named(part: str, names: Names) -> list[str]:
-    """The namespace of that name, else those of the tenant of that name, else those whose names begin so. They are next
-    to each other."""
-    found = [name for name in names if name == part] or [name for name in names if name.startswith(f"{part}/")]
-    return found or [name for name in names if part and name.startswith(part)]
+    """Return the namespace of that name, else those of that tenant, else those whose names begin so. They are
+    adjacent."""
+    exact = [name for name in names if name == part] or [name for name in names if name.startswith(f"{part}/")]
+    return exact or [name for name in names if part and name.startswith(part)]
 
 
 def _by_layer(columns: Sequence[_Column]) -> dict[int, list[_Column]]:
-    """Seconds of a layer -> its columns, in order."""
-    found: dict[int, list[_Column]] = {}
-    for one in columns:
-        found.setdefault(one.layer.seconds, []).append(one)
-    return found
+    """Return seconds of a layer -> its columns, in order."""
+    by_layer: dict[int, list[_Column]] = {}
+    for column in columns:
+        by_layer.setdefault(column.layer.seconds, []).append(column)
+    return by_layer
 
 
 def _newest_blocks(columns: Sequence[_Column]) -> list[tuple[int, int]]:
-    """Layer and start of the first and the last block that hold columns."""
+    """Return layer and start of the first and the last block that hold columns."""
     ends = [columns[0], columns[-1]] if columns else []
-    return list(dict.fromkeys((one.layer.seconds, one.block) for one in ends))
+    return list(dict.fromkeys((column.layer.seconds, column.block) for column in ends))
 
 
 def _flags(bits: bytes | None, count: int, ranges: int) -> Flags:
@@ -550,33 +560,36 @@ def _flags(bits: bytes | None, count: int, ranges: int) -> Flags:
 
 
 def _ends(columns: Sequence[_Column]) -> npt.NDArray[np.int64]:
-    """Until when each column is drawn: to the next one, but no longer than one and a half of the usual distance of its
-    layer's columns here, nor shorter than its own length."""
-    starts = np.array([one.start for one in columns], np.int64)
-    lengths = np.array([one.layer.seconds for one in columns], np.int64)
+    """Return the end of each column as drawn.
+
+    It is the next one's begin, but no more than one and a half of the usual distance of its layer's columns in the
+    picture, nor less than its own length.
+    """
+    starts = np.array([column.start for column in columns], np.int64)
+    lengths = np.array([column.layer.seconds for column in columns], np.int64)
     if not len(starts):
         return starts
     usual = lengths.copy()
     for seconds in np.unique(lengths):
-        own = lengths == seconds
-        if int(own.sum()) > 1:
-            usual[own] = max(int(seconds), int(np.median(np.diff(starts[own])) * 3 // 2))
+        is_of_layer = lengths == seconds
+        if int(is_of_layer.sum()) > 1:
+            usual[is_of_layer] = max(int(seconds), int(np.median(np.diff(starts[is_of_layer])) * 3 // 2))
     following = np.r_[starts[1:], starts[-1] + max(lengths[-1], usual[-1] * 2 // 3)]
     ends: npt.NDArray[np.int64] = np.minimum(following, starts + usual)
     return ends
 
 
 def _groups(count: int, most: int) -> npt.NDArray[np.intp]:
-    """The first of the columns that are put together, so that at most so many are left."""
+    """Return the first of the columns that are merged, so that at most so many are left."""
     each = -(-count // most) if count else 1
     return np.arange(0, count, each, dtype=np.intp)
 
 
-def _small_enough(found: HeatPicture) -> HeatPicture:
-    """The picture, with columns put together until its JSON is small enough."""
-    while len(found.to_json()) > MOST_BYTES and len(found.starts) > 1:
-        groups = _groups(len(found.starts), -(-len(found.starts) // 2))
-        ends = found.ends[np.r_[groups[1:], len(found.ends)] - 1]
-        rows = found.rows.merged(groups, found.metric)
-        found = replace(found, rows=rows, starts=found.starts[groups], ends=ends)
-    return found
+def _small_enough(large: HeatPicture) -> HeatPicture:
+    """Return the picture, with columns merged until its JSON is small enough."""
+    while len(large.to_json()) > MOST_BYTES and len(large.starts) > 1:
+        groups = _groups(len(large.starts), -(-len(large.starts) // 2))
+        ends = large.ends[np.r_[groups[1:], len(large.ends)] - 1]
+        rows = large.rows.merged(groups, large.metric)
+        large = replace(large, rows=rows, starts=large.starts[groups], ends=ends)
+    return large

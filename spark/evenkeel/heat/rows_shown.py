@@ -1,4 +1,4 @@
-"""From pieces of blocks to the rows and columns of a picture: arrays in, arrays out."""
+"""Conversion of pieces of blocks to the rows and columns of a picture: arrays in, arrays out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from evenkeel.heat.scale import NOBODY, SEVERAL, UNKNOWN, Codes, Metric
 
 @dataclass(frozen=True, slots=True)
 class StoredPiece:
-    """Columns of a block with the same ranges, as they are stored, from the picture's column `first` on.
+    """Columns of a block with equal ranges, as stored, from the picture's column `first` on.
 
     `codes`, `owner` and `shared` are [columns, ranges]; `bundles` counts them in each range. Places are on the line of
     `names`.
@@ -42,35 +42,39 @@ class StoredPiece:
     shared: Flags
 
     def on(self, names: Names) -> StoredPiece:
-        """The piece on the line of other names, which hold all of its own that have ranges."""
+        """Return the piece on the line of other names, which hold all of its own that have ranges."""
         if names == self.names:
             return self
-        lower, upper, there = renamed(self.lower, self.upper, self.names, names)
-        if not there.all():
-            return self._those(there, lower, upper, names)
+        lower, upper, present = renamed(self.lower, self.upper, self.names, names)
+        if not present.all():
+            return self._those(present, lower, upper, names)
         return StoredPiece(self.first, names, lower, upper, self.bundles, self.codes, self.owner, self.shared)
 
     def inside(self, first: int, last: int) -> StoredPiece:
-        """The ranges that overlap the places from `first` to before `last`."""
-        own = (self.lower < last) & (self.upper > first)
-        return self if own.all() else self._those(own, self.lower[own], self.upper[own], self.names)
+        """Return the ranges that overlap the places from `first` to before `last`."""
+        is_inside = (self.lower < last) & (self.upper > first)
+        return (
+            self
+            if is_inside.all()
+            else self._those(is_inside, self.lower[is_inside], self.upper[is_inside], self.names)
+        )
 
-    def _those(self, own: Flags, lower: Places, upper: Places, names: Names) -> StoredPiece:
-        codes, owner, shared = self.codes[:, own], self.owner[:, own], self.shared[:, own]
-        return StoredPiece(self.first, names, lower, upper, self.bundles[own], codes, owner, shared)
+    def _those(self, selected: Flags, lower: Places, upper: Places, names: Names) -> StoredPiece:
+        codes, owner, shared = self.codes[:, selected], self.owner[:, selected], self.shared[:, selected]
+        return StoredPiece(self.first, names, lower, upper, self.bundles[selected], codes, owner, shared)
 
 
 def side_by_side(pieces: Sequence[StoredPiece]) -> list[StoredPiece]:
-    """The pieces of namespaces, each on a line of its own, with those of the same columns put together on one line."""
+    """Return the pieces of namespaces, each on its own line, with those of equal columns combined on one line."""
     same: dict[tuple[int, int], dict[str, StoredPiece]] = {}
     for piece in pieces:
         same.setdefault((piece.first, len(piece.codes)), {})[piece.names[0]] = piece
-    return [_joined(first, own) for (first, _), own in same.items()]
+    return [_joined(first, parts) for (first, _), parts in same.items()]
 
 
-def _joined(first: int, own: dict[str, StoredPiece]) -> StoredPiece:
-    names = in_order(own)
-    parts = [own[name] for name in names]
+def _joined(first: int, pieces_by_namespace: dict[str, StoredPiece]) -> StoredPiece:
+    names = in_order(pieces_by_namespace)
+    parts = [pieces_by_namespace[name] for name in names]
     bases = np.repeat(np.arange(len(names), dtype=np.int64) << NAMESPACE_BITS, [len(part.lower) for part in parts])
     return StoredPiece(
         first,
@@ -86,7 +90,7 @@ def _joined(first: int, own: dict[str, StoredPiece]) -> StoredPiece:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Rows of a picture and what its cells [columns, rows] show."""
+    """Rows of a picture and the content of its cells [columns, rows]."""
 
     lower: Places
     upper: Places
@@ -96,8 +100,10 @@ class Shown:
     shared: Flags
 
     def merged(self, groups: npt.NDArray[np.intp], metric: Metric) -> Shown:
-        """The picture with columns put together: `groups` are the first ones of each. Values are means of what is
-        known; a cell has an owner where there is no other one."""
+        """Return the picture with columns merged: `groups` are the first ones of each.
+
+        Values are means of the known ones; a cell has an owner if there is no other one.
+        """
         values = metric.values().astype(np.float32)[self.codes]
         known = self.codes != UNKNOWN
         counts = np.add.reduceat(known, groups, axis=0, dtype=np.int32)
@@ -112,8 +118,11 @@ class Shown:
 
 
 def rows_for(pieces: Sequence[StoredPiece], most: int, metric: Metric) -> tuple[Places, Places]:
-    """The rows that show all pieces, which are on one line: the ranges between all their boundaries, or, where these
-    are more than `most`, ranges of about the same weight that begin where some of them do."""
+    """Return the rows that show all pieces, which are on one line.
+
+    They are the ranges between all their boundaries. If these are more than `most`, they are ranges of about equal
+    weight that begin where some of them do.
+    """
     lower, upper = union([(piece.lower, piece.upper) for piece in pieces])
     if len(lower) <= most:
         return lower, upper
@@ -122,21 +131,21 @@ def rows_for(pieces: Sequence[StoredPiece], most: int, metric: Metric) -> tuple[
     newest = max(piece.first + len(piece.codes) for piece in pieces)
     for piece in pieces:
         if piece.first + len(piece.codes) == newest:
-            own = overlaps(piece.lower, piece.upper, lower, upper)
-            weight += np.nan_to_num(own.sums(values[piece.codes[-1]]))
+            overlap = overlaps(piece.lower, piece.upper, lower, upper)
+            weight += np.nan_to_num(overlap.sums(values[piece.codes[-1]]))
     begins = chosen(lower, weight, most, spare=False)
     place = np.searchsorted(lower, begins)
-    # A row ends where the next one begins, or at the end of what is known before that.
+    # A row ends at the begin of the next one, or before it at the end of the known ranges.
     ends = upper[np.r_[place[1:], len(upper)] - 1]
     return begins, ends
 
 
 def shown(pieces: Sequence[StoredPiece], columns: int, lower: Places, upper: Places, metric: Metric) -> Shown:
-    """The cells of `columns` columns in these rows.
+    """Return the cells of `columns` columns in these rows.
 
-    What several ranges of a row hold is added up, or the largest counts, as the metric has it; a range that reaches
-    over several rows is shared by width, and its cells are marked. A range that is a row keeps its code. `bundles` are
-    those of a row's newest column in which it has any.
+    Values of several ranges of a row are added up, or the largest counts, as the metric has it. A range over several
+    rows is shared by width, and its cells are marked. A range that is a row keeps its code. `bundles` are those of a
+    row's newest column in which it has any.
     """
     shape = (columns, len(lower))
     held, known = np.zeros(shape, np.float32), np.zeros(shape, np.bool_)
@@ -148,26 +157,26 @@ def shown(pieces: Sequence[StoredPiece], columns: int, lower: Places, upper: Pla
         if not len(piece.lower):
             continue
         begin, end = np.searchsorted(upper, piece.lower[0], "right"), np.searchsorted(lower, piece.upper[-1], "left")
-        own = overlaps(piece.lower, piece.upper, lower[begin:end], upper[begin:end])
+        overlap = overlaps(piece.lower, piece.upper, lower[begin:end], upper[begin:end])
         part = np.s_[piece.first : piece.first + len(piece.codes), begin:end]
         figures = values[piece.codes]
-        if not own.is_the_same:
-            figures = (own.largest(figures) if metric.largest else own.sums(figures)).astype(np.float32)
-        there = ~np.isnan(figures)
-        held[part] = how(held[part], np.where(there, figures, 0.0))
-        known[part] |= there
-        owner = own.owners(piece.owner)
+        if not overlap.is_the_same:
+            figures = (overlap.largest(figures) if metric.largest else overlap.sums(figures)).astype(np.float32)
+        is_known = ~np.isnan(figures)
+        held[part] = how(held[part], np.where(is_known, figures, 0.0))
+        known[part] |= is_known
+        owner = overlap.owners(piece.owner)
         last[part] = np.maximum(last[part], owner)
         first[part] = np.minimum(first[part], np.where(owner == NOBODY, SEVERAL, owner))
-        shared[part] |= own.flags(piece.shared)
-        counts[part] += own.counts(piece.bundles).astype(np.int32)
+        shared[part] |= overlap.flags(piece.shared)
+        counts[part] += overlap.counts(piece.bundles).astype(np.int32)
     codes = metric.codes(np.where(known, held, np.nan))
     owner = np.where((last == NOBODY) | (first == last), last, SEVERAL).astype(np.uint16)
     return Shown(lower, upper, _newest(counts), codes, owner, shared)
 
 
 def _newest(counts: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Of numbers [columns, rows] the last one of each row that is not 0; 0 where there is none."""
+    """Return the last number of each row in [columns, rows] that is not 0; 0 if there is none."""
     if not len(counts):
         return np.zeros(counts.shape[1], np.int64)
     from_the_end = (counts[::-1] > 0).argmax(axis=0)
@@ -176,6 +185,6 @@ def _newest(counts: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
 
 
 def places_of(namespace: int, lower: int, upper: int) -> tuple[int, int]:
-    """The places of a range of the namespace at a position, `upper` as bundles are named."""
+    """Return the places of a range of the namespace at a position, `upper` as bundles are named."""
     base = namespace << NAMESPACE_BITS
     return base + lower, base + (WIDTH if upper >= WIDTH - 1 else upper)

@@ -1,8 +1,8 @@
 """Metrics of the heat map, and the logarithmic scale of 8 bits on which their values are stored.
 
-A code is 0 where nothing is known and 1 where the figure is known to be nothing. Codes 2 to 255 are 254 steps from the
-metric's lowest to its highest value, each the same factor above the one before; what lies beyond takes the last step on
-its side.
+A code is 0 for unknown figures and 1 for figures known to be zero. Codes 2 to 255 are 254 steps from the metric's
+lowest to its highest value, each at an equal factor above the previous one; values beyond take the last step on their
+side.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ _STEPS = LAST_STEP - FIRST_STEP
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure of bundles that the heat map shows: its unit, the values of the first and the last step of its scale,
-    and whether a range of several bundles shows their `largest` figure instead of the sum."""
+    """A figure of bundles that the heat map shows.
+
+    It has its unit, the values of the first and the last step of its scale, and whether a range of several bundles
+    shows their `largest` figure instead of the sum.
+    """
 
     name: str
     unit: str
@@ -35,21 +38,23 @@ class Metric:
 
     @property
     def factor(self) -> float:
-        """The ratio of two neighbouring steps; what is read back differs by half a step at most: its square root."""
+        """The ratio of two neighbouring steps; a value that is read back differs by half a step at most: its square
+        root."""
         return float((self.highest / self.lowest) ** (1 / _STEPS))
 
     def value_of(self, code: int) -> float | None:
-        """The value that a code stands for; None where nothing is known."""
+        """Return the value of a code; None for an unknown one."""
         value = float(self.values()[code])
         return None if math.isnan(value) else value
 
     def values(self) -> Figures:
-        """The value of each of the 256 codes, in the metric's unit; NaN for what is not known."""
+        """Return the value of each of the 256 codes, in the metric's unit; NaN for unknown."""
         steps = self.lowest * (self.highest / self.lowest) ** (np.arange(_STEPS + 1) / _STEPS)
         return np.concatenate(([np.nan, 0.0], steps))
 
     def codes(self, figures: npt.NDArray[np.floating]) -> Codes:
-        """The codes of figures in the metric's unit, of any shape; NaN is not known, what is not above 0 is nothing."""
+        """Return the codes of figures in the metric's unit, of any shape; NaN is unknown, figures not above 0 are
+        zero."""
         with np.errstate(divide="ignore", invalid="ignore"):
             steps = np.log(figures / self.lowest) * (_STEPS / math.log(self.highest / self.lowest))
             codes = np.clip(np.rint(steps), 0, _STEPS) + FIRST_STEP
@@ -70,7 +75,7 @@ NOBODY, SEVERAL = 0, 65_535
 
 
 def metric_named(name: str) -> Metric:
-    """The metric of a name; BadInput, which lists them, for any other name."""
+    """Return the metric of a name; raises BadInput, which lists them, for any other name."""
     if name not in METRICS:
-        raise BadInput(f"there is no metric {name[:60]!r}; there are {', '.join(METRICS)}")
+        raise BadInput(f"unknown metric {name[:60]!r}; known are {', '.join(METRICS)}")
     return METRICS[name]

@@ -1,8 +1,8 @@
 """The heat tables in a lake: read and written without a JVM, in a folder or in a store that speaks S3.
 
-A commit replaces whole blocks: readers see the rows of before or those of after. Two writers of one block collide, and
-whoever comes second learns of it (`HeatConflict`) before anything of it is visible; writers of different blocks do not
-meet. Nobody but `evenkeel.heat` writes here.
+A commit replaces whole blocks: readers see either the old rows or the new ones. Two writers of one block collide, and
+the second one gets `HeatConflict` before any of its rows is visible; writers of different blocks do not meet. Only
+`evenkeel.heat` writes these tables.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ log = logging.getLogger(__name__)
 BLOCKS, MARKS = "heat_blocks", "heat_marks"
 STATE = "state"
 MARK_BLOCK_SECONDS = 864_000
-"""Marks of ten days are written as one."""
+"""Seconds of marks that are written at once: ten days."""
 _ROW_GROUP_BYTES = 1 << 20
 _KEPT_HOURS = 2
-"""Files of earlier versions stay so long: for who began to read before a block was replaced."""
+"""Hours for which files of earlier versions stay, for readers that began before a block was replaced."""
 _VACUUM_EVERY = 48
 _PROPERTIES = {
     "delta.dataSkippingStatsColumns": "cluster",
@@ -49,10 +49,9 @@ _PROPERTIES = {
 
 
 def among(column: str, values: Sequence[Any]) -> Any:
-    """Rows of the heat tables with one of these values.
+    """Return a condition for rows of the heat tables with one of these values.
 
-    Without the cast that `record.read` needs for texts that other writers leave: parts of files that hold none are not
-    read then.
+    It lacks the cast that `record.read` needs for texts of other writers: so files without a match are not read.
     """
     import pyarrow.compute as pc
 
@@ -65,8 +64,10 @@ class HeatConflict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HeatState:
-    """Up to where a cluster's record was looked at: `sequence` in its chain, its newest cycle, and from when on the
-    rows of `bundle_load` were kept then (None: there were none)."""
+    """Progress in a cluster's record: `sequence` in its chain, its newest cycle, and the first moment of kept rows.
+
+    These are rows of `bundle_load` at that time (None: there were none).
+    """
 
     sequence: int
     at: datetime
@@ -74,10 +75,10 @@ class HeatState:
 
 
 class HeatTables:
-    """Both heat tables of a lake, as they were when they were opened, or at the last write of one's own."""
+    """Both heat tables of a lake, as they were when they were opened, or at this object's last write."""
 
     def __init__(self, root: str, *, make: bool = False) -> None:
-        """Open them; with `make` those that are missing are created. Raises LakeError where they cannot be read."""
+        """Open them; with `make` missing ones are created. Raises LakeError if they cannot be read."""
         self.root, self._lake = root, Lake(root)
         self._opened: dict[str, DeltaTable | None] = {name: self._open(name, make) for name in (BLOCKS, MARKS)}
         self._began = {name: -1 if opened is None else opened.version() for name, opened in self._opened.items()}
@@ -100,53 +101,53 @@ class HeatTables:
 
     @property
     def are_there(self) -> bool:
-        """Whether anything was ever built."""
+        """Return True if anything was ever built."""
         return self._opened[BLOCKS] is not None
 
     # Reading
 
     def places(self) -> dict[str, list[tuple[int, str, int]]]:
-        """Cluster -> layer, grain and start of each of its blocks, from the log alone."""
+        """Return cluster -> layer, grain and start of each of its blocks, from the log alone."""
         import pyarrow as pa
 
         opened = self._opened[BLOCKS]
         if opened is None:
             return {}
-        found = pa.table(opened.get_add_actions(flatten=True))
+        actions = pa.table(opened.get_add_actions(flatten=True))
         names = [f"partition.{name}" for name in HEAT_TABLES[BLOCKS].partition]
         clusters: dict[str, list[tuple[int, str, int]]] = {}
-        if found.num_rows:
-            for cluster, *place in zip(*(found.column(name).to_pylist() for name in names), strict=True):
+        if actions.num_rows:
+            for cluster, *place in zip(*(actions.column(name).to_pylist() for name in names), strict=True):
                 clusters.setdefault(str(cluster), []).append((int(place[0]), str(place[1]), int(place[2])))
         return clusters
 
     def state(self, cluster: str) -> HeatState | None:
-        """Up to where the cluster's record was looked at; None where it never was."""
+        """Return the progress in the cluster's record; None before the first build."""
         columns = ["through_sequence", "through_at", "exact_since", "format"]
-        found = self.blocks(cluster, 0, STATE, [0], columns).to_pylist()
-        if not found:
+        rows = self.blocks(cluster, 0, STATE, [0], columns).to_pylist()
+        if not rows:
             return None
-        row = found[0]
+        row = rows[0]
         return HeatState(int(row["through_sequence"]), row["through_at"], row["exact_since"])
 
     def heads(self, cluster: str, layer: Layer, starts: Sequence[int]) -> dict[int, dict[int, str]]:
-        """Start of a block -> start of a column -> the digest of what it was built from."""
+        """Return start of a block -> start of a column -> the digest of its source."""
         columns = ["block_start", "starts", "digests", "format"]
-        found = self.blocks(cluster, layer.seconds, OVERVIEW, starts, columns, among("metric", [COLUMNS])).to_pylist()
-        return {row["block_start"]: dict(zip(row["starts"], row["digests"], strict=True)) for row in found}
+        rows = self.blocks(cluster, layer.seconds, OVERVIEW, starts, columns, among("metric", [COLUMNS])).to_pylist()
+        return {row["block_start"]: dict(zip(row["starts"], row["digests"], strict=True)) for row in rows}
 
     def block(self, cluster: str, layer: Layer, start: int) -> Block:
-        """A block with all it holds; an empty one where it was never built."""
+        """Return a block with all it holds; an empty one if it was never built."""
         return Block.from_rows(layer, start, self.blocks(cluster, layer.seconds, None, [start]).to_pylist())
 
     def newest_overview(self, cluster: str, layer: Layer, start: int) -> tuple[Names, Places] | None:
-        """Names and begins of the ranges of the last overview in a block; None where it has none."""
+        """Return names and begins of the ranges of the last overview in a block; None if it has none."""
         columns = ["piece", "ranges", "boundaries", "names", "format"]
         where = among("metric", [OWNER])
-        found = self.blocks(cluster, layer.seconds, OVERVIEW, [start], columns, where).to_pylist()
-        if not found:
+        rows = self.blocks(cluster, layer.seconds, OVERVIEW, [start], columns, where).to_pylist()
+        if not rows:
             return None
-        last = max(found, key=lambda row: int(row["piece"]))
+        last = max(rows, key=lambda row: int(row["piece"]))
         return tuple(last["names"]), np.frombuffer(last["boundaries"], np.int64)[: last["ranges"]]
 
     def blocks(
@@ -158,8 +159,8 @@ class HeatTables:
         columns: Sequence[str] | None = None,
         where: Any = None,
     ) -> pa.Table:
-        """Rows of `heat_blocks`: of these blocks of a layer, of one grain or of both; `columns` hold `format`, if
-        named.
+        """Return rows of `heat_blocks`: of these blocks of a layer, of one grain or of both; `columns` hold `format`,
+        if named.
 
         Raises BadInput for rows that a newer version of Evenkeel has written.
         """
@@ -168,41 +169,43 @@ class HeatTables:
         chosen.append(("block_start", "in", [*starts]))
         conditions = [among("layer_seconds", [layer_seconds]), among("block_start", [*starts])]
         conditions += [] if where is None else [where]
-        found = self._read(BLOCKS, chosen, columns, all_of(*conditions)) if starts else self._none(BLOCKS)
-        formats = found.column("format").to_pylist() if "format" in found.column_names else []
+        rows = self._read(BLOCKS, chosen, columns, all_of(*conditions)) if starts else self._none(BLOCKS)
+        formats = rows.column("format").to_pylist() if "format" in rows.column_names else []
         newest = max(formats, default=FORMAT)
         if newest > FORMAT:
             raise BadInput(
                 f"the heat tables of {self.root} were written by a newer version of Evenkeel (format {newest}, "
                 f"this one reads {FORMAT}): use that version"
             )
-        return found
+        return rows
 
     def mark_places(self, cluster: str) -> list[int]:
-        """The blocks of ten days of which there are marks."""
+        """Return the blocks of ten days that have marks."""
         import pyarrow as pa
 
         opened = self._opened[MARKS]
-        found = None if opened is None else pa.table(opened.get_add_actions(flatten=True))
-        if found is None or not found.num_rows:
+        actions = None if opened is None else pa.table(opened.get_add_actions(flatten=True))
+        if actions is None or not actions.num_rows:
             return []
-        pairs = zip(*(found.column(f"partition.{one}").to_pylist() for one in ("cluster", "block_start")), strict=True)
-        return sorted({int(start) for own, start in pairs if own == cluster})
+        pairs = zip(
+            *(actions.column(f"partition.{column}").to_pylist() for column in ("cluster", "block_start")), strict=True
+        )
+        return sorted({int(start) for owner_cluster, start in pairs if owner_cluster == cluster})
 
     def marks(self, cluster: str, starts: Sequence[int], where: Any = None) -> pa.Table:
-        """Rows of `heat_marks` of these blocks of ten days, in any order."""
+        """Return rows of `heat_marks` of these blocks of ten days, in any order."""
         if not starts:
             return self._none(MARKS)
         chosen: list[FileFilter] = [("cluster", "in", [cluster]), ("block_start", "in", [*starts])]
-        own = among("block_start", [*starts])
-        return self._read(MARKS, chosen, None, own if where is None else own & where)
+        chosen_blocks = among("block_start", [*starts])
+        return self._read(MARKS, chosen, None, chosen_blocks if where is None else chosen_blocks & where)
 
     def _read(self, name: str, files: Sequence[FileFilter], columns: Sequence[str] | None, where: Any) -> pa.Table:
         opened = self._opened[name]
         if opened is None:
             return self._none(name)
         try:
-            # Files are few, and chosen by their partitions already: cluster is no column of theirs.
+            # Files are few, and chosen by their partitions already: cluster is not a column in them.
             dataset = dataset_of(opened, self.root, name, files)
             return dataset.to_table(columns=None if columns is None else [*columns], filter=where)
         except (OSError, ValueError, KeyError) as error:
@@ -214,8 +217,8 @@ class HeatTables:
     # Writing
 
     def replace(self, cluster: str, blocks: Iterable[Block], state: HeatState | None) -> None:
-        """Puts blocks in place of those that are there, and the state with them, in one commit. HeatConflict where
-        another writer was at one of them."""
+        """Replace blocks, and the state with them, in one commit; raises HeatConflict if another writer changed one of
+        them."""
         rows: list[dict[str, Any]] = []
         places = []
         for block in blocks:
@@ -228,13 +231,13 @@ class HeatTables:
             self._put(BLOCKS, cluster, rows, " OR ".join(places))
 
     def replace_marks(self, cluster: str, marks: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
-        """Puts the marks of whole blocks of ten days in place of those that are there."""
-        rows = [{**row, "block_start": start} for start, own in marks.items() for row in own]
+        """Replace the marks of whole blocks of ten days."""
+        rows = [{**row, "block_start": start} for start, block_marks in marks.items() for row in block_marks]
         if marks:
             self._put(MARKS, cluster, rows, f"block_start IN ({', '.join(map(str, marks))})")
 
     def forget(self, cluster: str, name: str, where: str) -> None:
-        """Drops the blocks of a cluster that meet a condition on their partitions."""
+        """Drop the blocks of a cluster that meet a condition on their partitions."""
         opened = self._opened[name]
         if opened is not None:
             self._committed(name, lambda: opened.delete(f"cluster = {_literal(cluster)} AND ({where})"))
@@ -267,7 +270,7 @@ class HeatTables:
         opened.update_incremental()
 
     def tidy(self) -> None:
-        """Once in a while removes files that no version of the last hours names."""
+        """Remove, once in a while, files that no version of the last hours names."""
         for name, opened in self._opened.items():
             if opened is not None and self._began[name] // _VACUUM_EVERY != opened.version() // _VACUUM_EVERY:
                 opened.vacuum(retention_hours=_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
@@ -316,5 +319,5 @@ def _state_row(state: HeatState) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """A text as deltalake's conditions take it."""
+    """Return a text in the form of deltalake's conditions."""
     return "'" + text.replace("'", "''") + "'"

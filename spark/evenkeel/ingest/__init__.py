@@ -1,3 +1,4 @@
 """Ingest: the raw snapshot of each cycle becomes observed rows.
 
-What a shedder is to shed, a source is here; there is no round."""
+Sources are its variants, as shedders are those of shed; this task has no round.
+"""

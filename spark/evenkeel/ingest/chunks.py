@@ -1,9 +1,9 @@
-"""How a window is cut into chunks, and which of its cycles are decided already.
+"""Chunks of a window, and its cycles that are decided already.
 
-A chunk is what the seven tasks take in one pass; each ends with its manifests, so whatever ends a window leaves whole
-chunks, and the same window goes on where the record ends.
+A chunk is what the seven tasks take in one pass. Each ends with its manifests, so an interrupted window leaves whole
+chunks, and the window continues where the record ends.
 
-Reads: the listings of recordings and landing folders; `cycles` and `settings` for what is decided already.
+Reads: the listings of recordings and landing folders; `cycles` and `settings` for the cycles decided already.
 """
 
 from __future__ import annotations
@@ -31,51 +31,52 @@ log = logging.getLogger(__name__)
 
 MOST_CYCLES = 864
 """Three days of five-minute cycles. A pass has costs of its own, some ten seconds: day by day a month took half as long
-again. A week at a time saves another tenth, takes 5 GB for the 3 of this, and leaves more to do again after a kill."""
+again. A week at a time saves another tenth, but takes 5 GB instead of 3, and leaves more to repeat after a kill."""
 MOST_BYTES = 90_000_000
-"""Landed, packed: some one and a half million topic rows. With their bundles, some hundred thousand where there are ten
-topics in each, that is what a server of 2 GB holds: four times as much ended it. One snapshot that is larger is a chunk
-of its own."""
+"""Bytes as landed, packed: some one and a half million topic rows. With their bundles, some hundred thousand at ten
+topics each, a server of 2 GB can hold that; four times as much ended it. A single larger snapshot is a chunk of its
+own."""
 
 Chunk = tuple[ClusterCycle, ...]
 
 
 def landed_in(request: CycleRequest, absent: Callable[[str], None] = log.warning) -> list[ClusterCycle]:
-    """The cycles of all snapshots that were landed from `since` to `until`, by time and cluster.
+    """Return the cycles of all snapshots that were landed from `since` to `until`, by time and cluster.
 
-    `absent` is told why a cluster has none. Where none has any: NothingLanded, or BadInput if a recording is broken.
+    `absent` gets the reason for each cluster without any. If none has any, raises NothingLanded, or BadInput if a
+    recording is broken.
     """
     since, until = request.span()
-    found: list[ClusterCycle] = []
+    landed_cycles: list[ClusterCycle] = []
     errors: list[BadInput] = []
     for source in request.sources():
         try:
-            found += window_of(source, since, until)
+            landed_cycles += window_of(source, since, until)
         except BadInput as error:
             errors.append(error)
-    if not found:
+    if not landed_cycles:
         raise next((error for error in errors if not isinstance(error, NothingLanded)), errors[0])
-    for told in map(str, errors):
-        absent(told)
-    return sorted(found, key=lambda cycle: (cycle.cycle_at, cycle.cluster))
+    for reason in map(str, errors):
+        absent(reason)
+    return sorted(landed_cycles, key=lambda cycle: (cycle.cycle_at, cycle.cluster))
 
 
 def landed_bytes(path: str) -> float:
-    """Size of a landed snapshot as it lies there, infinite where it cannot be seen from here."""
+    """Return the size of a landed snapshot as stored, infinite if this process cannot see it."""
     landed = Path(path.removeprefix("file://"))
     try:
         return landed.stat().st_size
-    except OSError:  # also of what is removed meanwhile, as landed snapshots are after `landing_days`
+    except OSError:  # also if it is removed meanwhile, as landed snapshots are after `landing_days`
         return math.inf
 
 
 def in_chunks(
     cycles: Iterable[ClusterCycle], most_cycles: int | None = None, most_bytes: float | None = None
 ) -> list[Chunk]:
-    """The cycles in their order, cut so that no chunk has more of them, or more bytes of snapshots, than that (None:
-    the module's bounds), but one cycle at least.
+    """Return the cycles in their order, cut so that no chunk exceeds the bounds, with one cycle at least.
 
-    They come by time, so a cluster's cycles stay in order across chunks.
+    The bounds are those of the module if None: cycles, and bytes of snapshots. Cycles come by time, so a cluster's
+    cycles stay in order across chunks.
     """
     most_cycles, most_bytes = most_cycles or MOST_CYCLES, most_bytes or MOST_BYTES
     chunks: list[Chunk] = []
@@ -94,15 +95,14 @@ def in_chunks(
 def decided_already(
     spark: SparkSession, request: CycleRequest, cycles: Collection[ClusterCycle]
 ) -> frozenset[CycleKey]:
-    """Which of these cycles have an attempt of the request's kind that was decided by this code under the same
-    settings of the operator's.
+    """Return those of these cycles with an attempt of the request's kind, decided by this code under equal overrides.
 
-    What the brokers were configured with stands in the snapshot, so equal overrides make equal settings.
+    The brokers' configuration is in the snapshot, so equal overrides make equal settings.
     """
     from pyspark.sql import functions as F
 
-    asked = {cycle.key: cycle.overrides for cycle in cycles}
-    attempts = _decided(spark, request.lake, asked)
+    overrides = {cycle.key: cycle.overrides for cycle in cycles}
+    attempts = _decided(spark, request.lake, overrides)
     if attempts is None:
         return frozenset()
     # A live attempt beside another one is a rerun.
@@ -127,18 +127,18 @@ def decided_already(
         .collect()
     )
     texts: dict[str, dict[str, str]] = {}
-    found = set()
+    decided = set()
     for row in under:
         key = row["cluster"], row["cycle_at"]
-        if key in asked:
-            wanted = texts.setdefault(repr(asked[key]), _texts(asked[key]))
-            if {one["key"]: one["value"] for one in row["given"]} == wanted:
-                found.add(key)
-    return frozenset(found)
+        if key in overrides:
+            wanted = texts.setdefault(repr(overrides[key]), _texts(overrides[key]))
+            if {entry["key"]: entry["value"] for entry in row["given"]} == wanted:
+                decided.add(key)
+    return frozenset(decided)
 
 
 def decided_at_all(spark: SparkSession, lake: str, cycles: Collection[ClusterCycle]) -> frozenset[CycleKey]:
-    """Which of these cycles have an attempt of any kind that came to a decision."""
+    """Return those of these cycles with an attempt of any kind that came to a decision."""
     keys = {cycle.key for cycle in cycles}
     attempts = _decided(spark, lake, keys)
     if attempts is None:
@@ -148,13 +148,13 @@ def decided_at_all(spark: SparkSession, lake: str, cycles: Collection[ClusterCyc
 
 
 def _texts(overrides: dict[str, object]) -> dict[str, str]:
-    """An operator's settings as they stand in the table `settings`."""
+    """Return an operator's settings in the form of the table `settings`."""
     rows = resolve(observed=None, overrides=overrides).rows()
     return {row["key"]: row["value"] for row in rows if row["origin"].startswith("override")}
 
 
 def _decided(spark: SparkSession, lake: str, keys: Collection[CycleKey]) -> DataFrame | None:
-    """The attempts that decided, in the range of these cycles; None where there is nothing to look at."""
+    """Return the attempts that decided, in the range of these cycles; None if there are none to check."""
     from pyspark.sql import functions as F
 
     if not keys:

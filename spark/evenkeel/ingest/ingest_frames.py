@@ -1,7 +1,7 @@
 """The frames that ingest appends: small rows from this process, topic-sized ones by Spark alone.
 
-Whatever the number of cycles, a table is one frame. The rows of one cycle are chosen by conditions; of many by a join
-with a list of theirs, since a plan with a condition for each would grow with their number.
+A table is one frame, whatever the number of cycles. Conditions select the rows of one cycle. Those of many are selected
+by a join with a list, since a plan with a condition for each would grow with their number.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REFUSED = (*_SHOWN, "snapshot", "rest")
 _ONE_FILE_CHARACTERS = 32 << 20
 _PART_CHARACTERS = 16 << 20
 _FEW_CHARACTERS = 4 << 20
-"""Answers and lists of a few thousand topics: their names are looked at here, in the place of two jobs of Spark."""
+"""Most characters of answers and lists, a few thousand topics, that this process parses instead of two Spark jobs."""
 # The least that a topic takes in an answer, as in `[1,2]`.
 _TOPIC_CHARACTERS = 2
 _REASONS = {
@@ -59,7 +59,7 @@ Positions = Mapping[CycleKey, tuple[int, Sequence[int]]]
 
 
 def body_frame(spark: SparkSession, table: str, rows: Sequence[Row]) -> DataFrame:
-    """Rows of a table as a frame of one partition, hence one file; a column that a row lacks is NULL."""
+    """Return rows of a table as a frame of one partition, hence one file; a column that a row lacks is NULL."""
     return _sent(spark, table, rows).coalesce(1)
 
 
@@ -70,14 +70,14 @@ def _sent(spark: SparkSession, table: str, rows: Sequence[Row]) -> DataFrame:
 
 
 class SmallRows:
-    """Rows of the small `tables`, taken out of intakes and sent to the Spark server piece by piece."""
+    """Rows of the small `tables`, taken from intakes and sent to the Spark server piece by piece."""
 
     def __init__(self, spark: SparkSession, tables: Sequence[str]) -> None:
         self._spark, self._tables = spark, tables
         self._pieces: dict[str, list[DataFrame]] = {}
 
     def send(self, intakes: Sequence[SnapshotIntake]) -> None:
-        """Sends what these intakes hold, so that this process can let go of it. Rows on brokers wait for the end."""
+        """Send the rows of these intakes, so that this process can release them. Rows of brokers wait for the end."""
         for table in self._tables:
             if table not in _WAITING:
                 self._send(table, rows_of(intakes, table))
@@ -86,18 +86,18 @@ class SmallRows:
             without_rows(intake)
 
     def frames(self, intakes: Sequence[SnapshotIntake], always: Sequence[str]) -> dict[str, DataFrame]:
-        """All rows, also of the intakes that nothing was sent of; a frame for each table that has rows, or that is
-        named in `always`."""
-        rest = {table: rows_of(intakes, table) for table in self._tables}
-        rest["rejected"] = rejected_rows(intakes)
-        found = {}
-        for table, rows in rest.items():
+        """Return all rows, also of the intakes that were not sent, as a frame for each table with rows or in
+        `always`."""
+        unsent = {table: rows_of(intakes, table) for table in self._tables}
+        unsent["rejected"] = rejected_rows(intakes)
+        frames = {}
+        for table, rows in unsent.items():
             pieces = self._pieces.get(table, [])
             if rows or (table in always and not pieces):
                 pieces = [*pieces, _sent(self._spark, table, rows)]
             if pieces:
-                found[table] = united(pieces).coalesce(_files(intakes) if table == RAW else 1)
-        return found
+                frames[table] = united(pieces).coalesce(_files(intakes) if table == RAW else 1)
+        return frames
 
     def _send(self, table: str, rows: list[dict[str, Any]]) -> None:
         if rows:
@@ -105,12 +105,12 @@ class SmallRows:
 
 
 def _files(intakes: Iterable[SnapshotIntake]) -> int:
-    """How many files the small answers of cycles are written to."""
+    """Return the number of files to which the small answers of cycles are written."""
     return 1 + sum(intake.texts for intake in intakes) // _ONE_FILE_CHARACTERS
 
 
 def rows_of(intakes: Iterable[SnapshotIntake], table: str) -> list[dict[str, Any]]:
-    """The rows of a small table that intakes hold."""
+    """Return the rows of a small table in the intakes."""
     if table == RAW:
         return [_raw_row(intake, request) for intake in intakes for request in intake.requests if not request.is_left]
     return [
@@ -122,7 +122,7 @@ def rows_of(intakes: Iterable[SnapshotIntake], table: str) -> list[dict[str, Any
 
 
 def rejected_rows(intakes: Iterable[SnapshotIntake]) -> list[dict[str, Any]]:
-    """Rows of rejected: what intakes set aside, each once."""
+    """Return rows of rejected: the intakes' rejected records, each once."""
     return [
         _stamp(intake) | {"file": file} | asdict(rejection)
         for intake in intakes
@@ -131,7 +131,7 @@ def rejected_rows(intakes: Iterable[SnapshotIntake]) -> list[dict[str, Any]]:
 
 
 def settings_frame(spark: SparkSession, intakes: Iterable[SnapshotIntake]) -> DataFrame:
-    """Rows of settings: a cycle has one per key, and many cycles have the same, which are sent once."""
+    """Return rows of settings: a cycle has one per key, and many cycles have equal ones, which are sent once."""
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     resolved = [(intake, intake.settings) for intake in intakes if intake.settings is not None]
@@ -140,13 +140,13 @@ def settings_frame(spark: SparkSession, intakes: Iterable[SnapshotIntake]) -> Da
         return body_frame(spark, "settings", [_stamp(i) | row for i, settings in resolved for row in _keys(settings)])
     numbers = {id(settings): number for number, settings in enumerate(distinct)}
     of_cycle = {"cluster", "cycle_at"}
-    own = StructType([field for field in TABLES["settings"].body_type().fields if field.name not in of_cycle])
+    own_fields = StructType([field for field in TABLES["settings"].body_type().fields if field.name not in of_cycle])
     rows = [
-        (number, *(_plain(row.get(name)) for name in own.names))
+        (number, *(_plain(row.get(name)) for name in own_fields.names))
         for number, settings in enumerate(distinct)
         for row in _keys(settings)
     ]
-    values = spark.createDataFrame(rows, StructType([StructField("number", IntegerType()), *own.fields]))
+    values = spark.createDataFrame(rows, StructType([StructField("number", IntegerType()), *own_fields.fields]))
     cycles = _cycles(spark, [(numbers[id(settings)], *intake.key) for intake, settings in resolved], "number int")
     return values.join(cycles, "number").drop("number").coalesce(1)
 
@@ -160,7 +160,7 @@ def _stamp(intake: SnapshotIntake) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Text that UTF-8 can hold: half a surrogate pair, which JSON can, becomes a question mark."""
+    """Return text that UTF-8 can hold: half a surrogate pair, which JSON can hold, becomes a question mark."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, list):
@@ -174,7 +174,7 @@ def _plain(value: Any) -> Any:
 
 
 def answers_at(requests: DataFrame, wanted: Positions) -> DataFrame:
-    """The answers, or topics in them, at these positions, with cluster and `cycle_at`."""
+    """Return the answers, or topics in them, at these positions, with cluster and `cycle_at`."""
     if len(wanted) == 1:
         ((key, (number, positions)),) = wanted.items()
         return requests.where(_stands_at(number, positions)).select(*_literals(key), "*")
@@ -183,8 +183,11 @@ def answers_at(requests: DataFrame, wanted: Positions) -> DataFrame:
 
 
 def _read_once(long: LongAnswers, wanted: Positions, characters: int) -> DataFrame:
-    """The answers at these positions, each once, however many cycles it is for; `characters` is the longest
-    snapshot's text. Of one file not more than one core can read lines: a large one is dealt out to all of them."""
+    """Return the answers at these positions, each once, for any number of cycles.
+
+    `characters` is the longest snapshot's text. Only one core can read the lines of a file, so a large one is
+    repartitioned over all of them.
+    """
     from pyspark.sql import functions as F
 
     places = {(number, n) for number, positions in wanted.values() for n in positions}
@@ -193,13 +196,13 @@ def _read_once(long: LongAnswers, wanted: Positions, characters: int) -> DataFra
     if len(numbers) == 1:
         answers = requests.where(_stands_at(numbers[0], sorted(n for _, n in places)))
     else:
-        those = long.spark.createDataFrame(sorted(places), "snapshot int, n int")
-        answers = requests.join(F.broadcast(those), ["snapshot", "n"], "left_semi")
+        wanted_places = long.spark.createDataFrame(sorted(places), "snapshot int, n int")
+        answers = requests.join(F.broadcast(wanted_places), ["snapshot", "n"], "left_semi")
     return answers.repartition(1 + characters // _PART_CHARACTERS) if characters >= _ONE_FILE_CHARACTERS else answers
 
 
 def _cycles(spark: SparkSession, named: Sequence[tuple[Any, ...]], key: str) -> DataFrame:
-    """A small frame that names cycles by `key`."""
+    """Return a small frame that names cycles by `key`."""
     from pyspark.sql import functions as F
 
     cycles = spark.createDataFrame(named, f"{key}, cluster string, at string")
@@ -225,7 +228,7 @@ def _literals(key: CycleKey) -> tuple[Column, Column]:
 
 @dataclass(frozen=True, slots=True)
 class TopicFrames:
-    """Rows of topic_stats; topics and answers that are refused, if any; the answers refused as a whole."""
+    """Rows of topic_stats; rejected topics and answers, if any; the answers rejected as a whole."""
 
     topic_stats: DataFrame
     refused: DataFrame | None
@@ -236,33 +239,36 @@ class TopicFrames:
 
 
 def topic_frames(long: LongAnswers, intakes: Sequence[SnapshotIntake]) -> TopicFrames:
-    """The topics of cycles, by their figures and the lists of them. `intakes`: those with rows.
+    """Return the topics of cycles, by their figures and the lists of them. `intakes`: those with rows.
 
-    Figures are needed three times: for the table, for what is refused, and to see which topic shows twice or nowhere.
-    They are read once and stay with the server until the frame is gone. Of a large snapshot their names stay there once
-    more, without the figures and texts that are most of it, and so do lists of topics; to read what is short anew costs
-    less.
+    Figures are needed three times: for the table, for the rejected ones, and to find topics that are shown twice or
+    nowhere. They are read once and stay with the server until the frame is gone. The names of a large snapshot are
+    cached once more, without the figures and texts that are most of it, and so are lists of topics; reading short ones
+    again costs less.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
     seen = [(intake, intake.observed) for intake in intakes if intake.observed is not None]
-    figures = {intake.key: (_number(long, intake, lent=False), found.topic_figures) for intake, found in seen}
-    lists = {
-        intake.key: (_number(long, intake, lent=found.lists_are_lent), found.topic_lists) for intake, found in seen
+    figures = {
+        intake.key: (_number(long, intake, lent=False), seen_intake.topic_figures) for intake, seen_intake in seen
     }
-    longest = max((found.topic_characters for _, found in seen), default=0)
+    lists = {
+        intake.key: (_number(long, intake, lent=seen_intake.lists_are_lent), seen_intake.topic_lists)
+        for intake, seen_intake in seen
+    }
+    longest = max((seen_intake.topic_characters for _, seen_intake in seen), default=0)
     read = keep(loaded_topics(_read_once(long, figures, longest)), StorageLevel.DISK_ONLY)
     loaded = answers_at(read, figures)
     listed = None
     if any(positions for _, positions in lists.values()):
-        longest = max(found.listed_characters for _, found in seen)
+        longest = max(seen_intake.listed_characters for _, seen_intake in seen)
         listed = answers_at(listed_topics(_read_once(long, lists, longest)), lists)
-    characters = sum(found.topic_characters for _, found in seen)
+    characters = sum(seen_intake.topic_characters for _, seen_intake in seen)
     shown = loaded.select(*_SHOWN)
     if characters >= _ONE_FILE_CHARACTERS:
         shown = keep(shown, StorageLevel.DISK_ONLY)
-    if listed is not None and sum(found.listed_characters for _, found in seen) >= _ONE_FILE_CHARACTERS:
+    if listed is not None and sum(seen_intake.listed_characters for _, seen_intake in seen) >= _ONE_FILE_CHARACTERS:
         listed = keep(listed, StorageLevel.DISK_ONLY)
     too_many = _too_many(shown, listed, intakes)
     if too_many:
@@ -286,18 +292,18 @@ def topic_frames(long: LongAnswers, intakes: Sequence[SnapshotIntake]) -> TopicF
     topics = topic_stats(loaded, listed, odd, of)
     if characters < _ONE_FILE_CHARACTERS or len(seen) > 1:
         topics = topics.coalesce(1 + characters // _ONE_FILE_CHARACTERS)
-    told = {key: tuple(sorted(set(found))) for key, found in unreadable.items()}
-    return TopicFrames(topics, refused if marks else None, told, too_many)
+    unreadable_by_cycle = {key: tuple(sorted(set(seen_intake))) for key, seen_intake in unreadable.items()}
+    return TopicFrames(topics, refused if marks else None, unreadable_by_cycle, too_many)
 
 
 def are_few(intakes: Iterable[SnapshotIntake]) -> bool:
-    """Whether the topics of the cycles are some thousands at most."""
+    """Return True if the topics of the cycles are some thousands at most."""
     seen = [intake.observed for intake in intakes if intake.observed is not None]
-    return sum(one.topic_characters + one.listed_characters for one in seen) < _FEW_CHARACTERS
+    return sum(seen_intake.topic_characters + seen_intake.listed_characters for seen_intake in seen) < _FEW_CHARACTERS
 
 
 def _all_of(shown: DataFrame, listed: DataFrame | None) -> DataFrame:
-    """The rows of both, with `is_listed`: of which they are."""
+    """Return the rows of both, with `is_listed` as their origin."""
     from pyspark.sql import functions as F
 
     rows = shown.select(*_SHOWN, F.lit(False).alias("is_listed"))
@@ -310,8 +316,10 @@ def _refused(loaded: DataFrame, listed: DataFrame | None, columns: Sequence[str]
 
 
 def _too_many(loaded: DataFrame, listed: DataFrame | None, intakes: Sequence[SnapshotIntake]) -> dict[CycleKey, int]:
-    """Cycles with more topics than they may have, in figures or in lists. They are counted only where their text has
-    room for so many."""
+    """Return the cycles with more topics than they may have, in figures or in lists.
+
+    They are counted only if their text has room for so many.
+    """
     from pyspark.sql import functions as F
 
     most = {
@@ -328,12 +336,12 @@ def _too_many(loaded: DataFrame, listed: DataFrame | None, intakes: Sequence[Sna
         topics = topics.unionByName(listed.select("cluster", "cycle_at", F.lit(False).alias("is_loaded")))
     by = ("cluster", iso("cycle_at").alias("at"), "is_loaded")
     counts = topics.where(is_one_of(most)).groupBy(*by).count().collect()
-    found = sorted(((row["cluster"], row["at"]), row["count"]) for row in counts)
-    return {key: count for key, count in found if count > most[key]}
+    counted = sorted(((row["cluster"], row["at"]), row["count"]) for row in counts)
+    return {key: count for key, count in counted if count > most[key]}
 
 
 def refused_topics(refused: DataFrame, long: LongAnswers) -> DataFrame:
-    """Rows of rejected."""
+    """Return rows of rejected."""
     from pyspark.sql import functions as F
 
     unknown = F.lit(None).cast("string")
@@ -372,10 +380,9 @@ def raw_answers(
     intakes: Sequence[SnapshotIntake],
     unreadable: Mapping[CycleKey, Sequence[tuple[int, str]]],
 ) -> DataFrame:
-    """Rows of raw_answers: `small`, whose texts this process has read, and those that it has not read whole.
+    """Return rows of raw_answers: `small`, whose texts this process has read, and those that it has not read whole.
 
-    Only figures that went into topic_stats leave their text out; those that cannot be read, or that another answer
-    supersedes, keep it.
+    Only figures that went into topic_stats leave their text out; unreadable or superseded ones keep it.
     """
     from pyspark.sql import functions as F
 

@@ -1,13 +1,12 @@
-"""How a run begins: which clusters, which snapshot of each, and which earlier attempts hand their state on.
+"""The beginning of a run: its clusters, the snapshot of each, and the earlier attempts whose state is taken over.
 
-A running cluster is observed here, once for the run's moment, and its snapshot landed; all clusters at the same time,
-so that one that is silent delays no other.
-A snapshot that was uploaded to a landing zone in S3 is fetched at the same time. A cluster whose snapshot cannot be had
-is left out with the reason, and the others go on.
+A running cluster is observed once for the run's moment, and its snapshot landed. All clusters are observed in parallel,
+so that a silent one delays no other. A snapshot that was uploaded to a landing zone in S3 is fetched in parallel, too.
+A cluster without a snapshot is left out with the reason, and the others go on.
 
 Reads: the source's listing, `cycles`, `wishes`, of clusters that can be steered `commands`, `outcomes`, `controls`, and
 of running clusters the predecessor's `bundle_load` and `split_decisions`.
-Writes: `wishes`, for those that the run brings; the rest of what it finds becomes the hand-over.
+Writes: `wishes`, for those of the run itself; the other results become the hand-over.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 S3 = "s3"
 _AT_ONCE = 8
-# A cluster that does not answer takes a thread and nothing else.
+# A cluster that does not answer takes only a thread.
 _OBSERVED_AT_ONCE = 256
 _WITH_QUIET_ONES = 64
 # All clusters together; a try of the DAG's task has ten minutes.
@@ -59,17 +58,17 @@ _OBSERVED_SECONDS = 360.0
 
 @dataclass(frozen=True, slots=True)
 class CycleRequest:
-    """What a run is asked for.
+    """Request of a run.
 
     `source` is `recording:FOLDER`, or empty for the clusters of `configuration` (a TOML file). `clusters` are names,
     none for all; with a `source` one name renames its cluster. `at` is the moment to decide (ISO-8601), None for a
     recording's newest snapshot and for a running cluster as it is now. `overrides` win over the configuration's
-    settings. `after`, of a backfill, is the moment of the cycle before: a recording's snapshot up to then is none for
-    this one. `wishes` are what operators ask for beside what the strategies decide (`wish_intake.wish_row`).
-    `triggered_by` is the login of whoever started the run, None for the schedule.
+    settings. `after`, of a backfill, is the moment of the previous cycle: a recording's snapshot up to then does not
+    count for this one. `wishes` are operators' requests beside the decisions of the strategies
+    (`wish_intake.wish_row`). `triggered_by` is the login of the user who started the run, None for the schedule.
 
-    `every` asks for a window in the place of `at`: all landed snapshots from `since` to `until` (ISO-8601, both
-    included; None for no bound). A range alone asks for one, too.
+    `every` requests a window instead of `at`: all landed snapshots from `since` to `until` (ISO-8601, both included;
+    None for no bound). A range alone requests one, too.
     """
 
     lake: str
@@ -91,11 +90,11 @@ class CycleRequest:
 
     @property
     def asks_for_a_window(self) -> bool:
-        """Whether it asks for many cycles of each cluster."""
+        """Return True if it requests many cycles of each cluster."""
         return self.every or self.since is not None or self.until is not None
 
     def span(self) -> tuple[datetime | None, datetime | None]:
-        """The range that a window takes; `BadInput` where the request contradicts itself."""
+        """Return the range of a window; raises `BadInput` if the request contradicts itself."""
         since, until = (None if text is None else utc(text) for text in (self.since, self.until))
         if self.at is not None:
             raise BadInput(f"a run decides the moment {self.at}, or a range of them: give one of the two")
@@ -108,7 +107,7 @@ class CycleRequest:
         return since, until
 
     def sources(self) -> tuple[ClusterSource, ...]:
-        """The clusters asked for, with their settings checked."""
+        """Return the requested clusters, with their settings checked."""
         resolve(observed=None, overrides=self.overrides)
         if self.source:
             source = source_of(self.source)
@@ -122,25 +121,27 @@ class CycleRequest:
         return tuple(replace(source, overrides={**source.overrides, **self.overrides}) for source in chosen)
 
     def _own_clusters(self, configuration: str) -> tuple[str, ...]:
-        """The clusters asked for, of several configured lakes those of this one. `SettingsError` for one of another."""
+        """Return the requested clusters, of several configured lakes those of this one; raises `SettingsError` for
+        another's."""
         lakes = configured_lakes(OperatorEnvironment({**os.environ, CONFIGURATION: configuration}))
-        own = lakes.at(self.lake)
-        if own is None or not lakes.is_several:
+        own_lake = lakes.at(self.lake)
+        if own_lake is None or not lakes.is_several:
             return self.clusters
         for cluster in self.clusters:
             if (other := lakes.elsewhere(self.lake, cluster)) is not None:
-                raise SettingsError(f"the cluster {cluster} belongs to the lake {other.name}, not to {own.name}")
-        if not self.clusters and not lakes.clusters_of(own):
-            raise SettingsError(f"no configured cluster belongs to the lake {own.name}, so there is nothing to decide")
-        return self.clusters or lakes.clusters_of(own)
+                raise SettingsError(f"the cluster {cluster} belongs to the lake {other.name}, not to {own_lake.name}")
+        if not self.clusters and not lakes.clusters_of(own_lake):
+            raise SettingsError(
+                f"no configured cluster belongs to the lake {own_lake.name}, so there is nothing to decide"
+            )
+        return self.clusters or lakes.clusters_of(own_lake)
 
 
 def check(request: CycleRequest) -> None:
-    """Raises what is wrong with a request for one moment, as far as files tell: no Spark is needed, and no broker or
-    store is asked.
+    """Raise the faults of a request for one moment, as far as files show them, without Spark, brokers and stores.
 
-    SettingsError and BadInput as `open_cycles` raises them. Of several clusters one that cannot be had stops none of
-    the others; where none can be had, the first error is raised.
+    Raises SettingsError and BadInput as `open_cycles` does. Of several clusters one without a snapshot stops none of
+    the others; if none has one, the first error is raised.
     """
     sources = request.sources()
     errors = []
@@ -162,11 +163,11 @@ def open_cycles(
     *,
     may_observe: bool = True,
 ) -> Handover:
-    """The hand-over that ingest starts from: one open cycle per cluster that has a snapshot for the moment asked for.
+    """Return the hand-over that ingest starts from: one open cycle per cluster that has a snapshot for the moment.
 
     `credentials` finds the token of a connection, by default in the environment; `stores` a connection to S3. A running
-    cluster is asked only where the run is a live one and `may_observe`; else its landed snapshot serves. `BadInput`
-    says which folder or moment of a recording is wrong, and names the nearest snapshot.
+    cluster is asked only if the run is a live one and `may_observe`; else its landed snapshot serves. Raises
+    `BadInput`, which says which folder or moment of a recording is wrong, and names the nearest snapshot.
     """
     lake = _lake_of(spark, request)
     histories = partial(bundles_with_history, spark, lake)
@@ -175,7 +176,7 @@ def open_cycles(
 
 
 def open_listed(spark: SparkSession, request: CycleRequest, cycles: list[ClusterCycle]) -> Handover:
-    """The hand-over of cycles that `window_of` listed for the request, or of some of them."""
+    """Return the hand-over of cycles that `window_of` listed for the request, or of some of them."""
     return _opened(spark, _lake_of(spark, request), request, cycles)
 
 
@@ -207,12 +208,12 @@ def cycles_of(
     may_observe: bool = True,
     histories: HistoryLookup | None = None,
 ) -> list[ClusterCycle]:
-    """The cycles of a request for one moment, in the order of its sources; those that could not be had are not open.
+    """Return the cycles of a request for one moment, in the order of its sources; those without a snapshot are not
+    open.
 
-    `histories` says which bundles of clusters have a history at a moment, None where there is no lake to say it; it is
-    asked, once, if a running cluster may be observed.
-    `BadInput` where the only cluster asked for is one of a recording that cannot be read, and for a moment of a running
-    cluster that is still to come.
+    `histories` returns the bundles with a history at a moment, None without a lake; it is called, once, if a running
+    cluster may be observed. Raises `BadInput` if the only requested cluster is one of an unreadable recording, and for
+    a future moment of a running cluster.
     """
     sources = request.sources()
     at = utc(request.at) if request.at is not None else datetime.now(UTC).replace(microsecond=0)
@@ -241,8 +242,10 @@ def cycles_of(
 
 
 def _demand_no_time_to_come(sources: Iterable[ClusterSource], at: datetime) -> None:
-    """Nothing is put on record for a running cluster's moment that has not been: until then it would be the newest
-    cycle, and keep every other one of the cluster from being carried out."""
+    """Raise BadInput for a future moment of a running cluster.
+
+    Until then it would be the newest cycle, and keep every other one of the cluster from being carried out.
+    """
     ahead = (at - datetime.now(UTC)).total_seconds()
     if ahead > LATEST_SECONDS and any(source.live or source.zone for source in sources):
         raise BadInput(
@@ -252,7 +255,7 @@ def _demand_no_time_to_come(sources: Iterable[ClusterSource], at: datetime) -> N
 
 
 _Observe = Callable[..., "Future[Snapshot]"]
-"""Begins `collecting.land_now` with these arguments."""
+"""Function that begins `collecting.land_now` with these arguments."""
 
 
 def _observer(pool: ThreadPoolExecutor) -> _Observe:
@@ -270,9 +273,10 @@ def _observed(
     may_observe: bool,
     known: frozenset[str],
 ) -> Callable[[], ClusterCycle]:
-    """Finds the snapshot of that moment, or begins to take it; what is returned waits for it.
+    """Find the snapshot of that moment, or begin to take it; the returned function waits for it.
 
-    The token is looked up here and not in the pool: Airflow's connections come over a channel of the main thread.
+    The token is looked up in this thread and not in the pool: Airflow's connections come over a channel of the main
+    thread.
     """
     from evenkeel.pulsar.admin.connection import from_environment
     from evenkeel.sources.collecting import connection_of
@@ -280,11 +284,11 @@ def _observed(
     assert source.live is not None
     landing = Landing(source.recording, source.limits)
     try:
-        found = landing.find(at)
-        if found is not None:
-            return partial(_landed, source, found)
+        landed = landing.find(at)
+        if landed is not None:
+            return partial(_landed, source, landed)
         if not may_observe:
-            raise LandingError(f"{landing.missing(at)} A past moment is not observed anew.")
+            raise LandingError(f"{landing.missing(at)} A past moment cannot be observed.")
         connection = connection_of(source.live, credentials or from_environment)
     except EvenkeelError as error:
         return partial(_left_out, source, at, error)
@@ -298,10 +302,10 @@ def _fetched(
     at: str,
     connect: Callable[[str | None], Any],
 ) -> Callable[[], ClusterCycle]:
-    """Begins to fetch the newest snapshot up to that moment; what is returned waits for it.
+    """Begin to fetch the newest snapshot up to that moment; the returned function waits for it.
 
-    Uploads go on whoever decides, so the past can be fetched too; what bears a time to come is left for then. Clients
-    are made here and not in the pool, as above.
+    Uploads go on without a run, so the past can be fetched too; a future snapshot is left for later. Clients are made
+    in this thread and not in the pool, as above.
     """
     from evenkeel.sources.landing_zone.search import S3Landing
 
@@ -317,10 +321,10 @@ def _fetched(
 
 def _fetch(source: ClusterSource, at: str, landing: S3Landing) -> ClusterCycle:
     assert source.zone is not None
-    found = landing.snapshot_at(at)
+    fetched = landing.snapshot_at(at)
     landing.expire(source.zone.landing_days)
-    unreadable = tuple((problem.file, problem.place, problem.reason) for problem in found.problems)
-    return replace(_landed(source, found.snapshot), unreadable=unreadable)
+    unreadable = tuple((problem.file, problem.place, problem.reason) for problem in fetched.problems)
+    return replace(_landed(source, fetched.snapshot), unreadable=unreadable)
 
 
 def _client(connection: str | None, resolve: StoreResolver | None) -> Any:
@@ -333,7 +337,7 @@ def _waiting(result: Callable[[], ClusterCycle], source: ClusterSource, at: date
     def wait() -> ClusterCycle:
         try:
             return result()
-        except Exception as error:  # whatever came from this cluster, the others go on
+        except Exception as error:  # after any error of this cluster the others go on
             if not isinstance(error, EvenkeelError):
                 # Half a character of a cluster's answer, in the error's text, could not be written to a log.
                 trace = format_exc().encode(errors="backslashreplace").decode()
@@ -363,8 +367,10 @@ def _origin(source: ClusterSource) -> str:
 
 
 def _left_out(source: ClusterSource, at: datetime, error: Exception) -> ClusterCycle:
-    """A cluster without a snapshot: failed where the operator has to mend a setting, or nobody foresaw the error, else
-    skipped."""
+    """Return a cluster without a snapshot: failed if the operator must change a setting or the error is unforeseen.
+
+    Else it is skipped.
+    """
     moment = utc_text(at.replace(microsecond=milliseconds(at) % 1000 * 1000))
     foreseen = isinstance(error, EvenkeelError)
     words = str(error) if foreseen else f"{type(error).__name__}: {error}"
@@ -396,7 +402,7 @@ def _recorded(source: ClusterSource, at: str | None, after: str | None = None) -
 
 
 def _named(source: ClusterSource, recording: Recording) -> Callable[[Snapshot], ClusterSource]:
-    """The source with the name of the cluster that a snapshot shows, unless it has a name."""
+    """Return the source with the name of the cluster in a snapshot, unless it has a name."""
     if source.cluster:
         return lambda _: source
     names = ClusterNames(recording, source.limits)
@@ -407,20 +413,21 @@ def _named(source: ClusterSource, recording: Recording) -> Callable[[Snapshot], 
 
 
 def window_of(source: ClusterSource, since: datetime | None, until: datetime | None) -> list[ClusterCycle]:
-    """A cluster's cycles of a range, oldest first: one for each snapshot that was landed in it. Nothing is observed or
-    fetched for it.
+    """Return a cluster's cycles of a range, oldest first: one for each snapshot that was landed in it.
 
-    A landed snapshot of a running cluster that cannot be read is a cycle that is left out; what a recording holds
-    beside its snapshots stands with the cycle after it, as in runs of one moment. `NothingLanded` names the nearest
-    where nothing was landed in the range, `BadInput` says what is wrong with a recording.
+    Nothing is observed or fetched for it. A landed snapshot of a running cluster that cannot be read is a cycle that is
+    left out. Other files of a recording are noted with the cycle after them, as in runs of one moment. Raises
+    `NothingLanded`, which names the nearest, if nothing was landed in the range, and `BadInput` for a faulty recording.
     """
     if source.live and not source.zone:
         landed = Landing(source.recording, source.limits).between(since, until)
         return [
-            _left_out(source, at, found) if isinstance(found, BadInput) else _landed(source, found)
-            for at, found in landed
+            _left_out(source, at, landed_snapshot)
+            if isinstance(landed_snapshot, BadInput)
+            else _landed(source, landed_snapshot)
+            for at, landed_snapshot in landed
         ]
-    if source.zone and is_empty(source.recording):  # until the first one is fetched; a recording somebody has named
+    if source.zone and is_empty(source.recording):  # until the first one is fetched; a recording has a name by now
         raise NothingLanded(
             f"a window takes what was fetched, and {source.recording} holds no snapshot yet: `rebalance` fetches them "
             f"from {source.zone.url}, one for each of its cycles"

@@ -1,4 +1,5 @@
-"""Taking in a cycle's snapshot: what can be read, what is set aside, which settings hold, why it is left out."""
+"""Intake of a cycle's snapshot: readable answers, rejected ones, the settings in force, and the reason if it is left
+out."""
 
 from __future__ import annotations
 
@@ -22,17 +23,19 @@ UNREADABLE_REQUEST = "unreadable_request"
 REFUSED_SETTINGS = "refused_settings"
 ODD_SETTING = "odd_setting"
 OWN, LENT = "own", "lent"
-"""Whose answer it is: the snapshot's own, or of the earlier snapshot that lends configuration and topic lists."""
+"""Origin of an answer: the snapshot's own, or the earlier snapshot that lends configuration and topic lists."""
 _ROW_BYTES, _REQUEST_BYTES = 1_500, 500
 
 
 @dataclass
 class SnapshotIntake:
-    """A cycle while it is taken in. `rejections` stand with the file they were found in; `failed` marks a cycle that an
-    operator's override keeps out from one whose snapshot does. `requests` are those of its own snapshot, `figures` of
-    these the topic figures that count, `left` the positions of those whose texts Spark reads. `held` is what its rows
-    and the texts in them take in this process, in bytes; `is_sent` says that most of them are with the server.
-    `texts` is how large its small answers are, in bytes.
+    """Intake of one cycle.
+
+    `rejections` have the file they were found in. `failed` marks a cycle that an operator's override leaves out, unlike
+    one that its snapshot does. `requests` are those of its own snapshot, `figures` of these the topic figures that
+    count, `left` the positions of those whose texts Spark reads. `held` is the memory of its rows and their texts in
+    this process, in bytes; `is_sent`: most of them are with the server. `texts` is the size of its small answers, in
+    bytes.
     """
 
     cycle: ClusterCycle
@@ -52,12 +55,12 @@ class SnapshotIntake:
 
     @property
     def key(self) -> CycleKey:
-        """What tells the cycle apart from the others of the run."""
+        """Key of the cycle within the run."""
         return self.cycle.key
 
     @property
     def limits(self) -> Limits:
-        """How much is read of the cluster at most."""
+        """Limits on what is read of the cluster."""
         return Limits(**self.cycle.limits) if self.cycle.limits is not None else DEFAULT
 
     @property
@@ -67,54 +70,54 @@ class SnapshotIntake:
 
     @property
     def manager(self) -> str | None:
-        """The operator's word, else what the brokers showed."""
+        """The operator's setting, else the brokers' manager."""
         if self.settings is not None and self.settings.settings.evenkeelManager != "auto":
             return self.settings.settings.manager
         return str(self.observed.policies["manager"]) if self.observed is not None else None
 
     def file(self, source: str) -> str:
-        """The file of the snapshot's own or lent answers."""
+        """Return the file of the snapshot's own or lent answers."""
         landed = self.lent if source == LENT else self.own
         return str(landed.path) if landed is not None else self.cycle.snapshot.path
 
     def refuse(self, rejection: Rejection, file: str | None = None) -> None:
-        """Sets an answer aside, found in `file` or else in the cycle's own snapshot."""
+        """Reject an answer, found in `file` or else in the cycle's own snapshot."""
         self.rejections.append((file or self.cycle.snapshot.path, rejection))
 
     def leave_out(self, reason: str, *, failed: bool = False) -> None:
-        """Of several reasons the first counts."""
+        """Leave the cycle out; of several reasons the first counts."""
         if self.left_out is None:
             self.left_out, self.failed = reason, failed
 
 
 def taken_in(cycle: ClusterCycle, snapshots: SnapshotsOfRun, known: SettingsInForce) -> SnapshotIntake:
-    """Read the cycle's snapshot, and the one that lends configuration and topic lists, and judge whether it can be
-    decided on."""
+    """Read the cycle's snapshot, and the one that lends configuration and topic lists, and judge if it can be decided
+    on."""
     intake = SnapshotIntake(cycle)
     for file, place, reason in cycle.unreadable:
         intake.refuse(Rejection("raw_answers", place, UNREADABLE_SNAPSHOT, reason, None), file)
     path, lender = cycle.snapshot.path, cycle.snapshot.configuration_path
-    own, lent = None, None
+    own_answers, lent = None, None
     try:
-        own = snapshots.read(path, intake.limits)
-        intake.own = own.landed
+        own_answers = snapshots.read(path, intake.limits)
+        intake.own = own_answers.landed
     except BadInput as error:
         intake.refuse(_unreadable(error), path)
         intake.leave_out(f"the snapshot {path} cannot be read: {error}")
-    if own is not None and lender is not None and lender != path:
+    if own_answers is not None and lender is not None and lender != path:
         try:
             lent = snapshots.read(lender, intake.limits)
             intake.lent = lent.landed
         except BadInput as error:
             intake.refuse(_unreadable(error, "; configuration and topic lists are unknown in this cycle"), lender)
-    if own is not None:
-        _look_at(intake, own, lent, known)
+    if own_answers is not None:
+        _look_at(intake, own_answers, lent, known)
     snapshots.release(cycle)
     return intake
 
 
 class SettingsInForce:
-    """Settings, resolved once for each input: cycles of a window mostly have the same."""
+    """Settings, resolved once for each input: cycles of a window mostly have equal ones."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], EffectiveSettings] = {}
@@ -122,7 +125,7 @@ class SettingsInForce:
     def resolve(
         self, observed: Mapping[str, str], overrides: Mapping[str, Any], detected: Detected
     ) -> EffectiveSettings:
-        """The settings in force, see `settings.resolve`; `SettingsError` where the overrides cannot be."""
+        """Return the settings in force, see `settings.resolve`; raises `SettingsError` for invalid overrides."""
         given = json.dumps(overrides, sort_keys=True, default=repr)
         key = (tuple(sorted(observed.items())), given, detected)
         if key not in self._known:
@@ -130,10 +133,12 @@ class SettingsInForce:
         return self._known[key]
 
 
-def _look_at(intake: SnapshotIntake, own: SmallAnswers, lent: SmallAnswers | None, known: SettingsInForce) -> None:
-    """Read the small answers, resolve the settings and judge whether the snapshot can be decided on."""
+def _look_at(
+    intake: SnapshotIntake, own_answers: SmallAnswers, lent: SmallAnswers | None, known: SettingsInForce
+) -> None:
+    """Read the small answers, resolve the settings and judge if the snapshot can be decided on."""
     path = intake.cycle.snapshot.path
-    parts = [(OWN, own)] if lent is None else [(OWN, own), (LENT, lent)]
+    parts = [(OWN, own_answers)] if lent is None else [(OWN, own_answers), (LENT, lent)]
     size = sum(part.size for _, part in parts)
     try:
         demand_few(
@@ -149,11 +154,11 @@ def _look_at(intake: SnapshotIntake, own: SmallAnswers, lent: SmallAnswers | Non
     if len(unread) > MOST_REJECTIONS:
         reason = f"{len(unread):,} of its requests cannot be read; the first {MOST_REJECTIONS:,} are on record"
         intake.refuse(Rejection("raw_answers", "snapshot", UNREADABLE_REQUEST, reason, None))
-    if not len(own.answers):
+    if not len(own_answers.answers):
         reason = "it holds no request that can be read: `requests` is empty, or the JSON is malformed inside"
         intake.refuse(_unreadable(reason))
         intake.leave_out(f"the snapshot {path} cannot be read: {reason}")
-    view = _view(intake, own.answers, lent.answers if lent is not None else Answers(()))
+    view = _view(intake, own_answers.answers, lent.answers if lent is not None else Answers(()))
     try:
         intake.observed = observe(view)
     except BeyondLimit as error:
@@ -161,12 +166,14 @@ def _look_at(intake: SnapshotIntake, own: SmallAnswers, lent: SmallAnswers | Non
         intake.leave_out(f"the snapshot {path} is not read: {error}")
         return
     figures = set(intake.observed.topic_figures)
-    intake.figures = [request for request in own.requests if request.n in figures and request.unread is None]
-    intake.requests = [request for request in own.requests if request.n not in figures or request.unread is not None]
+    intake.figures = [request for request in own_answers.requests if request.n in figures and request.unread is None]
+    intake.requests = [
+        request for request in own_answers.requests if request.n not in figures or request.unread is not None
+    ]
     intake.left = tuple(request.n for request in intake.requests if request.is_left)
     intake.texts = size
     rows = sum(len(rows) for rows in intake.observed.rows.values())
-    intake.held = size + _ROW_BYTES * rows + _REQUEST_BYTES * len(own.requests)
+    intake.held = size + _ROW_BYTES * rows + _REQUEST_BYTES * len(own_answers.requests)
     for rejection in intake.observed.rejections:
         intake.refuse(rejection)
     if intake.observed.left_out is not None:
@@ -181,19 +188,19 @@ def _look_at(intake: SnapshotIntake, own: SmallAnswers, lent: SmallAnswers | Non
 
 
 def mark_unreadable_figures(intake: SnapshotIntake, brokers: set[str]) -> None:
-    """Topic figures of these brokers came and could not be read: they are unknown, not none."""
+    """Mark the topic figures of these brokers as unreadable: they are unknown, not none."""
     for row in intake.observed.rows["broker_reports"] if intake.observed is not None else ():
         if row["broker"] in brokers:
             row["has_topic_figures"] = False
 
 
 def leave_out_the_largest(intakes: Sequence[SnapshotIntake]) -> None:
-    """Leaves out the clusters that take the most of this process, until the others fit into it (`run_mib`)."""
+    """Leave out the clusters that take most of this process's memory, until the others fit into it (`run_mib`)."""
     limits = max((intake.limits for intake in intakes), key=lambda each: each.run_mib)
     while (together := sum(intake.held for intake in intakes)) > limits.bytes_of("run_mib"):
         largest = max(intakes, key=lambda intake: (intake.held, intake.cluster))
-        what = f"its rows and their texts take {largest.held:,} bytes, and those of all clusters {together:,}"
-        reason = limits.beyond("run_mib", what, "give it a run of its own, see what answers in the brokers' place")
+        subject = f"its rows and their texts take {largest.held:,} bytes, and those of all clusters {together:,}"
+        reason = limits.beyond("run_mib", subject, "give it a run of its own, see what answers in the brokers' place")
         largest.refuse(_beyond("raw_answers", "snapshot", reason))
         largest.leave_out(f"the snapshot {largest.cycle.snapshot.path} is not read: {reason}")
         largest.observed, largest.settings, largest.held = None, None, 0
@@ -201,7 +208,7 @@ def leave_out_the_largest(intakes: Sequence[SnapshotIntake]) -> None:
 
 
 def without_rows(intake: SnapshotIntake) -> None:
-    """Lets go of what was sent to the server. Rows on brokers stay: their topic figures may prove unreadable."""
+    """Release the rows that were sent to the server. Rows of brokers stay: their topic figures may prove unreadable."""
     if intake.observed is not None:
         rows = {"broker_reports": intake.observed.rows["broker_reports"]}
         policies = [{"manager": intake.observed.policies["manager"]}]
@@ -212,29 +219,29 @@ def without_rows(intake: SnapshotIntake) -> None:
 
 
 def leave_out_topics(intake: SnapshotIntake, count: int) -> None:
-    """Leaves a cluster out whose answers name more topics than its limit allows."""
+    """Leave out a cycle whose answers name more topics than its limit allows."""
     advice = "see what answers in the brokers' place"
     reason = intake.limits.beyond("topics", f"its answers name {count:,} topics", advice)
     intake.refuse(_beyond("topic_stats", "topic figures", reason))
     intake.leave_out(f"the snapshot {intake.cycle.snapshot.path} is not read: {reason}")
 
 
-def _view(intake: SnapshotIntake, own: Answers, lent: Answers) -> SnapshotView:
+def _view(intake: SnapshotIntake, own_answers: Answers, lent: Answers) -> SnapshotView:
     assert intake.own is not None
     header, age = intake.own.header, None
     if intake.lent is not None:
         age = (header.finished_at - intake.lent.header.finished_at).total_seconds()
-    name = _pulsar_name(intake.cluster, own, lent)
+    name = _pulsar_name(intake.cluster, own_answers, lent)
     return SnapshotView(
-        name, str(intake.own.path), header.started_at, header.finished_at, own, lent, age, limits=intake.limits
+        name, str(intake.own.path), header.started_at, header.finished_at, own_answers, lent, age, limits=intake.limits
     )
 
 
-def _pulsar_name(cluster: str, own: Answers, lent: Answers) -> str:
-    """The cluster's name in Pulsar, which its paths carry; a run may know it under another name."""
-    answer = own.about(Kind.CLUSTERS)
+def _pulsar_name(cluster: str, own_answers: Answers, lent: Answers) -> str:
+    """Return the cluster's name in Pulsar, which is in its paths; a run may know it under another name."""
+    answer = own_answers.about(Kind.CLUSTERS)
     body = answer.body if answer is not None and answer.status == 200 else None
-    configurations = [found for answers in (own, lent) for _, found in answers.each(Kind.CONFIGURATION)]
+    configurations = [found for answers in (own_answers, lent) for _, found in answers.each(Kind.CONFIGURATION)]
     configuration = next((found.body for found in configurations if found.status == 200), None)
     for wanted in (cluster, None):
         try:
@@ -245,7 +252,7 @@ def _pulsar_name(cluster: str, own: Answers, lent: Answers) -> str:
 
 
 def _settle(intake: SnapshotIntake, known: SettingsInForce) -> None:
-    """Settings in force: an override over the leader's runtime configuration over the defaults."""
+    """Resolve the settings in force: an override over the leader's runtime configuration over the defaults."""
     assert intake.observed is not None
     policies = intake.observed.policies
     versions = [row.get("pulsar_version") for row in intake.observed.rows["broker_reports"]]
@@ -263,7 +270,7 @@ def _settle(intake: SnapshotIntake, known: SettingsInForce) -> None:
 
 
 def configuration_of(policies: Mapping[str, Any]) -> dict[str, str]:
-    """The configuration, with the load manager that the brokers show to run: the file may be of an earlier snapshot."""
+    """Return the configuration, with the load manager that the brokers run: the file may be of an earlier snapshot."""
     shown = {"loadManagerClassName": CLASSES[policies["manager"]]} if policies["manager"] in CLASSES else {}
     return dict(policies["configuration"] or {}) | shown
 

@@ -3,13 +3,13 @@
 Reads: the landed snapshot of every open cycle, and of the earlier one that lends it configuration and topic lists; one
 that lends to many cycles is read once.
 Writes: broker_reports, topic_stats, namespace_bundles, bundle_ownership, cluster_policies, raw_answers, settings,
-rejected, and resource_quotas where a bundle has one. The hand-over gets each cycle's settings and load manager.
-Skips: a cycle whose snapshot cannot be read, contradicts itself, or in which no broker gave its figures; what can be
-read of it is written all the same, and the reason stands in `rejected`.
+rejected, and resource_quotas if a bundle has one. The hand-over gets each cycle's settings and load manager.
+Skips: a cycle whose snapshot cannot be read, contradicts itself, or in which no broker gave its figures. Its readable
+rows are still written, and the reason is in `rejected`.
 Fails when: the lake cannot be written, or the Spark server does not see the snapshots.
 
 Each snapshot is read once in this process, which takes the small answers and passes over the long ones: figures and
-lists of topics. Those Spark reads where they lie. A snapshot of 3 brokers, 100 bundles and 300 topics takes 3 ms.
+lists of topics. Spark reads those from the files. A snapshot of 3 brokers, 100 bundles and 300 topics takes 3 ms.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ _SMALL_TABLES = ("broker_reports", "namespace_bundles", "bundle_ownership", "clu
 
 
 _PIECE = 4
-"""In a window rows leave this process as soon as they take this part of what they may (`run_mib`)."""
+"""In a window rows leave this process as soon as they take this part of their limit (`run_mib`)."""
 
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
-    """Takes in the snapshots of all open cycles and hands on what was written; see the module's text."""
-    small, told = SmallRows(spark, (*_SMALL_TABLES, QUOTAS, RAW)), _Told()
-    intakes = _taken_in(handover, small, told)
+    """Take in the snapshots of all open cycles and return the hand-over with the writes; see the module's text."""
+    small, outcomes = SmallRows(spark, (*_SMALL_TABLES, QUOTAS, RAW)), _Told()
+    intakes = _taken_in(handover, small, outcomes)
     frames = _frames(spark, intakes, small)
-    handover = _remembering(handover, told, frames, spark)
+    handover = _remembering(handover, outcomes, frames, spark)
     settled = _settled(handover, intakes)
     return settled.with_writes(Lake(handover.lake).append(spark, frames, handover=settled, task="ingest"))
 
 
-def _taken_in(handover: Handover, small: SmallRows, told: _Told) -> list[SnapshotIntake]:
-    """Reads the snapshots of all open cycles. In a window rows are sent on as they come."""
+def _taken_in(handover: Handover, small: SmallRows, outcomes: _Told) -> list[SnapshotIntake]:
+    """Read the snapshots of all open cycles. In a window rows are sent on as they come."""
     cycles, in_pieces = handover.open_cycles(), handover.is_window()
     snapshots, in_force = SnapshotsOfRun(cycles), SettingsInForce()
     intakes: list[SnapshotIntake] = []
@@ -74,30 +74,32 @@ def _taken_in(handover: Handover, small: SmallRows, told: _Told) -> list[Snapsho
         intakes.append(intake)
         held.append(intake)
         leave_out_the_largest([intake] if in_pieces else held)
-        if in_pieces and sum(one.held for one in held) > intake.limits.bytes_of("run_mib") // _PIECE:
-            told.look(held)
+        if in_pieces and sum(intake_held.held for intake_held in held) > intake.limits.bytes_of("run_mib") // _PIECE:
+            outcomes.look(held)
             small.send(held)
             held.clear()
-    told.look(held)
+    outcomes.look(held)
     return intakes
 
 
 class _Told:
-    """What became of commands that are still open, by what each cycle's snapshot shows."""
+    """Outcomes of commands that are still open, by each cycle's snapshot."""
 
     def __init__(self) -> None:
         self.of: dict[CycleKey, Settled] = {}
 
     def look(self, intakes: Iterable[SnapshotIntake]) -> None:
-        """Looks at the rows of intakes, which must be at hand."""
-        for one in intakes:
-            if one.cycle.acts and one.observed is not None and one.own is not None:
-                lag = _lag_of_ownership(one)
-                self.of[one.key] = settled(one.cycle, one.observed.rows, one.own.header.finished_at, lag=lag)
+        """Read the rows of intakes, which must be in memory."""
+        for intake in intakes:
+            if intake.cycle.acts and intake.observed is not None and intake.own is not None:
+                lag = _lag_of_ownership(intake)
+                self.of[intake.key] = settled(
+                    intake.cycle, intake.observed.rows, intake.own.header.finished_at, lag=lag
+                )
 
 
 def _lag_of_ownership(intake: SnapshotIntake) -> timedelta:
-    """How much older than the snapshot's end ownership may be: nothing where brokers listed what they own."""
+    """Return how much older than the snapshot's end ownership may be: zero if brokers listed their bundles."""
     if intake.observed is None or intake.own is None or intake.settings is None:
         return timedelta(0)
     claims = intake.observed.rows["bundle_ownership"]
@@ -107,23 +109,36 @@ def _lag_of_ownership(intake: SnapshotIntake) -> timedelta:
     return took + timedelta(seconds=intake.settings.settings.statsUpdateFrequencyInSecs)
 
 
-def _remembering(handover: Handover, told: _Told, frames: dict[str, DataFrame], spark: SparkSession) -> Handover:
-    """The hand-over with what became of commands. A run of one cycle of each cluster also puts it on record: of past
-    cycles, of which a window is made, nothing is told anew."""
-    outcomes = [row for one in told.of.values() for row in one.outcomes]
+def _remembering(
+    handover: Handover, outcomes_by_cycle: _Told, frames: dict[str, DataFrame], spark: SparkSession
+) -> Handover:
+    """Return the hand-over with the outcomes of commands.
+
+    A run of one cycle of each cluster also records them. The past cycles of a window record none again.
+    """
+    outcomes = [row for settled in outcomes_by_cycle.of.values() for row in settled.outcomes]
     if outcomes and handover.run.kind != "backfill" and not handover.is_window():
         frames["outcomes"] = body_frame(spark, "outcomes", outcomes)
     return handover.with_cycles(
-        replace(cycle, acts=told.of[cycle.key].acts) if cycle.key in told.of else cycle for cycle in handover.cycles
+        replace(cycle, acts=outcomes_by_cycle.of[cycle.key].acts) if cycle.key in outcomes_by_cycle.of else cycle
+        for cycle in handover.cycles
     )
 
 
 def _frames(spark: SparkSession, intakes: Sequence[SnapshotIntake], small: SmallRows) -> dict[str, DataFrame]:
-    """The frames to append; what is found in long answers goes into the intakes."""
+    """Return the frames to append; results from long answers go into the intakes."""
     readable = [intake for intake in intakes if intake.own is not None]
     if not readable:
         return small.frames(intakes, always=())
-    long = LongAnswers(spark, (landed.path for one in readable for landed in (one.own, one.lent) if landed is not None))
+    long = LongAnswers(
+        spark,
+        (
+            landed.path
+            for readable_intake in readable
+            for landed in (readable_intake.own, readable_intake.lent)
+            if landed is not None
+        ),
+    )
     topics = topic_frames(long, readable)
     by_key = {intake.key: intake for intake in readable}
     for key, count in topics.too_many.items():
@@ -140,9 +155,13 @@ def _frames(spark: SparkSession, intakes: Sequence[SnapshotIntake], small: Small
 
 
 def _settled(handover: Handover, intakes: list[SnapshotIntake]) -> Handover:
-    """The hand-over with each cycle's settings and manager, and without those that cannot be decided on."""
-    found = {intake.key: intake for intake in intakes}
-    texts = {id(one.settings): one.settings.to_json() for one in _distinct(intakes) if one.settings is not None}
+    """Return the hand-over with each cycle's settings and manager, and without those that cannot be decided on."""
+    by_key = {intake.key: intake for intake in intakes}
+    texts = {
+        id(distinct.settings): distinct.settings.to_json()
+        for distinct in _distinct(intakes)
+        if distinct.settings is not None
+    }
     cycles = [
         replace(
             cycle,
@@ -150,7 +169,7 @@ def _settled(handover: Handover, intakes: list[SnapshotIntake]) -> Handover:
             settings_digest=intake.settings.digest if intake.settings is not None else None,
             manager=intake.manager,
         )
-        if (intake := found.get(cycle.key)) is not None
+        if (intake := by_key.get(cycle.key)) is not None
         else cycle
         for cycle in handover.cycles
     ]
@@ -162,5 +181,5 @@ def _settled(handover: Handover, intakes: list[SnapshotIntake]) -> Handover:
 
 
 def _distinct(intakes: Iterable[SnapshotIntake]) -> Iterable[SnapshotIntake]:
-    """One intake for each of the settings in force."""
+    """Yield one intake for each of the settings in force."""
     return {id(intake.settings): intake for intake in intakes}.values()

@@ -1,6 +1,7 @@
-"""From what an operator asks for to a wish on record, and from there to the cycle that takes it.
+"""From an operator's request to a recorded wish, and from there to the cycle that takes it.
 
-Reads: `wishes`, `cycles`. Writes: `wishes`, for the wishes that a run itself brings.
+Reads: `wishes`, `cycles`.
+Writes: `wishes`, for the wishes of a run itself.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PICKED = (LARGEST, HOT)
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Who makes a wish (a login), when (ISO-8601 UTC), and in which run, if it comes with one."""
+    """Maker of a wish (a login), time (ISO-8601 UTC), and its run, if it comes with one."""
 
     made_by: str
     made_at: str
@@ -42,10 +43,10 @@ class Maker:
 
 
 def wish_row(given: Mapping[str, Any], cluster: str, maker: Maker, number: int = 0) -> dict[str, Any]:
-    """A row of `wishes`. `given` has its kind, and what a wish of that kind names (`SCHEMAS`).
+    """Return a row of `wishes`. `given` has its kind, and the names of a wish of that kind (`SCHEMAS`).
 
-    What is not a wish at all is a `BadInput`; whether Pulsar would carry it out is for the cycle to say, which sees the
-    cluster. `number` distinguishes equal wishes of one maker.
+    Raises `BadInput` for anything else. The cycle, which sees the cluster, decides whether Pulsar would carry it out.
+    `number` distinguishes equal wishes of one maker.
     """
     kind = str(given.get("kind"))
     if kind not in SCHEMAS:
@@ -70,7 +71,7 @@ _NO_OPTIONS = {"algorithm": None, "positions": None, "unload_children": None, "d
 
 
 def _of_broker(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A wish about a whole broker; it names no bundle."""
+    """Return a wish about a whole broker; it names no bundle."""
     broker = broker_id(_text(given, "broker"))
     if not re.match(BROKER, broker):
         raise BadInput(f"a wish for {_NAMED[kind]} names its broker as host:port, not as {given.get('broker')!r}")
@@ -78,7 +79,7 @@ def _of_broker(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_topic(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A wish about one topic, under its full name; which bundle it lies in is for the cycle to say."""
+    """Return a wish about one topic, under its full name; the cycle finds its bundle."""
     text = _text(given, "topic")
     try:
         topic = parse_topic(text)
@@ -125,7 +126,7 @@ def _namespace(value: Any) -> str:
 
 
 def _bundle(kind: str, value: Any) -> str:
-    """The range in Pulsar's spelling; it is read here, so that a slip of the pen is reported at once."""
+    """Return the range in Pulsar's spelling; it is parsed at once, so that a typing error is reported at once."""
     picked = PICKED if kind == SPLIT else (ALL,)
     if value in picked:
         return str(value)
@@ -169,15 +170,15 @@ def _switch(value: Any) -> bool:
 def with_wishes(
     spark: SparkSession, lake: Lake, cycles: Sequence[ClusterCycle], run: Run, brought: Sequence[Mapping[str, Any]]
 ) -> list[ClusterCycle]:
-    """The cycles with the wishes that each of them takes; those that the run brings are put on record first.
+    """Return the cycles with the wishes that each of them takes; those of the run itself are recorded first.
 
-    A try that is repeated finds its wishes on record: their ids are made of the run and not of the clock.
+    A repeated try finds its wishes on record: their ids are made of the run and not of the clock.
     """
-    own = wishes_of_run(cycles, run, brought)
+    own_wishes = wishes_of_run(cycles, run, brought)
     known = read_wishes(spark, lake, [cycle.cluster for cycle in cycles])
     on_record = {wish["wish_id"] for wish in known}
-    append_wishes(spark, lake, [wish for wish in own if wish["wish_id"] not in on_record])
-    known += own
+    append_wishes(spark, lake, [wish for wish in own_wishes if wish["wish_id"] not in on_record])
+    known += own_wishes
     if not known:
         return list(cycles)
     taken = read_taken(spark, lake, [cycle.key for cycle in cycles], _running(cycles))
@@ -187,16 +188,18 @@ def with_wishes(
 def with_wishes_on_record(
     spark: SparkSession, lake: Lake, cycles: Sequence[ClusterCycle], run: Run
 ) -> list[ClusterCycle]:
-    """The cycles of a window, each with the wishes that an attempt at it took, which a backfill takes too.
+    """Return the cycles of a window, each with the wishes that an attempt at it took, which a backfill takes too.
 
-    No other is taken: of a window nothing is sent, so a wish that waits would be used up for nothing.
+    No other wish is taken: a window sends nothing, so a waiting wish would be used up without effect.
     """
     known = read_wishes(spark, lake, sorted({cycle.cluster for cycle in cycles}))
     if not known:
         return list(cycles)
     taken: dict[CycleKey, list[TakenWishes]] = {}
-    for one in read_taken(spark, lake, list({one.cluster: one.key for one in cycles}.values()), _running(cycles)):
-        taken.setdefault((one.cluster, one.cycle_at), []).append(one)
+    for attempt in read_taken(
+        spark, lake, list({attempt.cluster: attempt.key for attempt in cycles}.values()), _running(cycles)
+    ):
+        taken.setdefault((attempt.cluster, attempt.cycle_at), []).append(attempt)
     as_backfill = replace(run, kind=BACKFILL)
     return [
         with_taken(cycle, wishes_for(*cycle.key, known, taken[cycle.key], as_backfill)) if cycle.key in taken else cycle
@@ -209,24 +212,29 @@ def _running(cycles: Iterable[ClusterCycle]) -> set[str]:
 
 
 def with_taken(cycle: ClusterCycle, wishes: tuple[dict[str, Any], ...]) -> ClusterCycle:
-    """The cycle with its wishes. Brokers that they empty join evenkeelDrainingBrokers, unless nothing may leave them:
-    a wish that contradicts the configuration is refused by the round that empties brokers, and the cycle goes on."""
-    asked = {wish["broker"] for wish in wishes if wish["kind"] == DRAIN}
-    if not asked:
+    """Return the cycle with its wishes.
+
+    Brokers that they drain join evenkeelDrainingBrokers, unless nothing may leave them: the draining round refuses a
+    wish that contradicts the configuration, and the cycle goes on.
+    """
+    drained = {wish["broker"] for wish in wishes if wish["kind"] == DRAIN}
+    if not drained:
         return replace(cycle, wishes=wishes)
     configured = resolve(observed=None, overrides=cycle.overrides).settings
-    brokers = sorted(configured.evenkeelDrainingBrokers | (asked - configured.evenkeelFrozenBrokers))
+    brokers = sorted(configured.evenkeelDrainingBrokers | (drained - configured.evenkeelFrozenBrokers))
     return replace(cycle, wishes=wishes, overrides={**cycle.overrides, "evenkeelDrainingBrokers": brokers})
 
 
 def wishes_of_run(
     cycles: Iterable[ClusterCycle], run: Run, brought: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The wishes that a run brings, made at the moment of their cluster's cycle. A wish that names no cluster is for
-    the only one of the run."""
+    """Return the wishes of a run, made at the moment of their cluster's cycle.
+
+    A wish that names no cluster is for the only one of the run.
+    """
     if brought and run.kind == BACKFILL:
         raise BadInput("a backfill carries no wishes out: make them with `evenkeel wish`, or trigger a run of its own")
-    named = next((_NAMED[one["kind"]] for one in brought if one.get("kind") in (DRAIN, UNDRAIN)), None)
+    named = next((_NAMED[wish["kind"]] for wish in brought if wish.get("kind") in (DRAIN, UNDRAIN)), None)
     if named and run.mode not in ACTING:
         raise BadInput(
             f"{named} outlasts the run that brings it, and this run is a dry run: to try a drain out, give it "

@@ -1,1 +1,1 @@
-"""The Delta tables: their schemas, how rows are appended and read, digests, and the chain of manifests."""
+"""The Delta tables: their schemas, appends and reads of rows, digests, and the chain of manifests."""

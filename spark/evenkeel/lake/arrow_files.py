@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 
 def read_file(file: str, table: str, columns: Sequence[str]) -> pa.Table:
-    """The rows of a data file, with as many of the columns as it has; texts are codes of the few that there are."""
+    """Return the rows of a data file, with those of the columns that it has; texts are dictionary codes."""
     from pyarrow.parquet import ParquetFile, read_metadata
 
     source = arrow_source(file)
     about = read_metadata(source)
-    there = {about.schema.column(number).path.partition(".")[0] for number in range(about.num_columns)}
-    # Asked to code a column that it lacks, Arrow refuses the file.
-    coded = [name for name in _texts(table) if name in there]
+    present = {about.schema.column(number).path.partition(".")[0] for number in range(about.num_columns)}
+    # Arrow refuses a file that lacks a column for which codes are requested.
+    coded = [name for name in _texts(table) if name in present]
     with ParquetFile(source, metadata=about, read_dictionary=coded, coerce_int96_timestamp_unit="us") as opened:
-        return opened.read(columns=[name for name in columns if name in there], use_threads=False)
+        return opened.read(columns=[name for name in columns if name in present], use_threads=False)
 
 
 @cache
 def _texts(table: str) -> list[str]:
-    """Columns that are read as codes; those that name a folder are in no file."""
+    """Return the columns to read as codes; those that name a folder are in no file."""
     return [c.name for c in TABLES[table].columns if c.type == "string" and c.name not in TABLES[table].partition]
 
 
 def with_cluster(rows: pa.Table, cluster: str) -> pa.Table:
-    """The rows with their cluster: most often it names the folder, and is in no file."""
+    """Return the rows with their cluster: most often it is the folder's name, and not in the file."""
     import pyarrow as pa
 
-    there = [name for name in rows.column_names if name != "cluster"]
-    return rows.select(there).append_column("cluster", pa.repeat(cluster, rows.num_rows))
+    other_columns = [name for name in rows.column_names if name != "cluster"]
+    return rows.select(other_columns).append_column("cluster", pa.repeat(cluster, rows.num_rows))

@@ -1,12 +1,12 @@
-"""Pauses of clusters, approvals of plans, and the lease that makes one publisher at a time.
+"""Pauses of clusters, approvals of plans, and the lease that allows one publisher at a time.
 
-A lease is taken by a row whose token is one above the last holder's. The last row is read in the very statement that
-appends, under Serializable isolation: of two publishers at once one conflicts and looks again. It is renewed while
-commands go out; who finds a higher token than its own has lost it and stops.
+A publisher takes a lease by a row whose token is one above the last holder's. The statement that appends the row also
+reads the last row, under Serializable isolation: of two publishers at once one conflicts and looks again. The lease is
+renewed while commands are sent. A publisher that finds a higher token than its own has lost it and stops.
 
-Clocks of publishers differ, by hours where one takes its machine's local time for UTC, so the end that a row names is
-compared with no other clock. A lease is over where its holder gave it back, or where whoever wants it has seen it stand
-still, by a clock of their own that only goes forward, for as long as it lasts.
+Clocks of publishers differ, by hours if one takes its machine's local time for UTC. So the end in a row is compared
+with no other clock. A lease is over if its holder gave it back. It is also over if another publisher has seen it
+unchanged for as long as it lasts, by its own monotonic clock.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _COLUMNS = ("cluster", "kind", "at", "by", "reason", "token", "until", "switches
 class Lease:
     """The last step of a cluster's lease, made `at` that moment by its holder's clock, at which it was to last `until`.
 
-    `before`: until when an earlier holder may have been at work.
+    `before`: end of the time in which an earlier holder may have been at work.
     """
 
     cluster: str
@@ -57,66 +57,67 @@ class Lease:
 
     @property
     def step(self) -> tuple[int, datetime, datetime]:
-        """What is another one with every renewal."""
+        """Key that changes with every renewal."""
         return self.token, self.at, self.until
 
 
 def holder_name() -> str:
-    """A name for this publisher's try; a try that follows it has another, so it cannot take its lease for its own."""
+    """Return a name for this publisher's try; the next try has another name, so it cannot take over this lease as its
+    own."""
     return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
 
 
-def person(login: str, said: object = None) -> str:
-    """Who says something, as it is put on record: the login, and beside it the name that was given, if another."""
-    name = " ".join(str(said or "").split())
+def person(login: str, given_name: object = None) -> str:
+    """Return a person's name for the record: the login, and beside it the given name, if it differs."""
+    name = " ".join(str(given_name or "").split())
     return login if name in ("", login) else f"{login} ({name})"
 
 
 def names_in(who: str) -> frozenset[str]:
-    """The names in a text that `person` has put on record: the login, and what was said beside it."""
-    found = _BESIDE.fullmatch(who)
-    return frozenset({who} if found is None else {who, *found.groups()})
+    """Return the names in a text of `person`: the login, and the name beside it."""
+    match = _BESIDE.fullmatch(who)
+    return frozenset({who} if match is None else {who, *match.groups()})
 
 
 _BESIDE = re.compile(r"(.*?) \((.*)\)", re.DOTALL)
 
 
 def control_row(cluster: str, kind: str, by: str, reason: str | None) -> dict[str, Any]:
-    """The row of what an operator says, made now."""
-    said = {"cluster": cluster, "kind": kind, "at": datetime.now(UTC), "by": by, "reason": reason}
-    return {**said, "token": 0, "until": None, "switches": None}
+    """Return the row of an operator's control, made now."""
+    row = {"cluster": cluster, "kind": kind, "at": datetime.now(UTC), "by": by, "reason": reason}
+    return {**row, "token": 0, "until": None, "switches": None}
 
 
 def said_last(row: dict[str, Any], others: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The row at a moment after all the others."""
-    return {**row, "at": after_all(row["at"], (one["at"] for one in others))}
+    """Return the row, made at a moment after all the others."""
+    return {**row, "at": after_all(row["at"], (other["at"] for other in others))}
 
 
 def last_switches(rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None] | None:
-    """What a takeover that still holds found: switch -> dynamic value, None where there was none. None: none holds."""
-    found = sorted((row for row in rows if row["kind"] in (TAKEOVER, HANDBACK)), key=lambda row: row["at"])
-    if not found or found[-1]["kind"] == HANDBACK:
+    """Return the switches found by a takeover in force: switch -> dynamic value, None for none. None: no takeover."""
+    switch_rows = sorted((row for row in rows if row["kind"] in (TAKEOVER, HANDBACK)), key=lambda row: row["at"])
+    if not switch_rows or switch_rows[-1]["kind"] == HANDBACK:
         return None
-    switches: dict[str, str | None] = json.loads(found[-1]["switches"])
+    switches: dict[str, str | None] = json.loads(switch_rows[-1]["switches"])
     return switches
 
 
 def paused(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, str]:
-    """The paused clusters, each with who paused it and why."""
+    """Return the paused clusters, each with the person and the reason."""
     return {cluster: _pause_in_words(row) for cluster, row in pauses(spark, lake, clusters).items()}
 
 
 def pauses(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The rows of the pauses that hold now, by cluster."""
+    """Return the rows of the pauses in force, by cluster."""
     return {cluster: row for cluster, row in last_words(spark, lake, clusters).items() if row["kind"] == PAUSE}
 
 
 def last_words(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The pause or resumption of each cluster that was made last, where there is one."""
+    """Return the last pause or resumption of each cluster that has one."""
     last: dict[str, dict[str, Any]] = {}
     for row in _rows(spark, lake, clusters, (PAUSE, RESUME)):
         before = last.get(row["cluster"])
-        # Of a pause and a resumption in one moment the pause holds.
+        # If a pause and a resumption have the same moment, the pause counts.
         if before is None or (row["at"], row["kind"] == PAUSE) >= (before["at"], before["kind"] == PAUSE):
             last[row["cluster"]] = row
     return dict(sorted(last.items()))
@@ -136,7 +137,7 @@ def take_leases(
     *,
     stood_still: Iterable[Lease] = (),
 ) -> dict[str, Lease]:
-    """The leases of these clusters after the attempt to take them: ours where they were free or ours already.
+    """Try to take the leases of these clusters; return all leases: ours if they were free or ours already.
 
     `stood_still`: leases of others that the caller has seen at this step for as long as they last.
     """
@@ -151,18 +152,18 @@ def take_leases(
 def renew_leases(
     spark: SparkSession, lake: Lake, clusters: Sequence[str], holder: str, length: timedelta
 ) -> dict[str, Lease]:
-    """Moves the end of the leases that are still ours; the others come back as they are."""
+    """Return extend the leases that are still ours; return the others unchanged."""
     _step(spark, lake, clusters, holder, length, only_own=True)
     return leases(spark, lake, clusters)
 
 
 def give_back(spark: SparkSession, lake: Lake, clusters: Sequence[str], holder: str) -> None:
-    """Ends the leases that are still ours, so that a next publisher need not wait."""
+    """End the leases that are still ours, so that a next publisher need not wait."""
     _step(spark, lake, clusters, holder, timedelta(0), only_own=True)
 
 
 def leases(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, Lease]:
-    """The last step of each cluster's lease."""
+    """Return the last step of each cluster's lease."""
     last: dict[str, Lease] = {}
     for row in sorted(_rows(spark, lake, clusters, (LEASE,)), key=lambda row: (row["token"], row["at"])):
         last[row["cluster"]] = Lease(row["cluster"], row["by"], row["token"], row["at"], row["until"])
@@ -212,15 +213,15 @@ def _append_step(
     )
     wanted = _frame(spark, [(cluster, LEASE, now, holder, None, 0, now + length, None) for cluster in clusters])
     linked = wanted.join(F.broadcast(heads), on="cluster", how="left")
-    own = F.coalesce(F.col("head.by") == holder, F.lit(False))
+    is_ours = F.coalesce(F.col("head.by") == holder, F.lit(False))
     free = F.col("head").isNull() | (F.col("head.until") <= F.col("head.at"))
     for lease in stood_still:
         step = zip(("head.token", "head.at", "head.until"), lease.step, strict=True)
         free |= reduce(and_, (F.col(name) == F.lit(value) for name, value in step), F.col("cluster") == lease.cluster)
-    token = F.coalesce(F.col("head.token"), F.lit(0)) + F.when(own, 0).otherwise(1)
-    # A clock that was set back must not make a renewal look older than what it renews.
+    token = F.coalesce(F.col("head.token"), F.lit(0)) + F.when(is_ours, 0).otherwise(1)
+    # If a clock was set back, a renewal must not look older than the row that it renews.
     at = F.greatest(F.col("at"), F.col("head.at") + F.expr("INTERVAL 1 MICROSECOND"))
-    rows = linked.where(own if only_own else own | free).withColumn("token", token).withColumn("at", at)
+    rows = linked.where(is_ours if only_own else is_ours | free).withColumn("token", token).withColumn("at", at)
     lasting = F.expr(f"at + INTERVAL {length // timedelta(microseconds=1)} MICROSECOND")
     rows = rows.withColumn("until", lasting).select(*_COLUMNS)
     append_frame(rows, lake, "controls")
@@ -237,9 +238,9 @@ def _rows(spark: SparkSession, lake: Lake, clusters: Sequence[str], kinds: Seque
 
 
 def _read_in_full(column: str, values: Sequence[str]) -> Column:
-    """The condition that a column has one of these values, in a form for which Delta has every file read.
+    """Return the condition that a column has one of these values, in a form for which Delta reads every file.
 
-    Delta passes over files by the statistics in the log. A pause must not be passed over by statistics that lie.
+    Delta skips files by the statistics in the log. Wrong statistics must not hide a pause.
     """
     from pyspark.sql import functions as F
 
@@ -253,19 +254,19 @@ def _frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
 # Operators' answers to plans.
 
 APPROVED, WITHOUT_SPLITS, REJECTED = "approved", "approved_without_splits", "rejected"
-"""The answers that a plan can have: all of it is sent, all but what splits or rests on a split, nothing."""
+"""The possible answers to a plan: all of it is sent, all but splits and their dependants, nothing."""
 
 
 def answer_row(
     cluster: str, plan_id: str, answer: str, by: str, note: str | None = None, at: datetime | None = None
 ) -> dict[str, Any]:
-    """The row of an answer, given `at` that moment or now; the last one to a plan holds."""
+    """Return the row of an answer, given `at` that moment or now; the last one to a plan counts."""
     given = at or datetime.now(UTC)
     return {"cluster": cluster, "plan_id": plan_id, "answer": answer, "by": by, "at": given, "note": note}
 
 
 def answers(spark: SparkSession, lake: Lake, plan_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """All answers to these plans, with `at` as an aware datetime."""
+    """Return all answers to these plans, with `at` as an aware datetime."""
     if not plan_ids or newest_version(lake.path("approvals")) == 0:
         return []
     rows = spark.read.format("delta").load(lake.path("approvals")).where(_read_in_full("plan_id", plan_ids))

@@ -1,4 +1,4 @@
-"""Rows read from the data files of the lake in this process, where few are asked for: no question goes to Spark."""
+"""Rows that this process reads from the data files of the lake, for small reads: Spark is not asked."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _ID = "write_id"
 def rows_at_hand(lake: Lake, table: str, writes: Sequence[Write]) -> list[Row] | None:
     """Return the rows of these writes without the stamp of a write, in the order of their content, as workers get them.
 
-    None where a file of a write is gone, as after an upkeep, or does not hold what was written: then Spark finds the
-    rows in the table.
+    Returns None if a file of a write is gone, as after an upkeep, or does not hold the written rows: then Spark finds
+    the rows in the table.
     """
     import pyarrow as pa
 
@@ -36,29 +36,29 @@ def rows_at_hand(lake: Lake, table: str, writes: Sequence[Write]) -> list[Row] |
     columns = {name: kind for name, kind in types_of(table).items() if name not in STAMP_NAMES}
     parts = []
     for write in written:
-        found = found_rows(lake, write, tuple(columns))
-        if found is None:
+        write_rows = found_rows(lake, write, tuple(columns))
+        if write_rows is None:
             return None
-        parts.append(found)
+        parts.append(write_rows)
     return in_content_order(columns, pa.concat_tables(parts, promote_options="default"))
 
 
 def found_rows(lake: Lake, write: Write, columns: Sequence[str]) -> pa.Table | None:
-    """Return the rows of a write that has rows, with as many of the columns as its files have; None as for
+    """Return the rows of a write that has rows, with those of the columns that its files have; None as for
     `rows_at_hand`."""
     import pyarrow as pa
 
     files = written_files(lake.path(write.table), [write])
     inside = [name for name in columns if name not in TABLES[write.table].partition]
-    found = [_of_write(file, write, inside) for file in files or ()]
-    if not found or sum(part.num_rows for part in found) != write.rows:
+    parts = [_of_write(file, write, inside) for file in files or ()]
+    if not parts or sum(part.num_rows for part in parts) != write.rows:
         return None
-    return pa.concat_tables(found, promote_options="default")
+    return pa.concat_tables(parts, promote_options="default")
 
 
 def _of_write(file: str, write: Write, columns: Sequence[str]) -> pa.Table:
     import pyarrow.compute as pc
 
-    found = read_file(file, write.table, (*columns, _ID))
-    own = found.filter(pc.equal(found.column(_ID).cast("string"), write.write_id))
-    return with_cluster(own.drop_columns(_ID), write.cluster)
+    file_rows = read_file(file, write.table, (*columns, _ID))
+    write_rows = file_rows.filter(pc.equal(file_rows.column(_ID).cast("string"), write.write_id))
+    return with_cluster(write_rows.drop_columns(_ID), write.cluster)

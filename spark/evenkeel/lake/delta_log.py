@@ -1,4 +1,4 @@
-"""What a table's Delta log says: commits, versions, files, and what is left of a log that cannot be read."""
+"""A table's Delta log: commits, versions, files, and the state of a log that cannot be read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, delta_table, files_of, is_delta_table
 from evenkeel.retrying import Pause, retry, up_to_a_fifth_more
 
-# Spark would take a path with these for a pattern. (In names of partitions they are escaped.)
+# Spark would read a path with these characters as a pattern. (In names of partitions they are escaped.)
 _GLOB = frozenset("*?[]{}\\")
 
 
@@ -28,13 +28,13 @@ LOG_FOLDER = "_delta_log"
 
 
 def local_log(path: str) -> Path | None:
-    """The `_delta_log` folder of a table on this machine's file system; None for an object store."""
+    """Return the `_delta_log` folder of a table on this machine's file system; None for an object store."""
     files = files_of(path)
     return Path(files.folder, LOG_FOLDER) if isinstance(files, FolderFiles) else None
 
 
 def table_exists(path: str) -> bool:
-    """Return True if a Delta table stands at `path`."""
+    """Return True if `path` has a Delta table."""
     files = files_of(path)
     return _first_known(files) is not None or bool(_listed(files))
 
@@ -42,23 +42,23 @@ def table_exists(path: str) -> bool:
 def newest_version(path: str, since: int | None = None) -> int:
     """Return the newest version in a table's log, -1 without any.
 
-    `since`: a version that was there, from which on it is looked for.
+    `since`: an existing version, from which the search starts.
     """
     return _newest(files_of(path), since)
 
 
 def is_as_made(path: str) -> bool:
-    """Return True if the table never had a row: its log has the commit that made it and no other."""
+    """Return True if the table never had a row: its log has only the commit that made it."""
     return newest_version(path) == 0 and not any(_adds(commit_text(files_of(path), 0)))
 
 
 def committed_version(path: str, write_id: str, *, after: int) -> int | None:
     """Return the version in which `write_id` was committed since version `after`, None if no commit carries it.
 
-    Delta's own guard against a commit that a storage client retried after it had succeeded is a transaction id, but
-    it makes every append read the whole table state (0.75 s instead of 0.22 s). A write id is used once, so two
-    commits that carry it tell the same: that write is refused, its rows are never listed, and the task's next try
-    writes under another id.
+    A storage client may retry a commit after it had succeeded. Delta's own guard against that is a transaction id, but
+    it makes every append read the whole table state (0.75 s instead of 0.22 s). A write id is used once, so two commits
+    with it show the retry. Such a write is refused, its rows are never listed, and the task's next try writes under
+    another id.
     """
     versions = versions_carrying(path, write_id, after)
     if len(versions) > 1:
@@ -69,17 +69,17 @@ def committed_version(path: str, write_id: str, *, after: int) -> int | None:
     return versions[0] if versions else None
 
 
-def versions_carrying(path: str, said: str, after: int) -> list[int]:
+def versions_carrying(path: str, carried_text: str, after: int) -> list[int]:
     """Return the versions after `after` whose commits carry a text."""
     files = files_of(path)
     newer = range(after + 1, _newest(files) + 1)
-    return [version for version in newer if said in _commit_text_if_any(files, version)]
+    return [version for version in newer if carried_text in _commit_text_if_any(files, version)]
 
 
 def written_files(path: str, writes: Iterable[Write]) -> list[str] | None:
-    """Return the full names of the data files that writes of the table at `path` name, None where one is not there.
+    """Return the full names of the data files of writes to the table at `path`, None if one does not exist.
 
-    Files never change; that their rows were compacted into others later does not matter as long as they are there.
+    Files never change; rows compacted into other files do not matter as long as the files exist.
     """
     files, names = files_of(path), set[str]()
     for write in writes:
@@ -93,7 +93,8 @@ def written_files(path: str, writes: Iterable[Write]) -> list[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class AddedFile:
-    """A data file as its commit names it: `rows` by the commit's statistics, `cluster` "" in a table that has none."""
+    """A data file as its commit names it: `rows` by the commit's statistics, `cluster` "" in a table without
+    clusters."""
 
     file: DataFile
     cluster: str
@@ -101,8 +102,10 @@ class AddedFile:
 
 
 def read_commit(path: str, table: str, version: int) -> tuple[Commit, tuple[AddedFile, ...]]:
-    """Return a commit of the table at `path`, with the SHA-256 of its JSON and of the files that it added, each hashed
-    once as it lies there. Raises LakeError where one cannot be read."""
+    """Return a commit of the table at `path`, with the SHA-256 of its JSON and of the files that it added.
+
+    Each file is hashed once, as stored. Raises LakeError if one cannot be read.
+    """
     try:
         data = files_of(path).read(_commit(version))
     except OSError as error:
@@ -115,57 +118,57 @@ def read_commit(path: str, table: str, version: int) -> tuple[Commit, tuple[Adde
         )
         for add in _adds(data.decode())
     )
-    files = tuple(sorted((one.file for one in added), key=lambda file: file.path))
+    files = tuple(sorted((added_file.file for added_file in added), key=lambda file: file.path))
     return Commit(table, version, hashlib.sha256(data).hexdigest(), files), added
 
 
 def rows_by_write(file: str) -> Counter[str]:
-    """Return how many rows of a data file bear each write id. Most files hold one, and their statistics say so."""
+    """Return the number of rows of a data file by write id. Most files hold one, and their statistics show it."""
     from pyarrow.compute import value_counts
     from pyarrow.parquet import ParquetFile
 
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with ParquetFile(arrow_source(file), read_dictionary=["write_id"]) as opened:
         column = opened.schema_arrow.get_field_index("write_id")
         for number in range(opened.num_row_groups):
             group = opened.metadata.row_group(number)
             about = group.column(column).statistics
             if about is not None and about.has_min_max and about.min == about.max and not about.null_count:
-                found[about.min] += group.num_rows
+                counts[about.min] += group.num_rows
                 continue
             ids = opened.read_row_group(number, columns=["write_id"]).column(0)
-            for one in value_counts(ids.unify_dictionaries()).to_pylist():
-                found[str(one["values"])] += int(one["counts"])
-    return found
+            for entry in value_counts(ids.unify_dictionaries()).to_pylist():
+                counts[str(entry["values"])] += int(entry["counts"])
+    return counts
 
 
 def _adds(commit: str) -> Iterator[dict[str, Any]]:
-    """The `add` actions in the text of a commit."""
+    """Yield the `add` actions in the text of a commit."""
     for line in commit.splitlines():
         if '"add"' in line and "add" in (action := json.loads(line)):
             yield action["add"]
 
 
 def hashed(table: str, path: str) -> DataFile:
-    """Return a file of the table in this folder, as it lies there. Raises LakeError where it cannot be read."""
+    """Return a file of the table in this folder, as stored; raises LakeError if it cannot be read."""
     try:
         return DataFile(path, *files_of(table).size_and_digest(path))
     except OSError as error:
         raise LakeError(
-            f"file {path} of {table} cannot be read: {error}. Make it readable from here, or run the task again; "
-            "nothing lists the rows of a write that was just made."
+            f"file {path} of {table} cannot be read: {error}. Make it readable for this process, or run the task "
+            "again; nothing lists the rows of a write that was just made."
         ) from error
 
 
 def _newest(files: TableFiles, since: int | None = None) -> int:
-    """The newest version of a log, -1 without any.
+    """Return the newest version of a log, -1 without any.
 
-    Commits are asked for one by one from the last checkpoint on: a log of months has a hundred thousand files, and
-    listing it for every append would make each cycle slower than the one before. In an object store, where each
-    question takes a request, the newest version that this process has seen is the one to begin with.
+    Commits are looked up one by one from the last checkpoint on. A log of months has a hundred thousand files, and
+    listing it for every append would make each cycle slower than the last one. In an object store each look-up is a
+    request, so the search begins at the newest version that this process has seen.
     """
     seen = None if isinstance(files, FolderFiles) else _seen.get(files.address)
-    known = max((one for one in (since, seen) if one is not None), default=None)
+    known = max((version for version in (since, seen) if version is not None), default=None)
     newest = known if known is not None and files.exists(_commit(known)) else _first_known(files)
     if newest is None:
         return max(_listed(files), default=-1)
@@ -177,9 +180,9 @@ def _newest(files: TableFiles, since: int | None = None) -> int:
 
 
 def add_actions(path: str, *, flatten: bool = False) -> Any:
-    """deltalake's list of the files of the table at `path`, as it is now; None where there is no such table.
+    """Return deltalake's list of the files of the table at `path`, as it is now; None if there is no such table.
 
-    Raises LakeError where its log cannot be read, or the store that it lies in cannot be asked.
+    Raises LakeError if its log cannot be read, or its store cannot be asked.
     """
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -196,11 +199,11 @@ def add_actions(path: str, *, flatten: bool = False) -> Any:
 
 
 _seen: dict[str, int] = {}
-"""Address of a table in an object store -> the newest version of it that was there."""
+"""Address of a table in an object store -> its newest version at the last look."""
 
 
 def _first_known(files: TableFiles) -> int | None:
-    """A version that is there for sure, without listing: that of the last checkpoint, or the first of all."""
+    """Return a version that certainly exists, without listing: that of the last checkpoint, or the first of all."""
     version = _hinted(files) or 0
     return version if files.exists(_commit(version)) else None
 
@@ -210,12 +213,12 @@ def _commit(version: int) -> str:
 
 
 def commit_text(files: TableFiles, version: int) -> str:
-    """The text of a commit, a JSON object on each line; FileNotFoundError where it is gone."""
+    """Return the text of a commit, a JSON object on each line; raises FileNotFoundError if it is gone."""
     return files.read(_commit(version)).decode()
 
 
 def _commit_text_if_any(files: TableFiles, version: int) -> str:
-    """The text of a commit; "" where it is gone."""
+    """Return the text of a commit; "" if it is gone."""
     try:
         return commit_text(files, version)
     except FileNotFoundError:
@@ -226,7 +229,7 @@ def _listed(files: TableFiles) -> list[int]:
     return [int(name[:20]) for name in files.names(LOG_FOLDER) if _COMMIT.fullmatch(name)]
 
 
-# What is left of a Delta log that cannot be read, and what to do, in words: for whoever has to mend the table.
+# State of a Delta log that cannot be read, and what to do, in words for the operator who repairs the table.
 
 _RESTORE = "Restore the folder `_delta_log` from a copy."
 _HINT = f"{LOG_FOLDER}/_last_checkpoint"
@@ -235,7 +238,7 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*\.parquet")
 
 
 def log_state(path: str) -> str:
-    """Sentences: what is missing or damaged in the log of the table at `path`, and what still is there; '' if nothing.
+    """Return sentences on the missing or damaged and the remaining parts of the log of the table at `path`; '' if none.
 
     A version can be read from a checkpoint and the commits since, or from all commits.
     """
@@ -244,7 +247,7 @@ def log_state(path: str) -> str:
         return ""
     names = files.names(LOG_FOLDER)
     commits = {int(name[:20]) for name in names if _COMMIT.fullmatch(name)}
-    checkpoints = {int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))}
+    checkpoints = {int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name))}
     if not commits:
         return f"Its log holds no commit any more. {_RESTORE}"
     newest, hint = max(commits), _hinted(files)
@@ -252,9 +255,9 @@ def log_state(path: str) -> str:
     whole = checkpoints - {int(name[:20]) for name in damaged}
     reached = _reached(commits, whole)
     if reached == newest:
-        # A version before the checkpoint is read seldom: its commits are looked at by `verify`.
-        begin = max((one for one in whole if one <= newest), default=-1)
-        broken = next((words for one in range(begin + 1, newest + 1) if (words := commit_damage(files, one))), None)
+        # A version before the checkpoint is seldom read: `verify` checks its commits.
+        begin = max((number for number in whole if number <= newest), default=-1)
+        broken = next((words for n in range(begin + 1, newest + 1) if (words := commit_damage(files, n))), None)
         if damaged or broken:
             return broken or _remove_checkpoint(files, damaged[0])
         return "" if hint is None or hint in checkpoints else _needless(files, hint)
@@ -268,7 +271,7 @@ def log_state(path: str) -> str:
 
 
 def commit_damage(files: TableFiles, version: int) -> str | None:
-    """Return what is wrong with the bytes of a commit, and what to do; None for one that can be read, or is gone."""
+    """Return the fault of a commit's bytes, and what to do; None for one that can be read, or is gone."""
     try:
         data = files.read(_commit(version))
     except FileNotFoundError:
@@ -278,7 +281,7 @@ def commit_damage(files: TableFiles, version: int) -> str | None:
 
 
 def commit_fault(data: bytes) -> str | None:
-    """Return what is wrong with the bytes of a commit, as a predicate with the advice; None if it can be read."""
+    """Return the fault of a commit's bytes as a predicate with the advice; None if it can be read."""
     if not data.strip():
         return f"is empty: readers take it for a commit without rows. {_MEND_COMMIT}"
     if commit_actions(data) is None:
@@ -292,7 +295,7 @@ _MEND_COMMIT = (
 
 
 def commit_actions(data: bytes) -> list[dict[str, Any]] | None:
-    """Return the actions in the bytes of a commit; None for bytes that are no JSON objects, one on each line."""
+    """Return the actions in the bytes of a commit; None unless they are JSON objects, one on each line."""
     try:
         actions = [parse_json(line) for line in data.splitlines() if line.strip()]
     except NotJson:
@@ -301,7 +304,7 @@ def commit_actions(data: bytes) -> list[dict[str, Any]] | None:
 
 
 def _damaged_checkpoints(files: TableFiles, names: Iterable[str]) -> list[str]:
-    """The files of checkpoints, newest first, that are empty or cut short, up to the newest that is whole."""
+    """Return the files of checkpoints, newest first, that are empty or cut short, up to the newest whole one."""
     damaged: list[str] = []
     for name in names:
         if not _CHECKPOINT.fullmatch(name):
@@ -319,20 +322,20 @@ def is_whole_parquet(data: bytes) -> bool:
 
 def _remove_checkpoint(files: TableFiles, name: str) -> str:
     return (
-        f"The checkpoint {files.full(f'{LOG_FOLDER}/{name}')} is empty or cut short. All that it held is in the "
-        f"commits besides: remove that file and {files.full(_HINT)}, and the table can be read."
+        f"The checkpoint {files.full(f'{LOG_FOLDER}/{name}')} is empty or cut short. The commits hold all of "
+        f"it, too: remove that file and {files.full(_HINT)}, and the table can be read."
     )
 
 
 def _needless(files: TableFiles, hint: int) -> str:
     return (
-        f"The checkpoint {hint} is missing, though {files.full(_HINT)} names it. All that it held is in the log "
-        "besides: remove that one file, and the table can be read."
+        f"The checkpoint {hint} is missing, though {files.full(_HINT)} names it. The rest of the log holds "
+        "all of it, too: remove that one file, and the table can be read."
     )
 
 
 def _reached(commits: set[int], checkpoints: set[int]) -> int | None:
-    """The newest version that can be put together."""
+    """Return the newest version that can be put together."""
     starts = [*checkpoints, *([0] if 0 in commits else [])]
     if not starts:
         return None
@@ -340,7 +343,7 @@ def _reached(commits: set[int], checkpoints: set[int]) -> int | None:
 
 
 def _hinted(files: TableFiles) -> int | None:
-    """The checkpoint that readers are to begin with."""
+    """Return the checkpoint at which readers are to begin."""
     try:
         return int(json.loads(files.read(_HINT))["version"])
     except FileNotFoundError:
@@ -348,16 +351,16 @@ def _hinted(files: TableFiles) -> int | None:
     except OSError:
         if isinstance(files, FolderFiles):
             return None
-        raise  # a store that does not answer now is not one without a checkpoint
+        raise  # an unresponsive store may still have a checkpoint
     except (ValueError, KeyError, TypeError):
         return None
 
 
-# Commits that another writer came before.
+# Commits that lost the race against another writer.
 
 T = TypeVar("T")
 _TRIES = 30
-# Another append (under Serializable isolation), upkeep compacting or dropping what was read, or a changed property.
+# Another append (under Serializable isolation), upkeep compacting or dropping the rows read, or a changed property.
 _SIGNS = (
     *("DELTA_CONCURRENT_APPEND", "ConcurrentAppendException", "DELTA_CONCURRENT_TRANSACTION"),
     *("DELTA_CONCURRENT_DELETE_READ", "ConcurrentDeleteReadException"),
@@ -367,7 +370,7 @@ _SIGNS = (
 
 
 def is_conflict(error: Exception) -> bool:
-    """Whether another writer's commit came first: nothing was written, look at the table anew."""
+    """Return True if another writer's commit came first: nothing was written, look at the table again."""
     return any(sign in str(error) for sign in _SIGNS)
 
 
@@ -379,7 +382,7 @@ def until_committed(
     tries: int = _TRIES,
     pause: Pause = up_to_a_fifth_more,
 ) -> T:
-    """Runs `write`, and again after each conflict; each time `log` gets `message` with the number of the try.
+    """Run `write`, and again after each conflict; each time `log` gets `message` with the number of the try.
 
     After `tries` tries the last conflict passes; any other error passes at once.
     """
@@ -392,7 +395,7 @@ def until_committed(
     )
 
 
-# How far back a table can be read as it was: Delta's own properties, since `VACUUM … RETAIN` is ignored.
+# Days for which old versions of a table stay readable: Delta's own properties, since `VACUUM … RETAIN` is ignored.
 
 VERSION_DAYS = 90
 TOPIC_VERSION_DAYS = 7
@@ -406,12 +409,12 @@ _HOURS = {"hour": 1, "day": 24, "week": 168}
 
 
 def version_days(table: str, versions: int = VERSION_DAYS, topic_versions: int = TOPIC_VERSION_DAYS) -> int:
-    """The days that versions of this table are kept."""
+    """Return the days that versions of this table are kept."""
     return topic_versions if table == TOPICS else versions
 
 
 def version_properties(days: int) -> dict[str, str]:
-    """A version is readable as long as both its log and the files that it names are there."""
+    """Return the properties that keep versions readable: both the log and the files that it names must exist."""
     return {FILES: f"interval {days} days", LOG: f"interval {days} days"}
 
 
@@ -421,6 +424,6 @@ def is_interval(text: str) -> bool:
 
 
 def kept_days(properties: dict[str, str]) -> float:
-    """The days that a table's properties promise; 0 where one of them cannot be understood."""
-    found = [_INTERVAL.match(properties.get(name, "").strip()) for name in (FILES, LOG)]
-    return min(int(one.group(1)) * _HOURS[one.group(2).lower()] / 24 if one else 0.0 for one in found)
+    """Return the days that a table's properties promise; 0 if one of them is invalid."""
+    matches = [_INTERVAL.match(properties.get(name, "").strip()) for name in (FILES, LOG)]
+    return min(int(match.group(1)) * _HOURS[match.group(2).lower()] / 24 if match else 0.0 for match in matches)

@@ -1,8 +1,8 @@
-"""Hand-overs that are too large for a message between tasks: a file in the lake, and a small reference to it.
+"""Hand-overs too large for a message between tasks: a file in the lake, and a small reference to it.
 
-A day of five-minute cycles lists five thousand writes, a megabyte of JSON; Airflow's XCom keeps such a text in its
-database for every task of every run. So a large one is written beside the tables, once, and what travels is its name
-with the SHA-256 of its bytes. In a store that only Spark knows it travels as it is.
+A day of five-minute cycles lists five thousand writes, a megabyte of JSON. Airflow's XCom keeps such a text in its
+database for every task of every run. So a large hand-over is written beside the tables, once. The message is the file's
+name with the SHA-256 of its bytes. In a store that only Spark can write, the hand-over itself is the message.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from evenkeel.lake.table_files import TableFiles, files_of
 
 FOLDER = "_handovers"
 MOST_BYTES = 48_000
-"""The longest text that travels itself: half a dozen cycles have room in it."""
+"""Longest text that is sent itself: it has room for half a dozen cycles."""
 _REFERENCE = "handover_file"
 _NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}\.json")
 
 
 def handed_on(handover: Handover) -> str:
-    """The text that the next task gets (`taken` reads it): the hand-over's JSON, or the reference to a new file of it.
+    """Return the text for the next task (`taken` reads it): the hand-over's JSON, or the reference to a new file of it.
 
-    Raises LakeError where the file cannot be written.
+    Raises LakeError if the file cannot be written.
     """
     text = handover.to_json()
     data = text.encode()
     files = _files(handover.lake)
     if len(data) <= MOST_BYTES:
         return text
-    # Nobody can guess the name, and names of runs, which may hold any sign, stay out of it.
+    # The name cannot be guessed, and does not contain names of runs, which may hold any character.
     name = f"{hashlib.sha256(handover.run.run_id.encode()).hexdigest()[:16]}-{uuid.uuid4().hex}.json"
     try:
         files.write_new(name, data)
@@ -50,38 +50,40 @@ def handed_on(handover: Handover) -> str:
 
 
 def taken(text: str) -> Handover:
-    """The hand-over in a text that `handed_on` gave.
+    """Read the hand-over from a text of `handed_on`.
 
-    Raises LakeError where its file is missing or is not what was written, ValueError, KeyError or TypeError for a text
-    that is no hand-over.
+    Raises LakeError if its file is missing or differs from the written one, and ValueError, KeyError or TypeError if
+    the text is not a hand-over.
     """
     body: Any = json.loads(text)
     if not isinstance(body, dict) or _REFERENCE not in body:
         return Handover.from_json(text)
     name, files = str(body[_REFERENCE]), _files(str(body["lake"]))
     if not _NAME.fullmatch(name):
-        raise LakeError(f"the hand-over {name!r} of the lake {body['lake']} is no file of that lake: nothing was read")
+        raise LakeError(
+            f"the hand-over {name!r} of the lake {body['lake']} is not a file of that lake: nothing was read"
+        )
     try:
         data = files.read(name)
     except OSError as error:
         raise LakeError(
-            f"the hand-over {files.full(name)} cannot be read: {error}. Where upkeep has removed it, its run is too "
-            "old to be gone on with: start the run anew"
+            f"the hand-over {files.full(name)} cannot be read: {error}. If upkeep has removed it, its run is too old "
+            "to continue: start a new run"
         ) from error
     if hashlib.sha256(data).hexdigest() != body["sha256"]:
-        raise LakeError(f"the hand-over {files.full(name)} is not what the task before wrote: start the run anew")
+        raise LakeError(f"the hand-over {files.full(name)} differs from what the task before wrote: start a new run")
     return Handover.from_json(data.decode())
 
 
 def clear(root: str, before: datetime) -> int:
-    """Removes the files of hand-overs that were last written before a moment; returns their number."""
+    """Remove the files of hand-overs that were last written before a moment; return their number."""
     files = _files(root)
-    gone = 0
+    removed = 0
     for name, modified in files.modified("").items():
         if _NAME.fullmatch(name) and modified < before.timestamp():
             files.remove(name)
-            gone += 1
-    return gone
+            removed += 1
+    return removed
 
 
 def _files(root: str) -> TableFiles:

@@ -1,7 +1,7 @@
-"""Rows of `cycles` read in this process: of the few files that its log leads to.
+"""Rows of `cycles` that this process reads from the few files that its log names.
 
-None in place of rows where the log, or one of the files, cannot be read from here, or many would have to be: then Spark
-is asked, which also says what is wrong.
+The result is None instead of rows if the log, or one of the files, cannot be read in this process, or if many files
+would have to be read. Then the caller asks Spark, which also reports the fault.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from evenkeel.lake.table_files import delta_table, files_of
 Row = dict[str, Any]
 _Found = TypeVar("_Found")
 MOST_FILES = 32
-"""So many files at most are opened for a question."""
+"""Most files that are opened for a question."""
 _TABLE = "cycles"
-# Logs keep moments to the millisecond, rounded either way; rows keep microseconds.
+# Logs keep moments to the millisecond, rounded up or down; rows keep microseconds.
 _ROUNDING = timedelta(milliseconds=2)
 _FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class _ManifestFile:
-    """A file of `cycles`: its cluster, and moments that no row of it is before, or after."""
+    """A file of `cycles`: its cluster, and bounds of its rows' moments."""
 
     path: str
     cluster: str
@@ -37,11 +37,11 @@ class _ManifestFile:
 
 
 class _Beyond(Exception):
-    """More files would have to be opened than are worth it here."""
+    """The read needs more files than pay off in this process."""
 
 
 def manifests_at(lake: Lake, moments: Mapping[str, datetime], columns: Sequence[str]) -> list[Row] | None:
-    """The rows of each cluster's cycle at a moment, with these columns; times are aware datetimes."""
+    """Return the rows of each cluster's cycle at a moment, with these columns; times are aware datetimes."""
     return _asked(lake, moments, lambda files: [*_at(files, moments, columns)])
 
 
@@ -52,13 +52,16 @@ def newest_manifests(
     rank: Callable[[Row], tuple[Any, ...] | None],
     oldest: datetime | None = None,
 ) -> dict[str, Row] | None:
-    """Cluster -> its row of the highest rank among those before a moment, and from `oldest` on; missing where there is
-    none. A rank begins with the moment of the row's cycle; None is for a row that does not count."""
+    """Return each cluster's row of the highest rank among those before a moment, and from `oldest` on.
+
+    A cluster without such a row is missing. A rank begins with the moment of the row's cycle; a row of rank None does
+    not count.
+    """
 
     def look(files: Sequence[_ManifestFile]) -> dict[str, Row]:
         opened = _Opened(columns)
-        found = {cluster: _newest(files, cluster, at, opened, rank, oldest) for cluster, at in moments.items()}
-        return {cluster: row for cluster, row in found.items() if row is not None}
+        newest_rows = {cluster: _newest(files, cluster, at, opened, rank, oldest) for cluster, at in moments.items()}
+        return {cluster: row for cluster, row in newest_rows.items() if row is not None}
 
     return _asked(lake, moments, look)
 
@@ -90,7 +93,7 @@ def _aware(moment: datetime) -> datetime:
 
 
 class _Opened:
-    """Files that were opened for a question."""
+    """Files opened for one question."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = [*dict.fromkeys(("cycle_at", *columns))]
@@ -101,9 +104,9 @@ class _Opened:
             raise _Beyond
         self._left -= 1
         inside = [name for name in self._columns if name != "cluster"]
-        found = with_cluster(read_file(file.path, _TABLE, inside), file.cluster).to_pylist()
+        file_rows = with_cluster(read_file(file.path, _TABLE, inside), file.cluster).to_pylist()
         nothing = dict.fromkeys(self._columns)
-        return [{**nothing, **row, "cycle_at": _aware(row["cycle_at"])} for row in found]
+        return [{**nothing, **row, "cycle_at": _aware(row["cycle_at"])} for row in file_rows]
 
 
 def _at(files: Sequence[_ManifestFile], moments: Mapping[str, datetime], columns: Sequence[str]) -> Iterator[Row]:
@@ -122,10 +125,10 @@ def _newest(
     rank: Callable[[Row], tuple[Any, ...] | None],
     oldest: datetime | None,
 ) -> Row | None:
-    own = [file for file in files if file.cluster == cluster and file.first < before]
+    cluster_files = [file for file in files if file.cluster == cluster and file.first < before]
     best: Row | None = None
     highest: tuple[Any, ...] = (oldest or _FIRST,)
-    for file in sorted(own, key=lambda one: one.last, reverse=True):
+    for file in sorted(cluster_files, key=lambda candidate: candidate.last, reverse=True):
         if file.last < highest[0]:
             break
         for row in opened.rows(file):

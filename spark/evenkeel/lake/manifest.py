@@ -1,8 +1,8 @@
-"""The manifest chain: what an attempt at a cycle wrote, listed last and never changed; and whose state is taken over.
+"""The manifest chain: the writes of each attempt at a cycle, listed last and never changed; and the predecessors.
 
-`cycles` is the one table that is not appended blindly. Each row names the digest of the row before it, per cluster;
-the head of the chain is read in the very statement that appends, under Serializable isolation, so that of two
-publishers at once one conflicts and tries again on the new head.
+`cycles` is the only table that is not appended blindly. Each row names the digest of the previous row, per cluster. The
+statement that appends also reads the head of the chain, under Serializable isolation. So of two publishers at once one
+conflicts and tries again on the new head.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CYCLES = TABLES["cycles"]
-# Filled by the statement that appends: they depend on the rows already in the chain.
+# The statement that appends fills these: they depend on the rows already in the chain.
 _CHAINED = frozenset({"sequence", "attempt", "previous_digest", "manifest_digest"})
-# Not part of what an attempt is: the clock, and where the row came to stand.
+# Not part of an attempt's content: the clock, and the row's place in the chain.
 _OUTSIDE_THE_BODY = _CHAINED | {"body_digest", "recorded_at"} | STAMP_NAMES
 
 
@@ -49,9 +49,10 @@ def body_digest(row: Mapping[str, Any]) -> str:
 def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
     """Append rows of at most one attempt per cluster and cycle to the chains, all or none, as if one by one.
 
-    Rows of a cluster stand in the order of `cycle_at`: of each attempt one row, or its `planned` and then its `closed`.
-    A row holds all columns of `cycles` but `sequence`, `attempt`, the digests, `cycle_date` and `write_id`. The first
-    row of an attempt gets the next attempt number of its cycle, later rows of the same `attempt_id` keep it.
+    The rows of a cluster are in the order of `cycle_at`: of each attempt one row, or its `planned` and then its
+    `closed`. A row holds all columns of `cycles` except `sequence`, `attempt`, the digests, `cycle_date` and
+    `write_id`. The first row of an attempt gets the next attempt number of its cycle, later rows of the same
+    `attempt_id` keep it.
     """
     if not rows:
         return
@@ -74,7 +75,7 @@ def _demand_one_attempt_each(rows: Sequence[dict[str, Any]]) -> None:
         moments.setdefault(row["cluster"], []).append(row["cycle_at"])
     attempts = Counter((cluster, at) for cluster, at, _ in kinds)
     wrong |= {cluster for (cluster, _), number in attempts.items() if number > 1}
-    wrong |= {cluster for cluster, own in moments.items() if own != sorted(own)}
+    wrong |= {cluster for cluster, cluster_moments in moments.items() if cluster_moments != sorted(cluster_moments)}
     if wrong:
         raise LakeError(
             f"manifest rows of {', '.join(sorted(wrong))} that are of two attempts for one cycle, or not in order: one "
@@ -89,10 +90,10 @@ def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[Mapping[str,
     for row in rows:
         by_cluster.setdefault(row["cluster"], []).append(row)
     same_cycles = in_spans(
-        (cluster, own[0]["cycle_at"].isoformat(), own[-1]["cycle_at"].isoformat())
-        for cluster, own in sorted(by_cluster.items())
+        (cluster, cluster_rows[0]["cycle_at"].isoformat(), cluster_rows[-1]["cycle_at"].isoformat())
+        for cluster, cluster_rows in sorted(by_cluster.items())
     )
-    # Whatever came since the log was looked at stands behind that row, so no newer head can be missed.
+    # Rows that came after the look at the log are behind that row, so no newer head can be missed.
     behind = F.col("sequence") >= _lower_bound(lake, sorted(by_cluster))
     heads = (
         spark.read.format("delta")
@@ -106,8 +107,8 @@ def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[Mapping[str,
         )
     )
     linked = _linked(_frame(spark, by_cluster).join(F.broadcast(heads), on="cluster", how="left"))
-    at_the_cycle = F.filter("there", lambda one: one["cycle_at"] == F.col("cycle_at"))
-    same = F.filter(at_the_cycle, lambda one: one["attempt_id"] == F.col("attempt_id"))
+    at_the_cycle = F.filter("there", lambda entry: entry["cycle_at"] == F.col("cycle_at"))
+    same = F.filter(at_the_cycle, lambda entry: entry["attempt_id"] == F.col("attempt_id"))
     linked = linked.withColumns(
         {
             "attempt": F.coalesce(F.array_max(same["attempt"]), F.array_max(at_the_cycle["attempt"]) + 1, F.lit(1)),
@@ -115,21 +116,25 @@ def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[Mapping[str,
             "write_id": F.col("attempt_id"),
         }
     ).select([F.col(c.name).cast(c.type).alias(c.name) for c in CYCLES.columns])
-    said = {"manifest_of": [[row["cluster"], str(row["cycle_at"])] for row in rows]}
-    append_frame(linked.coalesce(1), lake, "cycles", said)
+    user_metadata = {"manifest_of": [[row["cluster"], str(row["cycle_at"])] for row in rows]}
+    append_frame(linked.coalesce(1), lake, "cycles", user_metadata)
 
 
 def _linked(frame: DataFrame) -> DataFrame:
-    """The rows of each cluster behind the head of its chain, with `there` beside them.
+    """Return the rows of each cluster to append behind the head of its chain, with `there` beside them.
 
-    The chain is folded in the statement itself: each digest is made of the one before it.
+    The statement itself folds the chain: each digest is so_far of the previous one.
+
+    The chain is folded in the statement itself: each digest is so_far of the one before it.
     """
     from pyspark.sql import functions as F
 
     digests = F.aggregate(
         "rows",
         F.array(F.coalesce("head.manifest_digest", F.lit(""))),
-        lambda made, row: F.concat(made, F.array(F.sha2(F.concat(F.element_at(made, -1), row["body_digest"]), 256))),
+        lambda so_far, row: F.concat(
+            so_far, F.array(F.sha2(F.concat(F.element_at(so_far, -1), row["body_digest"]), 256))
+        ),
     )
     reached = F.coalesce("head.sequence", F.lit(0)).alias("reached")
     folded = frame.select("there", "rows", reached, digests.alias("digests"))
@@ -145,8 +150,11 @@ def _linked(frame: DataFrame) -> DataFrame:
 
 
 def _lower_bound(lake: Lake, clusters: Sequence[str]) -> int:
-    """A sequence that the head of every one of these chains has reached, from the log's statistics; 0 where they do not
-    say. With it the statement opens one file instead of all that were written since the last upkeep."""
+    """Return a sequence that the head of each of these chains has reached, by the log's statistics; 0 without
+    statistics.
+
+    With it the statement opens one file instead of all that were written since the last upkeep.
+    """
     actions = delta_table(lake.path("cycles")).get_add_actions(flatten=True)
     if "max.sequence" not in actions.schema.names:
         return 0
@@ -159,20 +167,20 @@ def _lower_bound(lake: Lake, clusters: Sequence[str]) -> int:
 
 
 def _frame(spark: SparkSession, by_cluster: Mapping[str, Sequence[Mapping[str, Any]]]) -> DataFrame:
-    """cluster, rows: all rows of a cluster in their order, each with the digest of its content."""
+    """Return cluster, rows: all rows of a cluster in their order, each with the digest of its content."""
     from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
     given = [field for field in CYCLES.struct_type().fields if field.name not in _CHAINED | STAMP_NAMES]
     kind = StructType([StructField("cluster", StringType()), StructField("rows", ArrayType(StructType(given)))])
-    own = [
+    hashed_rows = [
         (cluster, [tuple(row[field.name] for field in given) for row in rows])
         for cluster, rows in sorted(by_cluster.items())
     ]
-    return spark.createDataFrame(own, kind)
+    return spark.createDataFrame(hashed_rows, kind)
 
 
 def write_rows(writes: Sequence[Write]) -> list[dict[str, Any]]:
-    """Writes as `cycles.writes` holds them, in a fixed order."""
+    """Return writes as `cycles.writes` holds them, in a fixed order."""
     ordered = sorted(writes, key=lambda write: (write.table, write.write_id))
     return [
         {"table": w.table, "write_id": w.write_id, "version": w.version, "rows": w.rows, "commit": w.commit}
@@ -181,22 +189,24 @@ def write_rows(writes: Sequence[Write]) -> list[dict[str, Any]]:
 
 
 def file_rows(writes: Iterable[Write], known: Iterable[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
-    """Return the files of writes as `cycles.files` holds them, together with such rows that are `known`, in order."""
+    """Return the files of writes as `cycles.files` holds them, together with the `known` rows, in order."""
     rows = [dict(row) for row in known]
     for w in writes:
-        own = {"table": w.table, "write_id": w.write_id}
-        rows += [{**own, "path": file.path, "size": file.size, "digest": file.digest} for file in w.files]
+        key = {"table": w.table, "write_id": w.write_id}
+        rows += [{**key, "path": file.path, "size": file.size, "digest": file.digest} for file in w.files]
     return sorted(rows, key=lambda row: (row["table"], row["write_id"], row["path"]))
 
 
 def writes_of(cluster: str, rows: Iterable[Any], files: Iterable[Any]) -> tuple[Write, ...]:
-    """The other way round: the writes in a cluster's row of `cycles`, each with its files among those given."""
-    found: dict[tuple[str, str], list[DataFile]] = {}
+    """Read the writes from a cluster's row of `cycles`, each with its files among those given."""
+    files_of_write: dict[tuple[str, str], list[DataFile]] = {}
     for r in files:
-        found.setdefault((r["table"], r["write_id"]), []).append(DataFile(r["path"], int(r["size"]), r["digest"]))
+        files_of_write.setdefault((r["table"], r["write_id"]), []).append(
+            DataFile(r["path"], int(r["size"]), r["digest"])
+        )
     return tuple(
         Write(r["table"], r["write_id"], int(r["version"]), int(r["rows"]), r["commit"], cluster,
-              tuple(found.get((r["table"], r["write_id"]), ())))
+              tuple(files_of_write.get((r["table"], r["write_id"]), ())))
         for r in rows
     )  # fmt: skip
 
@@ -207,9 +217,9 @@ def _as_text(value: object) -> str:
     raise TypeError(f"a manifest cannot hold {type(value).__name__}")
 
 
-# Which attempt at an earlier cycle a later cycle takes its state from.
+# Predecessors: the attempt at an earlier cycle whose state a later cycle takes over.
 
-# Statuses of an attempt that decided; a skipped or failed one has no state to hand on.
+# Statuses of an attempt that decided; a skipped or failed one has no state to take over.
 DECIDED_STATUSES = ("planned", "closed", "withheld")
 _NEAR = timedelta(days=1)
 
@@ -217,30 +227,30 @@ _NEAR = timedelta(days=1)
 def find_predecessors(
     spark: SparkSession, lake: Lake, cycles: Sequence[tuple[str, str, str | None]], *, kind: str
 ) -> dict[CycleKey, Predecessor]:
-    """For each (cluster, cycle_at, expected previous cycle_at): the attempt on record whose state is taken over.
+    """Return for each (cluster, cycle_at, expected previous cycle_at) the recorded attempt whose state is taken over.
 
-    A live cycle takes state from attempts that are not a backfill; a backfill takes it from a backfill's attempt at the
+    A live cycle takes state from attempts that are not a backfill. A backfill takes it from a backfill's attempt at the
     predecessor, else from the live one. If the expected cycle is not on record the newest older one serves, and the
-    status says so.
-
-    Of a window all cycles may be asked for at once. Each is told what is on record before it, as if it were decided
-    alone; `Handover.within` says where a cycle of the window itself comes first.
+    status says so. All cycles of a window may be wanted at once. Each gets the attempts on record before it, as if it
+    were decided alone; `Handover.within` names those for which a cycle of the window itself comes first.
     """
-    asked: dict[str, list[datetime]] = {}
+    wanted: dict[str, list[datetime]] = {}
     for cluster, at, _ in cycles:
-        asked.setdefault(cluster, []).append(datetime.fromisoformat(at))
-    spans = {cluster: (min(moments), max(moments)) for cluster, moments in asked.items()}
-    found = _newest_before(spark, lake, spans, kind, _NEAR)
-    # Nearly always it is the cycle a minute or so before, and statistics lead there. Only who has none asks the chain.
-    rest = {
+        wanted.setdefault(cluster, []).append(datetime.fromisoformat(at))
+    spans = {cluster: (min(moments), max(moments)) for cluster, moments in wanted.items()}
+    candidates = _newest_before(spark, lake, spans, kind, _NEAR)
+    # Nearly always it is the cycle a minute or so before, and statistics lead to it. Only cycles without one search the
+    # chain.
+    missing = {
         cluster: (first, first)
         for cluster, (first, _) in spans.items()
-        if not any(at < first for at, _ in found.get(cluster, ()))
+        if not any(at < first for at, _ in candidates.get(cluster, ()))
     }
-    for cluster, older in _newest_before(spark, lake, rest, kind, None).items():
-        found[cluster] = [*older, *found.get(cluster, ())]
+    for cluster, older in _newest_before(spark, lake, missing, kind, None).items():
+        candidates[cluster] = [*older, *candidates.get(cluster, ())]
     return {
-        (cluster, at): _predecessor(_before(found.get(cluster, ()), at), expected) for cluster, at, expected in cycles
+        (cluster, at): _predecessor(_before(candidates.get(cluster, ()), at), expected)
+        for cluster, at, expected in cycles
     }
 
 
@@ -249,7 +259,7 @@ _Row = tuple[datetime, Any]
 
 
 def _before(rows: Sequence[_Row], at: str) -> Any:
-    """The newest of some rows, oldest first, that is of a cycle before `at`; None where there is none."""
+    """Return the newest of some rows, oldest first, that is of a cycle before `at`; None if there is none."""
     place = bisect_left(rows, datetime.fromisoformat(at), key=lambda row: row[0])
     return rows[place - 1][1] if place else None
 
@@ -257,8 +267,11 @@ def _before(rows: Sequence[_Row], at: str) -> Any:
 def _newest_before(
     spark: SparkSession, lake: Lake, spans: Mapping[str, tuple[datetime, datetime]], kind: str, near: timedelta | None
 ) -> dict[str, list[_Row]]:
-    """Cluster -> the rows to take over from, oldest first: of the newest cycle before the first moment of its span, and
-    of each from there to before the last. With `near` none is older than that before the earliest span."""
+    """Return for each cluster the rows to take over from, oldest first.
+
+    They are those of the newest cycle before the first moment of its span, and of each from it to before the last. With
+    `near` none is older than that before the earliest span.
+    """
     from pyspark.sql import functions as F
 
     if not spans:
@@ -276,7 +289,7 @@ def _newest_before(
     ranges = sorted(spans.items())
     earlier = in_spans((name, None, last.isoformat()) for name, (_, last) in ranges)
     within = [(name, first.isoformat(), last.isoformat()) for name, (first, last) in ranges if first < last]
-    # What is not before the last moment is not among the rows at all.
+    # The rows contain nothing from the last moment on.
     by = [F.col("cluster"), *([F.when(in_spans(within), F.col("cycle_at")).alias("within")] if within else [])]
     is_backfill = (F.col("kind") == "backfill").cast("int")
     rows = (
@@ -291,16 +304,16 @@ def _newest_before(
         .select("cluster", "newest.*")
         .collect()
     )
-    found: dict[str, list[_Row]] = {}
+    newest: dict[str, list[_Row]] = {}
     for row in rows:
-        found.setdefault(row["cluster"], []).append((datetime.fromisoformat(row["cycle_at"]), row))
-    return {cluster: sorted(own, key=lambda one: one[0]) for cluster, own in found.items()}
+        newest.setdefault(row["cluster"], []).append((datetime.fromisoformat(row["cycle_at"]), row))
+    return {cluster: sorted(cluster_rows, key=lambda one: one[0]) for cluster, cluster_rows in newest.items()}
 
 
 def _newest_here(
     lake: Lake, spans: Mapping[str, tuple[datetime, datetime]], kind: str, oldest: datetime | None
 ) -> dict[str, list[_Row]] | None:
-    """What `_newest_before` gives where one cycle of each cluster is asked for, read in this process; else None."""
+    """Return `_newest_before` for one cycle of each cluster, read in this process; None for other questions."""
     from evenkeel.lake.local_manifests import newest_manifests
 
     if any(first != last for first, last in spans.values()):
@@ -313,10 +326,12 @@ def _newest_here(
         return (row["cycle_at"], is_backfill, row["attempt"]) if counts else None
 
     columns = ("cluster", "row_kind", "status", "kind", "attempt", "attempt_id", "writes", "files")
-    found = newest_manifests(lake, {name: first for name, (first, _) in spans.items()}, columns, rank, oldest)
-    if found is None:
+    manifests = newest_manifests(lake, {name: first for name, (first, _) in spans.items()}, columns, rank, oldest)
+    if manifests is None:
         return None
-    return {name: [(row["cycle_at"], {**row, "cycle_at": utc_text(row["cycle_at"])})] for name, row in found.items()}
+    return {
+        name: [(row["cycle_at"], {**row, "cycle_at": utc_text(row["cycle_at"])})] for name, row in manifests.items()
+    }
 
 
 def _predecessor(row: Any, expected: str | None) -> Predecessor:

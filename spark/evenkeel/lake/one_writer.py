@@ -1,11 +1,10 @@
-"""One server writes a lake: it holds a lock on the file `_writer` in the lake's folder, or a lease in its bucket.
+"""One writing server for a lake: it holds a lock on the file `_writer` in the lake's folder, or a lease in its bucket.
 
-In a folder the JVM takes a lock of the operating system before its first commit and keeps it until it ends
-(`evenkeel.spark.file_systems`), so one that was killed frees it and one that stands still keeps it. The file says who
-holds it, for people; the lock itself decides, and a file without one means nothing. In an object store the object
-`_writer` says until when it is held; its holder replaces it again and again, and nobody else before that time
-(`evenkeel.spark.file_systems`). Rows that an operator puts on record without Spark need neither: they too are
-committed only under a name that nobody else has.
+In a folder the JVM takes an operating system's lock before its first commit and keeps it until it ends
+(`evenkeel.spark.file_systems`). So a killed server frees it, and a suspended one keeps it. The file names the holder,
+for people; only the lock decides, and a file without one means nothing. In an object store the object `_writer` holds
+the end of the lease. The holder replaces it again and again, and no other server does before that time. Control rows
+that an operator writes without Spark need neither: they too are committed only under a name that does not exist yet.
 """
 
 from __future__ import annotations
@@ -33,16 +32,19 @@ _MOST_BYTES = 4_096
 
 @dataclass(frozen=True, slots=True)
 class LakeWriter:
-    """The server that holds a lake: its JVM's process id (0 where it runs on another machine or in another container),
-    and what it says of itself: user, machine, its folder, process, since when."""
+    """The server that holds a lake: its JVM's process id (0 on another machine or in another container), and its own
+    description: user, machine, folder, process, start."""
 
     pid: int
     words: str
 
 
 def writer_of(root: str) -> LakeWriter | None:
-    """The server that holds the lake at this very moment; None where nobody does, and where that cannot be told from
-    here: a folder on a system other than Linux, a file that may not be read, a store that speaks no S3."""
+    """Return the server that holds the lake at this moment; None if no server does, or if this process cannot see it.
+
+    It cannot see it in a folder on a system other than Linux, in an unreadable file, or in a store that does not speak
+    S3.
+    """
     files = files_of(root)
     if isinstance(files, StoreFiles):
         return _in_a_store(files)
@@ -55,45 +57,47 @@ def _in_a_store(files: StoreFiles) -> LakeWriter | None:
     try:
         words, until = files.read(WRITER_FILE, _MOST_BYTES).decode("utf-8", "replace").split("\n")[:2]
         ends = datetime.fromtimestamp(int(until) / 1000, UTC)
-    except (OSError, ValueError, OverflowError):  # what is wrong with the store is told by whoever needs it
+    except (OSError, ValueError, OverflowError):  # the next user of the store reports the store's fault
         return None
     if ends <= datetime.now(UTC):
         return None
-    found = _HELD.fullmatch(words)
-    pid = int(found["pid"]) if found is not None and found["host"] == socket.gethostname() else 0
+    match = _HELD.fullmatch(words)
+    pid = int(match["pid"]) if match is not None and match["host"] == socket.gethostname() else 0
     return LakeWriter(pid, f"{words}, until {ends:%Y-%m-%dT%H:%M:%SZ} unless it goes on")
 
 
 def _in_a_folder(files: FolderFiles) -> LakeWriter | None:
     try:
         with Path(files.full(WRITER_FILE)).open("rb") as file:
-            # Asked for a lock to read, as the file may be another user's; the answer tells of one to write.
-            asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
-            kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
-            said = file.read(_MOST_BYTES)
+            # The request is for a read lock, as the file may be another user's; the answer also shows a write lock.
+            lock_request = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+            kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, lock_request))
+            holder_text = file.read(_MOST_BYTES)
     except OSError:
         return None
     if kind == fcntl.F_UNLCK:
         return None
-    return LakeWriter(max(pid, 0), said.decode("utf-8", "replace").strip() or f"process {pid}")
+    return LakeWriter(max(pid, 0), holder_text.decode("utf-8", "replace").strip() or f"process {pid}")
 
 
 def demand_no_other(root: str, own_pid: int | None) -> None:
-    """Raises LakeError, with the name of the holder, where a server other than the one with this process id holds the
-    lake. For the start of a command: every commit is refused by itself."""
+    """Raise LakeError, with the name of the holder, if a server other than the one with this process id holds the lake.
+
+    It is for the start of a command: every commit is refused by itself.
+    """
     holder = writer_of(root)
     if holder is not None and (own_pid is None or holder.pid != own_pid):
         raise LakeError(_refusal(f"The lake {root} is written by another server: {holder.words}"))
 
 
 def refusal_in(error: BaseException) -> LakeError | None:
-    """The refusal of a commit as one line, where an error of Spark's is one; else None."""
-    found = _REFUSED.search(str(error))
-    return None if found is None else LakeError(_refusal(found[0]))
+    """Return the refusal of a commit as one line if Spark's error is one; else None."""
+    match = _REFUSED.search(str(error))
+    return None if match is None else LakeError(_refusal(match[0]))
 
 
 def _refusal(sentence: str) -> str:
     return (
-        f"{sentence}. Nothing was written: let this command use that server (EVENKEEL_HOME names the folder in which "
-        "its `.evenkeel` lies, EVENKEEL_SPARK a server by URL), wait until it ends, or end it"
+        f"{sentence}. Nothing was written: let this command use that server (EVENKEEL_HOME names the folder of its "
+        "`.evenkeel`, EVENKEEL_SPARK a server by URL), wait until it ends, or end it"
     )

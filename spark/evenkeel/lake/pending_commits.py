@@ -1,8 +1,8 @@
 """Commits that wait for their leaf in the transparency log: a small file for each.
 
 A writer of rows outside manifests may have no key of the log (an operator's shell), or be killed before it can log its
-commit (an upkeep). So it hands the commit on by a file in the folder `_pending` of the lake, and the next one with the
-key logs it. A commit without leaf and without such a file is one that no writer of ours made.
+commit (an upkeep). So it leaves a file about the commit in the folder `_pending` of the lake, and the next writer with
+the key logs it. A commit without leaf and without such a file comes from no writer of Evenkeel.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_FILES = 10_000
 
 
 def hand_on(lake: str, commit: Commit) -> None:
-    """Leave the file of a commit; nothing in a lake without a transparency log."""
+    """Write the file of a commit; do nothing in a lake without a transparency log."""
     files = files_of(lake)
     if files.exists(_LOG):
         text = json.dumps({**asdict(commit), "by": getpass.getuser()}, sort_keys=True)
@@ -37,7 +37,7 @@ def hand_on(lake: str, commit: Commit) -> None:
 
 
 def pending(lake: str) -> list[tuple[Commit, str]]:
-    """Return the commits that wait, each with who made it; a file that is not one of these is left out."""
+    """Return the waiting commits, each with its maker; other files are left out."""
     files = files_of(lake)
     if not files.has_folder(FOLDER):
         return []
@@ -65,7 +65,7 @@ def _name(commit: Commit) -> str:
 def _read(data: bytes) -> tuple[Commit, str] | None:
     try:
         body = json.loads(data)
-        files = tuple(DataFile(str(one["path"]), int(one["size"]), str(one["digest"])) for one in body["files"])
+        files = tuple(DataFile(str(file["path"]), int(file["size"]), str(file["digest"])) for file in body["files"])
         commit = Commit(str(body["table"]), int(body["version"]), str(body["digest"]), files)
         return (commit, str(body["by"])) if commit.table in TABLES else None
     except (ValueError, KeyError, TypeError, RecursionError):

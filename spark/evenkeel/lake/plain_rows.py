@@ -1,7 +1,7 @@
-"""A row of a table as it will be read back, without writing it: every column, in plain form (see `spark.rows`).
+"""A row of a table as a read will return it, without writing it: every column, in plain form (see `spark.rows`).
 
-A cycle that is decided whole in memory gives each round the rows that it would have read, so that digests over rows are
-the same. A value that does not fit its column is refused as if it were written.
+A cycle decided wholly in memory gives each round the rows that it would have read, so that digests over rows are equal.
+A value that does not fit its column is refused as if it were written.
 """
 
 from __future__ import annotations
@@ -16,31 +16,34 @@ from evenkeel.spark.column_types import ColumnType, type_of
 from evenkeel.spark.rows import Plain, Values, cells, plain_column, plain_of
 
 _ONE_FORM = frozenset({"string", "boolean", "int", "bigint"})
-"""What rounds give of these types is in plain form; the table refuses anything else."""
+"""Types whose values from rounds are in plain form already; the table refuses anything else."""
 
 
 @cache
 def types_of(table: str) -> dict[str, ColumnType]:
-    """The columns of a table, in order, with the stamp of a write."""
+    """Return the columns of a table, in order, with the stamp of a write."""
     return {column.name: type_of(column.type) for column in TABLES[table].columns}
 
 
 def as_read(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row without the stamp of a write."""
+    """Return the row without the stamp of a write."""
     return {
-        name: found if plain is None or found is None else plain(found)
+        name: value if plain is None or value is None else plain(value)
         for name, plain in _columns(table)
-        for found in (row.get(name),)
+        for value in (row.get(name),)
     }
 
 
 def columns_as_read(table: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Values]:
-    """Many rows as they will be read back, column by column; what is in that form already costs next to nothing."""
+    """Return many rows as a read will return them, column by column; values in that form already cost next to
+    nothing."""
     kinds = types_of(table)
-    return [plain_column(found, kinds[name]) for name, found in zip(names, cells(rows, names), strict=True)]
+    return [
+        plain_column(column_values, kinds[name]) for name, column_values in zip(names, cells(rows, names), strict=True)
+    ]
 
 
 @cache
 def _columns(table: str) -> tuple[tuple[str, Plain | None], ...]:
-    own = {name: kind for name, kind in types_of(table).items() if name not in STAMP_NAMES}
-    return tuple((name, None if k.name in _ONE_FORM else plain_of(k, f"{table}.{name}")) for name, k in own.items())
+    kinds = {name: kind for name, kind in types_of(table).items() if name not in STAMP_NAMES}
+    return tuple((name, None if k.name in _ONE_FORM else plain_of(k, f"{table}.{name}")) for name, k in kinds.items())

@@ -1,4 +1,4 @@
-"""How a record of an observed table is named: for a machine to find it again, and for an operator to read."""
+"""Names of records of observed tables: a key for a machine to find one again, and a text for an operator."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _PLACES = {
 
 
 def record_key(table: Table) -> Column:
-    """The row's key columns as a JSON list of texts, e.g. `["persistent://t/n/a","b1:8080"]`."""
+    """Return the row's key columns as a JSON list of texts, e.g. `["persistent://t/n/a","b1:8080"]`."""
     return F.to_json(F.array(*[F.col(name).cast("string") for name in table.key]), {"ignoreNullFields": "false"})
 
 
 def place(table: Table) -> Column:
-    """Where the record stood, in words."""
+    """Return the place of the record, in words."""
     parts = [F.concat(F.lit(text), F.col(name).cast("string")) for text, name in _PLACES[table.name]]
     return F.concat(*[F.coalesce(part, F.lit("")) for part in parts])
 
 
 def place_of(table: str, row: Mapping[str, Any]) -> str:
-    """Where a record stood, in words, as `place` has it."""
+    """Return the place of a record, in words, as `place` has it."""
     return "".join(f"{text}{row[name]}" for text, name in _PLACES[table] if row[name] is not None)
 
 
 def place_columns(table: str) -> list[str]:
-    """The columns that `place_of` looks at."""
+    """Return the columns that `place_of` reads."""
     return [name for _, name in _PLACES[table]]

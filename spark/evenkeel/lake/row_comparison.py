@@ -1,4 +1,4 @@
-"""Two sets of a table's rows compared in Spark, exactly: every column, every bit of a figure, doubled rows counted."""
+"""Exact comparison of two sets of a table's rows in Spark: every column, every bit of a figure, duplicates counted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a table is: columns with type, unit and meaning, declared once.
+"""Declaration of a table: columns with type, unit and meaning, declared once.
 
-The DDL, the reference page, the column checks of `expectations/` and the test builders are all derived from these
-declarations. Nothing here needs Spark until a `StructType` is asked for.
+The DDL, the reference page, the column checks of `expectations/` and the test builders are derived from these
+declarations. Only `StructType`s need Spark.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: SQL type, comment, unit ("" where a unit makes no sense), and whether NULL is allowed.
+    """One column: SQL type, comment, unit ("" if a unit makes no sense), and whether NULL is allowed.
 
-    NULL always means *not known*; a figure that is known to be nothing is 0.
+    NULL always means *unknown*; a figure that is known to be nothing is 0.
     """
 
     name: str
@@ -51,34 +51,34 @@ class Table:
     serializable: bool = False
 
     def column_names(self) -> tuple[str, ...]:
-        """The names of the columns, in order."""
+        """Return the names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     def struct_type(self) -> StructType:
-        """The Spark schema, in column order."""
+        """Return the Spark schema, in column order."""
         from pyspark.sql.types import StructField, StructType
 
         return StructType([StructField(c.name, spark_type(type_of(c.type)), c.nullable) for c in self.columns])
 
     def body_type(self) -> StructType:
-        """The Spark schema of what a task fills in."""
+        """Return the Spark schema of the columns that a task fills."""
         from pyspark.sql.types import StructType
 
         return StructType([field for field in self.struct_type().fields if field.name not in STAMP_NAMES])
 
     def body_columns(self) -> tuple[Column, ...]:
-        """Columns that a task fills; the stamp of the write is added by the lake."""
+        """Return columns that a task fills; the stamp of the write is added by the lake."""
         return tuple(column for column in self.columns if column.name not in STAMP_NAMES)
 
 
 def column_definition(column: Column) -> str:
-    """The column as DDL names it, with its comment."""
+    """Return the column as DDL names it, with its comment."""
     comment = f"{column.comment} [{column.unit}]" if column.unit else column.comment
     return f"`{column.name}` {column.type}{'' if column.nullable else ' NOT NULL'} COMMENT {sql_text(comment)}"
 
 
 def sql_text(text: str) -> str:
-    """A literal of Spark SQL."""
+    """Return a literal of Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -100,5 +100,5 @@ def cycle_table(
     producers: tuple[str, ...],
     *columns: Column,
 ) -> Table:
-    """A table with one set of rows per cluster and cycle."""
+    """Return a table with one set of rows per cluster and cycle."""
     return Table(name, layer, comment, key, producers, CYCLE_COLUMNS + columns)

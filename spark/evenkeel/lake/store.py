@@ -49,7 +49,7 @@ _TRIES = 5
 
 
 class Lake:
-    """Tables under `root`, a folder or an object-store URL such as `s3a://bucket/evenkeel` (`s3://` is the same).
+    """Tables under `root`, a folder or an object-store URL such as `s3a://bucket/evenkeel` (`s3://` is equal).
 
     `committed`: the commits of rows that were made through this object outside `append`, for the transparency log.
     """
@@ -60,14 +60,14 @@ class Lake:
         self.committed: list[Commit] = []
 
     def path(self, table: str) -> str:
-        """The path or URL of a table."""
+        """Return the path or URL of a table."""
         return f"{self.root}/{table}"
 
     def ensure_tables(self, spark: SparkSession, names: Iterable[str] | None = None) -> None:
-        """Create the tables that are missing, by default those that every lake has.
+        """Create the missing tables, by default those that every lake has.
 
-        Cheap where all exist, and safe with several callers at once. Raises EngineError for a Spark that would lose
-        commits in the object store of this lake, LakeError for a table whose metadata no writer of ours left.
+        It is cheap if all exist, and safe with several callers at once. Raises EngineError for a Spark that would lose
+        commits in the object store of this lake, and LakeError for a table whose metadata no writer of Evenkeel left.
         """
         self._demand_safe_commits(spark)
         wanted = [*(FROM_THE_FIRST if names is None else names)]
@@ -82,15 +82,15 @@ class Lake:
     def _demand_safe_commits(self, spark: SparkSession) -> None:
         if is_object_store(self.root) and spark.conf.get(LOG_STORE_SETTING, "") != LOG_STORE:
             raise EngineError(
-                f"the lake {self.root}: this Spark writes Delta's log there so that two writers lose commits. Use the "
-                "server that `evenkeel engine start` or `python -m evenkeel.spark` runs; nothing was written"
+                f"the lake {self.root}: this Spark writes Delta's log in a way that loses commits of two writers. Use "
+                "the server that `evenkeel engine start` or `python -m evenkeel.spark` runs; nothing was written"
             )
 
     def _create(self, spark: SparkSession, table: Table) -> None:
         try:
             spark.sql(create_statement(table, self.path(table.name))).collect()
         except Exception:
-            # Two tasks may create at once; whoever comes second finds the table there.
+            # Two tasks may create a table at once; the second one finds it.
             if not table_exists(self.path(table.name)):
                 raise
 
@@ -103,12 +103,12 @@ class Lake:
         task: str,
         reads: Sequence[Write] = (),
     ) -> tuple[Write, ...]:
-        """Append each frame to its table, in one commit, and return what was written.
+        """Append each frame to its table, in one commit, and return the writes.
 
-        Gives one `Write` per table and cycle of the hand-over, in a window only for cycles with rows; `write_ids` says
-        how they are named. A frame holds the table's `body_columns`, in any order. `reads` are the writes that the rows
-        rest on, beyond those of the hand-over; all of them go into the commit's `userMetadata`. A frame without rows
-        may leave no commit; then its table has no write.
+        It gives one `Write` per table and cycle of the hand-over, in a window only for cycles with rows; `write_ids`
+        says how they are named. A frame holds the table's `body_columns`, in any order. `reads` are the writes that the
+        rows rest on, beyond those of the hand-over; all of them go into the commit's `userMetadata`. A frame without
+        rows may leave no commit; then its table has no write.
 
         Raises LakeError for rows of other clusters, or in a window of other cycles, than those of the hand-over.
         """
@@ -128,8 +128,8 @@ class Lake:
         ids = ids_of(handover, try_id)
         rows = stamp(frame, table, id_column(handover, try_id))
         before = newest_version(path)
-        said = commit_metadata(handover, task, try_id, reads)
-        _committed(lambda: rows.write.format("delta").mode("append").option("userMetadata", said).save(path))
+        user_metadata = commit_metadata(handover, task, try_id, reads)
+        _committed(lambda: rows.write.format("delta").mode("append").option("userMetadata", user_metadata).save(path))
         version = committed_version(path, try_id, after=before)
         if version is None:
             return []
@@ -137,26 +137,35 @@ class Lake:
         if name in OUTSIDE_MANIFESTS:
             hand_on(self.root, commit)
         files = _files_by_cycle(path, added, ids)
-        counted = sum(rows for own in files.values() for rows in own.values())
-        there = sum(one.rows for one in added)
-        if there != counted:
+        counted = sum(rows for cycle_files in files.values() for rows in cycle_files.values())
+        in_files = sum(added_file.rows for added_file in added)
+        if in_files != counted:
             raise LakeError(
-                f"{task} wrote {there} rows to {name} (version {version}), of which some are of no cycle of the run: "
+                f"{task} wrote {in_files} rows to {name} (version {version}), some of them of no cycle of the run: "
                 "nothing lists them. This is an error of Evenkeel's; please report it"
             )
-        log.info("%s wrote %d rows to %s (version %d)", task, there, name, version)
+        log.info("%s wrote %d rows to %s (version %d)", task, in_files, name, version)
         return [
-            Write(name, ids[key], version, sum(own.values()), commit.digest, key[0], tuple(own), cycle_at=key[1])
+            Write(
+                name,
+                ids[key],
+                version,
+                sum(cycle_files.values()),
+                commit.digest,
+                key[0],
+                tuple(cycle_files),
+                cycle_at=key[1],
+            )
             for key in (cycle.key for cycle in handover.cycles)
-            if (own := files.get(key, {})) or not handover.is_window()
+            if (cycle_files := files.get(key, {})) or not handover.is_window()
         ]
 
     def read(self, spark: SparkSession, table: str, writes: Iterable[Write]) -> DataFrame:
         """Return exactly the rows of these writes, as they were committed.
 
-        Without any write of `table` the frame is empty and has the table's columns. Rows are read from the very files
-        that the writes name, as long as these are there: that takes a third of the time of asking Delta for the table's
-        state. Else Delta finds them by write id in the table as it is now: rows are compacted, never changed.
+        Without any write of `table` the frame is empty and has the table's columns. If the files that the writes name
+        exist, the rows are read from them: that takes a third of the time of asking Delta for the table's state. Else
+        Delta finds them by write id in the current table: rows are compacted, never changed.
         """
         listed = [write for write in writes if write.table == table and write.rows]
         if not listed:
@@ -175,7 +184,7 @@ class Lake:
         return spark.read.schema(TABLES[table].struct_type()).option("basePath", self.path(table)).parquet(*files)
 
     def note(self, table: str, said: str, *, after: int) -> None:
-        """Add the commits of a table after version `after` whose text carries `said` to `committed`."""
+        """Add the commits of a table after version `after` whose text contains `said` to `committed`."""
         path = self.path(table)
         for version in versions_carrying(path, said, after):
             commit, _ = read_commit(path, table, version)
@@ -190,34 +199,34 @@ def _files_by_cycle(
     place = files_of(path)
     cycles = {(cluster, write_id): (cluster, at) for (cluster, at), write_id in ids.items()}
     only: dict[str, str] = dict(cycles.keys()) if len({c for c, _ in ids}) == len(ids) else {}
-    found: dict[CycleKey, dict[DataFile, int]] = {}
-    for one in sorted(added, key=lambda one: one.file.path):
-        write_id = only.get(one.cluster)
-        rows = rows_by_write(place.full(one.file.path)) if write_id is None else {write_id: one.rows}
-        for own, count in rows.items():
-            if (one.cluster, own) in cycles:
-                found.setdefault(cycles[one.cluster, own], {})[one.file] = count
-    return found
+    files_by_cycle: dict[CycleKey, dict[DataFile, int]] = {}
+    for added_file in sorted(added, key=lambda added_file: added_file.file.path):
+        write_id = only.get(added_file.cluster)
+        rows = rows_by_write(place.full(added_file.file.path)) if write_id is None else {write_id: added_file.rows}
+        for key, count in rows.items():
+            if (added_file.cluster, key) in cycles:
+                files_by_cycle.setdefault(cycles[added_file.cluster, key], {})[added_file.file] = count
+    return files_by_cycle
 
 
 def _rows_of(frame: DataFrame, writes: Sequence[Write]) -> DataFrame:
-    """The rows of these writes, by conditions where that are few, else by a join."""
+    """Return the rows of these writes, by conditions if they are few, else by a join."""
     from pyspark.sql import functions as F
 
-    own = sorted({(write.cluster, write.write_id) for write in writes})
-    clusters, ids = ({one[part] for one in own} for part in (0, 1))
+    keys = sorted({(write.cluster, write.write_id) for write in writes})
+    clusters, ids = ({key[part] for key in keys} for part in (0, 1))
     frame = frame.where(F.col("cluster").isin(sorted(clusters)))
-    if len(ids) <= MOST_NAMED and len(own) == len(clusters) * len(ids):
+    if len(ids) <= MOST_NAMED and len(keys) == len(clusters) * len(ids):
         return frame.where(F.col("write_id").isin(sorted(ids)))
     tries = sorted({try_of(write_id) for write_id in ids})
     if len(tries) <= MOST_NAMED:  # leads to the files; the join does not
-        frame = frame.where(any_of(F.col("write_id").startswith(one) for one in tries))
-    named = frame.sparkSession.createDataFrame(own, "cluster string, write_id string")
+        frame = frame.where(any_of(F.col("write_id").startswith(key) for key in tries))
+    named = frame.sparkSession.createDataFrame(keys, "cluster string, write_id string")
     return frame.join(F.broadcast(named), ["cluster", "write_id"], "left_semi")
 
 
 def create_statement(table: Table, path: str) -> str:
-    """The table's DDL, with the comments that `DESCRIBE` and a catalog show."""
+    """Return the table's DDL, with the comments that `DESCRIBE` and a catalog show."""
     columns = ",\n  ".join(column_definition(column) for column in table.columns)
     partitioned = f"PARTITIONED BY ({', '.join(table.partition)})\n" if table.partition else ""
     return (
@@ -228,7 +237,7 @@ def create_statement(table: Table, path: str) -> str:
 
 
 def stamp(frame: DataFrame, table: Table, write_id: SparkColumn) -> DataFrame:
-    """The frame with the table's columns in their order and types, and the stamp of this write."""
+    """Return the frame with the table's columns in their order and types, and the stamp of this write."""
     from pyspark.sql import functions as F
 
     extra = {"write_id": write_id}
@@ -239,20 +248,22 @@ def stamp(frame: DataFrame, table: Table, write_id: SparkColumn) -> DataFrame:
 
 
 def commit_metadata(handover: Handover, task: str, try_id: str, reads: Sequence[Write]) -> str:
-    """`userMetadata` of a commit: from it alone every row of the commit can be traced and recomputed.
+    """Return the `userMetadata` of a commit: from it alone every row of the commit can be traced and recomputed.
 
-    Cluster -> its cycle and that cycle's settings; in a window lists of both, and of the reads those of one try as one,
-    by the beginning of their ids.
+    It is cluster -> its cycle and that cycle's settings. In a window it is lists of both, and reads of one try are one
+    entry, by the beginning of their ids.
     """
     # The clusters of a run share their writes' ids.
-    read = [[*one] for one in dict.fromkeys((write.table, write.version, write.write_id) for write in reads)]
+    read = [[*entry] for entry in dict.fromkeys((write.table, write.version, write.write_id) for write in reads)]
     cycles: dict[str, Any] = {cycle.cluster: cycle.cycle_at for cycle in handover.cycles}
     settings: dict[str, Any] = {cycle.cluster: cycle.settings_digest for cycle in handover.cycles}
     if handover.is_window():
-        read = [[*one] for one in sorted({(write.table, write.version, try_of(write.write_id)) for write in reads})]
-        own = {name: [cycle for cycle in handover.cycles if cycle.cluster == name] for name in cycles}
-        cycles = {name: [cycle.cycle_at for cycle in found] for name, found in own.items()}
-        settings = {name: [cycle.settings_digest for cycle in found] for name, found in own.items()}
+        read = [[*entry] for entry in sorted({(write.table, write.version, try_of(write.write_id)) for write in reads})]
+        cycles_by_cluster = {name: [cycle for cycle in handover.cycles if cycle.cluster == name] for name in cycles}
+        cycles = {name: [cycle.cycle_at for cycle in of_cluster] for name, of_cluster in cycles_by_cluster.items()}
+        settings = {
+            name: [cycle.settings_digest for cycle in of_cluster] for name, of_cluster in cycles_by_cluster.items()
+        }
     body: dict[str, Any] = {
         "dag_id": handover.run.dag_id,
         "run_id": handover.run.run_id,
@@ -269,27 +280,27 @@ def commit_metadata(handover: Handover, task: str, try_id: str, reads: Sequence[
 
 
 def _committed(append: Callable[[], None]) -> None:
-    """Appends, and once more where upkeep changed a property of the table meanwhile: such a try has left nothing."""
+    """Append, and once more if upkeep changed a property of the table meanwhile: such a try leaves nothing."""
     until_committed(append, log, "the table changed under an append; trying again", tries=_TRIES, pause=at_once)
 
 
-# A few rows put on record, in tables that are written outside cycles.
+# A few recorded rows, in tables that are written outside cycles.
 #
-# A row needs no Spark: an operator who pauses a cluster waits for no server. Both kinds of writers put a commit only
-# where none is, so neither overwrites the other's.
+# A row needs no Spark: an operator who pauses a cluster does not wait for a server. Both kinds of writers write a
+# commit only if its version does not exist, so neither overwrites the other's.
 
 
 def append_row(lake: Lake, table: str, row: Mapping[str, Any]) -> None:
-    """Append one row. Raises NoLake where there is no such table."""
+    """Append one row; raises NoLake if there is no such table."""
     from deltalake import CommitProperties, write_deltalake
 
-    path, said = lake.path(table), new_try()
+    path, try_id = lake.path(table), new_try()
     if not is_delta_table(path):
-        raise NoLake(f"there is no table {table} in {lake.root}: name the lake that cycles are written to (--lake)")
+        raise NoLake(f"{lake.root} has no table {table}: name the lake that cycles are written to (--lake)")
     opened = delta_table(path)
-    properties = CommitProperties(custom_metadata={"write_id": said})
+    properties = CommitProperties(custom_metadata={"write_id": try_id})
     write_deltalake(opened, as_arrow(table, [row]), mode="append", commit_properties=properties)
-    lake.note(table, said, after=opened.version())
+    lake.note(table, try_id, after=opened.version())
 
 
 def append_values(spark: SparkSession, lake: Lake, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -308,7 +319,7 @@ def append_frame(frame: DataFrame, lake: Lake, table: str, said: Mapping[str, An
 
 
 def as_arrow(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Rows of a table that has plain columns only."""
+    """Return rows of a table that has only plain columns."""
     import pyarrow as pa
 
     columns = TABLES[table].columns
@@ -319,10 +330,10 @@ def as_arrow(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
-    """The schema of columns with plain types, or with lists of them as far as tables have such."""
+    """Return the schema of columns with plain types, and of the tables' lists of them."""
     import pyarrow as pa
 
     kinds = {"string": pa.string(), "boolean": pa.bool_(), "int": pa.int32(), "bigint": pa.int64()}
     kinds |= {"double": pa.float64(), "timestamp": pa.timestamp("us", tz="UTC"), "array<bigint>": pa.list_(pa.int64())}
     kinds |= {"binary": pa.binary(), "array<string>": pa.list_(pa.string())}
-    return pa.schema([pa.field(one.name, kinds[one.type], nullable=one.nullable) for one in columns])
+    return pa.schema([pa.field(column.name, kinds[column.type], nullable=column.nullable) for column in columns])

@@ -1,4 +1,4 @@
-"""A table's files where this process reads them itself: in a folder, or in an object store that speaks S3."""
+"""A table's files that this process reads itself: in a folder, or in an object store that speaks S3."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _FILE = "file://"
 _LOG = "_delta_log"
 _AT_ONCE_BYTES = 64 << 20
-"""Up to this size an object is fetched whole: Arrow asks for each column by itself, and an answer takes longer than its
-bytes."""
+"""Size in bytes up to which an object is fetched whole: Arrow requests each column by itself, and the answer to a
+request takes longer than its bytes."""
 _READ_AT_ONCE = 16 << 20
 
 
@@ -34,24 +34,24 @@ class FolderFiles:
     folder: str
 
     def full(self, name: str) -> str:
-        """The file's path, as Spark takes it too."""
+        """Return the file's path, as Spark takes it too."""
         return f"{self.folder}/{name}"
 
     def read(self, name: str) -> bytes:
-        """All bytes of a file; FileNotFoundError where there is none."""
+        """Return all bytes of a file; raises FileNotFoundError if it does not exist."""
         return Path(self.folder, name).read_bytes()
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a file."""
+        """Return True if the file exists."""
         return Path(self.folder, name).is_file()
 
     def names(self, below: str) -> list[str]:
-        """The names of the files that lie directly in a folder; none where there is no such folder."""
+        """Return the names of the files directly in a folder; none if the folder does not exist."""
         place = Path(self.folder, below)
         return [file.name for file in place.iterdir()] if place.is_dir() else []
 
     def sizes(self, below: str = "") -> Iterator[int]:
-        """The bytes of each file in a folder and all below it."""
+        """Yield the bytes of each file in a folder and all below it."""
         for path in Path(self.folder, below).rglob("*"):
             try:
                 if path.is_file():
@@ -60,11 +60,11 @@ class FolderFiles:
                 continue
 
     def has_folder(self, below: str) -> bool:
-        """Whether there is such a folder."""
+        """Return True if the folder exists."""
         return Path(self.folder, below).is_dir()
 
     def size_and_digest(self, name: str) -> tuple[int, str]:
-        """The bytes of a file and their SHA-256 (hex)."""
+        """Return the bytes of a file and their SHA-256 (hex)."""
         with Path(self.folder, name).open("rb") as file:
             return os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -74,7 +74,7 @@ class FolderFiles:
         shutil.copyfile(Path(self.folder, name), target)
 
     def write_new(self, name: str, data: bytes) -> None:
-        """Writes a file that nobody has written, so that it outlives the machine's end; OSError where it cannot be."""
+        """Write a new file durably; raises OSError if it exists or cannot be written."""
         place = Path(self.folder, name)
         place.parent.mkdir(parents=True, exist_ok=True)
         with place.open("xb") as file:
@@ -88,12 +88,12 @@ class FolderFiles:
             os.close(descriptor)
 
     def modified(self, below: str) -> dict[str, float]:
-        """Name -> seconds since 1970 of the last change, of the files that lie directly in a folder."""
+        """Return name -> seconds since 1970 of the last change, of the files directly in a folder."""
         place = Path(self.folder, below)
         return {file.name: file.stat().st_mtime for file in place.iterdir()} if place.is_dir() else {}
 
     def remove(self, name: str) -> None:
-        """Removes a file, if it is there."""
+        """Remove a file, if it is there."""
         Path(self.folder, name).unlink(missing_ok=True)
 
 
@@ -104,19 +104,19 @@ class StoreFiles:
     address: str
 
     def full(self, name: str) -> str:
-        """The object's address, as Spark takes it."""
+        """Return the object's address, as Spark takes it."""
         return f"{self.address}/{name}"
 
     def _key(self, name: str) -> str:
         return self.full(name).removeprefix(SCHEME).rstrip("/")
 
     def read(self, name: str, most: int | None = None) -> bytes:
-        """All bytes of an object, or the first `most`; FileNotFoundError where there is none."""
+        """Return all bytes of an object, or the first `most`; raises FileNotFoundError if it does not exist."""
         with self._well_told(name), _arrow().open_input_stream(self._key(name)) as opened:
             return bytes(opened.read(most))
 
     def exists(self, name: str) -> bool:
-        """Whether there is such an object; one request tells, where Arrow's question for it also looks for a folder."""
+        """Return True if the object exists, by one request; Arrow's question for it also looks for a folder."""
         try:
             with self._well_told(name), _arrow().open_input_file(self._key(name)):
                 return True
@@ -124,7 +124,7 @@ class StoreFiles:
             return False
 
     def has_bucket(self) -> bool:
-        """Whether the bucket is there at all."""
+        """Return True if the bucket exists."""
         from pyarrow.fs import FileType
 
         with self._well_told("_"):
@@ -133,7 +133,7 @@ class StoreFiles:
 
     @contextmanager
     def _well_told(self, name: str) -> Iterator[None]:
-        """To a HEAD a store answers with a status and without a word, so a listing is asked what is wrong."""
+        """Raise the store's full error: its answer to a HEAD has only a status, so a listing is requested."""
         try:
             yield
         except FileNotFoundError:
@@ -143,15 +143,15 @@ class StoreFiles:
             raise
 
     def names(self, below: str) -> list[str]:
-        """The names of the objects that lie directly below a key."""
+        """Return the names of the objects directly below a key."""
         return [info.base_name for info in self._listed(below, recursive=False)]
 
     def sizes(self, below: str = "") -> Iterator[int]:
-        """The bytes of each object below a key."""
+        """Yield the bytes of each object below a key."""
         return (int(info.size) for info in self._listed(below, recursive=True))
 
     def modified(self, below: str) -> dict[str, float]:
-        """Name -> seconds since 1970 of the last change, of the objects that lie directly below a key."""
+        """Return name -> seconds since 1970 of the last change, of the objects directly below a key."""
         return {info.base_name: info.mtime.timestamp() for info in self._listed(below, recursive=False)}
 
     def _listed(self, below: str, *, recursive: bool) -> list[Any]:
@@ -161,11 +161,11 @@ class StoreFiles:
         return [info for info in _arrow().get_file_info(selector) if info.type == FileType.File]
 
     def has_folder(self, below: str) -> bool:
-        """Whether anything lies below a key."""
+        """Return True if there is any object below a key."""
         return bool(self._listed(below, recursive=False))
 
     def size_and_digest(self, name: str) -> tuple[int, str]:
-        """The bytes of an object and their SHA-256 (hex)."""
+        """Return the bytes of an object and their SHA-256 (hex)."""
         digest, size = hashlib.sha256(), 0
         with _arrow().open_input_stream(self._key(name)) as opened:
             while part := opened.read(_READ_AT_ONCE):
@@ -180,12 +180,12 @@ class StoreFiles:
             shutil.copyfileobj(opened, file, _READ_AT_ONCE)
 
     def write_new(self, name: str, data: bytes) -> None:
-        """Writes an object of a name that nobody has; OSError where it cannot be."""
+        """Write an object under a new name; raises OSError if it exists or cannot be written."""
         with _arrow().open_output_stream(self._key(name)) as opened:
             opened.write(data)
 
     def remove(self, name: str) -> None:
-        """Removes an object, if it is there."""
+        """Remove an object, if it is there."""
         try:
             _arrow().delete_file(self._key(name))
         except FileNotFoundError:
@@ -196,17 +196,19 @@ TableFiles = FolderFiles | StoreFiles
 
 
 def files_of(path: str) -> TableFiles:
-    """Return the files of the table at `path`, a folder or an address in a store that speaks S3. Raises LakeError for
-    any other address."""
+    """Return the files of the table at `path`, a folder or an address in a store that speaks S3.
+
+    Raises LakeError for any other address.
+    """
     if is_object_store(path):
         return StoreFiles(canonical(path))
     if "://" in path and not path.startswith(_FILE):
-        raise LakeError(f"{path}: a lake lies in a folder, or in an object store that speaks S3 (s3a://bucket/prefix)")
+        raise LakeError(f"{path}: a lake is in a folder, or in an object store that speaks S3 (s3a://bucket/prefix)")
     return FolderFiles(path.removeprefix(_FILE).rstrip("/") or "/")
 
 
 def arrow_source(file: str) -> Any:
-    """What Arrow reads a data file from, whose full name `TableFiles.full` has given."""
+    """Return Arrow's source for a data file, given by its `TableFiles.full` name."""
     if not is_object_store(file):
         return file
     import pyarrow as pa
@@ -220,7 +222,7 @@ def arrow_source(file: str) -> Any:
 
 
 def row_count(file: str) -> int:
-    """How many rows a data file has, by its end."""
+    """Return the number of rows of a data file, by its footer."""
     from pyarrow.parquet import read_metadata
 
     if not is_object_store(file):
@@ -248,24 +250,26 @@ def _arrow_of(access: StoreAccess) -> Any:
     return access.for_arrow()
 
 
-# Tables as deltalake opens them. Nobody else names its classes with a path.
+# Tables as deltalake opens them. Only this module names its classes with a path.
 
 
 def storage_options(path: str) -> dict[str, str] | None:
-    """What deltalake has to be told of the store; None for a folder, and for a store that it knows by itself."""
+    """Return deltalake's options for the store; None for a folder, and for a store that it knows by itself."""
     return object_store.access().for_deltalake() if is_object_store(path) else None
 
 
 def delta_table(path: str) -> DeltaTable:
-    """The table as its log describes it; raises what deltalake raises."""
+    """Return the table as its log describes it; raises what deltalake raises."""
     from deltalake import DeltaTable
 
     return DeltaTable(path, storage_options=storage_options(path))
 
 
 def load_libraries(lake: str) -> None:
-    """Import all that reads the tables of a lake. For callers that start threads: two must not import one package at
-    the same time."""
+    """Import all that reads the tables of a lake.
+
+    It is for callers that start threads: two must not import one package at once.
+    """
     import deltalake  # noqa: F401
     import numpy  # noqa: F401
     import pyarrow.compute
@@ -277,7 +281,8 @@ def load_libraries(lake: str) -> None:
 
 
 def is_delta_table(path: str) -> bool:
-    """Whether a table stands there; raises OSError for a store that cannot be asked (deltalake says that none does)."""
+    """Return True if `path` has a table; raises OSError for a store that cannot be asked (deltalake returns False for
+    it)."""
     from deltalake import DeltaTable
 
     files = files_of(path)

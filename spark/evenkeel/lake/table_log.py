@@ -1,4 +1,4 @@
-"""The files of a table's Delta log, each read without Spark, and the table that they add up to."""
+"""The files of a table's Delta log, each read without Spark, and the table state that they add up to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HINT = "_last_checkpoint"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKSUM = re.compile(r"(\d{20})\.crc")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
-# By other names Delta knows checkpoints in several files, and commits put together.
+# Delta has other names for checkpoints in several files, and for log compactions.
 _UNUSED = re.compile(r"\d{20}\.(?:checkpoint\..+|\d{20}\.compacted\.json)")
 _REQUESTS_AT_ONCE = 16
 
@@ -28,7 +28,7 @@ Action = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class LogListing:
     """The names in a table's log: versions of commits and checksums, version -> names of a checkpoint's files, names of
-    kinds of files that neither Evenkeel's writers leave nor its readers use, and whether there is a hint."""
+    unknown kinds of files (no writer of Evenkeel leaves them, no reader uses them), and whether a hint exists."""
 
     commits: tuple[int, ...]
     checksums: frozenset[int]
@@ -42,12 +42,12 @@ def listing(files: TableFiles) -> LogListing:
     names = sorted(files.names(LOG_FOLDER))
     checkpoints: dict[int, list[str]] = {}
     for name in names:
-        if found := _CHECKPOINT.fullmatch(name):
-            checkpoints.setdefault(int(found[1]), []).append(name)
+        if match := _CHECKPOINT.fullmatch(name):
+            checkpoints.setdefault(int(match[1]), []).append(name)
     unused = [name for name in names if _UNUSED.fullmatch(name) and not _CHECKPOINT.fullmatch(name)]
     return LogListing(
-        commits=tuple(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name))),
-        checksums=frozenset(int(found[1]) for name in names if (found := _CHECKSUM.fullmatch(name))),
+        commits=tuple(int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))),
+        checksums=frozenset(int(match[1]) for name in names if (match := _CHECKSUM.fullmatch(name))),
         checkpoints={version: tuple(parts) for version, parts in checkpoints.items() if _has_all_parts(parts)},
         unused=tuple(unused),
         has_hint=HINT in names,
@@ -55,18 +55,18 @@ def listing(files: TableFiles) -> LogListing:
 
 
 def _has_all_parts(names: list[str]) -> bool:
-    """False while a checkpoint in several files is being written."""
-    parts = [found[3] for name in names if (found := _CHECKPOINT.fullmatch(name))]
+    """Return False while a checkpoint in several files is being written."""
+    parts = [match[3] for name in names if (match := _CHECKPOINT.fullmatch(name))]
     return None in parts or any(parts.count(total) == int(total) for total in parts)
 
 
 def commit_name(version: int) -> str:
-    """The name of a commit below the table's folder."""
+    """Return the name of a commit below the table's folder."""
     return f"{LOG_FOLDER}/{version:020}.json"
 
 
 def checksum_name(version: int) -> str:
-    """The name of a version checksum below the table's folder."""
+    """Return the name of a version checksum below the table's folder."""
     return f"{LOG_FOLDER}/{version:020}.crc"
 
 
@@ -75,9 +75,9 @@ def checksum_name(version: int) -> str:
 
 @dataclass(slots=True)
 class LoggedCommit:
-    """A commit as its bytes say: `digest` is their SHA-256 (hex), `fault` says why it cannot be read.
+    """A commit by its bytes: `digest` is their SHA-256 (hex), `fault` says why it cannot be read.
 
-    `unknown` are kinds of actions that no writer of ours leaves.
+    `unknown` are kinds of actions that no writer of Evenkeel leaves.
     """
 
     version: int
@@ -92,7 +92,7 @@ class LoggedCommit:
 
 
 def parse_commit(version: int, data: bytes) -> LoggedCommit:
-    """Return what the bytes of a commit say."""
+    """Return the commit with these bytes."""
     commit, actions = LoggedCommit(version, hashlib.sha256(data).hexdigest()), commit_actions(data)
     if not actions:
         commit.fault = commit_fault(data)
@@ -131,7 +131,7 @@ def read_commits(files: TableFiles, versions: Iterable[int]) -> Iterator[LoggedC
 
 
 def _all(files: TableFiles, read: Any, versions: Iterable[int]) -> Iterator[Any]:
-    """Reads in order; requests to a store are made several at a time."""
+    """Yield results in order; requests to a store are made several at a time."""
     if isinstance(files, FolderFiles):
         yield from map(read, versions)
         return
@@ -167,15 +167,15 @@ class TableState:
 
 
 class DamagedLogFile(ValueError):
-    """A checkpoint or checksum whose bytes are not those of a whole one."""
+    """A checkpoint or checksum is not whole."""
 
 
 def read_checkpoint(
     files: TableFiles, names: Iterable[str], *, with_files: bool = True
 ) -> tuple[TableState, list[str]]:
-    """Return the state that the files of a checkpoint hold, and kinds of actions in it that no writer of ours leaves.
+    """Return the state that the files of a checkpoint hold, and its kinds of actions that no writer of Evenkeel leaves.
 
-    Without `with_files` the state has metadata and protocol only. Raises DamagedLogFile for a file that is empty or cut
+    Without `with_files` the state has only metadata and protocol. Raises DamagedLogFile for a file that is empty or cut
     short.
     """
     from pyarrow import ArrowException
@@ -193,7 +193,7 @@ def read_checkpoint(
     return state, unknown
 
 
-# The others take as long to be made into Python's values, and no reader goes by them.
+# The others take as long to convert to Python's values, and no reader uses them.
 _OF_A_FILE = (
     *("path", "partitionValues", "size", "stats", "deletionVector"),
     *("partitionValues_parsed", "stats_parsed"),
@@ -201,7 +201,7 @@ _OF_A_FILE = (
 
 
 def _take_rows(state: TableState, batch: Any) -> list[str]:
-    """Add the actions of some rows of a checkpoint to the state; kinds of others come back."""
+    """Add the actions of some rows of a checkpoint to the state; return kinds of other actions."""
     unknown = []
     for kind in batch.schema.names:
         column = batch.column(kind)
@@ -211,8 +211,8 @@ def _take_rows(state: TableState, batch: Any) -> list[str]:
         if kind == "add":
             import pyarrow as pa
 
-            there = [name for name in _OF_A_FILE if bodies.type.get_field_index(name) >= 0]
-            bodies = pa.StructArray.from_arrays([bodies.field(name) for name in there], there)
+            present = [name for name in _OF_A_FILE if bodies.type.get_field_index(name) >= 0]
+            bodies = pa.StructArray.from_arrays([bodies.field(name) for name in present], present)
         for body in map(_as_json, bodies.to_pylist(maps_as_pydicts="lossy")):
             match kind:
                 case "add":
@@ -227,34 +227,35 @@ def _take_rows(state: TableState, batch: Any) -> list[str]:
 
 
 def _as_json(body: dict[str, Any]) -> dict[str, Any]:
-    """The fields that are set: a checkpoint has a column for each that there may be."""
+    """Return the fields that are set: a checkpoint has a column for each possible field."""
     return {name: value for name, value in body.items() if value is not None}
 
 
 def read_checksum(files: TableFiles, version: int) -> Action:
-    """Return the checksum of a version; DamagedLogFile if it is cut short or empty, FileNotFoundError without one."""
+    """Return the checksum of a version; raises DamagedLogFile if it is cut short or empty, FileNotFoundError without
+    one."""
     return _json_object(files, checksum_name(version))
 
 
 def read_hint(files: TableFiles) -> Action:
-    """Return `_last_checkpoint`; DamagedLogFile and FileNotFoundError as for a checksum."""
+    """Return `_last_checkpoint`; raises DamagedLogFile and FileNotFoundError as for a checksum."""
     return _json_object(files, f"{LOG_FOLDER}/{HINT}")
 
 
 def _json_object(files: TableFiles, name: str) -> Action:
     try:
-        found = parse_json(files.read(name))
+        value = parse_json(files.read(name))
     except NotJson as error:
         raise DamagedLogFile(str(error)) from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise DamagedLogFile("it is not a JSON object")
-    return found
+    return value
 
 
 def metadata_in_force(files: TableFiles, version: int) -> tuple[list[Action], list[Action]]:
-    """Return the metadata and the protocols that readers of a version may go by; [] for what the log does not have.
+    """Return the metadata and the protocols that readers of a version may use; [] for what the log does not have.
 
-    Looks back from the version, at its checksum, commits, and the checkpoint that the hint names, up to the first
+    It looks back from the version, at its checksum, commits, and the checkpoint that the hint names, up to the first
     version that has both.
     """
     metadata: list[Action] = []
@@ -264,9 +265,9 @@ def metadata_in_force(files: TableFiles, version: int) -> tuple[list[Action], li
     except (FileNotFoundError, DamagedLogFile):
         hinted = None
     for number in range(version, -1, -1):
-        for found in _metadata_in(files, number, is_hinted=number == hinted):
-            metadata += [one for one in found[:1] if one]
-            protocols += [one for one in found[1:] if one]
+        for actions in _metadata_in(files, number, is_hinted=number == hinted):
+            metadata += [action for action in actions[:1] if action]
+            protocols += [action for action in actions[1:] if action]
         if number == hinted or (metadata and protocols):
             break
     return metadata, protocols

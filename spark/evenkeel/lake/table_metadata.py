@@ -1,7 +1,7 @@
-"""A table's metadata as writers of this project leave it, and differences of what a table's folder says from that.
+"""A table's metadata as writers of Evenkeel leave it, and differences of a table's folder from that.
 
-Delta's metadata decides what a column of a file means: a mapping of names makes two columns change places, an
-expression of a constraint runs at the next append. Readers refuse such a table before Spark sees it.
+Delta's metadata decides the meaning of a file's column: a column mapping swaps two columns, an expression of a
+constraint runs at the next append. Readers refuse such a table before Spark sees it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _PROPERTIES = {
     _INTERVAL: "100",
     "delta.enableDeletionVectors": "false",
 }
-# Of small tables whose rows an auditor compares between two versions. A table that only grows pays nothing for it;
-# in the others upkeep's own deletions would be kept once more, as changes.
+# Of small tables whose rows an auditor compares between two versions. A table that only grows pays nothing for it; in
+# the others upkeep's own deletions would be kept once more, as changes.
 _WITH_CHANGE_FEED = frozenset({"acted", "wished"})
 _FEATURES = frozenset({"invariants", "changeDataFeed", "appendOnly"})
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
@@ -55,7 +55,7 @@ def properties_of(table: Table) -> dict[str, str]:
 
 
 def metadata_faults(table: Table, metadata: Mapping[str, Any]) -> Iterator[str]:
-    """Differences of a `metaData` action from the table's declaration, a phrase each.
+    """Yield differences of a `metaData` action from the table's declaration, a phrase each.
 
     Comments are not compared. Properties may be missing: an export has few of them.
     """
@@ -89,9 +89,9 @@ def _property_faults(table: Table, properties: Mapping[str, str]) -> Iterator[st
     for name, value in sorted(properties.items()):
         if name in (FILES, LOG):
             if not is_interval(value):
-                yield f"property {name} is {value!r}, which is no period"
+                yield f"property {name} is {value!r}, which is not a period"
         elif name == _INTERVAL and value.isdecimal():
-            continue  # how often a checkpoint is written changes no reader's answer
+            continue  # the interval of checkpoints changes no reader's result
         elif name not in expected:
             yield f"property {name} = {value!r} is none that Evenkeel sets"
         elif value != expected[name]:
@@ -99,7 +99,7 @@ def _property_faults(table: Table, properties: Mapping[str, str]) -> Iterator[st
 
 
 def protocol_faults(protocol: Mapping[str, Any]) -> Iterator[str]:
-    """Differences of a `protocol` action from those that our writers leave, a phrase each."""
+    """Yield differences of a `protocol` action from those that Evenkeel's writers leave, a phrase each."""
     features = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
     if protocol.get("minReaderVersion") != 1 or not 1 <= int(protocol.get("minWriterVersion") or 0) <= 7:
         versions = f"{protocol.get('minReaderVersion')} and {protocol.get('minWriterVersion')}"
@@ -109,7 +109,7 @@ def protocol_faults(protocol: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rules_in(field: Mapping[str, Any]) -> Iterator[str]:
-    """Entries of a field, and of fields inside it, that give it a meaning of their own."""
+    """Yield entries of a field, and of fields inside it, that give it a meaning of their own."""
     for name, value in (field.get("metadata") or {}).items():
         if name != "comment":
             yield f"{name} = {value!r}"
@@ -125,7 +125,7 @@ def _rules_of_type(kind: object) -> Iterator[str]:
 
 
 def _sql_type(kind: object) -> str:
-    """A type of Delta's schema as SQL names it."""
+    """Return a type of Delta's schema as SQL names it."""
     if not isinstance(kind, Mapping):
         return _SQL_NAMES.get(str(kind), str(kind))
     match kind.get("type"):
@@ -140,7 +140,7 @@ def _sql_type(kind: object) -> str:
 
 
 def type_of_text(text: str) -> str:
-    """A declared type, written as `_sql_type` writes it."""
+    """Return a declared type, written as `_sql_type` writes it."""
     return text if text == "binary" else type_of(text).sql
 
 
@@ -148,13 +148,14 @@ def _listed(names: object) -> str:
     return ", ".join(map(str, names)) or "nothing" if isinstance(names, list | tuple) else str(names)
 
 
-# What readers go by now, looked at before they start.
+# The metadata in force, checked before readers start.
 
 
 def demand_as_declared(table: Table, path: str) -> None:
-    """Raise LakeError for a table whose metadata or newest commit no writer of ours left. Nothing happens without one.
+    """Raise LakeError for a table whose metadata or newest commit no writer of Evenkeel left; do nothing without a
+    table.
 
-    Looks at what Spark and deltalake go by: the version checksum of the newest commit if it is there, else the newest
+    It reads what Spark and deltalake use: the version checksum of the newest commit if it exists, else the newest
     commit, or checkpoint, that has metadata.
     """
     files, version = files_of(path), newest_version(path)
@@ -164,8 +165,8 @@ def demand_as_declared(table: Table, path: str) -> None:
     if damage:
         raise LakeError(f"table {table.name} of {path} is not read: {damage}")
     metadata, protocols = metadata_in_force(files, version)
-    faults = [fault for one in metadata for fault in metadata_faults(table, one)]
-    faults += [fault for one in protocols for fault in protocol_faults(one)]
+    faults = [fault for action in metadata for fault in metadata_faults(table, action)]
+    faults += [fault for action in protocols for fault in protocol_faults(action)]
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise LakeError(

@@ -1,24 +1,25 @@
-"""Wishes on record, and which of them a cycle takes.
+"""Wishes on record, and the wishes that a cycle takes.
 
-A wish is to be carried out in exactly one cycle, and deciding that cycle again must arrive at the same plan. What a
-cycle took stands in its manifest (`cycles.wishes`), and the manifests alone are asked:
+A wish is to be carried out in exactly one cycle, and deciding that cycle again must give the same plan. A cycle's
+manifest lists the wishes it took (`cycles.wishes`), and only the manifests count:
 
-- Taken is what an attempt lists that decided. One that failed or was skipped decided nothing, so its wishes wait on.
-- What another cycle took is not taken again, whether that cycle lies before or after this one: a missed cycle that is
-  decided late, between a wish and the cycle that took it, would otherwise carry the wish out a second time.
-- A re-run takes what the cycle's attempts took, and no wish more, even one that would have been old enough: a wish may
-  reach the table after the cycle of its moment was decided, and the plan must not change by that. It waits for the next
-  cycle. Only wishes that the run itself brings (the param `wishes`) join, as its operator asked for just that.
-- A cycle decided for the first time takes what waits and was made up to its moment. A later wish is not taken by an
-  earlier moment, whose snapshot its maker had not seen.
-- A drain is carried out until it is ended: each cycle takes those that were made up to its moment, whoever took them
-  before, and of one broker the last wish counts, a drain or an undrain. A re-run takes what the cycle's attempts took.
-- A backfill takes what a live attempt at its cycle took, to arrive at the same plan, and nothing that waits: nothing is
-  ever sent for a backfill, so a wish would be used up and never carried out. For the same reason what a backfill lists
-  does not count as taken.
-- Nothing is sent for a recording either, whose cycles take wishes all the same, to show what comes of them. Where a
-  recording is decided under the name of a cluster that runs, its cycles leave the wishes to the running one: for that
-  one they are not taken.
+- A wish is taken if an attempt that decided lists it. An attempt that failed or was skipped decided nothing, so its
+  wishes keep waiting.
+- A wish that another cycle took is not taken again, even if that cycle is later than this one. Otherwise a missed
+  cycle, decided late, with its moment between the wish and the cycle that took it, would carry the wish out a second
+  time.
+- A re-run takes what the cycle's attempts took, and no further wish, even one that would have been old enough. A wish
+  may reach the table after the cycle of its moment was decided, and the plan must not change by that. It waits for the
+  next cycle. Only wishes of the run itself (the param `wishes`) are added, as its operator asked for exactly that.
+- A cycle decided for the first time takes waiting wishes made up to its moment. A later wish is not taken by an earlier
+  moment, whose snapshot its maker had not seen.
+- A drain is carried out until it is ended: each cycle takes those made up to its moment, even if earlier cycles took
+  them. For each broker the last wish counts, a drain or an undrain. A re-run takes what the cycle's attempts took.
+- A backfill takes what a live attempt at its cycle took, to arrive at the same plan, and no waiting wish. A backfill
+  never sends anything, so a wish would be used up and never carried out. For the same reason a wish in a backfill's
+  list does not count as taken.
+- Cycles of a recording send nothing either. They still take wishes, to show the result. If a recording is decided under
+  the name of a running cluster, its cycles leave the wishes to the running one: for that one they are not taken.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ Wish = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TakenWishes:
-    """What a decided attempt, backfills aside, took: its cycle (ISO-8601) and the ids of its wishes."""
+    """The wishes of a decided attempt, backfills excluded: its cycle (ISO-8601) and the ids of its wishes."""
 
     cluster: str
     cycle_at: str
@@ -57,14 +58,16 @@ class TakenWishes:
 def wishes_for(
     cluster: str, cycle_at: str, known: Iterable[Wish], taken: Sequence[TakenWishes], run: Any
 ) -> tuple[Wish, ...]:
-    """The wishes that a cycle takes, oldest first. `run` is the run that asks: its kind and its id."""
-    own = [one for one in taken if one.cluster == cluster]
-    elsewhere = {wish_id for one in own if one.cycle_at != cycle_at for wish_id in one.wish_ids}
-    before = [one for one in own if one.cycle_at == cycle_at]
-    here = {wish_id for one in before for wish_id in one.wish_ids}
+    """Return the wishes that a cycle takes, oldest first. `run` is the deciding run: its kind and its id."""
+    taken_by_cluster = [attempt for attempt in taken if attempt.cluster == cluster]
+    elsewhere = {
+        wish_id for attempt in taken_by_cluster if attempt.cycle_at != cycle_at for wish_id in attempt.wish_ids
+    }
+    before = [attempt for attempt in taken_by_cluster if attempt.cycle_at == cycle_at]
+    taken_ids = {wish_id for attempt in before for wish_id in attempt.wish_ids}
 
     def is_taken(wish: Wish) -> bool:
-        if wish["wish_id"] in here:
+        if wish["wish_id"] in taken_ids:
             return True
         if run.kind == BACKFILL or (wish["wish_id"] in elsewhere and wish["kind"] != DRAIN) or wish["wish_id"] in over:
             return False
@@ -77,7 +80,7 @@ def wishes_for(
 
 
 def ended_drains(wishes: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Ids of the drains, and undrains, after which there is another one of the same broker and cluster."""
+    """Return the ids of the drains, and undrains, after which there is another one of the same broker and cluster."""
     last: dict[tuple[str, str], str] = {}
     over = set()
     for wish in sorted(wishes, key=lambda wish: (wish["made_at"], wish["wish_id"])):
@@ -89,37 +92,40 @@ def ended_drains(wishes: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def read_wishes(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> list[Wish]:
-    """All wishes on record for these clusters, with times as ISO-8601 UTC text; no query where none was ever made."""
+    """Return all recorded wishes of these clusters, with times as ISO-8601 UTC text; no query if there never was
+    one."""
     if newest_version(lake.path("wishes")) == 0:
         return []
     from pyspark.sql import functions as F
 
     rows = spark.read.format("delta").load(lake.path("wishes")).where(F.col("cluster").isin(list(clusters)))
-    found = rows.withColumn("made_at", iso("made_at")).select(*WISHES.column_names()).collect()
-    return [row.asDict(recursive=True) for row in found]
+    collected = rows.withColumn("made_at", iso("made_at")).select(*WISHES.column_names()).collect()
+    return [row.asDict(recursive=True) for row in collected]
 
 
 def read_taken(
     spark: SparkSession, lake: Lake, cycles: Sequence[tuple[str, str]], running: Collection[str] = ()
 ) -> list[TakenWishes]:
-    """Attempts that decided, backfills aside: those that took wishes, and all at these very cycles. Of clusters that
-    are `running` without those at cycles of a recording."""
+    """Return the attempts that decided, backfills excluded: those that took wishes, and all at exactly these cycles.
+
+    For clusters that are `running`, attempts at cycles of a recording are left out.
+    """
     from pyspark.sql import functions as F
 
     attempts = spark.read.format("delta").load(lake.path("cycles")).where(F.col("row_kind") == "planned")
     decided = attempts.where(F.col("status").isin(*DECIDED_STATUSES) & (F.col("kind") != BACKFILL))
-    asked = decided.where(F.col("cluster").isin(sorted({cluster for cluster, _ in cycles})))
+    of_clusters = decided.where(F.col("cluster").isin(sorted({cluster for cluster, _ in cycles})))
     if running:
         is_rehearsal = F.col("cluster").isin(sorted(running)) & F.col("source").eqNullSafe(RECORDING)
-        asked = asked.where(~is_rehearsal)
-    rows = asked.where((F.size("wishes") > 0) | is_one_of(cycles)).select(
+        of_clusters = of_clusters.where(~is_rehearsal)
+    rows = of_clusters.where((F.size("wishes") > 0) | is_one_of(cycles)).select(
         "cluster", iso("cycle_at").alias("at"), "wishes"
     )
     return [TakenWishes(row["cluster"], row["at"], tuple(row["wishes"] or ())) for row in rows.collect()]
 
 
 def append_wishes(spark: SparkSession, lake: Lake, wishes: Sequence[Mapping[str, Any]]) -> None:
-    """Puts wishes on record; their `made_at` is ISO-8601 text with a time zone."""
+    """Record wishes; their `made_at` is ISO-8601 text with a time zone."""
     if not wishes:
         return
     rows = [typed(wish) for wish in wishes]
@@ -127,5 +133,6 @@ def append_wishes(spark: SparkSession, lake: Lake, wishes: Sequence[Mapping[str,
 
 
 def typed(wish: Mapping[str, Any]) -> dict[str, Any]:
-    """A wish as a row of its table; its `made_at` is ISO-8601 text with a time zone, and a datetime there."""
+    """Return a wish as a row of its table; its `made_at` is ISO-8601 text with a time zone, and a datetime in the
+    row."""
     return {**wish, "made_at": datetime.fromisoformat(wish["made_at"])}

@@ -1,1 +1,1 @@
-"""Upkeep: what is kept how long, compaction, and the beginning of a truncated chain."""
+"""Upkeep: retention of rows, compaction, and the beginning of a truncated chain."""

@@ -1,12 +1,12 @@
-"""A copy of a lake that is a lake itself, taken while cycles go on, and brought back.
+"""Backup of a lake, taken while cycles go on, and its restoration; the copy is a lake itself.
 
-What makes the copy whole is the order in which things are looked at and written. A manifest is written after the rows
-that it lists, and a leaf of the transparency log after its manifest. So the log's heads are read first, then how far
-`cycles` goes, then how far the other tables go: the copy has all rows that its manifests list, and all manifests of its
-log. Of each table the data files are written before the Delta log that names them; `cycles` comes last of the tables,
-and the log's checkpoint last of all. Killed anywhere, a backup leaves what it had before, or more of the same.
+The order of reads and writes makes the copy whole. A manifest is written after the rows that it lists, and a leaf of
+the transparency log after its manifest. So the log's heads are read first, then the version of `cycles`, then those of
+the other tables. The copy then has all rows that its manifests list, and all manifests of its log. Of each table the
+data files are written before the Delta log that names them. `cycles` is the last of the tables, and the log's
+checkpoint comes last of all. A backup killed at any point leaves its earlier content, or more of the same.
 
-Data files, commits and tiles never change, so what the copy has already is not copied again.
+Data files, commits and tiles never change, so files that the copy already has are not copied again.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from evenkeel.object_store import explained
 from evenkeel.spark.code import code_version
 
 ABOUT = "backup.json"
-"""Says what a backup holds. A folder without it is no backup."""
+"""File that describes a backup's content. A folder without it is not a backup."""
 RESTORING = "restore.json"
-"""Lies in a lake that is being restored, until it is whole."""
+"""File in a lake that is being restored, until the lake is whole."""
 FORMAT = 1
 
 _CHAIN = "cycles"
@@ -46,8 +46,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class Copied:
-    """What a copy came to. `tables`: name -> version. `files` and `size` (bytes): what was copied; `kept`: files that
-    were there before; `removed`: files of the copy that the lake has no more."""
+    """Result of a copy.
+
+    `tables`: name -> version. `files` and `size` (bytes): what was copied; `kept`: files that existed before;
+    `removed`: files of the copy that the lake no longer has.
+    """
 
     tables: dict[str, int] = field(default_factory=dict)
     has_log: bool = False
@@ -59,8 +62,10 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class _LookedAt:
-    """A table as it was looked at: its version, the files of its Delta log up to it and all others with their bytes,
-    those of them that the version names, and the hint to its newest checkpoint."""
+    """A table at one look: its version, its files with their bytes, the files that the version names, and the hint.
+
+    The files are those of its Delta log up to the version and all others. The hint is to its newest checkpoint.
+    """
 
     name: str
     version: int
@@ -73,11 +78,11 @@ class _LookedAt:
 def back_up(
     lake: str, to: str, *, now: Callable[[], datetime], prune: bool = False, progress: Progress = lambda done, of: None
 ) -> Copied:
-    """Copies a lake to a place that is empty or holds an earlier backup of it; `prune`: and removes there what the lake
-    has no more. `now`: the time, for `backup.json`. `progress` gets files done, and files in all.
+    """Copy a lake to a place that is empty or holds an earlier backup of it.
 
-    Raises NoLake, BadInput where the place holds something else or another lake's copy, LakeError where the lake has
-    lost files that its newest version names.
+    With `prune` it also removes files from the copy that the lake no longer has. `now`: the time, for `backup.json`.
+    `progress` gets files done, and files in all. Raises NoLake, BadInput if the place holds something else or another
+    lake's copy, and LakeError if the lake has lost files that its newest version names.
     """
     with _well_told(lake, to):
         return _back_up(lake, to, now, prune=prune, progress=progress)
@@ -92,7 +97,7 @@ def _back_up(lake: str, to: str, now: Callable[[], datetime], *, prune: bool, pr
         _demand_empty(target, "an empty place, or one that holds an earlier backup of this lake")
         target.put(ABOUT, _as_json({"format": FORMAT, "lake": lake, "ended_at": None}))
     copied = _copy(source, target, progress, prune=prune)
-    said = {
+    description = {
         "format": FORMAT,
         "lake": lake,
         "began_at": began.isoformat(),
@@ -101,15 +106,15 @@ def _back_up(lake: str, to: str, now: Callable[[], datetime], *, prune: bool, pr
         "tables": copied.tables,
         "log": copied.has_log,
     }
-    target.put(ABOUT, _as_json(said))
+    target.put(ABOUT, _as_json(description))
     return copied
 
 
 def restore(backup: str, lake: str, *, progress: Progress = lambda done, of: None) -> tuple[Copied, datetime]:
-    """Makes a lake of a backup, in an empty place or where an earlier restore of the same backup was ended; says too
-    when the backup began. A backup that goes on meanwhile does no harm.
+    """Make a lake of a backup, in an empty place or to continue an ended restore of the same backup.
 
-    Raises BadInput where there is no whole backup, or the place holds something else.
+    It also returns when the backup began. A backup that goes on meanwhile does no harm. Raises BadInput if there is no
+    whole backup, or the place holds something else.
     """
     with _well_told(backup, lake):
         source, target = _two_places(backup, lake)
@@ -125,12 +130,12 @@ def restore(backup: str, lake: str, *, progress: Progress = lambda done, of: Non
 
 @contextmanager
 def _well_told(*places: str) -> Iterator[None]:
-    """Says in an operator's words what a disk or a store refused."""
+    """Raise errors of a disk or a store in an operator's words."""
     try:
         yield
     except OSError as error:
-        if (found := next((told for place in places if (told := explained(error, place))), None)) is not None:
-            raise found from error
+        if (explanation := next((words for place in places if (words := explained(error, place))), None)) is not None:
+            raise explanation from error
         where = f"{error.filename}: " if error.filename else ""
         raise LakeError(
             f"{where}{error.strerror or error}. What was copied stays: run the same command again to go on"
@@ -146,14 +151,14 @@ def _began_at(backup: LakePlace) -> datetime:
             return datetime.fromisoformat(about["began_at"]).astimezone(UTC)
     except (ValueError, KeyError, TypeError):
         raise BadInput(f"{backup.address}/{ABOUT} cannot be read: it was changed, or is of something else") from None
-    what = f"there is no {ABOUT}" if about is None else "its first backup was never finished"
-    raise BadInput(f"{backup.address} is no whole backup: {what}")
+    fault = f"there is no {ABOUT}" if about is None else "its first backup was never finished"
+    raise BadInput(f"{backup.address} is no whole backup: {fault}")
 
 
-def _two_places(one: str, other: str) -> tuple[LakePlace, LakePlace]:
-    source, target = LakePlace.at(Lake(one).root), LakePlace.at(Lake(other).root)
+def _two_places(first: str, other: str) -> tuple[LakePlace, LakePlace]:
+    source, target = LakePlace.at(Lake(first).root), LakePlace.at(Lake(other).root)
     if source.holds(target) or target.holds(source):
-        raise BadInput(f"{one} and {other}: one lies in the other; name another place")
+        raise BadInput(f"{first} and {other}: one lies in the other; name another place")
     return source, target
 
 
@@ -167,13 +172,13 @@ def _copy(source: LakePlace, target: LakePlace, progress: Progress, *, prune: bo
     of_the_log = source.files(_OF_THE_LOG)
     heads = _heads(source, of_the_log)
     seen = _look(source)
-    there = target.files()
-    _demand_same_lake(seen, source, target, there)
-    if heads:  # tiles are listed once more: what the checkpoint stands on is there now
+    existing = target.files()
+    _demand_same_lake(seen, source, target, existing)
+    if heads:  # tiles are listed once more: those under the checkpoint exist now
         of_the_log |= source.files(f"{_OF_THE_LOG}/tile")
     lasting = {name: size for name, size in of_the_log.items() if _lasts(name)} | source.files(_VERIFY_RUNS)
     of = len(lasting) + sum(len(table.files) + len(table.log) for table in seen)
-    copying = _Copying(source, target, there, lambda done: progress(done, of))
+    copying = _Copying(source, target, existing, lambda done: progress(done, of))
     for table in sorted(seen, key=lambda table: table.name == _CHAIN):
         copying.table(table)
     copying.files(lasting)
@@ -193,7 +198,10 @@ def _demand_lake(source: LakePlace) -> None:
 
 
 def _heads(source: LakePlace, names: Iterable[str]) -> dict[str, bytes]:
-    """What of the transparency log is replaced as it grows, the checkpoint last: the others never say more than it."""
+    """Return the files of the transparency log that are replaced as it grows, the checkpoint last.
+
+    The others never cover more than the checkpoint.
+    """
     wanted = sorted(
         (name for name in names if name.count("/") == 1),
         key=lambda name: (name == f"{_OF_THE_LOG}/{_CHECKPOINT}", name),
@@ -202,12 +210,12 @@ def _heads(source: LakePlace, names: Iterable[str]) -> dict[str, bytes]:
 
 
 def _lasts(name: str) -> bool:
-    """Whether a file of the transparency log never changes: a tile, a bundle, a stamp, a rotation."""
+    """Return True if a file of the transparency log never changes: a tile, a bundle, a stamp, a rotation."""
     return name.count("/") > 1
 
 
 def _look(source: LakePlace) -> list[_LookedAt]:
-    """How far each table goes, `cycles` first. Raises NoLake where there are no cycles."""
+    """Return the tables with their versions, `cycles` first; raises NoLake without cycles."""
     _demand_lake(source)
     names = [name for name in source.folders() if is_delta_table(f"{source.address}/{name}")]
     return [_look_at(source, name) for name in sorted(names, key=lambda name: (name != _CHAIN, name))]
@@ -222,24 +230,26 @@ def _look_at(source: LakePlace, name: str) -> _LookedAt:
     try:
         table = delta_table(path)
         version = int(table.version())
-        active = frozenset(unquote(one) for one in pa.table(table.get_add_actions()).column("path").to_pylist())
+        active = frozenset(
+            unquote(name_in_log) for name_in_log in pa.table(table.get_add_actions()).column("path").to_pylist()
+        )
     except (DeltaError, OSError, ValueError) as error:
         if (known := explained(error, path)) is not None:
             raise known from error
         raise LakeError(f"the log of {path} cannot be read: {error}. {log_state(path) or ''}".strip()) from error
-    found = source.files(name)
+    files = source.files(name)
     return _LookedAt(
         name,
         version,
-        {file: size for file, size in found.items() if file.startswith(log) and _reaches(file, log) <= version},
-        {file: size for file, size in found.items() if not file.startswith(log)},
-        frozenset(f"{name}/{one}" for one in active),
+        {file: size for file, size in files.items() if file.startswith(log) and _reaches(file, log) <= version},
+        {file: size for file, size in files.items() if not file.startswith(log)},
+        frozenset(f"{name}/{name_in_log}" for name_in_log in active),
         hint,
     )
 
 
 def _reaches(file: str, log: str) -> float:
-    """The newest version that a file of a Delta log is of; infinite for one that is none of the log's."""
+    """Return the newest version that a file of a Delta log belongs to; infinite for other files."""
     name = file.removeprefix(log)
     if name.startswith("_sidecars/"):
         return 0
@@ -249,18 +259,20 @@ def _reaches(file: str, log: str) -> float:
 
 
 def _commits(table: str, files: Iterable[str]) -> dict[int, str]:
-    """Version -> name of the commits among files, in the order of versions."""
+    """Return version -> name of the commits among files, in the order of versions."""
     names = (re.fullmatch(rf"{re.escape(table)}/{LOG_FOLDER}/(\d{{{_VERSION_DIGITS}}})\.json", file) for file in files)
     return dict(sorted((int(name[1]), name[0]) for name in names if name))
 
 
-def _demand_same_lake(seen: Iterable[_LookedAt], source: LakePlace, target: LakePlace, there: Iterable[str]) -> None:
-    """A lake that was restored or made anew goes on with the same versions and other content."""
+def _demand_same_lake(seen: Iterable[_LookedAt], source: LakePlace, target: LakePlace, existing: Iterable[str]) -> None:
+    """Raise BadInput if a lake that was restored or made again has equal versions with other content."""
     for table in seen:
-        of_log = [name for name in there if name.startswith(f"{table.name}/{LOG_FOLDER}/")]
+        of_log = [name for name in existing if name.startswith(f"{table.name}/{LOG_FOLDER}/")]
         version, name = max(_commits(table.name, of_log).items(), default=(-1, ""))
-        own = source.read(name) if name else None
-        if (own is None and version > table.version) or (own is not None and own != target.read(name)):
+        newest_commit = source.read(name) if name else None
+        if (newest_commit is None and version > table.version) or (
+            newest_commit is not None and newest_commit != target.read(name)
+        ):
             raise BadInput(
                 f"{target.address} is a backup of another past of {table.name}: the lake {source.address} was restored "
                 "or made anew since. Name a new place for its backups; the old one stays as it is"
@@ -268,18 +280,18 @@ def _demand_same_lake(seen: Iterable[_LookedAt], source: LakePlace, target: Lake
 
 
 class _Copying:
-    """Copies what is not there yet, several files at a time, and counts."""
+    """Copier of missing files, several at a time, with counts."""
 
     def __init__(
-        self, source: LakePlace, target: LakePlace, there: Mapping[str, int], tell: Callable[[int], None]
+        self, source: LakePlace, target: LakePlace, existing: Mapping[str, int], tell: Callable[[int], None]
     ) -> None:
-        self._source, self._target, self._there, self._tell = source, target, there, tell
+        self._source, self._target, self._there, self._tell = source, target, existing, tell
         self.done = Copied()
 
     def table(self, table: _LookedAt) -> None:
-        """A table: its data files, then its log in the order of versions, then the hint to its checkpoint."""
-        gone = self.files(table.files)
-        if lost := sorted(table.active & {*gone}) or sorted(table.active - table.files.keys()):
+        """Copy a table: its data files, then its log in the order of versions, then the hint to its checkpoint."""
+        missing = self.files(table.files)
+        if lost := sorted(table.active & {*missing}) or sorted(table.active - table.files.keys()):
             raise LakeError(
                 f"{self._source.address}/{lost[0]} is named by version {table.version} of its table and is not there: "
                 "the lake itself has lost it. `evenkeel verify` says which cycles it held; restore it from an earlier "
@@ -289,32 +301,32 @@ class _Copying:
         self.files({name: size for name, size in table.log.items() if name not in commits})
         known = [name for name in commits if name in self._there]
         self.files({name: table.log[name] for name in (known or commits)})
-        for name in commits if known else ():  # one by one: readers of the copy find none without the one before
+        for name in commits if known else ():  # one by one: readers of the copy find no commit without the previous one
             if name not in self._there:
                 self.files({name: table.log[name]})
         if table.hint is not None:
             self._target.put(f"{table.name}/{_HINT}", table.hint)
 
     def files(self, wanted: Mapping[str, int]) -> list[str]:
-        """Copies files that are missing or have other sizes there; gives those that were gone meanwhile."""
+        """Copy files that are missing or have other sizes in the target; return those that were gone meanwhile."""
         missing = [name for name, size in wanted.items() if self._there.get(name) != size]
         self.done.kept += len(wanted) - len(missing)
-        gone = []
+        gone_meanwhile = []
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for name, size in zip(missing, pool.map(self._take, missing), strict=True):
                 if size is None:
-                    gone.append(name)
+                    gone_meanwhile.append(name)
                 else:
                     self.done.files += 1
                     self.done.size += size
                 self._tell(self.done.files + self.done.kept)
-        return gone
+        return gone_meanwhile
 
     def _take(self, name: str) -> int | None:
         return self._target.take(self._source, name)
 
     def prune(self, seen: Sequence[_LookedAt]) -> None:
-        """Removes from the copied tables what the lake has no more: first of their logs, then of their data."""
+        """Remove from the copied tables what the lake no longer has: first of their logs, then of their data."""
         has = {name for table in seen for name in (*table.log, *table.files)}
         folders = {table.name for table in seen}
         for of_log in (True, False):
@@ -326,5 +338,5 @@ class _Copying:
                     self.done.removed += 1
 
 
-def _as_json(said: Mapping[str, object]) -> bytes:
-    return json.dumps(said, indent=1, sort_keys=True).encode()
+def _as_json(body: Mapping[str, object]) -> bytes:
+    return json.dumps(body, indent=1, sort_keys=True).encode()

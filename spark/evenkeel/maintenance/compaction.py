@@ -1,4 +1,4 @@
-"""Many small files into few: dates that are over, and the tables that are not parted by date. Rows stay as they are."""
+"""Compaction of many small files into few: past dates, and tables not partitioned by date. Rows are unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 SMALL_BYTES = 128 * 1024 * 1024
-# Manifests of some days: a file that holds so many is never written again, and files stay in the order of time.
+# Manifests of some days: a file with so many is never rewritten, and files stay in the order of time.
 CHAIN_BYTES = 16 * 1024 * 1024
 _ENOUGH_SMALL = 20
 _AT_ONCE = 2_000
@@ -28,7 +28,7 @@ _AT_ONCE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Dates of a table (none: all of it) that are compacted by one statement; `files` is the number of small ones."""
+    """Dates of a table (none: all of it) that one statement compacts; `files` is the number of small ones."""
 
     table: str
     files: int
@@ -36,43 +36,43 @@ class Batch:
     last: date | None = None
 
     def condition(self) -> str:
-        """The WHERE clause of the dates, with a blank before it; empty for a whole table."""
+        """Return the WHERE clause of the dates, with a blank before it; empty for a whole table."""
         if self.first is None or self.last is None:
             return ""
         return f" WHERE cycle_date >= DATE{sql_text(str(self.first))} AND cycle_date <= DATE{sql_text(str(self.last))}"
 
 
 def batches(inventory: Inventory, today: date, most_files: int) -> list[Batch]:
-    """What is worth compacting, oldest first, up to a number of files; one date is never cut in two."""
+    """Return the batches worth compacting, oldest first, up to a number of files; one date is never cut in two."""
     small = _small_files(inventory, today)
-    found: list[Batch] = []
+    result: list[Batch] = []
     total = 0
     for day, files in small.items():
         if total and total + files > most_files:
             break
         total += files
-        if found and found[-1].files + files <= _AT_ONCE:
-            found[-1] = Batch(inventory.table.name, found[-1].files + files, found[-1].first, day)
+        if result and result[-1].files + files <= _AT_ONCE:
+            result[-1] = Batch(inventory.table.name, result[-1].files + files, result[-1].first, day)
         else:
-            found.append(Batch(inventory.table.name, files, day, day))
-    return found
+            result.append(Batch(inventory.table.name, files, day, day))
+    return result
 
 
 def _small_files(inventory: Inventory, today: date) -> dict[date | None, int]:
-    """Per date, the number of files that would become fewer."""
+    """Return the number of files that would become fewer, per date."""
     dated = "cycle_date" in inventory.table.partition
     limit = SMALL_BYTES if dated else CHAIN_BYTES // 2
-    found: dict[date | None, int] = {}
+    counts: dict[date | None, int] = {}
     for (_, day), files in inventory.places().items():
         small = sum(file.size < limit for file in files)
         enough = day is not None and day < today and small >= 2 if dated else small >= _ENOUGH_SMALL
         if enough:
-            found[day] = found.get(day, 0) + small
-    return found
+            counts[day] = counts.get(day, 0) + small
+    return counts
 
 
 def compact(spark: SparkSession, lake: Lake, todo: list[Batch]) -> Iterator[Batch]:
-    """Carries the batches out one by one; each is done as it is given."""
+    """Carry the batches out one by one; yield each when it is done."""
     for batch in todo:
         sized = {}
         if batch.first is None:
@@ -89,10 +89,10 @@ def compact(spark: SparkSession, lake: Lake, todo: list[Batch]) -> Iterator[Batc
 
 
 def clean_log(path: str) -> None:
-    """Removes what is older than the table's `delta.logRetentionDuration`, but for the last checkpoint before that
-    moment and all that follows it: each version inside the period stays readable.
+    """Remove log files older than the table's `delta.logRetentionDuration`.
 
-    Spark should do so whenever it writes a checkpoint, and was seen not to.
+    It keeps the last checkpoint before that moment and all that follows it: each version inside the period stays
+    readable. Spark should do so whenever it writes a checkpoint, but does not always.
     """
     from deltalake.exceptions import DeltaError
 
@@ -104,7 +104,7 @@ def clean_log(path: str) -> None:
 
 
 def _drop_checksums(files: TableFiles) -> None:
-    """Checksums of commits that are gone, Delta's own and those that Hadoop wrote in earlier versions or elsewhere."""
+    """Remove checksums of removed commits, Delta's own and those that Hadoop wrote in earlier versions or elsewhere."""
     names = files.names(LOG_FOLDER)
     versions = (name.removesuffix(".json") for name in names if name.endswith(".json"))
     first = min((int(version) for version in versions if version.isdigit()), default=0)

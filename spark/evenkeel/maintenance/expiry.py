@@ -1,6 +1,6 @@
-"""How long rows are kept, and how those past their period go: as whole dates where all rows of one go, else row by row.
+"""Retention of rows and removal of expired ones: whole dates if all their rows expire, else row by row.
 
-What was written lately is left alone, whatever its date: a backfill may be at work on it.
+Recently written rows are left alone, whatever their date: a backfill may be at work on them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# A decision that came to nothing. `refused` is none of them: something was to be done, and a gate said no.
+# Decisions without an act. `refused` is not among them: an act was due, and a gate stopped it.
 NOTHING_DONE = "outcome IN ('kept', 'skipped') AND wish_id IS NULL"
 THINNED = frozenset({"split_decisions", "unload_decisions", "placement_decisions"})
-# Read by command id, whatever manifest lists them or not.
+# Read by command id, whether or not a manifest lists them.
 OUTBOX = frozenset({"commands", "outcomes"})
-# Dates that were looked at by the last upkeep are looked at again for so long: one may have been in use then.
+# Dates that the last upkeep checked are checked again for so long: one may have been in use then.
 _AGAIN = timedelta(days=3)
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiryContext:
-    """When this upkeep looks, at what, and when the last one did that came to its end."""
+    """Time of this upkeep, its subject, and the time of the last completed one."""
 
     now: datetime
     periods: Periods
@@ -44,15 +44,15 @@ class ExpiryContext:
     last_periods: Periods | None = None
 
     def cutoff(self, kind: str) -> date:
-        """The first date that is kept of rows of a kind (audit, observed, considered, …)."""
+        """Return the first date that is kept of rows of a kind (audit, observed, considered, …)."""
         return self.periods.cutoff(kind, self.now)
 
     def may_be_open(self, file: File) -> bool:
-        """Whether a run that wrote this file may still be under way."""
+        """Return True if a run that wrote this file may still be under way."""
         return file.written_at >= self.now - timedelta(days=self.periods.unlisted_days)
 
     def done_before(self, kind: str, day: Day, files: Iterable[File]) -> bool:
-        """Whether the last upkeep has dealt with the date for good, and nothing was written there since."""
+        """Return True if the last upkeep has finished the date for good, and nothing was written to it since."""
         if self.last_at is None or self.last_periods is None:
             return False
         since = self.last_at
@@ -60,7 +60,7 @@ class ExpiryContext:
 
 
 def expired_days(inventory: Inventory, look: ExpiryContext, kind: str) -> list[Day]:
-    """Dates of a table that are past a period, and that nothing kept rests on."""
+    """Return the dates of a table that are past a period, and that no kept row rests on."""
     cutoff = look.cutoff(kind)
     needed = look.record.needed(cutoff)
     return [
@@ -75,33 +75,33 @@ def expired_days(inventory: Inventory, look: ExpiryContext, kind: str) -> list[D
 
 
 def drop_days(spark: SparkSession, lake: Lake, inventory: Inventory, look: ExpiryContext) -> int:
-    """Drops the dates of a table whose rows are all past their period; returns the number of rows."""
+    """Drop the dates of a table whose rows are all past their period; return the number of rows."""
     kind = kind_of(inventory.table)
     days = expired_days(inventory, look, kind) if kind else []
     if not days:
         return 0
-    # Whole partitions: their files are taken off the list, none is opened.
+    # Whole partitions: their files are removed from the list without opening them.
     delete(spark, lake, inventory.table.name, in_days(days))
-    gone = set(days)
-    return sum(file.rows for file in inventory.files if (file.cluster, file.date) in gone)
+    expired = set(days)
+    return sum(file.rows for file in inventory.files if (file.cluster, file.date) in expired)
 
 
 def thin_days(spark: SparkSession, lake: Lake, inventory: Inventory, look: ExpiryContext) -> int:
-    """Of decisions, drops those that came to nothing once their period is over; returns the number of rows."""
+    """Drop decisions without an act once their period is over; return the number of rows."""
     if inventory.table.name not in THINNED:
         return 0
-    places, gone = inventory.places(), set(expired_days(inventory, look, "audit"))
-    past = [day for day in expired_days(inventory, look, "considered") if day not in gone]
+    places, expired = inventory.places(), set(expired_days(inventory, look, "audit"))
+    past = [day for day in expired_days(inventory, look, "considered") if day not in expired]
     due = [day for day in past if not look.done_before("considered", day, places[day])]
     return delete(spark, lake, inventory.table.name, f"({in_days(due)}) AND {NOTHING_DONE}") if due else 0
 
 
 def clear_unlisted(spark: SparkSession, lake: Lake, inventory: Inventory, look: ExpiryContext) -> int:
-    """Drops rows of tries that no manifest lists, once no run can be under way that might list them."""
+    """Drop rows of tries that no manifest lists, once no run can be under way that might list them."""
     table = inventory.table
     if table.name in OUTBOX or table.partition != ("cluster", "cycle_date"):
         return 0
-    # Of dates past the audit period the manifests are gone; what is left of them is there because it is needed.
+    # The manifests of dates past the audit period are gone; rows that are left of them are needed.
     first, cutoff = look.cutoff("audit"), look.cutoff("unlisted")
     due = {}
     for (cluster, day), files in inventory.places().items():
@@ -111,22 +111,23 @@ def clear_unlisted(spark: SparkSession, lake: Lake, inventory: Inventory, look: 
             continue
         young = [file.write_id for file in files if look.may_be_open(file)]
         if None not in young:  # a young file with rows of several writes: it waits
-            due[(cluster, day)] = {str(one) for one in young}
+            due[(cluster, day)] = {str(write_id) for write_id in young}
     cleared = 0
     for place, ids in (unlisted_writes(spark, lake, table.name, due) if due else {}).items():
-        old = [one for one in ids if one not in due[place]]
+        old = [write_id for write_id in ids if write_id not in due[place]]
         if old:
             cleared += delete(spark, lake, table.name, f"({in_days([place])}) AND {one_of('write_id', old)}")
     return cleared
 
 
 def drop_answers(spark: SparkSession, lake: Lake, look: ExpiryContext) -> int:
-    """Answers to plans past the audit period."""
+    """Drop answers to plans past the audit period."""
     return delete(spark, lake, "approvals", f"at < {at(_begin(look.cutoff('audit')))}")
 
 
 def drop_controls(spark: SparkSession, lake: Lake, look: ExpiryContext) -> int:
-    """Steps of pauses, takeovers and leases past the audit period, but the last of each: it still holds."""
+    """Drop steps of pauses, takeovers and leases past the audit period, except the last of each: it is still in
+    force."""
     from pyspark.sql import functions as F
 
     cutoff = _begin(look.cutoff("audit"))
@@ -146,8 +147,8 @@ def drop_controls(spark: SparkSession, lake: Lake, look: ExpiryContext) -> int:
         for row in last:
             if row["what"] == name:
                 before = min(cutoff, datetime.fromisoformat(row["at"]))
-                own = f"cluster = {sql_text(row['cluster'])} AND {one_of('kind', kinds)}"
-                conditions.append(f"({own} AND at < {at(before)})")
+                condition = f"cluster = {sql_text(row['cluster'])} AND {one_of('kind', kinds)}"
+                conditions.append(f"({condition} AND at < {at(before)})")
     return delete(spark, lake, "controls", " OR ".join(conditions)) if conditions else 0
 
 
@@ -155,19 +156,19 @@ def _begin(day: date) -> datetime:
     return datetime.combine(day, time.min, UTC)
 
 
-# How long what is kept. The periods belong to the lake: its last upkeep put them on record, and they hold until one is
-# told otherwise. So two that keep the same lake, a DAG and a shell, cannot work against each other by their defaults.
+# Retention periods. They belong to the lake: its last upkeep recorded them, and they apply until an upkeep changes
+# them. So a DAG and a shell that keep the same lake cannot work against each other by their defaults.
 
 MOST_DAYS = 36_500
-# Delta calls a shorter time unsafe: who reads a version may not have come to its files yet.
+# Delta calls a shorter time unsafe: a reader of a version may not have opened its files yet.
 LEAST_VERSION_DAYS = 7
-# A cycle rests on the one before it, and counts what was done in the day before.
+# A cycle rests on the previous one, and counts the commands of the day before.
 LEAST_ROW_DAYS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """Days that each kind of row, and versions for time travel, are kept; contradictions are refused together."""
+    """Days that each kind of row, and versions for time travel, are kept; contradictions are refused."""
 
     audit_days: int = 400
     observed_days: int = 30
@@ -183,16 +184,16 @@ class Periods:
             raise SettingsError(f"these periods cannot hold: {'; '.join(wrong)}")
 
     def as_dict(self) -> dict[str, int]:
-        """Field -> days."""
+        """Return field -> days."""
         return asdict(self)
 
     def of(self, kind: str) -> int:
-        """The days of one kind (audit, observed, considered, …); AttributeError for an unknown kind."""
+        """Return the days of one kind (audit, observed, considered, …); raises AttributeError for an unknown kind."""
         days: int = getattr(self, f"{kind}_days")
         return days
 
     def cutoff(self, kind: str, now: datetime) -> date:
-        """The first date that is kept."""
+        """Return the first date that is kept."""
         return (now - timedelta(days=self.of(kind))).date()
 
     def _out_of_range(self) -> list[str]:
@@ -240,15 +241,15 @@ def settled(
     shorten: bool,
     promised: Mapping[str, int] | None = None,
 ) -> Periods:
-    """The periods that hold from now on: those on record (else the defaults), and over them those given.
+    """Return the periods from now on: the recorded ones (else the defaults), and over them the given ones.
 
-    `promised` are periods that count as promised where none is on record. Raises SettingsError for one that would break
-    another, and, unless told to `shorten`, for one shorter than the lake was promised.
+    `promised` are periods that count as promised if none is on record. Raises SettingsError for one that would break
+    another, and, without `shorten`, for one shorter than the lake was promised.
     """
     known = {name: days for name, days in (recorded or {}).items() if name in NAMES}
     unknown = sorted(set(given) - set(NAMES))
     if unknown:
-        raise SettingsError(f"there is no period {unknown[0]!r}; there are {', '.join(NAMES)}")
+        raise SettingsError(f"unknown period {unknown[0]!r}; known are {', '.join(NAMES)}")
     wanted = {name: days for name, days in given.items() if days is not None}
     if not shorten:
         least = {**(promised or {}), **known}
@@ -266,10 +267,10 @@ def settled(
 
 
 def kind_of(table: Table) -> str | None:
-    """The period that holds for the rows of a table; None: they are kept for good."""
+    """Return the period that applies to the rows of a table; None: they are kept for good."""
     if table.name == TOPICS:
         return "topics"
-    if table.name in PLANNER_TABLES:  # what of it was done stands in the other decided tables
+    if table.name in PLANNER_TABLES:  # the part of it that was done is in the other decided tables
         return "considered"
     if table.layer in ("observed", "checked", "derived"):
         return "observed"
@@ -277,5 +278,5 @@ def kind_of(table: Table) -> str | None:
 
 
 def whole_kind(table: Table) -> str | None:
-    """The period within which all rows of a table are there: of what was decided, those that acted outlast it."""
+    """Return the period within which all rows of a table exist: decisions with an act outlast it."""
     return "considered" if table.layer == "decided" else kind_of(table)

@@ -1,6 +1,6 @@
-"""What lies in a table, from its log alone, and what the chain of manifests says of its dates.
+"""Content of a table by its log alone, and the facts of the manifest chain about its dates.
 
-Files are listed by partition, with size, age, rows and, where one write made it, whose it is. No data file is opened.
+Files are listed by partition, with size, age, rows and, if one write made it, that write. No data file is opened.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 
 
 Place = tuple[str | None, date | None]
-"""A partition: cluster and date, None where the table is not parted by it."""
+"""A partition: cluster and date, None if the table is not partitioned by it."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A data file; `write_id` is None where it holds rows of several writes, or of who knows which. `path` is below the
-    table's folder."""
+    """A data file; `write_id` is None if it holds rows of several writes, or of unknown ones.
+
+    `path` is below the table's folder.
+    """
 
     cluster: str | None
     date: date | None
@@ -45,7 +47,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """A table's files, and the version that it was looked at in."""
+    """A table's files, and the version at the look."""
 
     table: Table
     version: int
@@ -63,19 +65,19 @@ class Inventory:
         return sum(file.rows for file in self.files)
 
     def oldest(self) -> date | None:
-        """The oldest date of a file; None where no file has one."""
+        """Return the oldest date of a file; None if no file has one."""
         return min((file.date for file in self.files if file.date is not None), default=None)
 
     def places(self) -> dict[Place, list[File]]:
-        """Files by partition, in the order of date and cluster."""
-        found: dict[Place, list[File]] = {}
+        """Return files by partition, in the order of date and cluster."""
+        by_place: dict[Place, list[File]] = {}
         for file in sorted(self.files, key=lambda file: (file.date or date.min, file.cluster or "")):
-            found.setdefault((file.cluster, file.date), []).append(file)
-        return found
+            by_place.setdefault((file.cluster, file.date), []).append(file)
+        return by_place
 
 
 def take_inventory(table: Table, path: str) -> Inventory:
-    """Reads the table's log. Raises LakeError where there is no such table or its log is damaged."""
+    """Read the table's log; raises LakeError if there is no such table or its log is damaged."""
     from deltalake.exceptions import DeltaError
 
     try:
@@ -84,15 +86,15 @@ def take_inventory(table: Table, path: str) -> Inventory:
         files = tuple(_file(row) for row in _rows(actions))
         return Inventory(table, int(delta.version()), files, dict(delta.metadata().configuration))
     except (DeltaError, OSError, ValueError) as error:
-        found = explained(error, path)
-        if found is not None:
-            raise found from error
+        store_error = explained(error, path)
+        if store_error is not None:
+            raise store_error from error
         known = log_state(path) or "Restore it from a copy."
         raise LakeError(f"the log of {path} cannot be read: {error}. {known}") from error
 
 
 def bytes_on_disk(path: str) -> int:
-    """Return the bytes of all that lies in the table's folder, versions and log included."""
+    """Return the bytes of all files in the table's folder, versions and log included."""
     return sum(files_of(path).sizes())
 
 
@@ -105,9 +107,9 @@ def log_on_disk(path: str) -> tuple[int, int]:
 def _rows(actions: Any) -> list[dict[str, Any]]:
     import pyarrow as pa
 
-    found = pa.table(actions)
-    wanted = [name for name in found.column_names if name in _WANTED]
-    rows: list[dict[str, Any]] = found.select(wanted).to_pylist()
+    table = pa.table(actions)
+    wanted = [name for name in table.column_names if name in _WANTED]
+    rows: list[dict[str, Any]] = table.select(wanted).to_pylist()
     return rows
 
 
@@ -117,7 +119,7 @@ _WANTED = frozenset(
         *("min.write_id", "max.write_id"),
     }
 )
-# Longer values are cut in statistics, and two that are cut alike are not therefore the same.
+# Longer values are cut in statistics, and two with equal beginnings need not be equal.
 _CUT = 32
 
 
@@ -134,12 +136,12 @@ def _file(row: Mapping[str, Any]) -> File:
     )
 
 
-# What a lake holds: bytes and files per table and per cycle, and what of it is not rows. From the logs alone.
+# Content of a lake: bytes and files per table and per cycle, and files that are not rows. By the logs alone.
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One table. `disk` and `log` are None where the table lies in a store that only Spark knows."""
+    """One table. `disk` and `log` are None if the table is in a store that only Spark knows."""
 
     table: str
     files: int
@@ -168,11 +170,11 @@ class Lakeful:
 
 
 def measure(root: str) -> Lakeful:
-    """Takes the inventory of every table. Raises NoLake where there is no lake."""
+    """Take the inventory of every table; raises NoLake if there is no lake."""
     lake = Lake(root)
     if not is_delta_table(lake.path("cycles")):
         raise NoLake(f"there is no lake at {root}: its `cycles` table is missing. Name the folder of the tables")
-    found = {
+    inventories = {
         name: take_inventory(table, lake.path(name))
         for name, table in EVERY_TABLE.items()
         if is_delta_table(lake.path(name))
@@ -180,7 +182,7 @@ def measure(root: str) -> Lakeful:
     cycles = _cycles(lake)
     newest = max(cycles, default=None)
     whole = newest - timedelta(days=1) if newest and newest - timedelta(days=1) in cycles else newest
-    tables = tuple(_stored(lake, name, inventory, whole) for name, inventory in found.items())
+    tables = tuple(_stored(lake, name, inventory, whole) for name, inventory in inventories.items())
     return Lakeful(tables, sum(cycles.values()), whole, cycles.get(whole, 0) if whole else 0)
 
 
@@ -200,7 +202,7 @@ def _stored(lake: Lake, name: str, inventory: Inventory, day: date | None) -> St
 
 
 def _cycles(lake: Lake) -> dict[date, int]:
-    """Cycles on record by date: clusters and moments, however often decided."""
+    """Return the cycles on record by date: clusters and moments, however often decided."""
     import pyarrow.compute as pc
 
     dataset = delta_table(lake.path("cycles")).to_pyarrow_dataset()
@@ -210,7 +212,7 @@ def _cycles(lake: Lake) -> dict[date, int]:
     return dict(zip(counted["cycle_date"].to_pylist(), counted["cycle_at_count"].to_pylist(), strict=True))
 
 
-# What the chain of manifests says of each date: how fresh it is, and which earlier dates its cycles rest on.
+# Facts of the manifest chain about each date: the time of its last attempt, and the earlier dates its cycles rest on.
 
 Day = tuple[str, date]
 """A cluster's date."""
@@ -218,26 +220,30 @@ Day = tuple[str, date]
 
 @dataclass(frozen=True, slots=True)
 class DatesOnRecord:
-    """`recorded`: day -> when the last attempt at any of its cycles was put on record. `rests_on`: day -> days whose
-    rows its cycles took over. `in_use`: days of the attempts that a next cycle takes its state from, and of theirs."""
+    """Dates by the manifest chain.
+
+    `recorded`: day -> when the last attempt at any of its cycles was recorded. `rests_on`: day -> days whose rows its
+    cycles took over. `in_use`: days of the attempts that a next cycle takes its state from, and of theirs.
+    """
 
     recorded: Mapping[Day, datetime]
     rests_on: Mapping[Day, frozenset[Day]]
     in_use: frozenset[Day]
 
     def is_past(self, day: Day, cutoff: date) -> bool:
-        """Whether the date, and every attempt at its cycles, lies before the cutoff; a backfill makes a date fresh."""
+        """Return True if the date, and every attempt at its cycles, is before the cutoff; a backfill makes a date
+        recent."""
         recorded = self.recorded.get(day)
         return day[1] < cutoff and (recorded is None or recorded.date() < cutoff)
 
     def needed(self, cutoff: date) -> frozenset[Day]:
-        """Days that must stay whatever their age: what is kept rests on them."""
+        """Return the days that must stay whatever their age: kept rows rest on them."""
         kept = (day for day in self.recorded if not self.is_past(day, cutoff))
         return self.in_use.union(*(self.rests_on.get(day, frozenset()) for day in kept))
 
 
 def read_record(spark: SparkSession, lake: Lake) -> DatesOnRecord:
-    """Asks `cycles`, one row per cluster and date."""
+    """Read `cycles`, one row per cluster and date."""
     from pyspark.sql import functions as F
 
     chain = spark.read.format("delta").load(lake.path("cycles"))
@@ -257,7 +263,10 @@ def read_record(spark: SparkSession, lake: Lake) -> DatesOnRecord:
 
 
 def _in_use(chain: DataFrame) -> frozenset[Day]:
-    """Live cycles take state from the newest attempt that is not a backfill, a backfill from its own kind as well."""
+    """Return the days in use.
+
+    Live cycles take state from the newest attempt that is not a backfill, a backfill from its own kind as well.
+    """
     from pyspark.sql import functions as F
 
     decided = chain.where((F.col("row_kind") == "planned") & F.col("status").isin(*DECIDED_STATUSES))
@@ -276,7 +285,7 @@ def _in_use(chain: DataFrame) -> frozenset[Day]:
 
 
 def unlisted_writes(spark: SparkSession, lake: Lake, table: str, days: Iterable[Day]) -> dict[Day, list[str]]:
-    """Write ids in these days of a table that no manifest of the same cluster lists."""
+    """Return the write ids in these days of a table that no manifest of the same cluster lists."""
     from pyspark.sql import functions as F
 
     from evenkeel.spark.sql import any_of
@@ -285,11 +294,13 @@ def unlisted_writes(spark: SparkSession, lake: Lake, table: str, days: Iterable[
         (F.col("cluster") == cluster) & (F.col("cycle_date") == F.lit(day.isoformat()).cast("date"))
         for cluster, day in days
     )
-    there = spark.read.format("delta").load(lake.path(table)).where(wanted).select("cluster", "cycle_date", "write_id")
+    existing = (
+        spark.read.format("delta").load(lake.path(table)).where(wanted).select("cluster", "cycle_date", "write_id")
+    )
     chain = spark.read.format("delta").load(lake.path("cycles")).where(wanted)
     listed = chain.select("cluster", F.explode("writes.write_id").alias("write_id")).distinct()
-    rows = there.distinct().join(listed, on=["cluster", "write_id"], how="left_anti").collect()
-    found: dict[Day, list[str]] = {}
+    rows = existing.distinct().join(listed, on=["cluster", "write_id"], how="left_anti").collect()
+    unlisted: dict[Day, list[str]] = {}
     for row in sorted(rows):
-        found.setdefault((row["cluster"], row["cycle_date"]), []).append(row["write_id"])
-    return found
+        unlisted.setdefault((row["cluster"], row["cycle_date"]), []).append(row["write_id"])
+    return unlisted

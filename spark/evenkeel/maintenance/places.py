@@ -1,6 +1,6 @@
-"""A lake's files as they are copied: in a folder of this machine, or below a key of a bucket.
+"""A lake's files for copying: in a folder of this machine, or below a key of a bucket.
 
-A file that is copied is there whole under its name or not at all; in a folder it also outlives the machine's end.
+A copied file exists whole under its name or not at all; in a folder it also outlives the machine's end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ABANDONED_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class LakePlace:
-    """A folder, or what lies below a key. Names are paths below it, with `/`."""
+    """A folder, or all objects below a key. Names are paths below it, with `/`."""
 
     address: str
     root: str
@@ -33,41 +33,44 @@ class LakePlace:
 
     @classmethod
     def at(cls, address: str) -> LakePlace:
-        """Raises LakeError for a store that does not speak S3, SettingsError where its credentials are missing."""
+        """Return the place at an address.
+
+        Raises LakeError for a store that does not speak S3, and SettingsError if its credentials are missing.
+        """
         root, system = arrow_place(address)
         return cls(address, root.rstrip("/"), system)
 
     @property
     def in_store(self) -> bool:
-        """Whether it is in an object store."""
+        """True if it is in an object store."""
         return is_object_store(self.address)
 
     def holds(self, other: LakePlace) -> bool:
-        """Whether the other is this one, or lies below it."""
+        """Return True if the other is this place, or below it."""
         return self.in_store == other.in_store and f"{other.root}/".startswith(f"{self.root}/")
 
     def folders(self) -> list[str]:
-        """The names of the folders that lie directly in it, sorted."""
+        """Return the names of the folders directly in it, sorted."""
         from pyarrow.fs import FileSelector, FileType
 
-        found = self.system.get_file_info(FileSelector(self.root, allow_not_found=True))
-        return sorted(info.base_name for info in found if info.type == FileType.Directory)
+        entries = self.system.get_file_info(FileSelector(self.root, allow_not_found=True))
+        return sorted(info.base_name for info in entries if info.type == FileType.Directory)
 
     def files(self, below: str = "") -> dict[str, int]:
-        """Name -> bytes of every file in a folder and all below it; none where there is no such folder.
+        """Return name -> bytes of every file in a folder and all below it; none if the folder does not exist.
 
-        What begins with a dot, or lies in a folder that does, is no part of a lake: locks, and parts of files.
+        Files and folders whose name begins with a dot are not part of a lake: locks, and parts of files.
         """
         from pyarrow.fs import FileSelector, FileType
 
         selector = FileSelector(self._full(below), recursive=True, allow_not_found=True)
-        found = self.system.get_file_info(selector)
+        entries = self.system.get_file_info(selector)
         cut = len(self.root) + 1
-        files = {info.path[cut:]: int(info.size) for info in found if info.type == FileType.File}
+        files = {info.path[cut:]: int(info.size) for info in entries if info.type == FileType.File}
         return {name: size for name, size in files.items() if "/." not in f"/{name}"}
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file; None where there is none."""
+        """Return the content of a file; None if it does not exist."""
         try:
             with self.system.open_input_stream(self._full(name)) as opened:
                 return bytes(opened.read())
@@ -75,12 +78,12 @@ class LakePlace:
             return None
 
     def put(self, name: str, data: bytes) -> None:
-        """Makes or replaces a file."""
+        """Make or replace a file."""
         with self._new(name) as out:
             out.write(data)
 
     def take(self, other: LakePlace, name: str) -> int | None:
-        """Copies a file of another place, and gives its bytes; None where it is there no more."""
+        """Copy a file of another place, and return its bytes; None if it no longer exists."""
         try:
             opened = other.system.open_input_stream(other._full(name))
         except FileNotFoundError:
@@ -89,14 +92,14 @@ class LakePlace:
             return sum(out.write(part) for part in iter(lambda: opened.read(_AT_ONCE_BYTES), b""))
 
     def remove(self, name: str) -> None:
-        """Removes a file, if it is there."""
+        """Remove a file, if it is there."""
         try:
             self.system.delete_file(self._full(name))
         except FileNotFoundError:
             return
 
     def clear(self) -> None:
-        """Removes parts of files that were left a day ago or longer, by copying that was killed."""
+        """Remove parts of files that killed copying left a day ago or earlier."""
         if self.in_store:
             return
         for part in Path(self.root).rglob(f"{_PART}*"):

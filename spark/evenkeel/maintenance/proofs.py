@@ -1,9 +1,9 @@
-"""What holds the record together while maintenance rewrites it: anchors of chains, and proofs of rewritten files.
+"""Integrity of the record while maintenance rewrites it: anchors of chains, and proofs of rewritten files.
 
-The beginning of a chain of manifests past the audit period goes: an anchor is written first, then the rows go.
-`cycles` is a chain per cluster, so only its beginning can be dropped. The anchor keeps the place and the digest of the
-last row that goes; the first row that stays names that digest, and verification starts there. An upkeep killed between
-the two leaves an anchor beside the row that it names, which says the same twice.
+The beginning of a chain of manifests past the audit period is dropped: an anchor is written first, then the rows are
+deleted. `cycles` is a chain per cluster, so only its beginning can be dropped. The anchor keeps the place and the
+digest of the last dropped row. The first remaining row names that digest, and verification starts at it. An upkeep
+killed between the two leaves an anchor beside the row that it names, which repeats the same fact.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChainCut:
-    """Where a cluster's chain is to begin: after the row `sequence`, the last that goes."""
+    """New beginning of a cluster's chain: after the row `sequence`, the last that is dropped."""
 
     cluster: str
     sequence: int
@@ -46,23 +46,23 @@ class ChainCut:
 
 
 def truncate(spark: SparkSession, lake: Lake, cutoff: date, now: datetime) -> tuple[int, int]:
-    """Drops manifests past the audit period, and the wishes that only they took; returns the numbers of both.
+    """Drop manifests past the audit period, and the wishes that only they took; return the numbers of both.
 
-    Where the chain does not hold at the place of the cut nothing is dropped: `evenkeel verify` has to name that first.
+    If the chain is broken at the place of the cut nothing is dropped: `evenkeel verify` has to name that first.
     """
     cuts = find_cuts(spark, lake, cutoff)
     wishes = _drop_wishes(spark, lake, cuts, cutoff)
     if not cuts:
         return 0, wishes
     _write_anchors(spark, lake, cuts, now)
-    beginnings = " OR ".join(f"(cluster = {sql_text(one.cluster)} AND sequence <= {one.sequence})" for one in cuts)
+    beginnings = " OR ".join(f"(cluster = {sql_text(cut.cluster)} AND sequence <= {cut.sequence})" for cut in cuts)
     return delete(spark, lake, "cycles", beginnings), wishes
 
 
 def find_cuts(spark: SparkSession, lake: Lake, cutoff: date) -> list[ChainCut]:
-    """Per cluster the last row of the chain's beginning in which all is past the period.
+    """Return per cluster the last row of the chain's beginning in which all is past the period.
 
-    Both rows of an attempt stay together, and what the next cycle needs stays: the head of the chain, and the newest
+    Both rows of an attempt stay together, and the needs of the next cycle stay: the head of the chain, and the newest
     attempts that decided.
     """
     from pyspark.sql import functions as F
@@ -95,7 +95,7 @@ def _attempts(chain: DataFrame) -> DataFrame:
 
 
 def _kept(attempts: DataFrame, cutoff: date) -> DataFrame:
-    """Per cluster the first row of the attempts that have to stay."""
+    """Return per cluster the first row of the attempts that have to stay."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -111,21 +111,21 @@ def _cut(chain: DataFrame, cluster: str, first: int) -> ChainCut | None:
     from pyspark.sql import functions as F
 
     rows = chain.where((F.col("cluster") == cluster) & F.col("sequence").isin(first - 1, first))
-    found: dict[int, Any] = {
+    by_sequence: dict[int, Any] = {
         row["sequence"]: row
         for row in rows.select(
             "sequence", "manifest_digest", "previous_digest", iso("cycle_at").alias("cycle_at"),
             iso("recorded_at").alias("recorded_at"),
         ).collect()
     }  # fmt: skip
-    if first - 1 not in found:
+    if first - 1 not in by_sequence:
         return None
-    gone = found[first - 1]
-    if first not in found or found[first]["previous_digest"] != gone["manifest_digest"]:
+    last_dropped = by_sequence[first - 1]
+    if first not in by_sequence or by_sequence[first]["previous_digest"] != last_dropped["manifest_digest"]:
         log.warning("%s: the chain does not hold at row %d; nothing of it is dropped. Run verify", cluster, first)
         return None
-    times = (datetime.fromisoformat(gone[name]) for name in ("cycle_at", "recorded_at"))
-    return ChainCut(cluster, first - 1, gone["manifest_digest"], *times)
+    times = (datetime.fromisoformat(last_dropped[name]) for name in ("cycle_at", "recorded_at"))
+    return ChainCut(cluster, first - 1, last_dropped["manifest_digest"], *times)
 
 
 def _write_anchors(spark: SparkSession, lake: Lake, cuts: list[ChainCut], now: datetime) -> None:
@@ -134,22 +134,22 @@ def _write_anchors(spark: SparkSession, lake: Lake, cuts: list[ChainCut], now: d
         for row in spark.read.format("delta").load(lake.path("anchors")).select("cluster", "sequence").collect()
     }
     rows = [
-        (one.cluster, one.sequence, one.manifest_digest, one.cycle_at, one.recorded_at, now, code_version())
-        for one in cuts
-        if (one.cluster, one.sequence) not in known
+        (cut.cluster, cut.sequence, cut.manifest_digest, cut.cycle_at, cut.recorded_at, now, code_version())
+        for cut in cuts
+        if (cut.cluster, cut.sequence) not in known
     ]
     if rows:
         append_values(spark, lake, "anchors", rows)
 
 
 def _drop_wishes(spark: SparkSession, lake: Lake, cuts: list[ChainCut], cutoff: date) -> int:
-    """Wishes go before the manifests that took them: one that nobody seems to have taken would be carried out again."""
+    """Drop wishes before the manifests that took them: one that seems untaken would be carried out again."""
     from pyspark.sql import functions as F
 
     from evenkeel.spark.sql import any_of
 
     chain = spark.read.format("delta").load(lake.path("cycles")).where(F.size("wishes") > 0)
-    goes = any_of((F.col("cluster") == one.cluster) & (F.col("sequence") <= one.sequence) for one in cuts)
+    goes = any_of((F.col("cluster") == cut.cluster) & (F.col("sequence") <= cut.sequence) for cut in cuts)
     taken = chain.select("cluster", F.explode("wishes").alias("wish_id"), goes.alias("goes")).distinct().collect()
     stays = {row["wish_id"] for row in taken if not row["goes"]}
     goes_with = sorted({row["wish_id"] for row in taken if row["goes"]} - stays)
@@ -159,15 +159,15 @@ def _drop_wishes(spark: SparkSession, lake: Lake, cuts: list[ChainCut], cutoff: 
     return delete(spark, lake, "wishes", f"({old}){also}")
 
 
-# The rows of files that upkeep has written, compared with those of the files before, while these are there.
+# Comparison of the rows of files that upkeep has written with those of the files before, while these exist.
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A date of a table with files of no write that a manifest lists, which no row of `proofs` names either.
+    """A date of a table with files of no write that a manifest lists, and of no row of `proofs`.
 
-    `before`: the files that such rows or manifests name and that the table has no more; `after`: paths of the files in
-    doubt; `rows`: of these.
+    `before`: the files that such rows or manifests name and that the table no longer has; `after`: paths of the files
+    in doubt; `rows`: number of rows of these.
     """
 
     table: str
@@ -180,7 +180,7 @@ class Doubt:
 
 @dataclass(slots=True)
 class Proving:
-    """Result for one table: the numbers of dates `proven` and `left`, and a sentence for each thing found `wrong`."""
+    """Result for one table: the numbers of dates `proven` and `left`, and a sentence for each fault in `wrong`."""
 
     proven: int = 0
     rows: int = 0
@@ -190,18 +190,18 @@ class Proving:
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """Which dates are looked at: those that are over, and whose rows are all promised, from `first` on."""
+    """Dates to check: past ones whose rows are all promised, from `first` on."""
 
     today: date
     first: date | None = None
 
     def holds(self, day: date) -> bool:
-        """Return True if the date is looked at."""
+        """Return True if the date is checked."""
         return day < self.today and (self.first is None or day >= self.first)
 
 
 def prove(spark: SparkSession, lake: Lake, inventory: Inventory, upkeep_id: str, days: Days, most_rows: int) -> Proving:
-    """Look at dates in doubt, the newest first, up to a number of rows; put those on record whose rows are right."""
+    """Check dates in doubt, the newest first, up to a number of rows; record those whose rows are right."""
     done, total = Proving(), 0
     chosen: list[Doubt] = []
     for doubt in doubtful(spark, lake, inventory, days):
@@ -226,10 +226,10 @@ def doubtful(spark: SparkSession, lake: Lake, inventory: Inventory, days: Days) 
     for day in sorted(strange, key=lambda day: (day[1], day[0]), reverse=True):
         rows, vouched = strange[day], known.get(day, {})
         after = tuple(sorted(rows.keys() - vouched.keys()))
-        gone = sorted(vouched.keys() - rows.keys() - replaced.get(day, set()))
+        replaced_paths = sorted(vouched.keys() - rows.keys() - replaced.get(day, set()))
         if after:
             number = sum(rows[path] for path in after)
-            yield Doubt(table, inventory.version, day, number, tuple(vouched[path] for path in gone), after)
+            yield Doubt(table, inventory.version, day, number, tuple(vouched[path] for path in replaced_paths), after)
 
 
 def _places(inventory: Inventory, days: Days) -> dict[Day, dict[str, int]]:
@@ -244,7 +244,7 @@ def _places(inventory: Inventory, days: Days) -> dict[Day, dict[str, int]]:
 def _on_record(
     spark: SparkSession, lake: Lake, table: str
 ) -> tuple[dict[Day, dict[str, DataFile]], dict[Day, set[str]]]:
-    """Return the files that `proofs` names by date, and the paths of those whose rows lie in others since."""
+    """Return the files that `proofs` names by date, and the paths of those whose rows are in other files since."""
     from pyspark.sql import functions as F
 
     rows = spark.read.format("delta").load(lake.path("proofs")).where(F.col("table_name") == table)
@@ -252,8 +252,8 @@ def _on_record(
     replaced: dict[Day, set[str]] = {}
     for row in rows.select("cluster", "cycle_date", "files_before", "files_after").collect():
         day = row["cluster"], row["cycle_date"]
-        known.setdefault(day, {}).update((one["path"], _file(one)) for one in row["files_after"])
-        replaced.setdefault(day, set()).update(one["path"] for one in row["files_before"])
+        known.setdefault(day, {}).update((file_row["path"], _file(file_row)) for file_row in row["files_after"])
+        replaced.setdefault(day, set()).update(file_row["path"] for file_row in row["files_before"])
     return known, replaced
 
 
@@ -261,13 +261,13 @@ def _listed(spark: SparkSession, lake: Lake, table: str, days: Iterable[Day]) ->
     """Return the files of the writes that manifests list, by date."""
     from pyspark.sql import functions as F
 
-    own = F.transform(F.filter("writes", lambda write: write["table"] == table), lambda write: write["write_id"])
-    of_own = F.filter("files", lambda one: (one["table"] == table) & F.array_contains(own, one["write_id"]))
-    found: dict[Day, dict[str, DataFile]] = {}
+    write_ids = F.transform(F.filter("writes", lambda write: write["table"] == table), lambda write: write["write_id"])
+    of_own = F.filter("files", lambda file: (file["table"] == table) & F.array_contains(write_ids, file["write_id"]))
+    files: dict[Day, dict[str, DataFile]] = {}
     rows = _chain(spark, lake, days).select("cluster", "cycle_date", F.explode(of_own).alias("file"))
     for row in rows.select("cluster", "cycle_date", "file.path", "file.size", "file.digest").distinct().collect():
-        found.setdefault((row["cluster"], row["cycle_date"]), {})[row["path"]] = _file(row)
-    return found
+        files.setdefault((row["cluster"], row["cycle_date"]), {})[row["path"]] = _file(row)
+    return files
 
 
 def _file(row: Any) -> DataFile:
@@ -281,16 +281,18 @@ def _chain(spark: SparkSession, lake: Lake, days: Iterable[Day]) -> DataFrame:
 
 
 def _compare(spark: SparkSession, lake: Lake, doubts: Sequence[Doubt], upkeep_id: str, done: Proving) -> None:
-    """Compare the rows of listed writes in all these files, once, and put on record what is right."""
+    """Compare the rows of listed writes in all these files, once, and record what is right."""
     from pyspark.sql import functions as F
 
     table, place = doubts[0].table, files_of(lake.path(doubts[0].table))
     whole = [doubt for doubt in doubts if not _changed(lake, doubt, done)]
     if not whole:
         return
-    own = F.explode(F.filter("writes", lambda write: write["table"] == table)).alias("write")
+    listed_write = F.explode(F.filter("writes", lambda write: write["table"] == table)).alias("write")
     chain = _chain(spark, lake, [doubt.day for doubt in whole])
-    listed = chain.select("cluster", "cycle_date", own).select("cluster", "cycle_date", "write.write_id", "write.rows")
+    listed = chain.select("cluster", "cycle_date", listed_write).select(
+        "cluster", "cycle_date", "write.write_id", "write.rows"
+    )
     by = ("cluster", "cycle_date", "write_id")
 
     def rows_in(paths: Iterable[str]) -> DataFrame:
@@ -318,14 +320,14 @@ def _compare(spark: SparkSession, lake: Lake, doubts: Sequence[Doubt], upkeep_id
         done.proven += 1
         writes, rows = counts.get(doubt.day, (0, 0))
         done.rows += rows
-        made = [hashed(lake.path(table), path) for path in doubt.after]
-        proofs.append(_row(doubt, upkeep_id, writes, rows, made))
+        new_files = [hashed(lake.path(table), path) for path in doubt.after]
+        proofs.append(_row(doubt, upkeep_id, writes, rows, new_files))
     if proofs:
         append_values(spark, lake, "proofs", proofs)
 
 
 def _changed(lake: Lake, doubt: Doubt, done: Proving) -> bool:
-    """Return True if a file that rows came from is not as it is on record; it joins what is wrong."""
+    """Return True if a source file of rows differs from its record; it is added to what is wrong."""
     for file in doubt.before:
         try:
             if hashed(lake.path(doubt.table), file.path) == file:
@@ -346,7 +348,7 @@ def _told(doubt: Doubt, words: str) -> str:
     )
 
 
-def _row(doubt: Doubt, upkeep_id: str, writes: int, rows: int, made: Sequence[DataFile]) -> tuple[Any, ...]:
-    before, after = ([(one.path, one.size, one.digest) for one in files] for files in (doubt.before, made))
+def _row(doubt: Doubt, upkeep_id: str, writes: int, rows: int, new_files: Sequence[DataFile]) -> tuple[Any, ...]:
+    before, after = ([(file.path, file.size, file.digest) for file in files] for files in (doubt.before, new_files))
     now = datetime.now(UTC)
     return (*doubt.day, doubt.table, upkeep_id, doubt.version, writes, rows, before, after, now, code_version())

@@ -1,4 +1,4 @@
-"""The statements by which upkeep changes a table, each tried again where a writer came first."""
+"""Statements by which upkeep changes a table, each repeated if another writer came first."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def change(spark: SparkSession, lake: Lake, table: str, statement: str) -> list[
 
 
 def delete(spark: SparkSession, lake: Lake, table: str, condition: str) -> int:
-    """Deletes the rows; returns how many, where Delta says so (whole partitions may be dropped uncounted: 0)."""
+    """Delete the rows; return how many, if Delta reports it (whole partitions may be dropped uncounted: 0)."""
     rows = change(spark, lake, table, f"DELETE FROM delta.`{lake.path(table)}` WHERE {condition}")
     return max(0, int(rows[0][0])) if rows and rows[0][0] is not None else 0
 
 
 @contextmanager
 def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
-    """The session with other settings, as long as the block runs."""
+    """Set other settings of the session for a block."""
     before = {key: spark.conf.get(key, None) for key in given}
     for key, value in given.items():
         spark.conf.set(key, value)
@@ -54,13 +54,16 @@ def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
 
 
 def speaking(spark: SparkSession, said: str) -> Any:
-    """Every commit of the block carries this `userMetadata`. VACUUM leaves no commits: `upkeeps` says what was done,
-    and a table that nobody ever wrote to is known by its first version."""
+    """Set this `userMetadata` for every commit of the block.
+
+    VACUUM leaves no commits: `upkeeps` records what was done, and a table that was never written to is known by its
+    first version.
+    """
     return settings(spark, {_SAID: said, "spark.databricks.delta.vacuum.logging.enabled": "false"})
 
 
 def in_days(days: Iterable[tuple[str, date]]) -> str:
-    """The condition of being in one of these partitions."""
+    """Return the condition of being in one of these partitions."""
     by_cluster: dict[str, list[date]] = {}
     for cluster, day in sorted(days):
         by_cluster.setdefault(cluster, []).append(day)
@@ -71,10 +74,10 @@ def in_days(days: Iterable[tuple[str, date]]) -> str:
 
 
 def one_of(column: str, values: Sequence[str]) -> str:
-    """A condition in SQL: the column has one of the values (at least one), quoted as text."""
+    """Return a condition in SQL: the column has one of the values (at least one), quoted as text."""
     return f"{column} IN ({', '.join(map(sql_text, values))})"
 
 
 def at(moment: datetime) -> str:
-    """A moment as SQL."""
+    """Return a moment as SQL."""
     return f"to_timestamp({sql_text(moment.isoformat())})"

@@ -1,9 +1,9 @@
-"""One upkeep of a lake: rows past their period go, dates that are over are compacted and held against their manifests,
-files that no promised version names are removed.
+"""One upkeep of a lake: expired rows go, past dates are compacted and compared with their manifests, and files that no
+promised version names are removed.
 
-Every step looks at the tables anew and does what is left to do, so an upkeep that was killed anywhere is simply run
-again; two at once do the same twice. A running `rebalance` only appends, to dates that upkeep leaves alone; where both
-meet in `cycles` or `controls`, whoever comes second tries again.
+Every step looks at the tables again and does the remaining work, so an upkeep that was killed at any point is simply
+run again; two at once do the work twice. A running `rebalance` only appends, to dates that upkeep leaves alone. If both
+meet in `cycles` or `controls`, the second one tries again.
 """
 
 from __future__ import annotations
@@ -49,21 +49,24 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], None]
 Course = Callable[[int, int], None]
-"""Told how many steps are done, and of how many: a step is one table's part of expiry, compaction, proof or vacuum."""
+"""Function that gets the steps done, and all steps: a step is one table's part of expiry, compaction, proof or
+vacuum."""
 UPKEEPS = "upkeeps"
 BEGUN, DONE = "begun", "done"
 MOST_FILES = 100_000
 MOST_ROWS = 20_000_000
 _AT_ONCE = 4
 _PASSES = 4
-"""Every table is gone over so often."""
+"""Number of passes over every table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an upkeep is asked for: `given` are periods (None: as recorded), `promised` those that count as promised
-    where none is on record; `most_files` bounds what one run compacts of a table, `most_rows` what it holds against
-    manifests."""
+    """Request of an upkeep.
+
+    `given` are periods (None: as recorded), `promised` those that count as promised if none is on record; `most_files`
+    bounds what one run compacts of a table, `most_rows` what it compares with manifests.
+    """
 
     lake: str
     by: str
@@ -76,7 +79,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class TableDone:
-    """What was done to a table. `bytes_freed` counts what went from the disk."""
+    """Result for a table. `bytes_freed` counts the bytes removed from the disk."""
 
     table: str
     files_before: int
@@ -91,8 +94,8 @@ class TableDone:
 
 @dataclass(frozen=True, slots=True)
 class UpkeepResult:
-    """What an upkeep did; `left` says what it left for the next one, `wrong` of which dates rows are not what manifests
-    list."""
+    """Result of an upkeep; `left` is the work for the next one, `wrong` the dates whose rows differ from their
+    manifests."""
 
     periods: Periods
     tables: tuple[TableDone, ...]
@@ -107,7 +110,7 @@ def keep(
     now: datetime | None = None,
     course: Course = lambda done, of: None,
 ) -> UpkeepResult:
-    """Runs an upkeep. Raises SettingsError for periods that cannot hold, NoLake where there is none."""
+    """Run an upkeep; raises SettingsError for invalid periods, NoLake if there is no lake."""
     lake, now = Lake(request.lake), now or datetime.now(UTC)
     if not table_exists(lake.path("cycles")):
         raise NoLake(f"there is no lake at {lake.root}: its `cycles` table is missing. Name the folder of the tables")
@@ -120,9 +123,9 @@ def keep(
         append_values(spark, lake, "upkeeps", [begun])
         log_commits(
             lake.root, lake.committed, to_witnesses=False
-        )  # the periods are in the log before anything goes by them
+        )  # the periods are in the log before anything is dropped
         done = _Run(spark, lake, upkeep_id, periods, now, last, request, progress, course).run()
-        tables = [tuple(getattr(one, name) for name in TableDone.__slots__) for one in done.tables]
+        tables = [tuple(getattr(table_done, name) for name in TableDone.__slots__) for table_done in done.tables]
         ended = datetime.now(UTC)
         done_row = (upkeep_id, DONE, now, ended, request.by, periods.as_dict(), tables, code_version())
         append_values(spark, lake, "upkeeps", [done_row])
@@ -132,7 +135,7 @@ def keep(
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """What earlier upkeeps left on record."""
+    """Records of earlier upkeeps."""
 
     promised: dict[str, int] | None = None
     done_at: datetime | None = None
@@ -165,8 +168,8 @@ class _Run:
         self._prove()
         self._vacuum()
         after = {name: self._inventory(name) for name in OF_RECORD}
-        told = tuple(self._told(before[name], after[name]) for name in OF_RECORD)
-        return UpkeepResult(self.periods, told, tuple(self.left), tuple(self.wrong))
+        results = tuple(self._told(before[name], after[name]) for name in OF_RECORD)
+        return UpkeepResult(self.periods, results, tuple(self.left), tuple(self.wrong))
 
     def _step(self) -> None:
         self.steps += 1
@@ -176,7 +179,8 @@ class _Run:
         return take_inventory(TABLES[name], self.lake.path(name))
 
     def _promise(self, tables: Mapping[str, Inventory]) -> None:
-        """Versions are kept by a table's properties. A longer promise of the table's own is only cut if told so."""
+        """Set the versions' periods in a table's properties. A longer promise of the table's own is cut only on
+        request."""
         for name, inventory in tables.items():
             days = version_days(name, self.periods.version_days, self.periods.topic_version_days)
             kept = kept_days(dict(inventory.properties))
@@ -192,23 +196,23 @@ class _Run:
         spark, lake = self.spark, self.lake
         look = ExpiryContext(self.now, self.periods, read_record(spark, lake), self.last.done_at, self.last.done_with)
         for name, inventory in tables.items():
-            gone = drop_days(spark, lake, inventory, look) + thin_days(spark, lake, inventory, look)
-            self._count(self.expired, name, gone, "rows past their period")
+            dropped = drop_days(spark, lake, inventory, look) + thin_days(spark, lake, inventory, look)
+            self._count(self.expired, name, dropped, "rows past their period")
             self._count(self.unlisted, name, clear_unlisted(spark, lake, inventory, look), "rows that nothing lists")
             self._step()
         manifests, wishes = truncate(spark, lake, look.cutoff("audit"), self.now)
         self._count(self.expired, "wishes", wishes, "wishes past their period")
         self._count(self.expired, "cycles", manifests, "manifests past their period, after an anchor")
         begin = datetime.combine(look.cutoff("unlisted"), time(), UTC)
-        if gone := handover_files.clear(lake.root, begin):
-            self.progress(f"{gone:,} hand-overs of runs that are over removed")
+        if dropped := handover_files.clear(lake.root, begin):
+            self.progress(f"{dropped:,} hand-overs of runs that are over removed")
         self._count(self.expired, "approvals", drop_answers(spark, lake, look), "answers past their period")
         self._count(self.expired, "controls", drop_controls(spark, lake, look), "steps past their period")
 
-    def _count(self, where: dict[str, int], name: str, rows: int, what: str) -> None:
+    def _count(self, where: dict[str, int], name: str, rows: int, noun: str) -> None:
         if rows:
             where[name] = where.get(name, 0) + rows
-            self.progress(f"{name}: {rows:,} {what} dropped")
+            self.progress(f"{name}: {rows:,} {noun} dropped")
 
     def _compact(self) -> None:
         for name in OF_RECORD:
@@ -225,7 +229,7 @@ class _Run:
             self._step()
 
     def _prove(self) -> None:
-        """Files that upkeep has written are held against the manifests while those that they came from are there."""
+        """Compare files that upkeep has written with the manifests while their source files exist."""
         for name in OF_RECORD:
             self._step()
             if "cycle_date" not in TABLES[name].partition or name in OUTBOX:
@@ -244,8 +248,8 @@ class _Run:
                 self.left.append(f"{name}: {dates} to hold against their manifests, for the next upkeep")
 
     def _vacuum(self) -> None:
-        """Removes data files and commits that no promised version names; mostly listing, so several tables at once."""
-        written = [name for name in OF_RECORD if self._inventory(name).version > 0]  # others never held a row
+        """Remove data files and commits that no promised version names; mostly listing, so several tables at once."""
+        written = [name for name in OF_RECORD if self._inventory(name).version > 0]  # others never had a row
         for _ in range(len(OF_RECORD) - len(written)):
             self._step()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -257,10 +261,10 @@ class _Run:
 
     def _freed(self, name: str) -> int:
         path = self.lake.path(name)
-        there = bytes_on_disk(path)
+        size_after = bytes_on_disk(path)
         change(self.spark, self.lake, name, f"VACUUM delta.`{path}`")
         clean_log(path)
-        return max(0, there - bytes_on_disk(path))
+        return max(0, size_after - bytes_on_disk(path))
 
     def _told(self, before: Inventory, after: Inventory) -> TableDone:
         name = before.table.name
@@ -284,11 +288,11 @@ def _dates(first: date | None, last: date | None) -> str:
 
 
 def _last(spark: SparkSession, lake: Lake) -> _Last:
-    """The promise of the newest upkeep, whether it came to its end or not, and when the last one did."""
+    """Return the promise of the newest upkeep, completed or not, and when the last completed one began."""
     rows = spark.read.format("delta").load(lake.path(UPKEEPS))
-    found = rows.select("upkeep_id", "state", iso("begun_at").alias("begun_at"), "periods").collect()
-    last = _Last(promised=newest_promise(found))
-    done = [row for row in found if row["state"] == DONE]
+    upkeeps = rows.select("upkeep_id", "state", iso("begun_at").alias("begun_at"), "periods").collect()
+    last = _Last(promised=newest_promise(upkeeps))
+    done = [row for row in upkeeps if row["state"] == DONE]
     if not done:
         return last
     ended = max(done, key=_begun)
@@ -297,7 +301,7 @@ def _last(spark: SparkSession, lake: Lake) -> _Last:
 
 
 def newest_promise(rows: Iterable[Any]) -> dict[str, int] | None:
-    """Period -> days as the newest row of `upkeeps` has them; None where there is no row."""
+    """Return period -> days of the newest row of `upkeeps`; None without a row."""
     newest = max(rows, key=_begun, default=None)
     return None if newest is None else dict(newest["periods"])
 
@@ -306,18 +310,18 @@ def _begun(row: Any) -> tuple[Any, str]:
     return row["begun_at"], row["upkeep_id"]
 
 
-# What an upkeep did, and what a lake holds, in lines for a person and objects for a program.
+# Results of an upkeep, and a lake's content, in lines for a person and objects for a program.
 
 
 def upkeep_as_text(done: UpkeepResult) -> Iterator[str]:
-    """A table, then the periods in force, what is left to do, and rows that are not what manifests list."""
+    """Yield a table, then the periods in force, the remaining work, and rows that differ from their manifests."""
     head = ("table", "files", "now", "size", "now", "expired", "unlisted", "freed", "oldest kept")
     rows = [
         (
-            one.table, f"{one.files_before:,}", f"{one.files_after:,}", size(one.bytes_before), size(one.bytes_after),
-            f"{one.rows_expired:,}", f"{one.rows_unlisted:,}", size(one.bytes_freed), str(one.oldest_kept or ""),
+            row.table, f"{row.files_before:,}", f"{row.files_after:,}", size(row.bytes_before), size(row.bytes_after),
+            f"{row.rows_expired:,}", f"{row.rows_unlisted:,}", size(row.bytes_freed), str(row.oldest_kept or ""),
         )
-        for one in done.tables
+        for row in done.tables
     ]  # fmt: skip
     yield from _columns(head, rows)
     yield ""
@@ -327,43 +331,44 @@ def upkeep_as_text(done: UpkeepResult) -> Iterator[str]:
 
 
 def upkeep_as_json(done: UpkeepResult) -> Iterator[dict[str, Any]]:
-    """An object per table: what upkeep did there."""
-    for one in done.tables:
-        yield {**asdict(one), "oldest_kept": str(one.oldest_kept) if one.oldest_kept else None}
+    """Yield an object per table: upkeep's work on it."""
+    for table_done in done.tables:
+        yield {**asdict(table_done), "oldest_kept": str(table_done.oldest_kept) if table_done.oldest_kept else None}
 
 
 def storage_as_text(stored: Lakeful) -> Iterator[str]:
-    """A table, largest first, then what a cycle takes and what makes it grow."""
+    """Yield a table, largest first, then the size of a cycle and the causes of growth."""
     head = ("table", "rows", "files", "size", "earlier versions", "log", "per cycle")
-    tables = sorted(stored.tables, key=lambda one: (-(one.disk or one.live), one.table))
+    tables = sorted(stored.tables, key=lambda table: (-(table.disk or table.live), table.table))
     rows = [
         (
-            one.table, f"{one.rows:,}", f"{one.files:,}", size(one.live), size(one.history), size(one.log),
-            size(_per_cycle(one, stored)),
+            table.table, f"{table.rows:,}", f"{table.files:,}", size(table.live), size(table.history), size(table.log),
+            size(_per_cycle(table, stored)),
         )
-        for one in tables
+        for table in tables
     ]  # fmt: skip
     yield from _columns(head, rows)
     yield ""
-    whole = sum(one.disk if one.disk is not None else one.live for one in tables)
-    yield f"{size(whole)} in {plural(sum(one.files for one in tables), 'file')}, for {plural(stored.cycles, 'cycle')}"
+    whole = sum(table.disk if table.disk is not None else table.live for table in tables)
+    files = sum(table.files for table in tables)
+    yield f"{size(whole)} in {plural(files, 'file')}, for {plural(stored.cycles, 'cycle')}"
     if stored.cycles_of_last_date:
-        each = sum(one.last_date for one in tables) / stored.cycles_of_last_date
+        each = sum(table.last_date for table in tables) / stored.cycles_of_last_date
         yield f"a cycle of {stored.last_date} takes {size(each)} (tables that are not parted by date left out)"
     yield from _growth(tables)
 
 
 def storage_as_json(stored: Lakeful) -> Iterator[dict[str, Any]]:
-    """An object per table: rows, files and bytes, and the bytes that a cycle adds."""
-    for one in stored.tables:
-        yield {**asdict(one), "history": one.history, "bytes_per_cycle": _per_cycle(one, stored)}
+    """Yield an object per table: rows, files and bytes, and the bytes that a cycle adds."""
+    for table in stored.tables:
+        yield {**asdict(table), "history": table.history, "bytes_per_cycle": _per_cycle(table, stored)}
 
 
 def _growth(tables: Sequence[Stored]) -> Iterator[str]:
-    """The largest shares, and what can be done about them."""
-    whole = sum(one.disk if one.disk is not None else one.live for one in tables) or 1
-    rows, history = max(tables, key=lambda one: one.live), sum(one.history or 0 for one in tables)
-    log, small = sum(one.log or 0 for one in tables), sum(one.uncompacted for one in tables)
+    """Yield the largest shares, and what can be done about them."""
+    whole = sum(table.disk if table.disk is not None else table.live for table in tables) or 1
+    rows, history = max(tables, key=lambda table: table.live), sum(table.history or 0 for table in tables)
+    log, small = sum(table.log or 0 for table in tables), sum(table.uncompacted for table in tables)
     yield f"most of all grows {rows.table}: {100 * rows.live / whole:.0f} % of the bytes are its rows"
     if history:
         yield f"files of earlier versions: {100 * history / whole:.0f} %; they go when --version-days is over"
@@ -372,10 +377,10 @@ def _growth(tables: Sequence[Stored]) -> Iterator[str]:
     yield f"files of a single write: {small:,}; `evenkeel upkeep` makes few of them once their date is over"
 
 
-def _per_cycle(one: Stored, stored: Lakeful) -> float:
-    if one.last_date and stored.cycles_of_last_date:
-        return one.last_date / stored.cycles_of_last_date
-    return one.live / stored.cycles if stored.cycles else 0.0
+def _per_cycle(table: Stored, stored: Lakeful) -> float:
+    if table.last_date and stored.cycles_of_last_date:
+        return table.last_date / stored.cycles_of_last_date
+    return table.live / stored.cycles if stored.cycles else 0.0
 
 
 def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""Splits and unloads that an operator asks for (`evenkeel wish`), held to the rules of Pulsar's admin API; drains."""
+"""Splits and unloads that an operator requests (`evenkeel wish`), by the rules of Pulsar's admin API; drains."""

@@ -1,6 +1,6 @@
-"""Drains: a broker's bundles are moved away, over as many cycles as the budgets make of it.
+"""Drains: a broker's bundles are moved away, over as many cycles as the budgets require.
 
-Pulsar has no drain: a broker that is to be taken away is stopped, and all its bundles go at once. Keys:
+Pulsar has no drain: a broker that is to be removed is stopped, and all its bundles move at once. Keys:
 evenkeelDrainingUnloads and evenkeelDrainingBrokers, to which a wish for a drain adds its broker (`ingest.wish_intake`).
 A broker stays empty until its drain is ended: it gets no bundles, also after a restart.
 """
@@ -30,13 +30,13 @@ _DOUBLED = "doubled"
 
 def _emptying_words(row: Considered) -> str:
     left, leaving = plural(row.measured, "bundle"), int(row.numbers.get("leaving", 0))
-    what = "all of them" if leaving == row.measured else f"{leaving:,} of them"
+    share = "all of them" if leaving == row.measured else f"{leaving:,} of them"
     are = "is" if row.measured == 1 else "are"
     if not leaving:
         return f"{row.subject} is being emptied: {left} {are} still there, and none can leave in this cycle."
     if row.measured == 1:
         return f"{row.subject} is being emptied: {left} is still there, and leaves if nothing holds it back."
-    return f"{row.subject} is being emptied: {left} are still there, and {what} leave as far as the budgets allow."
+    return f"{row.subject} is being emptied: {left} are still there, and {share} leave as far as the budgets allow."
 
 
 LEAVES = Rule(
@@ -73,7 +73,7 @@ FROZEN = Rule(
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The verdicts of a cycle on each broker that is drained, and on each of its bundles."""
+    """The verdicts of a cycle on each draining broker, and on each of its bundles."""
 
     verdicts: Sequence[Considered] = ()
     wish_ids: Mapping[str, str] = field(default_factory=dict)
@@ -81,45 +81,46 @@ class Drained:
     @property
     def leaving(self) -> frozenset[str]:
         """The bundles that leave."""
-        return frozenset(one.subject for one in self.verdicts if one.by is LEAVES)
+        return frozenset(verdict.subject for verdict in self.verdicts if verdict.by is LEAVES)
 
     def beside(self, verdicts: Iterable[Considered]) -> list[Considered]:
-        """A shedder's verdicts but those on bundles that it left alone because they leave here."""
+        """Return a shedder's verdicts except those on bundles that it left alone because they leave by a drain."""
         leaving = self.leaving
-        return [one for one in verdicts if one.by is not LEFT_TO_REQUEST or one.subject not in leaving]
+        return [verdict for verdict in verdicts if verdict.by is not LEFT_TO_REQUEST or verdict.subject not in leaving]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Rows of `unload_decisions`; those about a broker that a wish names carry the wish's id."""
-        return [reason_row(one, BY_DRAINING, self.wish_ids.get(one.subject)) for one in self.verdicts]
+        """Return rows of `unload_decisions`; those about a broker that a wish names have the wish's id."""
+        return [reason_row(verdict, BY_DRAINING, self.wish_ids.get(verdict.subject)) for verdict in self.verdicts]
 
 
 def drained(rows: Rows, settings: Settings, wished: Collection[str] = ()) -> Drained:
-    """Verdicts on drained brokers and their bundles, by broker and bundle; `wished` are bundles that a wish unloads.
+    """Return verdicts on draining brokers and their bundles, by broker and bundle; `wished` are bundles that a wish
+    unloads.
 
-    A broker's own namespaces (heartbeat, SLA monitor) stay with it and do not count; nor does `pulsar/system` under the
-    extensible manager, whose leader keeps the topics that brokers agree by. Whether there is a broker that may
-    take a bundle is for placement to say, and how many go at once for the guards' budgets.
+    A broker's own namespaces (heartbeat, SLA monitor) stay with it and do not count. Nor does `pulsar/system` under the
+    extensible manager, whose leader keeps the topics that brokers agree by. Placement decides whether a broker may take
+    a bundle; the guards' budgets decide how many leave at once.
     """
     cycle = reading.the_cycle(rows)
-    asked = {wish["broker"]: wish["wish_id"] for wish in wishes_of(cycle, DRAIN)}
+    wish_ids = {wish["broker"]: wish["wish_id"] for wish in wishes_of(cycle, DRAIN)}
     named = settings.evenkeelDrainingBrokers if settings.evenkeelDrainingUnloads else frozenset[str]()
-    if not (asked or named):
+    if not (wish_ids or named):
         return Drained()
     listed = {row["broker"] for row in rows["broker_load"]}
     split = {row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"}
-    there: dict[str, list[Row]] = {broker: [] for broker in named}
+    bundles_of: dict[str, list[Row]] = {broker: [] for broker in named}
     for row in rows["bundle_load"]:
-        if row["owner"] in there and not _stays(row["bundle"], cycle["manager"]):
-            there[row["owner"]].append(row)
-    found: list[Considered] = []
-    for broker in sorted({*asked, *named}):
+        if row["owner"] in bundles_of and not _stays(row["bundle"], cycle["manager"]):
+            bundles_of[row["owner"]].append(row)
+    verdicts: list[Considered] = []
+    for broker in sorted({*wish_ids, *named}):
         if broker not in named:
-            found.append(FROZEN.about_broker(broker, setting="evenkeelFrozenBrokers"))
+            verdicts.append(FROZEN.about_broker(broker, setting="evenkeelFrozenBrokers"))
         elif broker not in listed:
-            found.append(NOT_THERE.about_broker(broker, setting=DRAINING_KEY))
+            verdicts.append(NOT_THERE.about_broker(broker, setting=DRAINING_KEY))
         else:
-            found += _of_broker(broker, there[broker], split, wished)
-    return Drained(telling(found, rows), asked)
+            verdicts += _of_broker(broker, bundles_of[broker], split, wished)
+    return Drained(telling(verdicts, rows), wish_ids)
 
 
 def _of_broker(
@@ -136,7 +137,7 @@ def _of_broker(
 
 
 def _stays(bundle: str, manager: str) -> bool:
-    """Whether Pulsar keeps the bundle on its broker, so that it does not count as left there."""
+    """Return True if Pulsar keeps the bundle on its broker, so that it does not count as left on it."""
     namespace = namespace_of(bundle)
     if manager == reading.EXTENSIBLE and is_system(namespace):
         return True

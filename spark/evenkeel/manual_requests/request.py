@@ -1,4 +1,4 @@
-"""What an operator may ask for, which bundle is meant, and what is known when the request is looked at.
+"""Operators' requests: the possible ones, the bundle they mean, and the knowledge for judging them.
 
 Pulsar: admin/v2/Namespaces, impl/NamespacesBase. Options are named as in Pulsar's admin CLI.
 """
@@ -27,8 +27,10 @@ NOT_FOUND, CONFLICT, PRECONDITION_FAILED, SERVER_ERROR = 404, 409, 412, 500
 
 @dataclass(frozen=True, slots=True)
 class SplitWish:
-    """A bundle to split: `bundle` (-b) is a range, LARGEST or HOT (written so), `algorithm` (-san) "" for the broker's
-    default, `positions` (-sb) the cuts for specified_positions_divide, `unload` (-u) whether the children go at once.
+    """A bundle to split.
+
+    `bundle` (-b) is a range, LARGEST or HOT (literally). `algorithm` (-san) is "" for the broker's default. `positions`
+    (-sb) are the cuts for specified_positions_divide. `unload` (-u): the children are unloaded at once.
     """
 
     namespace: str
@@ -50,13 +52,13 @@ class UnloadWish:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What is known of a cluster when wishes are looked at.
+    """Knowledge of a cluster when wishes are judged.
 
     `boundaries`: namespace -> its boundaries; a namespace not in it does not exist. `owners`: bundle -> broker, without
-    bundles that nobody owns. `brokers`: the available ones, by broker id; `silent`: those of them that did not answer.
-    `histories` decide which bundle is HOT, `persistent_topics` (bundle -> topics, loaded or not) which is LARGEST.
-    `topics`: bundle -> its topics, for algorithms that look at them. `splitting`, `unloading`: bundles that are split,
-    or unloaded for another wish, in this cycle already.
+    bundles that have no owner. `brokers`: the available ones, by broker id; `silent`: those of them that did not
+    answer. `histories` decide which bundle is HOT, `persistent_topics` (bundle -> topics, loaded or not) which is
+    LARGEST. `topics`: bundle -> its topics, for algorithms that read them. `splitting`, `unloading`: bundles that are
+    split, or unloaded for another wish, in this cycle already.
     """
 
     manager: Manager
@@ -74,9 +76,9 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The verdict on a wish, and what is to be done: `split` for one to split, `destination` for one to unload.
+    """The verdict on a wish, and its effect: `split` for one to split, `destination` for one to unload.
 
-    An unload that is granted without destination leaves it to placement.
+    A granted unload without destination leaves it to placement.
     """
 
     verdict: Considered
@@ -85,12 +87,12 @@ class Granted:
 
     @property
     def accepted(self) -> bool:
-        """Whether anything is to be done."""
+        """True if anything is to be done."""
         return self.verdict.outcome in ("split", "unload")
 
 
 def not_carried_out(name: str, why: str) -> Rule:
-    """The rule of a wish that is refused, by its stored name and the reason in words.
+    """Return the rule of a refused wish, by its stored name and the reason in words.
 
     The sentence names the HTTP status with which Pulsar itself would answer.
     """
@@ -105,7 +107,7 @@ def not_carried_out(name: str, why: str) -> Rule:
 
 
 def refused(subject: str, owner: str | None, rule: Rule, status: int, **figures: Unpack[VerdictFigures]) -> Granted:
-    """A wish that Pulsar would not carry out; `status` is the HTTP status with which it would answer."""
+    """Return a wish that Pulsar would not carry out; `status` is the HTTP status with which it would answer."""
     if "measured" in figures:
         figures["unit"] = "count"
     figures["numbers"] = {"http_status": status, **(figures.get("numbers") or {})}
@@ -121,58 +123,63 @@ SPLIT_ALREADY = not_carried_out("wish_split_already", "the bundle is split in th
 
 
 def subject_of(wish: SplitWish | UnloadWish) -> str:
-    """The name under which a wish is put on record before its bundle is known."""
+    """Return the name under which a wish is recorded before its bundle is known."""
     return bundle_name(wish.namespace, wish.bundle)
 
 
-# Which bundle a wish means.
+# The bundle that a wish means.
 #
 # Pulsar: NamespacesBase.findHotBundle and findLargestBundleWithTopics (internalSplitNamespaceBundle),
 # validateNamespaceBundleRange.
 
 
 def bundle_meant(wish: SplitWish | UnloadWish, view: ClusterView) -> BundleRange | Granted:
-    """The range of the bundle, or the refusal: no such namespace, no such bundle, none that is largest or hot."""
+    """Return the range of the bundle, or the refusal: no such namespace, no such bundle, none that is largest or
+    hot."""
     if wish.namespace not in view.boundaries:
         return refused(subject_of(wish), None, NO_NAMESPACE, NOT_FOUND)
     if isinstance(wish, SplitWish) and wish.bundle in (LARGEST, HOT):
         return _picked(wish, view)
     try:
-        found = parse_range(wish.bundle)
+        bundle_range = parse_range(wish.bundle)
     except BadRange:
-        # Pulsar does not look at the range of an unload before it builds a bundle of it.
+        # Pulsar does not check the range of an unload before it builds a bundle of it.
         status = PRECONDITION_FAILED if isinstance(wish, SplitWish) else SERVER_ERROR
         return refused(subject_of(wish), None, NO_RANGE, status)
     current = view.boundaries[wish.namespace]
-    index = bisect_left(current, found.lower)
-    if tuple(current[index : index + 2]) != (found.lower, found.upper):
+    index = bisect_left(current, bundle_range.lower)
+    if tuple(current[index : index + 2]) != (bundle_range.lower, bundle_range.upper):
         numbers = {"bundles_of_namespace": len(current) - 1}
-        return refused(bundle_name(wish.namespace, found), None, NO_BUNDLE, PRECONDITION_FAILED, numbers=numbers)
-    return found
+        return refused(bundle_name(wish.namespace, bundle_range), None, NO_BUNDLE, PRECONDITION_FAILED, numbers=numbers)
+    return bundle_range
 
 
 def _picked(wish: SplitWish, view: ClusterView) -> BundleRange | Granted:
     bundles = ranges_of(view.boundaries[wish.namespace])
     if wish.bundle == HOT:
-        found = _hottest(wish.namespace, bundles, view)
-        if found is not None:
-            return found
+        chosen = _hottest(wish.namespace, bundles, view)
+        if chosen is not None:
+            return chosen
         if view.manager == "modular":
             return refused(subject_of(wish), None, NOTHING_HOT, NOT_FOUND)
     return _largest(wish.namespace, bundles, view) or refused(subject_of(wish), None, NOTHING_LARGE, NOT_FOUND)
 
 
 def _hottest(namespace: str, bundles: tuple[BundleRange, ...], view: ClusterView) -> BundleRange | None:
-    """The bundle with topics and the highest long-term throughput; the extensible manager keeps no such averages."""
+    """Return the bundle with topics and the highest long-term throughput; the extensible manager keeps no such
+    averages."""
     if view.manager == "extensible":
         return None
-    known = {found: view.histories.get(bundle_name(namespace, found)) for found in bundles}
-    busy = [(found, history.long_term.throughput) for found, history in known.items() if history and history.topics > 0]
-    return max(busy, key=lambda one: one[1])[0] if busy else None
+    known = {bundle: view.histories.get(bundle_name(namespace, bundle)) for bundle in bundles}
+    busy = [
+        (bundle, history.long_term.throughput) for bundle, history in known.items() if history and history.topics > 0
+    ]
+    return max(busy, key=lambda bundle_and_load: bundle_and_load[1])[0] if busy else None
 
 
 def _largest(namespace: str, bundles: tuple[BundleRange, ...], view: ClusterView) -> BundleRange | None:
-    """The bundle with most persistent topics; of equal ones the first by range (Pulsar: by the order of its topics)."""
-    counts = [view.persistent_topics.get(bundle_name(namespace, found), 0) for found in bundles]
+    """Return the bundle with most persistent topics; of equal ones the first by range (Pulsar: by the order of its
+    topics)."""
+    counts = [view.persistent_topics.get(bundle_name(namespace, bundle), 0) for bundle in bundles]
     most = max(counts, default=0)
     return bundles[counts.index(most)] if most > 0 else None

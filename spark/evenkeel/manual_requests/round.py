@@ -1,4 +1,4 @@
-"""The wishes that a cycle took, judged by what its tables show."""
+"""The wishes that a cycle took, judged by its tables."""
 
 from __future__ import annotations
 
@@ -25,46 +25,48 @@ BY_REQUEST = "wish"
 
 
 def wishes_of(cycle: Row, kind: str) -> list[Row]:
-    """The wishes of one kind that the cycle took, oldest first."""
+    """Return the wishes of one kind that the cycle took, oldest first."""
     return [wish for wish in json.loads(cycle.get("wishes") or "[]") if wish["kind"] == kind]
 
 
 def granted_splits(rows: Rows, topics: dict[str, BundleTopics]) -> list[tuple[Row, Granted]]:
-    """Each wish for a split with its verdict; of two for one bundle the older counts."""
-    asked = wishes_of(reading.the_cycle(rows), SPLIT)
-    if not asked:
+    """Return each wish for a split with its verdict; of two for one bundle the older counts."""
+    wishes = wishes_of(reading.the_cycle(rows), SPLIT)
+    if not wishes:
         return []
     settings, view = reading.settings_of(rows), view_of(rows, topics)
     done: set[str] = set()
-    found = []
-    for wish in asked:
+    verdicts = []
+    for wish in wishes:
         verdict = grant_split(_split(wish), replace(view, splitting=done), settings)
         if verdict.accepted:
             done.add(verdict.verdict.subject)
-        found.append((wish, verdict))
-    return found
+        verdicts.append((wish, verdict))
+    return verdicts
 
 
 def granted_unloads(rows: Rows) -> list[tuple[Row, Granted]]:
-    """Each wish for an unload of a bundle or topic with its verdict, one per bundle for a whole namespace; a bundle
-    that this cycle splits is not unloaded, and neither are its topics."""
-    asked = [wish for kind in (UNLOAD, UNLOAD_TOPIC) for wish in wishes_of(reading.the_cycle(rows), kind)]
-    if not asked:
+    """Return each wish for an unload of a bundle or topic with its verdict, one per bundle for a whole namespace.
+
+    A bundle that this cycle splits is not unloaded, and neither are its topics.
+    """
+    wishes = [wish for kind in (UNLOAD, UNLOAD_TOPIC) for wish in wishes_of(reading.the_cycle(rows), kind)]
+    if not wishes:
         return []
     split = {row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"}
     view = replace(view_of(rows, {}), splitting=split)
     done: set[str] = set()
-    found = []
-    for wish in asked:
+    verdicts = []
+    for wish in wishes:
         for verdict in _unloads(wish, view, done):
             if verdict.accepted:
                 done.add(verdict.verdict.subject)
-            found.append((wish, verdict))
-    return found
+            verdicts.append((wish, verdict))
+    return verdicts
 
 
 def _unloads(wish: Row, view: ClusterView, done: Collection[str]) -> Iterator[Granted]:
-    """The verdicts on one wish; `done` grows between them."""
+    """Yield the verdicts on one wish; `done` grows between them."""
     if wish["kind"] == UNLOAD_TOPIC:
         yield grant_topic_unload(wish["topic"], replace(view, unloading=done))
         return
@@ -73,12 +75,12 @@ def _unloads(wish: Row, view: ClusterView, done: Collection[str]) -> Iterator[Gr
 
 
 def bundles_to_look_into(rows: Rows, settings: Settings) -> Iterator[tuple[str, str | None]]:
-    """The bundles, with their owners, whose topics a wished split has to see."""
-    asked = [wish for wish in wishes_of(reading.the_cycle(rows), SPLIT) if looks_at_topics(wish, settings)]
-    if not asked:
+    """Yield the bundles, with their owners, whose topics a wished split has to read."""
+    wishes = [wish for wish in wishes_of(reading.the_cycle(rows), SPLIT) if looks_at_topics(wish, settings)]
+    if not wishes:
         return
     view = view_of(rows, {})
-    for wish in asked:
+    for wish in wishes:
         meant = bundle_meant(_split(wish), view)
         if not isinstance(meant, Granted):
             bundle = subject_of(SplitWish(wish["namespace"], str(meant)))
@@ -86,15 +88,15 @@ def bundles_to_look_into(rows: Rows, settings: Settings) -> Iterator[tuple[str, 
 
 
 def looks_at_topics(wish: Row, settings: Settings) -> bool:
-    """Whether the algorithm of a wished split looks at the bundle's topics."""
+    """Return True if the algorithm of a wished split reads the bundle's topics."""
     return name_in_force(wish["algorithm"] or "", settings) != "range_equally_divide"
 
 
 def view_of(rows: Rows, topics: dict[str, BundleTopics]) -> ClusterView:
-    """The cluster as wishes are held against it.
+    """Return the cluster as wishes are compared with it.
 
-    It is the brokers that carry a wish out, so the manager is the one that they run, whichever one's rules decide the
-    rest of the cycle.
+    Brokers carry a wish out, so the manager is the one that they run, whichever one's rules decide the rest of the
+    cycle.
     """
     settings = reading.settings_of(rows)
     observed = rows["cluster_policies"][0] if rows["cluster_policies"] else {}
@@ -117,18 +119,18 @@ def view_of(rows: Rows, topics: dict[str, BundleTopics]) -> ClusterView:
 
 
 def unloaded_by(wished: list[tuple[Row, Granted]]) -> frozenset[str]:
-    """The bundles that wishes unload, or topics of: no shedder counts on them, for they are left to their wish."""
-    return frozenset(bundle_left_to(one.verdict) for _, one in wished if one.accepted)
+    """Return the bundles that wishes unload, or topics of: shedders leave them to their wish."""
+    return frozenset(bundle_left_to(granted.verdict) for _, granted in wished if granted.accepted)
 
 
 def with_unloads(verdicts: list[Considered], shedder: str, wished: list[tuple[Row, Granted]]) -> list[dict[str, Any]]:
-    """Rows of a shedder's verdicts, and of the wishes for unloads."""
-    found = [reason_row(verdict, shedder) for verdict in verdicts]
-    return [*found, *(reason_row(one.verdict, BY_REQUEST, wish["wish_id"]) for wish, one in wished)]
+    """Return rows of a shedder's verdicts, and of the wishes for unloads."""
+    rows = [reason_row(verdict, shedder) for verdict in verdicts]
+    return [*rows, *(reason_row(granted.verdict, BY_REQUEST, wish["wish_id"]) for wish, granted in wished)]
 
 
 def left_to_wishes(verdicts: list[Considered], wished: Collection[str]) -> list[Considered]:
-    """The verdicts of a split rule, with its splits of bundles that a wish was granted for given up."""
+    """Return the verdicts of a split rule, without its splits of bundles that a wish was granted for."""
     return [
         LEFT_TO_REQUEST.about_bundle(row.subject, row.broker)
         if row.subject_kind == "bundle" and row.subject in wished and row.outcome == "split"

@@ -1,8 +1,8 @@
-"""A split that an operator asks for (Pulsar: NamespacesBase.internalSplitNamespaceBundleAsync, NamespaceService).
+"""A split that an operator requests (Pulsar: NamespacesBase.internalSplitNamespaceBundleAsync, NamespaceService).
 
 Keys: supportedNamespaceBundleSplitAlgorithms, defaultNamespaceBundleSplitAlgorithm,
-loadBalancerNamespaceMaximumBundles. No limit has to be exceeded, and the maximum of bundles is not kept: the verdict
-says where it is passed. A bundle without owner is taken by a broker first, and split then.
+loadBalancerNamespaceMaximumBundles. No limit has to be exceeded, and the maximum of bundles does not apply: the verdict
+notes that it is passed. A broker first takes a bundle without owner, and then splits it.
 """
 
 from __future__ import annotations
@@ -78,29 +78,30 @@ NOT_CUT = {
         not_carried_out("wish_one_piece", "the traffic of the bundle's loaded topics fits into one bundle"),
     )
 }
-"""Why an algorithm that was asked cut nothing, or failed, by the name that `Cut.rule` gives."""
+"""Reasons of an algorithm that cut nothing, or failed, by the name in `Cut.rule`."""
 
 
 def grant_split(wish: SplitWish, view: ClusterView, settings: Settings) -> Granted:
-    """The split, with its cuts and children, or why Pulsar would not make it."""
-    found = bundle_meant(wish, view)
-    if isinstance(found, Granted):
-        return found
-    bundle = bundle_name(wish.namespace, found)
+    """Return the split, with its cuts and children, or why Pulsar would not make it."""
+    bundle_range = bundle_meant(wish, view)
+    if isinstance(bundle_range, Granted):
+        return bundle_range
+    bundle = bundle_name(wish.namespace, bundle_range)
     owner = view.owners.get(bundle)
     if bundle in view.splitting:
         return refused(bundle, owner, SPLIT_ALREADY, CONFLICT)
     unfit = _unfit_algorithm(wish, bundle, owner, settings)
     if unfit is not None:
         return unfit
-    if found.width <= 1:
-        return refused(bundle, owner, TOO_NARROW, PRECONDITION_FAILED, measured=found.width, threshold=1)
-    option = option_of(found, settings, view.topics.get(bundle, NO_TOPICS), wish.positions)
-    return _cut(wish, found, cut_by_broker(wish.algorithm, option, settings, view.generation), view, settings)
+    if bundle_range.width <= 1:
+        return refused(bundle, owner, TOO_NARROW, PRECONDITION_FAILED, measured=bundle_range.width, threshold=1)
+    option = option_of(bundle_range, settings, view.topics.get(bundle, NO_TOPICS), wish.positions)
+    return _cut(wish, bundle_range, cut_by_broker(wish.algorithm, option, settings, view.generation), view, settings)
 
 
 def _unfit_algorithm(wish: SplitWish, bundle: str, owner: str | None, settings: Settings) -> Granted | None:
-    """The refusal of an algorithm that brokers do not support, or that lacks its positions; blank is the default."""
+    """Return the refusal of an algorithm that brokers do not support, or that lacks its positions; "" is the
+    default."""
     supported = settings.supportedNamespaceBundleSplitAlgorithms
     if wish.algorithm.strip() and wish.algorithm not in supported:
         numbers = {"supported": len(supported)}
@@ -112,8 +113,8 @@ def _unfit_algorithm(wish: SplitWish, bundle: str, owner: str | None, settings: 
     return None
 
 
-def _cut(wish: SplitWish, found: BundleRange, cut: Cut, view: ClusterView, settings: Settings) -> Granted:
-    bundle, extensible = bundle_name(wish.namespace, found), view.manager == "extensible"
+def _cut(wish: SplitWish, bundle_range: BundleRange, cut: Cut, view: ClusterView, settings: Settings) -> Granted:
+    bundle, extensible = bundle_name(wish.namespace, bundle_range), view.manager == "extensible"
     owner = view.owners.get(bundle)
     if cut.failed:
         return refused(bundle, owner, NOT_CUT[cut.rule], SERVER_ERROR)
@@ -123,9 +124,9 @@ def _cut(wish: SplitWish, found: BundleRange, cut: Cut, view: ClusterView, setti
     if extensible and count != 1:
         return refused(bundle, owner, MORE_THAN_ONE_CUT, PRECONDITION_FAILED, measured=count, threshold=1)
     try:
-        split = apply_split(view.boundaries[wish.namespace], found, cut.positions)
+        split = apply_split(view.boundaries[wish.namespace], bundle_range, cut.positions)
     except BadRange:
-        # The same position twice: an HTTP 412 of the extensible manager, and no answer at all of the modular one.
+        # A duplicate position: an HTTP 412 of the extensible manager, and no answer at all of the modular one.
         twice = len(set(cut.positions)) < count
         rule = CUT_TWICE if twice else CUT_OUTSIDE_BUNDLE
         return refused(bundle, owner, rule, PRECONDITION_FAILED, numbers={"cuts": count, "cut": cut.positions[0]})
@@ -134,7 +135,10 @@ def _cut(wish: SplitWish, found: BundleRange, cut: Cut, view: ClusterView, setti
 
 
 def _nothing_to_cut(wish: SplitWish, bundle: str, cut: Cut, view: ClusterView) -> Granted:
-    """Too few topics, no position inside, traffic below the gate: the modular manager says 204 and changes nothing."""
+    """Return the verdict for too few topics, no position inside, or traffic below the gate.
+
+    The modular manager answers 204 and changes nothing.
+    """
     status = SERVER_ERROR if view.manager == "extensible" else NO_CONTENT
     topics = len(view.topics.get(bundle, NO_TOPICS).hashes)
     numbers = {"topics": topics, "positions": len(wish.positions)}

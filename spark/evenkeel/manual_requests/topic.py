@@ -1,8 +1,8 @@
 """A topic that an operator unloads (Pulsar: PersistentTopicsBase.internalUnloadTopic, `pulsar-admin topics unload`).
 
-Its broker closes the topic, its clients look it up and connect again. The bundle stays where it is, so no load moves
-and nothing is placed. Of a partitioned topic Pulsar closes every partition; one partition is named with its number.
-Whether the topic is loaded is for Pulsar to say when it is asked (404 where it is not).
+Its broker closes the topic, its clients look it up and connect again. The bundle keeps its owner, so no load moves and
+nothing is placed. Of a partitioned topic Pulsar closes every partition; one partition is named with its number. Pulsar
+itself answers whether the topic is loaded (404 if it is not).
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ REQUESTED = Rule("unload", "wish_topic", _requested)
 
 
 def grant_topic_unload(topic: str, view: ClusterView) -> Granted:
-    """The unload of the topic of that full name, or why Pulsar would not make it."""
-    found = parse_topic(topic)
-    if found.namespace not in view.boundaries:
+    """Return the unload of the topic of that full name, or why Pulsar would not make it."""
+    name = parse_topic(topic)
+    if name.namespace not in view.boundaries:
         return _refused(topic, None, NO_NAMESPACE, NOT_FOUND)
-    bundle = bundle_name(found.namespace, bundle_of(view.boundaries[found.namespace], found.hash))
+    bundle = bundle_name(name.namespace, bundle_of(view.boundaries[name.namespace], name.hash))
     owner = view.owners.get(bundle)
     if owner is None:
         return _refused(topic, None, UNOWNED, NOT_FOUND)
@@ -67,18 +67,18 @@ def grant_topic_unload(topic: str, view: ClusterView) -> Granted:
 
 
 def is_topic_unload(row: Mapping[str, Any]) -> bool:
-    """Whether a row of `unload_decisions` is a topic that is unloaded."""
+    """Return True if a row of `unload_decisions` is a topic that is unloaded."""
     return bool(row["subject_kind"] == "topic" and row["outcome"] == "unload")
 
 
 def bundle_left_to(verdict: Considered) -> str:
-    """The bundle that a granted unload concerns: its subject, or the one that its topic lies in."""
+    """Return the bundle of a granted unload: its subject, or the bundle of its topic."""
     return verdict.alternatives[0].name if verdict.subject_kind == "topic" else verdict.subject
 
 
 def bundle_of_topic(row: Mapping[str, Any]) -> str:
-    """The bundle that the topic of such a row lies in."""
-    return next(str(one["name"]) for one in row["alternatives"] if one["rule"] == _LIES_IN)
+    """Return the bundle of the topic of such a row."""
+    return next(str(alternative["name"]) for alternative in row["alternatives"] if alternative["rule"] == _LIES_IN)
 
 
 def _refused(topic: str, owner: str | None, rule: Rule, status: int) -> Granted:

@@ -1,8 +1,7 @@
-"""An unload that an operator asks for (Pulsar: NamespacesBase.internalUnloadNamespaceBundleAsync).
+"""An unload that an operator requests (Pulsar: NamespacesBase.internalUnloadNamespaceBundleAsync).
 
-A destination that is listed and does not answer is refused, where Pulsar sends look-ups there until the broker's
-session ends. Whether the bundle is over any limit, was unloaded lately, or is spread evenly by its anti-affinity group
-is not asked.
+A destination that is listed and does not answer is refused; Pulsar would send look-ups to it until the broker's session
+ends. Limits, recent unloads, and the spread of an anti-affinity group are not checked.
 """
 
 from __future__ import annotations
@@ -66,22 +65,22 @@ _SCHEME = re.compile(r"https?://")
 
 
 def unloads_meant(namespace: str, bundle: str, destination: str | None, view: ClusterView) -> list[UnloadWish]:
-    """One wish per bundle: the bundle that is named, or for ALL each bundle of the namespace, by range.
+    """Return one wish per bundle: the named bundle, or for ALL each bundle of the namespace, by range.
 
-    Pulsar: `NamespacesBase.internalUnloadNamespaceAsync` unloads each bundle by itself. A namespace that does not exist
-    is left to `grant_unload` to refuse.
+    Pulsar: `NamespacesBase.internalUnloadNamespaceAsync` unloads each bundle by itself. `grant_unload` refuses a
+    namespace that does not exist.
     """
     if bundle != ALL or namespace not in view.boundaries:
         return [UnloadWish(namespace, bundle, destination)]
-    return [UnloadWish(namespace, str(found)) for found in ranges_of(view.boundaries[namespace])]
+    return [UnloadWish(namespace, str(bundle_range)) for bundle_range in ranges_of(view.boundaries[namespace])]
 
 
 def grant_unload(wish: UnloadWish, view: ClusterView) -> Granted:
-    """The unload, with its destination if one was named, or why Pulsar would not make it."""
-    found = bundle_meant(wish, view)
-    if isinstance(found, Granted):
-        return found
-    bundle = bundle_name(wish.namespace, found)
+    """Return the unload, with its destination if one was named, or why Pulsar would not make it."""
+    bundle_range = bundle_meant(wish, view)
+    if isinstance(bundle_range, Granted):
+        return bundle_range
+    bundle = bundle_name(wish.namespace, bundle_range)
     owner = view.owners.get(bundle)
     destination = broker_id(wish.destination or "") or None
     if destination is not None and destination not in view.brokers:
@@ -103,13 +102,13 @@ def grant_unload(wish: UnloadWish, view: ClusterView) -> Granted:
 
 
 def broker_id(text: str) -> str:
-    """A broker as it was named, without the scheme that Pulsar takes off; a blank name is none."""
+    """Return a broker's name without the scheme that Pulsar removes; "" for a blank name."""
     name = text.strip()
-    return name[len(found.group()) :] if (found := _SCHEME.match(name)) else name
+    return name[len(scheme.group()) :] if (scheme := _SCHEME.match(name)) else name
 
 
 def _no_such_broker(bundle: str, owner: str | None, destination: str, view: ClusterView) -> Granted:
-    """The refusal of a name that is not an available broker's id, with the ids that contain it."""
+    """Return the refusal of a name that is not an available broker's id, with the ids that contain it."""
     alike = (broker for broker in sorted(view.brokers) if destination in broker)
     meant = tuple(Alternative(broker, "candidate", "name_alike") for broker in alike)
     numbers = {"brokers": len(view.brokers)}

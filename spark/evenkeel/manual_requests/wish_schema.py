@@ -1,7 +1,7 @@
-"""The JSON Schema of a wish: one per kind; a split's and an unload's options are named as in Pulsar's admin REST API.
+"""The JSON Schema of a wish: one per kind; options of splits and unloads are named as in Pulsar's admin REST API.
 
-The DAG `rebalance` checks its param `wishes` with it, and `ingest.wish_intake` takes the names of a wish's
-options from it. It imports nothing large, since DAG files are parsed again and again.
+The DAG `rebalance` checks its param `wishes` with it, and `ingest.wish_intake` takes the names of a wish's options from
+it. It imports nothing large, since DAG files are parsed again and again.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
 
 LARGEST, HOT = "LARGEST", "HOT"
-"""Written in place of a range: the namespace's bundle with most topics, or with most traffic."""
+"""Literals instead of a range: the namespace's bundle with most topics, or with most traffic."""
 ALL = "ALL"
-"""Written in place of a range: every bundle of the namespace, to be unloaded."""
+"""Literal instead of a range: every bundle of the namespace, to be unloaded."""
 
 _RANGE = r"^0[xX][0-9a-fA-F]{1,8}_0[xX][0-9a-fA-F]{1,8}$"
 _NAMESPACE = r"^[-=:.\w]+/[-=:.\w]+$"
@@ -40,7 +40,7 @@ def _schema(kind: str, bundle: str, options: Mapping[str, Any]) -> dict[str, Any
 
 
 def _of_one(kind: str, name: str, pattern: str) -> dict[str, Any]:
-    """A wish that names one thing, and has no options."""
+    """Return the schema of a wish that names one thing, and has no options."""
     return {
         "type": "object",
         "properties": {
@@ -73,5 +73,5 @@ SCHEMAS: Mapping[str, dict[str, Any]] = {
 
 
 def names_of(kind: str) -> tuple[str, ...]:
-    """What a wish of that kind may name."""
+    """Return the names that a wish of that kind may have."""
     return tuple(SCHEMAS[kind]["properties"])

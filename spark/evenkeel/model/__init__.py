@@ -1,1 +1,1 @@
-"""What several rooms speak of: names and ranges of bundles, loads, averages, verdicts, past commands. Pure."""
+"""Concepts that several rooms share: names and ranges of bundles, loads, averages, verdicts, past commands. Pure."""

@@ -1,7 +1,7 @@
-"""How amounts are written for people: one text for one figure, in stored sentences, on pages and in a shell.
+"""Amounts as text for people: one text for one figure, in stored sentences, on pages and in a shell.
 
-The texts of `amount` stand in stored sentences of decisions, which are digested: they stay byte for byte. The others
-give the same text, with a typographic minus sign, and say "unknown" where the figure is missing.
+The texts of `amount` are part of stored sentences of decisions, which are digested: they never change. The other
+functions give the same text, with a typographic minus sign, and "unknown" for a missing figure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DECIMAL = ("B", "kB", "MB", "GB", "TB")
 
 
 def amount(value: float | None, unit: str) -> str:
-    """A figure of a decision row in the row's unit: 71.0 %, 12.3 MiB/s, 1,500 msg/s, 18 s (of ms), 1,001."""
+    """Return a figure of a decision row in the row's unit: 71.0 %, 12.3 MiB/s, 1,500 msg/s, 18 s (of ms), 1,001."""
     if value is None:
         return "an unknown figure"
     if unit == "fraction":
@@ -33,12 +33,12 @@ def amount(value: float | None, unit: str) -> str:
 
 
 def throughput_unit(bytes_per_s: float) -> tuple[float, str]:
-    """The unit that suits a throughput, and its size in byte/s; one digit is shown of it, none of byte/s."""
-    return next((one for one in _BINARY if abs(bytes_per_s) >= one[0]), (1.0, "byte/s"))
+    """Return the unit that suits a throughput, and its size in byte/s; one digit is shown of it, none of byte/s."""
+    return next((unit for unit in _BINARY if abs(bytes_per_s) >= unit[0]), (1.0, "byte/s"))
 
 
 def quantity(value: float | None, unit: str | None) -> str:
-    """A measured value or threshold of a decision row, as its sentence has it; `–` where there is none."""
+    """Return a measured value or threshold of a decision row, as its sentence has it; `–` for None."""
     if not _known(value):
         return NOTHING
     if unit == "s":
@@ -48,42 +48,42 @@ def quantity(value: float | None, unit: str | None) -> str:
 
 
 def percent(fraction: float | None) -> str:
-    """0.714 → `71.4 %`."""
+    """Return a fraction as percent: 0.714 → `71.4 %`."""
     return quantity(fraction, "fraction") if _known(fraction) else UNKNOWN
 
 
 def throughput(bytes_per_s: float | None) -> str:
-    """byte/s → `1.2 MiB/s`, `307.0 KiB/s`, `3 byte/s`."""
+    """Return byte/s with a suitable unit: `1.2 MiB/s`, `307.0 KiB/s`, `3 byte/s`."""
     return quantity(bytes_per_s, "byte/s") if _known(bytes_per_s) else UNKNOWN
 
 
 def rate(messages_per_s: float | None) -> str:
-    """Messages per second: `1,204.5 msg/s`, `1,500 msg/s`."""
+    """Return messages per second: `1,204.5 msg/s`, `1,500 msg/s`."""
     return quantity(messages_per_s, "msg/s") if _known(messages_per_s) else UNKNOWN
 
 
 def ratio(value: float | None) -> str:
-    """1.4233 → `1.42`."""
+    """Return a ratio with two decimals: 1.4233 → `1.42`."""
     return f"{value:.2f}" if _known(value) else UNKNOWN
 
 
 def count(value: float | None) -> str:
-    """12345 → `12,345`."""
+    """Return a count with separators: 12345 → `12,345`."""
     return f"{round(value):,}" if _known(value) else UNKNOWN
 
 
 def plural(count: float | None, noun: str, several: str = "") -> str:
-    """A count with its noun: `1 bundle`, `1,204 bundles`; `several` is the plural where no `s` makes it."""
+    """Return a count with its noun: `1 bundle`, `1,204 bundles`; `several` is a plural that is not made with `s`."""
     return f"{amount(count, 'count')} {noun if count == 1 else several or noun + 's'}"
 
 
 def counted(count: float | None, noun: str) -> str:
-    """A count, rounded, with its noun: `3 minutes`, `1 hour`; `an unknown number of minutes` for None."""
+    """Return a count, rounded, with its noun: `3 minutes`, `1 hour`; `an unknown number of minutes` for None."""
     return f"an unknown number of {noun}s" if count is None else plural(round(count), noun)
 
 
 def duration(seconds: float | None) -> str:
-    """How long something took or is to last: `0.2 s`, `18 s`, `4 min`, `2 h 5 min`."""
+    """Return a duration, given in seconds: `0.2 s`, `18 s`, `4 min`, `2 h 5 min`."""
     if not _known(seconds):
         return UNKNOWN
     value = abs(seconds)
@@ -96,7 +96,7 @@ def duration(seconds: float | None) -> str:
 
 
 def size(number: float | None) -> str:
-    """Stored bytes: `4.2 MB`, `17 B`; empty where they are not known."""
+    """Return a number of stored bytes: `4.2 MB`, `17 B`; empty if it is unknown."""
     if number is None:
         return ""
     value, unit = float(number), _DECIMAL[0]
@@ -112,7 +112,7 @@ def _known(value: float | None) -> TypeGuard[float]:
 
 
 def _signed(text: str) -> str:
-    """A minus sign for a hyphen, and none before a zero."""
+    """Return the text with a minus sign for a hyphen, and none before a zero."""
     if not text.startswith("-"):
         return text
     return f"−{text[1:]}" if any(sign in "123456789" for sign in text) else text[1:]

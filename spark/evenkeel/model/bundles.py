@@ -1,7 +1,7 @@
-"""Bundles: names, ranges, boundaries, and which bundle a topic lies in.
+"""Bundles: names, ranges, boundaries, and the bundle of a topic.
 
-Pulsar: NamespaceBundle, NamespaceBundles, NamespaceBundleFactory, PoliciesUtil, NamespacesBase.
-A bundle is the half-open range [lower, upper) of hashes, the last one of a namespace closed at 0xffffffff.
+Pulsar: NamespaceBundle, NamespaceBundles, NamespaceBundleFactory, PoliciesUtil, NamespacesBase. A bundle is the
+half-open range [lower, upper) of hashes, the last one of a namespace closed at 0xffffffff.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ class BundleRange:
         return self.upper - self.lower
 
     def includes(self, topic_hash: int) -> bool:
-        """Whether a topic of that hash lies in the bundle."""
+        """Return True if a topic with that hash is in the bundle."""
         closed = self.upper == HIGHEST_HASH and topic_hash == HIGHEST_HASH
         return self.lower <= topic_hash < self.upper or closed
 
     def covers(self, other: BundleRange) -> bool:
-        """Whether another range lies in this one, or is the same."""
+        """Return True if another range is inside this one, or equal."""
         return self.lower <= other.lower and other.upper <= self.upper
 
 
@@ -104,12 +104,13 @@ class Split:
 
 
 def boundary_text(boundary: int) -> str:
-    """A boundary in Pulsar's spelling, `0x%08x`."""
+    """Return a boundary in Pulsar's spelling, `0x%08x`."""
     return f"0x{boundary:08x}"
 
 
 def decode_number(text: str) -> int:
-    """A boundary as Java's Long.decode reads it: hex by 0x or #, octal by a leading zero; else `BadRange`."""
+    """Return a boundary as Java's Long.decode reads it: hex by 0x or #, octal by a leading zero; else raise
+    `BadRange`."""
     if len(text) == _USUAL_LENGTH and text.startswith("0x") and text.isascii() and text.isalnum():
         # Pulsar's own spelling, of which a cycle has thousands.
         try:
@@ -131,7 +132,7 @@ def decode_number(text: str) -> int:
 
 
 def parse_range(text: str) -> BundleRange:
-    """The range in a text like `0x00000000_0x40000000`; `BadRange` for anything that is not a bundle's range."""
+    """Return the range in a text like `0x00000000_0x40000000`; raises `BadRange` for any other text."""
     parts = text.split("_")
     if len(parts) != 2:
         raise BadRange(f"{text!r} is not a bundle range: write it like 0x00000000_0x40000000")
@@ -142,12 +143,12 @@ def parse_range(text: str) -> BundleRange:
 
 
 def bundle_name(namespace: str, bundle_range: BundleRange | str) -> str:
-    """`tenant/namespace/0x%08x_0x%08x`."""
+    """Return `tenant/namespace/0x%08x_0x%08x`."""
     return f"{namespace}/{bundle_range}"
 
 
 def namespace_of(bundle: str) -> str:
-    """The namespace in a bundle's name; `BadName` if there is none."""
+    """Return the namespace in a bundle's name; raises `BadName` if there is none."""
     namespace, slash, _ = bundle.rpartition("/")
     if not slash or "/" not in namespace:
         raise BadName(f"{bundle!r} is not a bundle's name: expected tenant/namespace/0x00000000_0x40000000")
@@ -155,19 +156,19 @@ def namespace_of(bundle: str) -> str:
 
 
 def are_in_two_parts(bundles: Collection[str]) -> bool:
-    """Whether each name has the two slashes of a bundle whose namespace is tenant/namespace."""
-    # All names together are looked through in less than half the time that they take one by one.
+    """Return True if each name has the two slashes of a bundle whose namespace is tenant/namespace."""
+    # Searching all names together takes less than half the time of one by one.
     slashes = "\n".join(bundles).encode(errors="surrogatepass").translate(None, _NO_SLASHES)
     return slashes == (_SLASHES * len(bundles))[:-1]
 
 
 def range_of(bundle: str) -> BundleRange:
-    """The range in a bundle's name."""
+    """Return the range in a bundle's name."""
     return parse_range(bundle.rpartition("/")[2])
 
 
 def initial_boundaries(bundles: int) -> tuple[int, ...]:
-    """The boundaries of a namespace created with so many bundles: equal parts, the last one takes the rest."""
+    """Return the boundaries of a namespace created with so many bundles: equal parts, the last one takes the rest."""
     if not 0 < bundles <= _HASHES:
         raise BadRange(f"a namespace cannot have {bundles} bundles: allowed is 1 to 2^32")
     part = _HASHES // bundles
@@ -175,26 +176,26 @@ def initial_boundaries(bundles: int) -> tuple[int, ...]:
 
 
 def parse_boundaries(texts: Iterable[str]) -> tuple[int, ...]:
-    """Boundaries as `GET …/bundles` answers them, in their order; not validated (`validate_boundaries` does)."""
+    """Return boundaries as `GET …/bundles` answers them, in their order; `validate_boundaries` checks them."""
     return tuple(decode_number(text) for text in texts)
 
 
 def ranges_of(boundaries: Sequence[int]) -> tuple[BundleRange, ...]:
-    """The ranges between boundaries, in order."""
+    """Return the ranges between boundaries, in order."""
     return tuple(BundleRange(lower, upper) for lower, upper in pairwise(boundaries))
 
 
 def bundle_of(boundaries: Sequence[int], topic_hash: int) -> BundleRange:
-    """The bundle that a hash lies in; 0xffffffff lies in the last bundle, where Pulsar's own look-up raises.
+    """Return the bundle of a hash; 0xffffffff is in the last bundle, where Pulsar's own look-up raises.
 
-    `boundaries` are those of one namespace, ascending. `BadRange` where they leave the hash out: it lies below the
+    `boundaries` are those of one namespace, ascending. Raises `BadRange` if they leave the hash out: it is below the
     first or above the last boundary, or there are fewer than two of them.
     """
     index = min(bisect_right(boundaries, topic_hash), len(boundaries) - 1) - 1
     if index >= 0:
-        found = BundleRange(boundaries[index], boundaries[index + 1])
-        if found.includes(topic_hash):
-            return found
+        bundle = BundleRange(boundaries[index], boundaries[index + 1])
+        if bundle.includes(topic_hash):
+            return bundle
     edges = f"{boundary_text(boundaries[0])} to {boundary_text(boundaries[-1])}" if boundaries else "none"
     raise BadRange(
         f"hash {boundary_text(topic_hash)} lies in no bundle: the boundaries ({edges}) must ascend from 0x00000000 to "
@@ -207,8 +208,9 @@ def apply_split(
 ) -> Split | None:
     """Cut one bundle of a namespace: at `cuts`, or without cuts into `parts` equal parts (the last takes the rest).
 
-    None if the bundle is not one of the namespace's (it was split meanwhile). `BadRange` where Pulsar refuses: a bundle
-    too narrow, cuts outside it or twice, more parts than hashes. Without cuts and parts nothing changes.
+    Returns None if the namespace does not have the bundle (it was split meanwhile). Raises `BadRange` if Pulsar
+    refuses: a bundle too narrow, cuts outside it or twice, more parts than hashes. Without cuts and parts nothing
+    changes.
     """
     if bundle.width <= 1:
         raise BadRange(f"bundle {bundle} cannot be split: its range is not larger than 1")
@@ -230,9 +232,9 @@ def apply_split(
 
 
 def validate_boundaries(texts: Sequence[str], bundles: int | None = None) -> list[str]:
-    """The faults of a namespace's boundaries, in words; empty if they cover all hashes without hole or overlap.
+    """Return the faults of a namespace's boundaries in words; empty if they cover all hashes without hole or overlap.
 
-    `bundles`: the number of bundles the cluster says the namespace has, if it says one.
+    `bundles` is the cluster's own number of the namespace's bundles, if it reports one.
     """
     problems = []
     numbers = []

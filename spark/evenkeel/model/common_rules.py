@@ -1,4 +1,4 @@
-"""Rules that several tasks give verdicts by."""
+"""Rules whose verdicts several tasks give."""
 
 from __future__ import annotations
 

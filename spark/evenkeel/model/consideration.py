@@ -1,7 +1,7 @@
-"""The record of one subject that was considered: what became of it, by which rule, with which numbers, in which words.
+"""Record of one considered subject: outcome, rule, numbers and sentence.
 
 A rule is declared once, beside the code that gives its verdicts: outcome, stored name, sentence. A verdict is made from
-its rule and carries it along, so that its words need no look-up.
+its rule and holds it, so its words need no look-up.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Unit = Literal["fraction", "percent", "byte/s", "msg/s", "count", "ms", ""]
 Comparison = Literal["at least", "above", "at most", "below", ""]
 
 PLANNED = "planned_destination"
-"""The rule of an alternative that names the broker which a shedder has planned for its bundle; a stored name."""
+"""Rule of an alternative that names the broker which a shedder has planned for its bundle; a stored name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """What else was possible: a candidate broker, or a bundle next in line.
+    """Another possibility: a candidate broker, or a bundle next in line.
 
     `verdict`: "best" (drawn from), "candidate" (passed all filters, not best), "removed" (by the filter named in
     `rule`), "next" (would have been taken after the last one taken).
@@ -37,7 +37,7 @@ class Alternative:
 
 
 class VerdictFigures(TypedDict, total=False):
-    """What a verdict was reached with, beside its rule; see `Considered`."""
+    """Figures of a verdict, beside its rule; see `Considered`."""
 
     setting: str | None
     measured: float | None
@@ -49,10 +49,10 @@ class VerdictFigures(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that gives verdicts. `outcome` and `name` are stored, so both stay as they are.
+    """A rule that gives verdicts. `outcome` and `name` are stored, so both never change.
 
-    `sentence`: what a verdict says, from its figures; it ends with a full stop. `holds`: how measured stands to
-    threshold in every verdict that has both; "" where that is not fixed.
+    `sentence` makes the sentence of a verdict from its figures; it ends with a full stop. `holds` is the relation of
+    measured to threshold in every verdict that has both; "" if it is not fixed.
     """
 
     outcome: Outcome
@@ -61,31 +61,31 @@ class Rule:
     holds: Comparison = ""
 
     def about_bundle(self, bundle: str, broker: str | None, **figures: Unpack[VerdictFigures]) -> Considered:
-        """The verdict on a bundle; `broker`: the one that has it, None if nobody does."""
+        """Return the verdict on a bundle; `broker` is its owner, None without one."""
         return _verdict(bundle, "bundle", broker, self, **figures)
 
     def about_broker(self, broker: str, **figures: Unpack[VerdictFigures]) -> Considered:
-        """The verdict on a broker."""
+        """Return the verdict on a broker."""
         return _verdict(broker, "broker", broker, self, **figures)
 
     def about_topic(self, topic: str, broker: str | None, **figures: Unpack[VerdictFigures]) -> Considered:
-        """The verdict on a topic by its full name; `broker`: the owner of its bundle."""
+        """Return the verdict on a topic by its full name; `broker`: the owner of its bundle."""
         return _verdict(topic, "topic", broker, self, **figures)
 
     def about_cluster(self, broker: str | None = None, **figures: Unpack[VerdictFigures]) -> Considered:
-        """The verdict on the cluster as a whole; `broker`: the one that stands for it, if one does."""
+        """Return the verdict on the cluster as a whole; `broker` is the one that stands for it, if any."""
         return _verdict("cluster", "cluster", broker, self, **figures)
 
     def instead_of(self, row: Considered, **numbers: float) -> Considered:
-        """The verdict with this rule in place of its own: its figures stay, `numbers` are added to them."""
+        """Return the verdict with this rule instead of its own: its figures stay, `numbers` are added to them."""
         return row._replace(by=self, numbers={**row.numbers, **numbers} if numbers else row.numbers)
 
 
 class Considered(NamedTuple):
-    """One subject considered in one cycle, also when nothing was done with it.
+    """One subject considered in one cycle, also if nothing was done with it.
 
-    `by`: the rule that decided. `measured` and `threshold` are in `unit`, and `margin` is measured - threshold.
-    `setting` is Pulsar's key that holds the threshold (in the key's own unit), if a key does.
+    `by` is the rule that decided. `measured` and `threshold` are in `unit`, and `margin` is measured - threshold.
+    `setting` is Pulsar's key that holds the threshold (in the key's own unit), if there is one.
     """
 
     subject: str
@@ -102,11 +102,11 @@ class Considered(NamedTuple):
 
     @property
     def outcome(self) -> Outcome:
-        """What became of the subject.
+        """Outcome of the subject.
 
-        "split"/"unload" are acts decided; "planned" is a move of the planner that is not due yet; "placed" is a
-        destination found; "kept" means a rule looked at it and found nothing to do; "skipped" means it was left out
-        before the rule proper; "refused" means something wanted to act and a gate said no.
+        "split"/"unload" are decided commands. "planned" is a move of the planner that is not due yet. "placed" is a
+        chosen destination. "kept": a rule checked the subject and changed nothing. "skipped": it was left out before
+        the rule proper. "refused": a gate stopped a wanted command.
         """
         return self.by.outcome
 
@@ -116,16 +116,16 @@ class Considered(NamedTuple):
         return self.by.name
 
     def sentence(self) -> str:
-        """What became of the subject and why, in one plain English sentence with its numbers."""
+        """Return outcome and reason in one plain English sentence with its numbers."""
         return self.by.sentence(self)
 
 
 Sentence = Callable[[Considered], str]
-"""What a verdict says in one sentence."""
+"""Function from a verdict to its sentence."""
 
 
 def finite(figure: float | None) -> float | None:
-    """The figure; None if it is not a number, or infinite."""
+    """Return the figure; None for NaN and infinities."""
     return figure if figure is not None and math.isfinite(figure) else None
 
 
@@ -142,10 +142,10 @@ def _verdict(
     alternatives: Sequence[Alternative] = (),
     numbers: Mapping[str, float] | None = None,
 ) -> Considered:
-    """A verdict whose margin is worked out from measured and threshold.
+    """Return a verdict whose margin is computed from measured and threshold.
 
-    Brokers may report what is not a finite number, and rules take it as Pulsar does; a row says then that the figure is
-    not known, as no table, sum or sentence can do anything with it.
+    Brokers may report NaN or infinities, and rules use them as Pulsar does. A row holds NULL instead, since tables,
+    sums and sentences cannot use them.
     """
     margin = None if measured is None or threshold is None else measured - threshold
     if margin is None or not math.isfinite(margin):
@@ -159,7 +159,7 @@ def _verdict(
 
 
 class Declared(Protocol):
-    """What is declared once under a name: a rule, a shedder, a placement strategy."""
+    """Anything declared once under a name: a rule, a shedder, a placement strategy."""
 
     @property
     def name(self) -> str:
@@ -170,20 +170,21 @@ T = TypeVar("T", bound=Declared)
 
 
 def by_name(what: str, *declared: T) -> dict[str, T]:
-    """What is declared, by its name; `SettingsError` on a name that is given twice. `what`: the noun in the plural."""
-    found: dict[str, T] = {}
-    for one in declared:
-        if one.name in found:
-            raise SettingsError(f"{one.name}: two {what} have this name; rename one of them")
-        found[one.name] = one
-    return found
+    """Return the declared items by name; raises `SettingsError` on a duplicate name. `what` is the noun in the
+    plural."""
+    items: dict[str, T] = {}
+    for item in declared:
+        if item.name in items:
+            raise SettingsError(f"{item.name}: two {what} have this name; rename one of them")
+        items[item.name] = item
+    return items
 
 
-# The order of figures as Java has it (Double.compare): not-a-number comes after everything, also after infinity.
+# The order of figures as Java has it (Double.compare): NaN comes after everything, also after infinity.
 
 
 def by_figure(figures: Mapping[str, float]) -> Callable[[str], Any]:
-    """A sort key for names by their figures. Not-a-number would mix up a sort in Python."""
+    """Return a sort key for names by their figures. NaN would break a sort in Python."""
     if not any(map(math.isnan, figures.values())):
         return figures.__getitem__
     return {name: (1, 0.0) if math.isnan(x) else (0, x) for name, x in figures.items()}.__getitem__

@@ -1,8 +1,8 @@
-"""Sums of doubles that do not depend on their order: the very bits of `spark.sql.exact_sum`, without Spark.
+"""Sums of doubles that do not depend on their order: exactly the bits of `spark.sql.exact_sum`, without Spark.
 
 Each figure is taken as the exact decimal that Java writes for it, at 18 decimals, added without rounding and made a
-double once. Java (up to 18) writes the shortest decimal that reads back as the double, as Python does, but for powers
-of two, where it takes too narrow a range, and for whole numbers beyond 2^53, of which it cuts off too few digits.
+double once. Java (up to 18) writes the shortest decimal that reads back as the double, as Python does. There are two
+exceptions. For powers of two it takes too narrow a range. Of whole numbers beyond 2^53 it cuts off too few digits.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from itertools import accumulate, chain
 from math import frexp, ldexp
 
 _BEYOND = 1e20
-"""A figure, or a sum, of this size has no place in 38 digits of which 18 are decimals."""
+"""Bound of a figure, or a sum: 38 digits, of which 18 are decimals, cannot hold it."""
 
 _EXACT = Context(prec=60)
 _DECIMALS = 18
 _STEP = Decimal("1e-18")
 _NOTHING = 1e-19
-"""A figure below it is nothing at 18 decimals."""
+"""A figure below it is 0 at 18 decimals."""
 _MANY_DECIMALS = 0.01
 """A double below it may have more than 18 decimals; it has 17 digits at most."""
 
 _WHOLE, _LONG = 2.0**53, 2.0**63
-"""Below the first, and from `_MANY_DECIMALS` on, Java writes what Python does: of a power of two all its digits."""
+"""Below the first, and from `_MANY_DECIMALS` on, Java writes what Python does, except for powers of two."""
 _POWER_OF_TWO = 0.5
-"""The mantissa that `frexp` gives for one."""
+"""The mantissa that `frexp` gives for a power of two."""
 _WORTH_ARROW = 100
 _A_UNIT = 10**_DECIMALS
 _MOST_STEPS = int(_BEYOND) * _A_UNIT
 
 
 def exact_sum(figures: Iterable[float | None]) -> float | None:
-    """The sum; None of nothing, and of what has no exact sum: not a number, infinite, or 1e20 and more.
+    """Return the sum; None for no figures, and for sums that are not exact: NaN, infinite, or 1e20 and more.
 
     None among the figures is passed over.
     """
@@ -53,16 +53,16 @@ def exact_sum(figures: Iterable[float | None]) -> float | None:
 
 
 def exact_sums(groups: Iterable[Iterable[float | None]]) -> list[float | None]:
-    """`exact_sum` of each group. Of many figures Arrow makes the decimals, all at once."""
-    there = [[figure for figure in group if figure is not None] for group in groups]
-    if sum(map(len, there)) < _WORTH_ARROW:
-        return [exact_sum(own) for own in there]
-    totals = iter(_totals([own for own in there if own]))
-    return [next(totals) if own else None for own in there]
+    """Return `exact_sum` of each group. Of many figures Arrow makes the decimals, all at once."""
+    present = [[figure for figure in group if figure is not None] for group in groups]
+    if sum(map(len, present)) < _WORTH_ARROW:
+        return [exact_sum(figures) for figures in present]
+    totals = iter(_totals([figures for figures in present if figures]))
+    return [next(totals) if figures else None for figures in present]
 
 
 def _totals(groups: Sequence[Sequence[float]]) -> list[float | None]:
-    """`exact_sums` of groups of which none is empty: a decimal is a whole number of steps of 1e-18, in 128 bits."""
+    """Return `exact_sums` of groups that are not empty: a decimal is a whole number of steps of 1e-18, in 128 bits."""
     import numpy as np
     import pyarrow as pa
 
@@ -100,18 +100,18 @@ def _exact(figure: float) -> Decimal:
 
 
 def _of_a_power_of_two(size: float, exponent: int) -> Decimal:
-    """The shortest decimal within half the distance to the double below, which is half as far as the one above."""
+    """Return the shortest decimal within half the distance to the double below, which is half that to the one above."""
     if _WHOLE <= size < _LONG:
         return _of_a_large_whole(int(size), exponent)
     exact, within = Decimal(size), Decimal(ldexp(1.0, exponent - 54))
-    digits, found = 0, Decimal(0)
-    while not abs(found - exact) < within:
+    digits, shortest = 0, Decimal(0)
+    while not abs(shortest - exact) < within:
         digits += 1
-        found = Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(exact)
-    return found
+        shortest = Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(exact)
+    return shortest
 
 
 def _of_a_large_whole(size: int, exponent: int) -> Decimal:
-    """Rounded half up to a power of ten that is below the distance of doubles of this size."""
+    """Return the number rounded half up to a power of ten that is below the distance of doubles of this size."""
     step = 10 ** (0 if exponent < 58 else 1 if exponent < 61 else 2)
     return Decimal((size + step // 2) // step * step)

@@ -1,11 +1,11 @@
-"""Whether a command did harm: whether a bundle's producers and consumers came back, and how its backlog grew.
+"""Harm of a command: did a bundle's producers and consumers return, and how did its backlog grow?
 
 Keys: evenkeelHarmClientsBackPercent, evenkeelHarmBacklogGrowthPercent, evenkeelHarmBacklogMessages,
-evenkeelHarmWatchMinutes. While a bundle moves its topics are closed, and its clients look them up and connect again
-within seconds. Some do not: clients that do not return after an unload are a known trouble of Pulsar's, and a consumer
-that is gone shows as a backlog that grows as fast as messages come in. So the bundle is looked at again, two
-snapshots after its command at the earliest, and compared with what it was when the command was decided. What was
-falling or growing before is expected to go on as it did, and does not count as harm.
+evenkeelHarmWatchMinutes. While a bundle moves its topics are closed. Its clients look them up and connect again within
+seconds. Some do not: clients that do not return after an unload are a known problem of Pulsar. A missing consumer shows
+as a backlog that grows as fast as messages come in. So the bundle is compared with its state at the command's decision,
+two snapshots after the command at the earliest. A figure that was falling or growing before is expected to go on so,
+and that is not counted as harm.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from evenkeel.settings import Settings
 @dataclass(frozen=True, slots=True)
 class Clients:
     """A bundle at one moment: connected producers and consumers, and messages not yet acknowledged over all
-    subscriptions (`backlog`). None: not known."""
+    subscriptions (`backlog`). None: unknown."""
 
     at: datetime
     producers: int | None
@@ -32,9 +32,12 @@ class Clients:
 
 
 def is_watched(act: Act, now: datetime, previous: datetime | None, settings: Settings) -> bool:
-    """Whether the bundle of a command is looked at in this cycle: the command was seen to be done before the cycle
-    before (`previous`), so that this is the second snapshot after it or a later one. The second one always counts, also
-    where cycles are far apart, later ones only for a while. Which one it is follows from the time between cycles."""
+    """Return True if the bundle of a command is checked in this cycle.
+
+    The command must have been seen as done before the previous cycle (`previous`), so that this is the second snapshot
+    after it or a later one. The second one always counts, also if cycles are far apart, later ones only for a while.
+    The time between cycles shows which one it is.
+    """
     if act.outcome != "done" or act.seen_at is None or previous is None or previous < act.seen_at:
         return False
     is_second = previous - (now - previous) < act.seen_at
@@ -42,18 +45,18 @@ def is_watched(act: Act, now: datetime, previous: datetime | None, settings: Set
 
 
 def harm_of(samples: Sequence[Clients], now: Clients, published: float | None, settings: Settings) -> str | None:
-    """The harm in words; None where there is none, or nothing is known.
+    """Return the harm in words; None if there is none, or if it is unknown.
 
-    `samples`: the bundle in the cycle that decided the command, and before it in the cycle before that, if any.
-    `published`: msg/s that the bundle takes in now; None if not known.
+    `samples`: the bundle in the cycle that decided the command, and in the cycle before that, if any. `published`:
+    msg/s that the bundle receives now; None if unknown.
     """
     if not samples:
         return None
     *earlier, then = samples
     before = earlier[0] if earlier and earlier[0].at < then.at else None
-    found = [_gone(noun, before, then, now, settings) for noun in ("producers", "consumers")]
-    found.append(_piled_up(before, then, now, published, settings))
-    return "; ".join(one for one in found if one) or None
+    harms = [_gone(noun, before, then, now, settings) for noun in ("producers", "consumers")]
+    harms.append(_piled_up(before, then, now, published, settings))
+    return "; ".join(harm for harm in harms if harm) or None
 
 
 def _gone(noun: str, before: Clients | None, then: Clients, now: Clients, settings: Settings) -> str | None:
@@ -90,22 +93,23 @@ def _piled_up(
 def _as_before(
     first: int | None, second: int, before: Clients | None, then: Clients, now: Clients, *, falling: bool
 ) -> float:
-    """How far a figure would fall (or grow) until now if it went on as it did before the command; never less than 0."""
+    """Return how far a figure would fall (or grow) until now at its pace from before the command; never less than 0."""
     if first is None or before is None:
         return 0.0
     change = first - second if falling else second - first
     return max(0.0, change * _seconds(then, now) / _seconds(before, then))
 
 
-def _seconds(one: Clients, other: Clients) -> float:
-    return (other.at - one.at).total_seconds()
+def _seconds(later: Clients, other: Clients) -> float:
+    return (other.at - later.at).total_seconds()
 
 
-# Samples as a command carries them, and as a bundle's row shows them.
+# Samples in a command and in a bundle's row.
 
 
 def samples_of(row: Mapping[str, Any] | None, at: str, before_at: str | None) -> list[dict[str, Any]]:
-    """What a row of `bundle_load` says of now and of the cycle before, as the column `commands.clients` holds it."""
+    """Return a row of `bundle_load`, for its cycle and the previous one, in the form of the column
+    `commands.clients`."""
     if row is None:
         return []
     now = {"at": at, **{name: row.get(name) for name in _FIGURES}}
@@ -115,10 +119,10 @@ def samples_of(row: Mapping[str, Any] | None, at: str, before_at: str | None) ->
 
 
 def clients_of(samples: Iterable[Mapping[str, Any]] | None) -> tuple[Clients, ...]:
-    """The samples of a command."""
+    """Return the samples of a command."""
     return tuple(
-        Clients(datetime.fromisoformat(one["at"]), one["producers"], one["consumers"], one["msg_backlog"])
-        for one in samples or ()
+        Clients(datetime.fromisoformat(sample["at"]), sample["producers"], sample["consumers"], sample["msg_backlog"])
+        for sample in samples or ()
     )
 
 
@@ -126,7 +130,7 @@ _FIGURES = ("producers", "consumers", "msg_backlog")
 
 
 def together(rows: Sequence[Mapping[str, Any]], at: datetime) -> Clients:
-    """The sums over these rows of `bundle_load`. A bundle without owner has no clients."""
+    """Return the sums over these rows of `bundle_load`. A bundle without owner has no clients."""
     return Clients(at, _sum(rows, "producers"), _sum(rows, "consumers"), _sum(rows, "msg_backlog"))
 
 

@@ -21,7 +21,7 @@ Moment = datetime | int
 
 
 def milliseconds(moment: Moment) -> int:
-    """Epoch milliseconds; a datetime must be aware, else `BadInput`."""
+    """Return epoch milliseconds; raises `BadInput` for a datetime that is not aware."""
     if isinstance(moment, int):
         return moment
     if moment.tzinfo is None:
@@ -56,12 +56,12 @@ class BundleStats(NamedTuple):
 
 
 RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
-"""The traffic of a topic, a bundle or a broker: msg/s in and out, byte/s in and out. Columns have these names too."""
+"""Traffic of a topic, a bundle or a broker: msg/s in and out, byte/s in and out. Columns have these names too."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageAverages:
-    """Averages over at most `max_samples` samples of which `samples` have come in (Pulsar: TimeAverageMessageData)."""
+    """Averages over at most `max_samples` samples, of which `samples` have come in (Pulsar: TimeAverageMessageData)."""
 
     max_samples: int
     samples: int = 0
@@ -85,7 +85,7 @@ class MessageAverages:
 class BundleHistory:
     """Short-term and long-term averages of one bundle, and its latest number of topics (Pulsar: BundleData).
 
-    `samples_since_quota`: samples since the averages began from the bundle's resource quota; None where they did not.
+    `samples_since_quota`: samples since the averages began from the bundle's resource quota; None if they did not.
     """
 
     short_term: MessageAverages
@@ -118,7 +118,7 @@ class BrokerReport:
     """One broker's latest report (Pulsar: LocalBrokerData).
 
     `bundles` are the names in the report (a bundle without loaded topics may be listed and have no `stats`).
-    `load_manager` is the class's simple name; None or "" where the report has none.
+    `load_manager` is the class's simple name; None or "" if the report has none.
     """
 
     broker: str
@@ -152,12 +152,12 @@ class BrokerReport:
 
 @dataclass(frozen=True, slots=True)
 class LoadData:
-    """All that the leader knows: available brokers, bundle histories, what was unloaded lately and what was placed.
+    """The leader's whole knowledge: available brokers, bundle histories, recent unloads and placements.
 
-    `recently_unloaded`: bundle -> when its unload was done (epoch ms).
-    `wished`: bundles that an operator's wish unloads in this cycle; the shedder leaves them to it.
-    `preallocated`: broker -> bundle -> history, for bundles assigned and not yet in the broker's report.
-    `averages`: broker -> sums of its bundles' averages; a missing broker counts as zero.
+    `recently_unloaded`: bundle -> when its unload was done (epoch ms). `wished`: bundles that an operator's request
+    unloads in this cycle; the shedder leaves them alone. `preallocated`: broker -> bundle -> history, for bundles
+    assigned and not yet in the broker's report. `averages`: broker -> sums of its bundles' averages; a missing broker
+    counts as zero.
     """
 
     brokers: Mapping[str, BrokerReport]
@@ -170,7 +170,7 @@ class LoadData:
 
 @dataclass(frozen=True, slots=True)
 class IsolationPolicy:
-    """Which brokers may serve some namespaces: regular expressions over names (Pulsar: NamespaceIsolationData)."""
+    """Brokers that may serve some namespaces: regular expressions over names (Pulsar: NamespaceIsolationData)."""
 
     namespaces: tuple[str, ...]
     primary: tuple[str, ...] = ()
@@ -180,10 +180,10 @@ class IsolationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What the cluster's policies say about placement.
+    """The cluster's policies about placement.
 
-    `groups`: namespace -> anti-affinity group. `domains`: failure domain -> broker names.
-    `isolation`: policy name -> policy. `non_persistent_bundles`: bundles known to hold non-persistent topics.
+    `groups`: namespace -> anti-affinity group. `domains`: failure domain -> broker names. `isolation`: policy name ->
+    policy. `non_persistent_bundles`: bundles known to hold non-persistent topics.
     """
 
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -192,7 +192,7 @@ class Policies:
     non_persistent_bundles: frozenset[str] = frozenset()
 
 
-# What the extensible load manager's leader knows when it decides.
+# Knowledge of the extensible load manager's leader when it decides.
 #
 # Rates are msg/s, throughputs byte/s, times epoch milliseconds. Pulsar: BrokerLoadData, TopBundlesLoadData,
 # BrokerLookupData, LoadManagerContext.
@@ -235,12 +235,11 @@ class TopBundle(NamedTuple):
 class ExtensibleLoad:
     """All that decides transfers and placement under the extensible manager.
 
-    `brokers`: the available brokers, with what they registered (of a report: version, load manager, topic domains).
-    `loads`: published load data; a broker may have none, and load data may outlive its broker.
-    `top_bundles`: broker -> its busiest bundles, the lightest of them first.
-    `not_owned`: bundles in a top list whose broker owns them no longer.
-    `recently_unloaded`: bundle -> when its unload was done (epoch ms).
-    `wished`: bundles that an operator's wish unloads in this cycle; the shedder leaves them to it.
+    `brokers`: the available brokers, with their registration (of a report: version, load manager, topic domains).
+    `loads`: published load data; a broker may have none, and load data may outlive its broker. `top_bundles`: broker ->
+    its busiest bundles, the lightest of them first. `not_owned`: bundles in a top list whose broker no longer owns
+    them. `recently_unloaded`: bundle -> when its unload was done (epoch ms). `wished`: bundles that an operator's
+    request unloads in this cycle; the shedder leaves them alone.
     """
 
     brokers: Mapping[str, BrokerReport]

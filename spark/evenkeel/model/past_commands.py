@@ -1,4 +1,4 @@
-"""Commands that went out lately, and what follows for the figures and bundles that they touched."""
+"""Recent commands, and their effect on the figures and bundles that they touched."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from evenkeel.model.bundles import bundle_name, namespace_of, range_of, ranges_o
 from evenkeel.settings import Settings
 
 UNTOUCHED = frozenset({"refused", "stale", "withheld", "dry_run"})
-"""Outcomes after which the cluster is as it was."""
+"""Outcomes after which the cluster is unchanged."""
 
 HARMED = "harmed"
-"""Stands in `outcomes` beside what became of a command, never in its place; a row with it is not a further command."""
+"""Extra entry in `outcomes`, beside a command's own outcome; a row with it is not a further command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """`outcome` and `seen_at` are None while nothing was seen. `cuts` and `unload_children` belong to splits."""
+    """A command that went out. `outcome` and `seen_at` are None until its result is seen; `cuts` and `unload_children`
+    belong to splits."""
 
     command_id: str
     kind: str
@@ -34,24 +35,24 @@ class Act:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not known what became of it."""
+        """True if its outcome is unknown."""
         return self.outcome is None or self.outcome == "unknown"
 
     @property
     def touched(self) -> bool:
-        """Whether it changed the cluster, or may have."""
+        """True if it changed the cluster, or may have."""
         return self.outcome not in UNTOUCHED
 
     def children(self) -> tuple[str, ...]:
-        """The bundles that a split makes."""
+        """Return the bundles that a split makes."""
         edges = range_of(self.bundle)
         namespace = namespace_of(self.bundle)
         bounds = sorted({edges.lower, *self.cuts, edges.upper})
-        return tuple(bundle_name(namespace, found) for found in ranges_of(bounds))
+        return tuple(bundle_name(namespace, child) for child in ranges_of(bounds))
 
 
 def act_of(row: Mapping[str, Any]) -> Act:
-    """The act of a hand-over's row, whose times are ISO-8601 text."""
+    """Return the act of a hand-over's row, whose times are ISO-8601 text."""
     seen = row["seen_at"]
     return Act(
         command_id=row["command_id"],
@@ -68,99 +69,99 @@ def act_of(row: Mapping[str, Any]) -> Act:
 
 
 def acts_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Act, ...]:
-    """The acts of a hand-over, by cycle and command; what is said of their harm left out."""
+    """Return the acts of a hand-over, by cycle and command; entries about their harm are left out."""
     acts = (act_of(row) for row in rows if row["outcome"] != HARMED)
     return tuple(sorted(acts, key=lambda act: (act.cycle_at, act.command_id)))
 
 
-# Whose figures are wrong for a while after a command, and since when bundles have been gone from a broker.
+# Figures that are wrong for a while after a command, and times at which bundles left a broker.
 #
-# While a bundle moves, its topics are in no broker's figures or in two brokers', and the first rate at the new owner is
-# inflated by what clients had buffered: it takes two full stats periods (statsUpdateFrequencyInSecs) until figures can
-# be trusted. CPU, memory and network are means over whole minutes (loadBalancerHostUsageCheckIntervalMinutes), and take
-# two of those.
+# While a bundle moves, its topics are in no broker's figures or in two brokers'. The first rate at the new owner is
+# inflated by what clients had buffered. So figures can be trusted only after two full stats periods
+# (statsUpdateFrequencyInSecs). CPU, memory and network are means over whole minutes
+# (loadBalancerHostUsageCheckIntervalMinutes), and take two of those.
 
 PERIODS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """`until`: when the figures can be trusted again; None while it is not known what became of the command."""
+    """A wait until figures can be trusted again, at `until`; None while the command's outcome is unknown."""
 
     until: datetime | None
     why: str
 
 
 def unsettled_bundles(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, Settling]:
-    """The bundles whose figures are not to be trusted yet, children of a split among them."""
+    """Return the bundles whose figures are not to be trusted yet, children of a split among them."""
     wait = timedelta(seconds=PERIODS * settings.statsUpdateFrequencyInSecs)
-    found: dict[str, Settling] = {}
+    waits: dict[str, Settling] = {}
     for act in acts:
         mark = _mark(act, now, wait)
         if mark is None:
             continue
         for bundle in _bundles(act):
-            found[bundle] = _later(found.get(bundle), mark)
-    return dict(sorted(found.items()))
+            waits[bundle] = _later(waits.get(bundle), mark)
+    return dict(sorted(waits.items()))
 
 
 def owners_seen(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, str]:
-    """Bundle -> owner, of commands that were seen to be done within the last stats period (statsUpdateFrequencyInSecs).
+    """Return bundle -> owner, of commands seen as done within the last stats period (statsUpdateFrequencyInSecs).
 
     Load reports of the modular manager may be older than that. Of several commands the last one counts. A bundle that
     no client has looked up yet counts for its destination, which the leader has noted.
     """
     period = timedelta(seconds=settings.statsUpdateFrequencyInSecs)
     done = [act for act in acts if act.outcome == "done" and act.seen_at is not None and now - act.seen_at <= period]
-    found: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for act in sorted(done, key=lambda act: (act.seen_at, act.command_id)):
         if act.kind == "unload" and act.destination is not None:
-            found[act.bundle] = act.destination
+            owners[act.bundle] = act.destination
         elif act.kind == "split" and not act.unload_children and act.from_broker is not None:
-            found |= dict.fromkeys(act.children(), act.from_broker)
-    return found
+            owners |= dict.fromkeys(act.children(), act.from_broker)
+    return owners
 
 
 def split_children(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, str]:
-    """Bundle -> parent: what splits have made, or may have, as long as its own figures are not to be trusted yet."""
+    """Return bundle -> parent: children that splits made, or may have, until their own figures can be trusted."""
     wait = timedelta(seconds=PERIODS * settings.statsUpdateFrequencyInSecs)
     splits = [act for act in acts if act.kind == "split" and _mark(act, now, wait) is not None]
-    found = {child: act.bundle for act in splits for child in act.children() if child != act.bundle}
-    return dict(sorted(found.items()))
+    parents = {child: act.bundle for act in splits for child in act.children() if child != act.bundle}
+    return dict(sorted(parents.items()))
 
 
 def unsettled_brokers(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, Settling]:
-    """The brokers whose resources still show what they carried before, or the work of the move itself."""
+    """Return the brokers whose resources still show their earlier load, or the work of the move itself."""
     wait = timedelta(minutes=PERIODS * settings.loadBalancerHostUsageCheckIntervalMinutes)
-    found: dict[str, Settling] = {}
+    waits: dict[str, Settling] = {}
     for act in acts:
         mark = _mark(act, now, wait) if act.kind == "unload" or act.unload_children else None
         if mark is None:
             continue
         for broker in (act.from_broker, act.destination):
             if broker is not None:
-                found[broker] = _later(found.get(broker), mark)
-    return dict(sorted(found.items()))
+                waits[broker] = _later(waits.get(broker), mark)
+    return dict(sorted(waits.items()))
 
 
 def recently_unloaded(acts: Iterable[Act]) -> dict[str, int]:
-    """Bundle -> when its unload was seen to be done, epoch ms (Pulsar: recentlyUnloadedBundles)."""
-    found: dict[str, int] = {}
+    """Return bundle -> when its unload was seen as done, epoch ms (Pulsar: recentlyUnloadedBundles)."""
+    unloaded_at: dict[str, int] = {}
     for act in acts:
         if act.kind == "unload" and act.outcome == "done" and act.seen_at is not None:
             at = round(act.seen_at.timestamp() * 1_000)
-            found[act.bundle] = max(at, found.get(act.bundle, 0))
-    return dict(sorted(found.items()))
+            unloaded_at[act.bundle] = max(at, unloaded_at.get(act.bundle, 0))
+    return dict(sorted(unloaded_at.items()))
 
 
 def brokers_unloaded(acts: Iterable[Act]) -> Mapping[str, int]:
-    """Broker -> when a bundle was last seen to have left it, epoch ms (Pulsar: TransferShedder's cool-down)."""
-    found: dict[str, int] = {}
+    """Return broker -> when a bundle was last seen to have left it, epoch ms (Pulsar: TransferShedder's cool-down)."""
+    unloaded_at: dict[str, int] = {}
     for act in acts:
         if act.kind == "unload" and act.outcome == "done" and act.seen_at is not None and act.from_broker:
             at = round(act.seen_at.timestamp() * 1_000)
-            found[act.from_broker] = max(at, found.get(act.from_broker, 0))
-    return dict(sorted(found.items()))
+            unloaded_at[act.from_broker] = max(at, unloaded_at.get(act.from_broker, 0))
+    return dict(sorted(unloaded_at.items()))
 
 
 def _mark(act: Act, now: datetime, wait: timedelta) -> Settling | None:
@@ -178,23 +179,23 @@ def _bundles(act: Act) -> tuple[str, ...]:
     return (act.bundle, *act.children()) if act.kind == "split" else (act.bundle,)
 
 
-def _later(one: Settling | None, other: Settling) -> Settling:
-    """Not knowing outlasts any time."""
-    if one is None or other.until is None:
+def _later(first: Settling | None, other: Settling) -> Settling:
+    """Return the later of two waits; an unknown outcome outlasts any time."""
+    if first is None or other.until is None:
         return other
-    return one if one.until is None or one.until >= other.until else other
+    return first if first.until is None or first.until >= other.until else other
 
 
-# Which bundles moved lately, by the commands of the past and what was seen of them.
+# Recent moves of bundles, by past commands and their seen outcomes.
 #
-# A cycle that is decided again has to come to the same plan, so only what was known at its moment counts: commands of
-# earlier cycles, and outcomes that were seen by then. A command of which nothing was seen by then may have been carried
-# out, and counts as a move; one that is known to have done nothing does not.
+# A cycle that is decided again has to come to the same plan. So only what was known at its moment counts: commands of
+# earlier cycles, and outcomes seen by then. A command without an outcome by then may have been carried out, and counts
+# as a move. A command known to have done nothing does not count.
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A bundle left a broker, or may have: an unload that is known to have done nothing is none."""
+    """A bundle left a broker, or may have; an unload known to have done nothing is not a move."""
 
     bundle: str
     source: str | None
@@ -202,9 +203,10 @@ class Move:
 
 
 def past_moves(acts: Iterable[Act], now: datetime, settings: Settings) -> list[Move]:
-    """The unloads before `now` that took a bundle from its broker, or may have. Doubled rows of one id are one.
+    """Return the unloads before `now` that took a bundle from its broker, or may have. Duplicate rows of an id count
+    once.
 
-    In a dry run nothing moves; with evenkeelAssumeUnloadsSucceed it counts all the same.
+    In a dry run nothing moves; with evenkeelAssumeUnloadsSucceed the unload still counts.
     """
     idle = UNTOUCHED - {"dry_run"} if settings.evenkeelAssumeUnloadsSucceed else UNTOUCHED
     latest: dict[str, Act] = {}
@@ -213,17 +215,19 @@ def past_moves(acts: Iterable[Act], now: datetime, settings: Settings) -> list[M
             known = latest.get(act.command_id)
             if known is None or _known_by(now, known) < _known_by(now, act):
                 latest[act.command_id] = act
-    found = []
+    moves = []
     for act in latest.values():
         _, at, outcome = _known_by(now, act)
         if outcome not in idle:
-            found.append(Move(act.bundle, act.from_broker, at))
-    return sorted(found, key=lambda move: (move.bundle, move.at, move.source or ""))
+            moves.append(Move(act.bundle, act.from_broker, at))
+    return sorted(moves, key=lambda move: (move.bundle, move.at, move.source or ""))
 
 
 def _known_by(now: datetime, act: Act) -> tuple[bool, datetime, str]:
-    """Whether the outcome was seen by then, when the act took place as far as is known, and the outcome, "" while it is
-    not. Of doubled rows the one that was seen last says what became of the command."""
+    """Return True if the outcome was seen by then, the act's moment as far as known, and the outcome, "" if unknown.
+
+    Of duplicate rows the one that was seen last has the command's outcome.
+    """
     if act.seen_at is None or act.seen_at > now:
         return False, act.cycle_at, ""
     return True, act.seen_at, act.outcome or ""

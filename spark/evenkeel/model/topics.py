@@ -10,7 +10,7 @@ from evenkeel.errors import BadName
 
 DOMAINS = ("persistent", "non-persistent")
 SCALABLE_DOMAINS = ("topic", "segment")
-"""Pulsar 5's (PIP-460): a scalable topic, and one of the segments that it is made of, which bundles hold as topics."""
+"""Domains of Pulsar 5 (PIP-460): a scalable topic, and one of its segments, which bundles hold as topics."""
 HIGHEST_HASH = 0xFFFF_FFFF
 
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
@@ -22,7 +22,7 @@ _INT_HIGHEST = 2_147_483_647
 @dataclass(frozen=True, slots=True)
 class TopicName:
     """A topic by its full name. `name` keeps the domain as typed (it is part of the hash), `domain` is its canonical
-    spelling; `partition` is -1 where the name is not that of a partition."""
+    spelling; `partition` is -1 if the name is not that of a partition."""
 
     name: str
     domain: str
@@ -42,24 +42,25 @@ class TopicName:
 
 
 def topic_hash(full_name: str) -> int:
-    """CRC32 of the UTF-8 bytes of the full name, 0 to 0xffffffff; what decides which bundle a topic lies in."""
+    """Return the CRC32 of the UTF-8 bytes of the full name, 0 to 0xffffffff; it decides the topic's bundle."""
     return zlib.crc32(full_name.encode("utf-8", "replace"))
 
 
 def parse_topic(text: str, *, scalable: bool = False) -> TopicName:
-    """The topic that Pulsar 4.2 understands by `topic`, `tenant/namespace/topic` or `domain://tenant/namespace/topic`.
+    """Return the topic that Pulsar 4.2 reads from `topic`, `tenant/namespace/topic` or
+    `domain://tenant/namespace/topic`.
 
     `scalable`: also Pulsar 5's `topic://tenant/namespace/topic` and `segment://tenant/namespace/topic/0000-7fff-1`,
-    whose local names may have slashes. `BadName` where Pulsar refuses: wrong number of parts, unknown domain, blank
+    whose local names may have slashes. Raises `BadName` if Pulsar refuses: wrong number of parts, unknown domain, blank
     topic, letters a tenant or namespace may not have.
     """
     full = text if "://" in text else _expand(text)
-    typed_domain, rest = full.split("://", 1)
+    typed_domain, local_part = full.split("://", 1)
     domain = typed_domain.lower()
     known = (*DOMAINS, *SCALABLE_DOMAINS) if scalable else DOMAINS
     if domain not in known:
         raise BadName(f"topic {text!r} has the unknown domain {typed_domain!r}: known are {', '.join(known)}")
-    parts = rest.split("/", 2 if domain in SCALABLE_DOMAINS else -1)
+    parts = local_part.split("/", 2 if domain in SCALABLE_DOMAINS else -1)
     if len(parts) != 3:
         raise BadName(f"topic {text!r} is not of the form domain://tenant/namespace/topic")
     tenant, namespace, local = parts
@@ -72,9 +73,9 @@ def parse_topic(text: str, *, scalable: bool = False) -> TopicName:
 
 
 def partition_of(name: str) -> int:
-    """The partition's number if the name ends in `-partition-<canonical decimal>`, else -1."""
-    _, found, index = name.rpartition(_PARTITION)
-    if not found or not index.isdecimal():
+    """Return the partition's number if the name ends in `-partition-<canonical decimal>`, else -1."""
+    _, separator, index = name.rpartition(_PARTITION)
+    if not separator or not index.isdecimal():
         return -1
     number = int(index)
     return number if number <= _INT_HIGHEST and len(str(number)) == len(index) else -1
@@ -93,7 +94,7 @@ def _blank(text: str) -> bool:
     return all(c.isspace() and c not in _NOT_BLANK_IN_JAVA for c in text)
 
 
-# Which namespaces belong to Pulsar itself (Pulsar: NamespaceService, NamespaceName).
+# Namespaces of Pulsar itself (Pulsar: NamespaceService, NamespaceName).
 
 SYSTEM_NAMESPACE = "pulsar/system"
 
@@ -104,7 +105,7 @@ _SLA = re.compile(r"sla-monitor/(?:[^/]+/)?[^/:]+:\d+")
 
 
 def is_heartbeat_or_sla(namespace: str, *, three_part: bool = False) -> bool:
-    """Whether the namespace is a broker's own (`pulsar/<host:port>`, `sla-monitor/<host:port>`): never shed or placed.
+    """Return True for a broker's own namespace (`pulsar/<host:port>`, `sla-monitor/<host:port>`): never shed or placed.
 
     `three_part`: also the forms with a cluster in the middle, which brokers before 4.2 use and 4.2 no longer knows.
     """
@@ -114,29 +115,32 @@ def is_heartbeat_or_sla(namespace: str, *, three_part: bool = False) -> bool:
 
 
 def is_heartbeat(namespace: str) -> bool:
-    """A broker's heartbeat namespace, in the two-part or the older three-part form."""
+    """Return True for a broker's heartbeat namespace, in the two-part or the older three-part form."""
     return _HEARTBEAT.fullmatch(namespace) is not None
 
 
 def is_sla(namespace: str) -> bool:
-    """A broker's SLA monitor namespace, in the two-part or the older three-part form."""
+    """Return True for a broker's SLA monitor namespace, in the two-part or the older three-part form."""
     return _SLA.fullmatch(namespace) is not None
 
 
 def broker_of(namespace: str) -> str | None:
-    """The broker (`host:port`) that a heartbeat or SLA namespace belongs to; None for any other namespace."""
+    """Return the broker (`host:port`) that a heartbeat or SLA namespace belongs to; None for any other namespace."""
     if is_heartbeat(namespace) or is_sla(namespace):
         return namespace.rpartition("/")[2]
     return None
 
 
 def is_system(namespace: str) -> bool:
-    """Pulsar's own namespace of load data and transactions. Unlike heartbeats it can be shed, and is spread evenly."""
+    """Return True for Pulsar's own namespace of load data and transactions.
+
+    Unlike heartbeats it can be shed, and is spread evenly.
+    """
     return namespace == SYSTEM_NAMESPACE
 
 
 def uses_three_part_names(versions: list[str | None]) -> bool:
-    """Whether any broker of a cluster is older than 4.2 and so still names its own namespaces in three parts."""
+    """Return True if any broker of a cluster is older than 4.2 and still names its own namespaces in three parts."""
     return any(_before_4_2(version) for version in versions if version)
 
 

@@ -1,4 +1,4 @@
-"""How busy a broker is: percent in 32-bit arithmetic, and the weighted maximum that decisions look at.
+"""Usage of a broker: percent in 32-bit arithmetic, and the weighted maximum that decisions use.
 
 Pulsar: ResourceUsage.percentUsage, LocalBrokerData.getMaxResourceUsageWithWeight (modular), BrokerLoadData
 (extensible). Keys: loadBalancerCPUResourceWeight, loadBalancerDirectMemoryResourceWeight,
@@ -31,7 +31,7 @@ _FLOAT = struct.Struct("<f")
 
 
 def float32(x: float) -> float:
-    """`x` rounded to 32 bits, as a Java cast to float does (too large becomes infinite)."""
+    """Return `x` rounded to 32 bits, as a Java cast to float does (too large becomes infinite)."""
     try:
         (rounded,) = _FLOAT.unpack(_FLOAT.pack(x))
     except OverflowError:
@@ -40,9 +40,10 @@ def float32(x: float) -> float:
 
 
 def percent(resource: ResourceUsage) -> float:
-    """Usage in percent of the limit, computed in 32 bits like Pulsar (30 of 100 is 30.000002); 0 without a limit.
+    """Return usage in percent of the limit, computed in 32 bits like Pulsar (30 of 100 is 30.000002); 0 without a
+    limit.
 
-    May exceed 100. The 32 bits decide at thresholds: doubles would answer differently there.
+    It may exceed 100. The 32 bits matter at thresholds: doubles would decide differently.
     """
     if not resource.limit > 0:
         return 0.0
@@ -55,12 +56,15 @@ def percent(resource: ResourceUsage) -> float:
 
 
 def weighted_maximum(report: BrokerReport, settings: Settings) -> float:
-    """Highest weighted usage as a fraction (1.0 = full): the figure of every modular decision. Heap never counts."""
+    """Return the highest weighted usage as a fraction (1.0 = full): the figure of every modular decision.
+
+    Heap never counts.
+    """
     return _highest(_weighted(report, settings)) / 100
 
 
 def weighted_maximum_extensible(report: BrokerReport, settings: Settings) -> float:
-    """Highest weighted usage as a fraction, heap memory included by its (deprecated) weight."""
+    """Return the highest weighted usage as a fraction, heap memory included by its (deprecated) weight."""
     heap = percent(report.memory) * settings.loadBalancerMemoryResourceWeight
     return _highest((*_weighted(report, settings), heap)) / 100
 
@@ -74,7 +78,7 @@ class ExtensibleAverages:
     started: bool = False
 
     def updated(self, report: BrokerReport, settings: Settings) -> ExtensibleAverages:
-        """The averages one report tick (5 s) later."""
+        """Return the averages one report tick (5 s) later."""
         now, throughput = weighted_maximum_extensible(report, settings), report.throughput
         if not self.started:
             return ExtensibleAverages(now, throughput, True)
@@ -86,7 +90,7 @@ class ExtensibleAverages:
         )
 
     def advanced(self, report: BrokerReport, elapsed_s: float, settings: Settings) -> ExtensibleAverages:
-        """The averages after `elapsed_s` seconds of ticks that all found what this report says."""
+        """Return the averages after `elapsed_s` seconds of ticks with the figures of this report."""
         now, throughput = weighted_maximum_extensible(report, settings), report.throughput
         past = settings.loadBalancerHistoryResourcePercentage
         history = (self.weighted_maximum, self.msg_throughput) if self.started else (None, None)
@@ -96,10 +100,10 @@ class ExtensibleAverages:
 
 
 def advanced(history: float | None, sample: float, elapsed_s: float, weight: float) -> float:
-    """A moving average that a broker moves on every 5 s, after `elapsed_s` seconds in which the sample was the same.
+    """Return a moving average after `elapsed_s` seconds with the same sample; a broker updates it every 5 s.
 
     `weight` is that of the past per tick (loadBalancerHistoryResourcePercentage). Without a history the sample is its
-    start; where no time has passed it stays as it was. One tick is exactly what a broker computes.
+    start. If no time has passed, the average is unchanged. One tick is exactly a broker's own computation.
     """
     if history is None:
         return sample

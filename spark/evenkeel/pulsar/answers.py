@@ -1,4 +1,4 @@
-"""Answers of Pulsar's admin API: what was asked, which answer counts, and what its text holds."""
+"""Answers of Pulsar's admin API: their subject, the answer that counts, and the content of its text."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One request and what came back. `status` 0: no HTTP answer came, and `body` says why.
+    """One request and its answer. `status` 0: no HTTP answer came, and `body` is the reason.
 
-    `n` is the position in the snapshot. `body` is cut short where the text is left where it is (figures of topics), and
-    `size` is the length of the whole, in bytes. `is_cut`: it is longer than an answer that is read here may be.
+    `n` is the position in the snapshot. `body` is cut short if the text stays in its file (figures of topics), and
+    `size` is the length of the whole, in bytes. `is_cut`: it is longer than an answer that is read in this process may
+    be.
     """
 
     n: int
@@ -37,20 +38,20 @@ class Answer:
 
     @property
     def is_redirect(self) -> bool:
-        """Whether the broker answered with a redirect."""
+        """True if the broker answered with a redirect."""
         return self.status in REDIRECTS
 
     @property
     def rank(self) -> tuple[bool, bool, int]:
-        """Of several answers to one question the highest counts: one that says something, then the last."""
+        """Rank among several answers to one question; the highest counts: one with content, then the last."""
         return (200 <= self.status < 300, not self.is_redirect, self.n)
 
 
 class Answers:
-    """The answers of one snapshot by what they are about.
+    """The answers of one snapshot by their subject.
 
-    A redirect that was followed leaves two answers; the final one counts. The same question asked again, at the same
-    or at another broker, is answered by the last one that says something.
+    A redirect that was followed leaves two answers; the final one counts. If the same question was repeated, at the
+    same or at another broker, the last answer with content counts.
     """
 
     def __init__(self, answers: Iterable[Answer]) -> None:
@@ -65,24 +66,24 @@ class Answers:
                 self._final[subject] = answer
 
     def about(self, kind: Kind, name: str = "") -> Answer | None:
-        """The answer that counts for this subject, or None if it was never asked."""
+        """Return the answer that counts for this subject, None if it was never requested."""
         return self._final.get(AnswerSubject(kind, name))
 
     def each(self, kind: Kind) -> Iterator[tuple[str, Answer]]:
-        """The answers that count of one kind, with the broker, namespace or cluster they are about, by name."""
-        found = [(subject.name, answer) for subject, answer in self._final.items() if subject.kind == kind]
-        yield from sorted(found, key=lambda item: item[0])
+        """Yield the answers that count of one kind, with their broker, namespace or cluster, by name."""
+        answers = [(subject.name, answer) for subject, answer in self._final.items() if subject.kind == kind]
+        yield from sorted(answers, key=lambda item: item[0])
 
     def every(self, kind: Kind) -> list[Answer]:
-        """All answers of one kind, also those that do not count."""
+        """Return all answers of one kind, also those that do not count."""
         return [answer for answer in self._all if subject_of(answer.path).kind == kind]
 
     def answered(self, kind: Kind) -> bool:
-        """Whether any question of this kind was answered with success."""
+        """Return True if any question of this kind was answered with success."""
         return any(answer.status == 200 for _, answer in self.each(kind))
 
     def times(self) -> Iterator[tuple[Answer, datetime]]:
-        """All requests with the time at which they were sent, where that is known."""
+        """Yield all requests with the time of sending, if that is known."""
         return ((answer, answer.at) for answer in self._all if answer.at is not None)
 
     def __len__(self) -> int:
@@ -94,13 +95,13 @@ def _asked(answer: Answer) -> AnswerSubject:
     return AnswerSubject(subject.kind, answer.broker) if subject.kind in BROKER_SCOPED else subject
 
 
-# What a path of the admin API asks for (Pulsar 4.0 and 4.2, `/admin/v2`).
+# Subjects of the paths of the admin API (Pulsar 4.0 and 4.2, `/admin/v2`).
 
 PREFIX = "/admin/v2/"
 
 
 class Kind(StrEnum):
-    """What an answer is about; the name that goes with it stands behind the colon."""
+    """Subject kinds of answers; the comment's colon is followed by what the name is."""
 
     BROKERS = "available brokers: cluster, or nothing for the own one"
     LEADER = "leader of the load manager"
@@ -126,7 +127,7 @@ class Kind(StrEnum):
 BROKER_SCOPED = frozenset(
     {Kind.LOAD_REPORT, Kind.TOPIC_FIGURES, Kind.METRICS, Kind.VERSION, Kind.METADATA, Kind.CONFIGURATION}
 )
-"""Kinds that only tell of the broker that was asked."""
+"""Kinds that describe only the broker that was asked."""
 
 _FIXED = {
     "brokers": Kind.BROKERS,
@@ -140,7 +141,7 @@ _FIXED = {
     "resource-quotas": Kind.QUOTA,
 }
 NO_TOPIC = "evenkeel-no-topic-"
-"""Prefix of names of topics that do not exist, which `metadata_read` asks for."""
+"""Prefix of the names of missing topics that `metadata_read` reads."""
 _NO_CLUSTER = frozenset({"health", "ready", "configuration", "internal-configuration", "backlog-quota-check"})
 _OF_CLUSTER = {"failureDomains": Kind.DOMAINS, "namespaceIsolationPolicies": Kind.ISOLATION}
 _OF_NAMESPACE = {"bundles": Kind.BUNDLES, "antiAffinity": Kind.GROUP}
@@ -148,24 +149,24 @@ _OF_NAMESPACE = {"bundles": Kind.BUNDLES, "antiAffinity": Kind.GROUP}
 
 @dataclass(frozen=True, slots=True)
 class AnswerSubject:
-    """What a question is about: its kind and, where several can be asked, the name of the one."""
+    """Subject of a question: its kind and, if there can be several of the kind, a name."""
 
     kind: Kind
     name: str = ""
 
 
 def subject_of(path: str) -> AnswerSubject:
-    """What `path` asks for. Segments are percent-decoded; a path that is not known is of the kind OTHER."""
+    """Return the subject of `path`. Segments are percent-decoded; an unknown path has the kind OTHER."""
     plain, _, query = path.partition("?")
-    rest = plain.removeprefix(PREFIX).rstrip("/")
-    if rest in _FIXED:
-        return AnswerSubject(_FIXED[rest])
-    parts = [unquote(part) for part in rest.split("/")]
+    below_prefix = plain.removeprefix(PREFIX).rstrip("/")
+    if below_prefix in _FIXED:
+        return AnswerSubject(_FIXED[below_prefix])
+    parts = [unquote(part) for part in below_prefix.split("/")]
     return _of_parts(parts, query) or AnswerSubject(Kind.OTHER, path)
 
 
 def owned_by(cluster: str, broker: str) -> str:
-    """The name of the OWNED subject of a broker."""
+    """Return the name of the OWNED subject of a broker."""
     return f"{cluster} {broker}"
 
 
@@ -193,17 +194,17 @@ def _of_parts(parts: list[str], query: str) -> AnswerSubject | None:
     return None
 
 
-# Reading an answer's text: what it holds, or in plain words why it holds nothing.
+# Reading an answer's text: its content, or in plain words why there is none.
 
 Outcome = Literal["read", "nothing", "no_answer", "unreadable"]
 
 RECORD_CHARACTERS = 2_000
 TIMED_OUT = "no answer in time"
-"""Beginning of the body of a request that Evenkeel sent and that was not answered in time."""
+"""Beginning of the body of a request of Evenkeel that was not answered in time."""
 HTML_PAGE = "html_page"
 UNREADABLE_JSON = "unreadable_json"
 BEYOND_LIMIT = "beyond_limit"
-"""The answer, or the snapshot, is larger than it may be (`limits`)."""
+"""Beginning of the body if the answer, or the snapshot, is beyond a limit (`limits`)."""
 
 MOST_REJECTIONS = 10_000
 _SENTENCE_CHARACTERS = 4_000
@@ -213,7 +214,8 @@ _PAGE_STARTS = ("<!doctype", "<html", "<?xml")
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A record set aside: the table it was meant for, its place in the snapshot, the rule, why, and the record."""
+    """A rejected record: the table it was meant for, its place in the snapshot, the rule, the reason, and the
+    record."""
 
     rejected_from: str
     place: str
@@ -222,39 +224,39 @@ class Rejection:
     record: str | None
 
     def __post_init__(self) -> None:
-        # A name may be as long as an answer, and stands in both.
+        # A name may be as long as an answer, and is part of both.
         for name in ("place", "reason"):
             object.__setattr__(self, name, getattr(self, name)[:_SENTENCE_CHARACTERS])
 
 
 class Rejections(list[Rejection]):
-    """The records set aside of one snapshot: each that comes, up to 10,000, and how many more there were."""
+    """The rejected records of one snapshot: up to 10,000, and the number of further ones."""
 
     def __init__(self) -> None:
         super().__init__()
         self.further = 0
 
     def append(self, item: Rejection) -> None:
-        """Takes a record; beyond 10,000 it is only counted."""
+        """Add a record; beyond 10,000 it is only counted."""
         if len(self) < MOST_REJECTIONS:
             super().append(item)
         else:
             self.further += 1
 
     def summed(self) -> tuple[Rejection, ...]:
-        """Each record once; the last one says how many more were set aside."""
-        found = tuple(dict.fromkeys(self))
+        """Return each record once; the last one gives the number of further ones."""
+        records = tuple(dict.fromkeys(self))
         if not self.further:
-            return found
+            return records
         reason = f"{self.further:,} more records are set aside; the first {MOST_REJECTIONS:,} are on record"
-        return (*found, Rejection("raw_answers", "snapshot", BEYOND_LIMIT, reason, None))
+        return (*records, Rejection("raw_answers", "snapshot", BEYOND_LIMIT, reason, None))
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What an answer says: `read` with a value, `nothing` (Pulsar says that there is none), `no_answer`, `unreadable`.
+    """Content of an answer: `read` with a value, `nothing` (Pulsar says that there is none), `no_answer`, `unreadable`.
 
-    `rule` names what is wrong with the text itself, where it is to be set aside.
+    `rule` names the fault of the text itself, if it is to be rejected.
     """
 
     outcome: Outcome
@@ -264,14 +266,14 @@ class Reading:
 
     @property
     def is_read(self) -> bool:
-        """Whether the answer was read and has a value."""
+        """True if the answer was read and has a value."""
         return self.outcome == "read"
 
 
 def read_json(
     answer: Answer | None, expected: type, *, nothing_at: tuple[int, ...] = (), depth: int = DEPTH
 ) -> Reading:
-    """The JSON of an answer, of the type expected; statuses in `nothing_at` and 204 say that there is none.
+    """Read the JSON of an answer, of the expected type; statuses in `nothing_at` and 204 mean that there is none.
 
     JSON that is nested deeper than `depth` is not read.
     """
@@ -292,7 +294,8 @@ def read_json(
 
 
 def read_text(answer: Answer | None) -> Reading:
-    """The plain text of an answer, unaltered (quotes around it belong to it); an empty one says that there is none."""
+    """Read the plain text of an answer, unchanged (quotes around it belong to it); an empty one means that there is
+    none."""
     refused = _refused(answer, (), is_text=True)
     if refused is not None or answer is None:
         return refused or not_asked()
@@ -300,29 +303,29 @@ def read_text(answer: Answer | None) -> Reading:
 
 
 def not_asked() -> Reading:
-    """The reading of a question that the snapshot does not contain."""
+    """Return the reading of a question that the snapshot does not contain."""
     return Reading("no_answer", reason="it was not asked")
 
 
 def rejection(reading: Reading, answer: Answer, table: str) -> Rejection | None:
-    """The record to set aside where the text itself is at fault; None where there simply is no answer."""
+    """Return the record to reject if the text itself is at fault; None if there is no answer."""
     if reading.rule is None:
         return None
     return Rejection(table, place_of(answer), reading.rule, _sentence(reading, answer), excerpt(answer.body))
 
 
 def place_of(answer: Answer) -> str:
-    """Broker and path: where in the snapshot an answer stands."""
+    """Return broker and path: the place of an answer in the snapshot."""
     return f"{answer.broker} {answer.path}"
 
 
 def excerpt(text: str | None) -> str | None:
-    """The first 2,000 characters."""
+    """Return the first 2,000 characters."""
     return None if text is None else text[:RECORD_CHARACTERS]
 
 
 def _sentence(reading: Reading, answer: Answer) -> str:
-    return f"{place_of(answer)}: {reading.reason}; what it would have told is unknown in this cycle"
+    return f"{place_of(answer)}: {reading.reason}; its figures are unknown in this cycle"
 
 
 def _refused(answer: Answer | None, nothing_at: tuple[int, ...], *, is_text: bool = False) -> Reading | None:
@@ -345,13 +348,13 @@ def _refused(answer: Answer | None, nothing_at: tuple[int, ...], *, is_text: boo
 
 
 def _is_page(body: str, *, is_text: bool) -> bool:
-    """No JSON starts with `<`; a name may, but not as a page does."""
+    """Return True if the body is a web page: no JSON starts with `<`; a name may, but not as a page does."""
     start = body.lstrip()[:20].lower()
     return start.startswith(_PAGE_STARTS if is_text else "<")
 
 
 def server_reason(body: str | None) -> str:
-    """What Pulsar gives as the reason of an error, without the stack trace it sends along."""
+    """Return Pulsar's reason for an error, without its stack trace."""
     try:
         reason = parse_json(body or "")["reason"]
     except (NotJson, KeyError, TypeError):
@@ -382,20 +385,20 @@ def _word(kind: type) -> str:
     return words.get(kind, "null")
 
 
-# Members of a JSON object by type: a figure is read, is not there, or is set aside; it never becomes 0.
+# Members of a JSON object by type: a figure is read, missing, or rejected; it never becomes 0.
 
 UNREADABLE_FIGURE = "unreadable_figure"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG = 2**63
-# Pulsar's JSON writes what is not a number as text.
+# Pulsar's JSON writes NaN and infinities as text.
 _NO_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class Members:
-    """Typed access to the members of `body`; what is of another type is NULL and goes into `rejections`.
+    """Typed access to the members of `body`; a member of another type is NULL and goes into `rejections`.
 
-    NaN, infinite and negative numbers are kept as they came: whether they can be is for `validate` to say.
+    NaN, infinite and negative numbers are kept: `validate` checks them.
     """
 
     def __init__(self, body: Mapping[str, Any], table: str, place: str, rejections: list[Rejection]) -> None:
@@ -403,7 +406,7 @@ class Members:
         self.used: set[str] = set()
 
     def inside(self, name: str) -> Members:
-        """The members of the object `name`; no members where it is not there or is something else."""
+        """Return the members of the object `name`; no members if it is missing or not an object."""
         value = self._take(name)
         if value is not None and not isinstance(value, dict):
             self._set_aside(name, value, "an object")
@@ -411,7 +414,7 @@ class Members:
         return Members(inner, self._table, f"{self._place} {name}", self._rejections)
 
     def number(self, name: str) -> float | None:
-        """A number; NaN and infinities are read from their text. None where it is missing or something else."""
+        """Return a number; NaN and infinities are read from their text. None if it is missing or of another type."""
         value = self._take(name)
         if isinstance(value, str) and value in _NO_NUMBERS:
             return _NO_NUMBERS[value]
@@ -424,7 +427,7 @@ class Members:
         return None
 
     def count(self, name: str) -> int | None:
-        """A whole number of 64 bits; None where it is missing or something else."""
+        """Return a whole number of 64 bits; None if it is missing or of another type."""
         value = self._take(name)
         if isinstance(value, int) and not isinstance(value, bool) and -_LONG <= value < _LONG:
             return value
@@ -432,7 +435,7 @@ class Members:
         return None
 
     def flag(self, name: str) -> bool | None:
-        """True or false; None where it is missing or something else."""
+        """Return a boolean; None if it is missing or of another type."""
         value = self._take(name)
         if isinstance(value, bool):
             return value
@@ -440,7 +443,7 @@ class Members:
         return None
 
     def text(self, name: str) -> str | None:
-        """A text; None where it is missing or something else."""
+        """Return a text; None if it is missing or of another type."""
         value = self._take(name)
         if isinstance(value, str):
             return value
@@ -448,7 +451,7 @@ class Members:
         return None
 
     def names(self, name: str) -> list[str] | None:
-        """A list of texts, sorted, each once."""
+        """Return a list of texts, sorted, each once."""
         value = self._take(name)
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return sorted(set(value))
@@ -456,7 +459,7 @@ class Members:
         return None
 
     def moment(self, name: str) -> datetime | None:
-        """Milliseconds since 1970, as UTC."""
+        """Return a moment, given in milliseconds since 1970, in UTC."""
         value = self._take(name)
         if isinstance(value, int) and not isinstance(value, bool):
             try:
@@ -467,11 +470,11 @@ class Members:
         return None
 
     def names_inside(self) -> frozenset[str]:
-        """The names of all members."""
+        """Return the names of all members."""
         return frozenset(self._body)
 
     def rest(self) -> str | None:
-        """JSON of the members that nobody asked for; None if there are none."""
+        """Return the JSON of the members that were not read; None if there are none."""
         left = {name: value for name, value in self._body.items() if name not in self.used}
         return json.dumps(left, ensure_ascii=False, sort_keys=True, separators=(",", ":")) if left else None
 

@@ -1,10 +1,15 @@
-"""What each broker said of itself: rows of `broker_reports`, and how far each answered.
+"""Brokers as they answered: rows of `broker_reports`, and the state of each broker.
 
-A broker is `reported` (its figures are known), `no_answer` (nothing came, or an error, or a page that is not JSON),
-`not_ready` (an extensible broker that says it owns nothing: its web port is up before its load manager, and a ready one
-owns at least its heartbeat bundle), `hung` (its reads of the metadata store, or its load manager, give no answer in
-time, and the broker gave its version) or `unreadable` (text that breaks off). Figures of any but a reported broker are
-NULL, never 0.
+A broker has one of these states:
+
+- `reported`: its figures are known.
+- `no_answer`: no answer came, or an error, or a page that is not JSON.
+- `not_ready`: an extensible broker reports that it owns nothing. Its web port is up before its load manager, and a
+  ready broker owns at least its heartbeat bundle.
+- `hung`: the broker gave its version, but its reads of the metadata store, or its load manager, do not answer in time.
+- `unreadable`: the text breaks off.
+
+Figures of any but a reported broker are NULL, never 0.
 """
 
 from __future__ import annotations
@@ -37,13 +42,13 @@ UNREADABLE = "unreadable"
 
 DUPLICATED_BROKER = "duplicated_broker"
 
-# A dead broker has no answer to anything: these are asked of the broker itself.
+# A dead broker answers none of these; all are sent to the broker itself.
 _ASKED_OF_IT = (Kind.LOAD_REPORT, Kind.TOPIC_FIGURES, Kind.METRICS, Kind.VERSION)
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedBroker:
-    """One broker as it showed itself. `owned` and `report` are None where they did not come or say nothing certain."""
+    """One broker as it answered. `owned` and `report` are None if they are missing or not certain."""
 
     name: str
     manager: str
@@ -54,12 +59,12 @@ class ObservedBroker:
 
 
 def brokers_answer(view: SnapshotView) -> Answer | None:
-    """The answer with the list of available brokers, asked for with or without the cluster's name."""
+    """Return the answer with the list of available brokers, requested with or without the cluster's name."""
     return view.own.about(Kind.BROKERS) or view.own.about(Kind.BROKERS, view.cluster)
 
 
 def listed_brokers(view: SnapshotView) -> list[str] | None:
-    """The available brokers, sorted, each once; None where the list did not come. Repeated names are set aside."""
+    """Return the available brokers, sorted, each once; None without the list. Repeated names are rejected."""
     answer = brokers_answer(view)
     reading = view.json(answer, list, "cluster_policies")
     if not reading.is_read:
@@ -70,21 +75,21 @@ def listed_brokers(view: SnapshotView) -> list[str] | None:
             view.rejections.append(_twice(name, times))
     for odd in [name for name in reading.value if not isinstance(name, str) or not name]:
         view.rejections.append(_no_name(odd))
-    found = sorted(set(names))
-    what = f"{answer.broker if answer is not None else 'a broker'} lists {len(found):,} brokers"
-    view.limits.demand("rows", len(found), what, "see what answers in the brokers' place")
-    return found
+    brokers = sorted(set(names))
+    subject = f"{answer.broker if answer is not None else 'a broker'} lists {len(brokers):,} brokers"
+    view.limits.demand("rows", len(brokers), subject, "see what answers in the brokers' place")
+    return brokers
 
 
 def leader_of(view: SnapshotView) -> str | None:
-    """The leader's broker id; a broker that died goes on being named until its metadata session ends."""
+    """Return the leader's broker id; a dead broker is named as leader until its metadata session ends."""
     reading = view.json(view.own.about(Kind.LEADER), dict, "cluster_policies", nothing_at=(404,))
     leader = reading.value.get("brokerId") if reading.is_read else None
     return leader if isinstance(leader, str) and leader else None
 
 
 def brokers_of(view: SnapshotView) -> list[ObservedBroker]:
-    """All brokers that are listed, named as leader or were asked for their figures, by name."""
+    """Return all brokers that are listed, named as leader or were asked for their figures, by name."""
     listed, leader = listed_brokers(view), leader_of(view)
     names = set(listed or ()) | ({leader} if leader else set())
     names |= {name for kind in (Kind.LOAD_REPORT, Kind.TOPIC_FIGURES) for name, _ in view.own.each(kind)}
@@ -122,7 +127,7 @@ def _broker(view: SnapshotView, name: str, is_listed: bool, is_leader: bool) -> 
 
 
 def _figures(view: SnapshotView, name: str, manager: str) -> tuple[Reading, Row, dict[str, Any] | None]:
-    """The answer that the broker's state rests on, the figures in it, and the modular manager's report."""
+    """Return the answer that decides the broker's state, its figures, and the modular manager's report."""
     if manager == EXTENSIBLE:
         reading = view.json(view.own.about(Kind.METRICS, name), list, TABLE)
         row = metrics_figures(reading.value, TABLE, name, view.rejections) if reading.is_read else {}
@@ -136,21 +141,24 @@ def _figures(view: SnapshotView, name: str, manager: str) -> tuple[Reading, Row,
 def _state(reading: Reading) -> tuple[str, str | None]:
     if reading.is_read:
         return REPORTED, None
-    return (UNREADABLE if reading.outcome == "unreadable" else NO_ANSWER), reading.reason or "it said nothing"
+    return (UNREADABLE if reading.outcome == "unreadable" else NO_ANSWER), reading.reason or "it sent no answer"
 
 
-# A broker hangs where the thread that completes its operations on the metadata store waits for ever, as it may in
+# A broker hangs if the thread that completes its operations on the metadata store waits for ever. That can happen in
 # `ownedNamespaces` of a modular broker that acquires bundles (NamespaceService.getOwnedNameSpacesStatusAsync). Open
-# topics are served on, and what needs no metadata is answered: the version, and the health check for some minutes.
+# topics are still served, and requests without metadata are answered: the version, and the health check for some
+# minutes.
 #
-# Where no broker answers a read of the metadata store, the store itself is at fault, and no broker is to be ended.
-_METADATA_HANGS = "it is hung: its reads of the metadata store end no more, those of other brokers do. SIGKILL ends it"
+# If no broker answers a read of the metadata store, the store itself is at fault, and no broker is to be killed.
+_METADATA_HANGS = (
+    "it is hung: its reads of the metadata store do not end, those of other brokers do. Stop it by SIGKILL"
+)
 _MANAGER_HANGS = "its load manager alone gives no answer in time: if that lasts, it is hung, and SIGKILL ends it"
 _STORE_IS_SILENT = "no broker's reads of the metadata store are answered in time: look at the store, and end no broker"
 
 
 def _silence(view: SnapshotView, name: str) -> tuple[str, str] | None:
-    """State and reason of a broker that gave its version, and whose metadata store or load manager gave no answer."""
+    """Return state and reason of a broker that gave its version, but whose metadata store or load manager is silent."""
     version = view.own.about(Kind.VERSION, name)
     if version is None or version.status != 200:
         return None
@@ -176,7 +184,10 @@ def _readiness(owned: Reading, figures: Row) -> tuple[str, str | None]:
 
 
 def _manager(view: SnapshotView, name: str) -> str:
-    """By its load report, else by how it refuses one, else by its configuration, the snapshot's or an earlier one."""
+    """Return the broker's manager: by its load report, else by its refusal of one, else by its configuration.
+
+    The configuration is the snapshot's or an earlier one.
+    """
     report = view.own.about(Kind.LOAD_REPORT, name)
     if refuses_load_reports(report):
         return EXTENSIBLE
@@ -194,10 +205,10 @@ def _manager(view: SnapshotView, name: str) -> str:
 
 
 def _owned(view: SnapshotView, name: str, manager: str, figures: Row) -> Reading:
-    """The bundles that the broker owns, by `ownedNamespaces`.
+    """Return the bundles that the broker owns, by `ownedNamespaces`.
 
-    A running modular broker is not asked for that, since the answer can hang it. It owns what its load report names:
-    the bundles with a loaded topic, as of its last stats period.
+    A running modular broker is not asked for that, since the request can hang it. It owns the bundles in its load
+    report: those with a loaded topic, as of its last stats period.
     """
     answer = view.own.about(Kind.OWNED, owned_by(view.cluster, name))
     if answer is None and manager == MODULAR and figures.get("bundles") is not None:
@@ -206,7 +217,7 @@ def _owned(view: SnapshotView, name: str, manager: str, figures: Row) -> Reading
 
 
 def _topic_figures_came(view: SnapshotView, name: str) -> bool:
-    """Whether topic figures came at all; whether they can be read turns out where Spark reads them."""
+    """Return True if topic figures came at all; Spark finds out whether they can be read."""
     answer = view.own.about(Kind.TOPIC_FIGURES, name)
     if answer is not None and answer.status == 200:
         return True
@@ -236,7 +247,7 @@ def _twice(name: str, times: int) -> Rejection:
         "cluster_policies",
         f"list of brokers: {name}",
         DUPLICATED_BROKER,
-        f"{name} stands {times} times in the list of available brokers; it counts once",
+        f"{name} is {times} times in the list of available brokers; it counts once",
         name,
     )
 
@@ -252,7 +263,7 @@ def _no_name(odd: object) -> Rejection:
     )
 
 
-# `/broker-stats/load-report`: the modular manager's `LocalBrokerData` of the broker asked, computed when asked.
+# `/broker-stats/load-report`: the modular manager's `LocalBrokerData` of the broker, computed on request.
 
 _RESOURCES = {
     "cpu": "cpu",
@@ -264,7 +275,7 @@ _RESOURCES = {
 
 
 def report_figures(body: dict[str, Any], table: str, place: str, rejections: list[Rejection]) -> Row:
-    """Columns of broker_reports; what has none is in `rest`, but for the bundles' figures (bundle_ownership)."""
+    """Return columns of broker_reports; other members are in `rest`, except the bundles' figures (bundle_ownership)."""
     report = Members(body, table, f"{place} load-report", rejections)
     report.used.add("lastStats")
     figures: Row = {
@@ -288,7 +299,7 @@ def report_figures(body: dict[str, Any], table: str, place: str, rejections: lis
 
 
 def bundle_figures(stats: Members) -> Row:
-    """Columns of bundle_ownership from one bundle's `NamespaceBundleStats`."""
+    """Return columns of bundle_ownership from one bundle's `NamespaceBundleStats`."""
     return {
         **rates(stats),
         "topics": stats.count("topics"),
@@ -299,7 +310,7 @@ def bundle_figures(stats: Members) -> Row:
 
 
 def rates(members: Members) -> Row:
-    """msg/s and byte/s, in and out."""
+    """Return msg/s and byte/s, in and out."""
     return {
         "msg_rate_in": members.number("msgRateIn"),
         "msg_rate_out": members.number("msgRateOut"),
@@ -310,8 +321,8 @@ def rates(members: Members) -> Row:
 
 # `/broker-stats/metrics`: usage in percent, and the broker's own sums of rates.
 #
-# It is the extensible manager's only REST source of resource usage (it answers no load report). The entry with
-# `metric: loadBalancing` has `brk_lb_*_usage` in percent (32-bit figures); with `feature: max_ema` the published
+# It is the extensible manager's only REST source of resource usage (it answers no load report). The entry with `metric:
+# loadBalancing` has `brk_lb_*_usage` in percent (32-bit figures); with `feature: max_ema` the published
 # `weightedMaxEMA` as a fraction; entries with a `namespace` have that namespace's rates on this broker.
 
 PERCENT_LIMIT = 100.0
@@ -333,7 +344,8 @@ _COUNTS = {"consumers": "brk_no_of_consumers", "producers": "brk_no_of_producers
 
 
 def metrics_figures(entries: list[Any], table: str, place: str, rejections: list[Rejection]) -> Row:
-    """Usage (percent, limit 100), `weighted_max_ema`, rates and counts of one broker, as columns of broker_reports."""
+    """Return usage (percent, limit 100), `weighted_max_ema`, rates and counts of one broker, as columns of
+    broker_reports."""
     figures: Row = {"resource_origin": None, "weighted_max_ema": None}
     namespaces: list[Members] = []
     for metrics, dimensions in _entries(entries):
@@ -350,23 +362,23 @@ def _load_balancing(members: Members, metrics: dict[str, Any], feature: object) 
         return {"weighted_max_ema": members.number("brk_lb_resource_usage")}
     if feature is not None or "brk_lb_cpu_usage" not in metrics:
         return {}
-    found: Row = {"resource_origin": "metrics_percent"}
+    columns: Row = {"resource_origin": "metrics_percent"}
     for column, name in _USAGE.items():
         usage = members.number(name)
-        found |= {f"{column}_usage": usage, f"{column}_limit": None if usage is None else PERCENT_LIMIT}
-    return found
+        columns |= {f"{column}_usage": usage, f"{column}_limit": None if usage is None else PERCENT_LIMIT}
+    return columns
 
 
 def _sums(namespaces: list[Members]) -> Row:
-    """Sums over the namespaces; unknown where one of them is, or where none is listed."""
+    """Return sums over the namespaces; NULL if one of the figures is unknown, or if no namespace is listed."""
     rates = {column: _sum(each.number(name) for each in namespaces) for column, name in _RATES.items()}
     counts = {column: _sum(each.count(name) for each in namespaces) for column, name in _COUNTS.items()}
     return rates | counts
 
 
 def _sum(values: Iterable[Any]) -> Any:
-    found = list(values)
-    return sum(sorted(found)) if found and None not in found else None
+    figures = list(values)
+    return sum(sorted(figures)) if figures and None not in figures else None
 
 
 def _entries(entries: list[Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:

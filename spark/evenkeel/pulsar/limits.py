@@ -1,8 +1,8 @@
-"""How much is taken from a cluster at most: what is beyond is set aside, or the cluster left out of the cycle.
+"""Limits on what is read of a cluster: an answer beyond them is rejected, or the cluster left out of the cycle.
 
-A broker, a proxy in its place, or whoever can write to a recording or a landing zone may send anything of any size.
-These limits hold where answers are read, before anything is built from them, so that one cluster's rubbish costs that
-cluster its cycle and nothing else. Defaults leave room for twenty million topics and a hundred thousand bundles.
+A broker, a proxy in its place, or a writer of a recording or a landing zone may send anything of any size. These limits
+apply as answers are read, before anything is built from them. So one cluster's faulty data costs only that cluster its
+cycle. Defaults leave room for twenty million topics and a hundred thousand bundles.
 
 An operator sets them in the configuration file, as `[limits]` for all clusters or `[clusters.NAME.limits]` for one.
 """
@@ -17,13 +17,13 @@ from evenkeel.pulsar.answers import Kind, subject_of
 
 MIB = 1 << 20
 MOST_BROKERS = 10_000
-"""A longer list of brokers is not believed to come from a cluster of Pulsar."""
+"""Longest list of brokers that is accepted as coming from a Pulsar cluster."""
 
 _TOPIC_SIZED = frozenset({Kind.TOPIC_FIGURES, Kind.TOPIC_LIST})
 
 
 class BeyondLimit(BadInput):
-    """More than a limit allows came from a cluster, a recording or a landing zone."""
+    """A cluster, a recording or a landing zone sent more than a limit allows."""
 
 
 def _limit(default: int, unit: str, meaning: str, highest: int | None = None) -> Any:
@@ -32,7 +32,7 @@ def _limit(default: int, unit: str, meaning: str, highest: int | None = None) ->
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one cluster; sizes in MiB of unpacked bytes, but for `packed_mib`."""
+    """Limits of one cluster; sizes in MiB of unpacked bytes, except `packed_mib`."""
 
     answer_mib: int = _limit(64, "MiB", "One answer with topic figures, or one list of topics.")
     small_answer_mib: int = _limit(32, "MiB", "Any other answer.")
@@ -57,31 +57,31 @@ class Limits:
     quotas: int = _limit(5_000, "bundles", "Bundles whose resource quota is asked for in one snapshot.")
 
     def bytes_of(self, name: str) -> int:
-        """The limit of that name in bytes."""
+        """Return the limit of that name in bytes."""
         return int(getattr(self, name)) * MIB
 
     def name_for(self, path: str) -> str:
-        """The name of the limit that bounds the answer to a path of the admin API."""
+        """Return the name of the limit for the answer to a path of the admin API."""
         return "answer_mib" if subject_of(path).kind in _TOPIC_SIZED else "small_answer_mib"
 
     def words(self, name: str) -> str:
-        """The limit in words: how much, what it is called and where it is set."""
+        """Return the limit in words: its value, its name and where it is set."""
         value = int(getattr(self, name))
         shown = f"{value:,} MiB" if name.endswith("_mib") else f"{value:,}"
         return f"the limit of {shown} (`{name}`, set in [limits] or [clusters.NAME.limits] of the configuration file)"
 
     def demand(self, name: str, found: int, what: str, advice: str) -> None:
-        """Raises `BeyondLimit` where `found` (bytes, or a count) is more than the limit; `what` names the thing."""
+        """Raise `BeyondLimit` if `found` (bytes, or a count) is more than the limit; `what` names its subject."""
         most = self.bytes_of(name) if name.endswith("_mib") else int(getattr(self, name))
         if found > most:
             raise BeyondLimit(self.beyond(name, what, advice))
 
     def beyond(self, name: str, what: str, advice: str) -> str:
-        """The sentence on what is beyond a limit."""
+        """Return the sentence about a subject beyond a limit."""
         return f"{what}, beyond {self.words(name)}: {advice}, or raise the limit"
 
     def to_dict(self) -> dict[str, int] | None:
-        """The limits for a hand-over; None for the defaults."""
+        """Return the limits for a hand-over; None for the defaults."""
         return None if self == DEFAULT else asdict(self)
 
 

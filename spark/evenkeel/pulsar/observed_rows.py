@@ -1,4 +1,4 @@
-"""One cluster's small answers as rows: everything of a snapshot that is broker- or bundle-sized."""
+"""One cluster's small answers as rows: all of a snapshot that is broker- or bundle-sized."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NO_BROKER_ANSWERED = "no_broker_answered"
 
 @dataclass(frozen=True, slots=True)
 class ObservedRows:
-    """Rows per table (without cluster and cycle), what was set aside, and why the cluster is left out, if it is.
+    """Rows per table (without cluster and cycle), the rejected records, and the reason if the cluster is left out.
 
-    `topic_figures` and `topic_lists` are the positions of the answers that count, for Spark to read; the lists stand in
-    the lending snapshot where `lists_are_lent`. `topic_characters` is how much text the figures are,
-    `listed_characters` the lists.
+    `topic_figures` and `topic_lists` are the positions of the answers that count, for Spark to read; with
+    `lists_are_lent` the lists are in the lending snapshot. `topic_characters` is the length of the figures' text,
+    `listed_characters` that of the lists.
     """
 
     rows: dict[str, list[Row]]
@@ -43,12 +43,12 @@ class ObservedRows:
 
     @property
     def policies(self) -> dict[str, Any]:
-        """The sole row of `cluster_policies`."""
+        """The only row of `cluster_policies`."""
         return self.rows["cluster_policies"][0]
 
 
 def observe(view: SnapshotView) -> ObservedRows:
-    """All that the snapshot's broker- and bundle-sized answers tell of one cluster."""
+    """Return the rows of one cluster from all broker- and bundle-sized answers of its snapshot."""
     listed = listed_brokers(view)
     brokers = brokers_of(view)
     namespaces = namespaces_of(view)
@@ -83,8 +83,8 @@ def observe(view: SnapshotView) -> ObservedRows:
 
 
 def _demand_rows(view: SnapshotView, table: str, rows: int) -> None:
-    what = f"the answers of {view.file} come to {rows:,} rows of {table}"
-    view.limits.demand("rows", rows, what, "see what answers in the brokers' place")
+    subject = f"the answers of {view.file} come to {rows:,} rows of {table}"
+    view.limits.demand("rows", rows, subject, "see what answers in the brokers' place")
 
 
 def _left_out(view: SnapshotView, listed: list[str] | None, brokers: list[ObservedBroker]) -> Rejection | None:
@@ -96,19 +96,19 @@ def _left_out(view: SnapshotView, listed: list[str] | None, brokers: list[Observ
     if not any(broker.state == REPORTED for broker in brokers):
         states = ", ".join(f"{broker.name}: {broker.row['state_reason']}" for broker in brokers[:5])
         reason = (
-            f"none of {len(brokers)} brokers told its figures ({states}); check the brokers and take a new snapshot"
+            f"none of {len(brokers)} brokers reported its figures ({states}); check the brokers and take a new snapshot"
         )
         return Rejection("broker_reports", "all brokers", NO_BROKER_ANSWERED, reason, None)
     return None
 
 
-# Who claims which bundle: rows of `bundle_ownership`.
+# Claims of brokers to bundles: rows of `bundle_ownership`.
 
 OWNERSHIP = "bundle_ownership"
 
 
 def ownership_of(broker: ObservedBroker, rejections: list[Rejection]) -> list[Row]:
-    """One row per bundle that the broker owns, lists in its report or has figures for, by name."""
+    """Return one row per bundle that the broker owns, lists in its report or has figures for, by name."""
     report = broker.report
     listed = _listed(broker)
     stats = Members(report or {}, OWNERSHIP, f"{broker.name} load-report", rejections).inside("lastStats")
@@ -122,7 +122,7 @@ def ownership_of(broker: ObservedBroker, rejections: list[Rejection]) -> list[Ro
 
 
 def claims_of(broker: ObservedBroker) -> set[str]:
-    """The bundles that the broker owns, lists in its report or has figures for."""
+    """Return the bundles that the broker owns, lists in its report or has figures for."""
     stats = (broker.report or {}).get("lastStats")
     return {*(broker.owned or ()), *(_listed(broker) or ()), *(stats if isinstance(stats, dict) else ())}
 
@@ -158,10 +158,10 @@ UNKNOWN_GROUP = "unknown_group"
 
 
 def namespaces_of(view: SnapshotView) -> list[Row]:
-    """One row per namespace whose boundaries are known, by name; holes and overlaps are kept as they came.
+    """Return one row per namespace whose boundaries are known, by name; holes and overlaps are kept.
 
     The boundaries are those of `/bundles`, else those in the namespace's policies. A namespace that is listed or was
-    asked about without either is set aside.
+    requested and has neither is rejected.
     """
     names = _namespace_names(view)
     _demand_rows(view, NAMESPACES, len(names))
@@ -185,15 +185,17 @@ def _namespace_names(view: SnapshotView) -> list[str]:
 
 
 def _namespace_row(view: SnapshotView, name: str) -> Row | None:
-    asked, policies_answer = view.own.about(Kind.BUNDLES, name), view.own.about(Kind.POLICIES, name)
-    bundles = view.json(asked, dict, NAMESPACES)
+    bundles_answer, policies_answer = view.own.about(Kind.BUNDLES, name), view.own.about(Kind.POLICIES, name)
+    bundles = view.json(bundles_answer, dict, NAMESPACES)
     policies = view.json(policies_answer, dict, NAMESPACES)
-    found = _boundaries(bundles.value) or _boundaries((policies.value or {}).get("bundles"))
-    if found is None:
+    known = _boundaries(bundles.value) or _boundaries((policies.value or {}).get("bundles"))
+    if known is None:
         reason = bundles.reason or "its answer holds no list of boundaries"
-        view.rejections.append(_no_boundaries(name, reason, asked.body if asked is not None else None))
+        view.rejections.append(
+            _no_boundaries(name, reason, bundles_answer.body if bundles_answer is not None else None)
+        )
         return None
-    boundaries, count = found
+    boundaries, count = known
     return {
         "namespace": name,
         "boundaries": boundaries,
@@ -204,19 +206,19 @@ def _namespace_row(view: SnapshotView, name: str) -> Row | None:
 
 
 def _group(view: SnapshotView, name: str) -> str | None:
-    """The group's name as stored (quotes around it belong to it); an empty body or 204 is not a group."""
+    """Return the group's name as stored (quotes around it belong to it); None for an empty body or 204."""
     answer = view.own.about(Kind.GROUP, name)
     if answer is None:
         return None
     reading = view.noted(read_text(answer), answer, NAMESPACES)
     if reading.outcome in ("no_answer", "unreadable") and reading.rule is None:
-        reason = f"the anti-affinity group of {name} is not known: {reading.reason}"
+        reason = f"the anti-affinity group of {name} is unknown: {reading.reason}"
         view.rejections.append(Rejection(NAMESPACES, f"{name} antiAffinity", UNKNOWN_GROUP, reason, answer.body))
     return reading.value if reading.is_read else None
 
 
 def _boundaries(value: Any) -> tuple[list[str], int] | None:
-    """Boundaries as answered, and the number of bundles, counted where it is not answered."""
+    """Return the boundaries as answered, and the number of bundles, counted if it is not answered."""
     boundaries = value.get("boundaries") if isinstance(value, dict) else None
     if not isinstance(boundaries, list) or not boundaries or not all(isinstance(each, str) for each in boundaries):
         return None
@@ -230,16 +232,16 @@ def _no_boundaries(name: str, reason: str, record: str | None) -> Rejection:
         NAMESPACES,
         f"namespace {name}",
         NO_BOUNDARIES,
-        f"the bundle boundaries of {name} are not known ({reason}); its topics belong to no bundle in this cycle",
+        f"the bundle boundaries of {name} are unknown ({reason}); its topics belong to no bundle in this cycle",
         record[:2_000] if record is not None else json.dumps(name, ensure_ascii=False),
     )
 
 
-# What holds for the whole cluster: the row of `cluster_policies`.
+# Values of the whole cluster: the row of `cluster_policies`.
 
 POLICIES = "cluster_policies"
 
-# These name the broker itself; that they differ says nothing.
+# These name the broker itself; differences between brokers mean nothing.
 _OF_EACH_BROKER = frozenset(
     {"brokerId", "advertisedAddress", "advertisedListeners", "bindAddress", "bindAddresses", "internalListenerName"}
 )
@@ -247,7 +249,7 @@ _OF_EACH_BROKER_PREFIXES = ("brokerServicePort", "webServicePort")
 
 
 def policies_of(view: SnapshotView, brokers: list[ObservedBroker], listed: list[str], namespaces: list[Row]) -> Row:
-    """The cluster's row. Unknown stays NULL: an empty map or `{}` says that there is none."""
+    """Return the cluster's row. Unknown values are NULL: an empty map or `{}` means that there are none."""
     leader = leader_of(view)
     configurations, age = configurations_of(view)
     chosen = leader if leader in configurations else min(configurations, default=None)
@@ -272,17 +274,19 @@ def policies_of(view: SnapshotView, brokers: list[ObservedBroker], listed: list[
 
 
 def configurations_of(view: SnapshotView) -> tuple[dict[str, dict[str, str]], float | None]:
-    """Broker to its effective configuration, and its age in seconds.
+    """Return each broker's effective configuration, and its age in seconds.
 
-    Values are texts as Pulsar writes them (`Optional[1.0]`, `[a, b]`); settings read them.
+    Values are texts as Pulsar writes them (`Optional[1.0]`, `[a, b]`); the room `settings` reads them.
     """
     answers, age = view.configuration_source()
-    found = {}
+    configurations = {}
     for broker, answer in answers.each(Kind.CONFIGURATION):
         reading = view.json(answer, dict, POLICIES)
         if reading.is_read:
-            found[broker] = {key: _text(value) for key, value in sorted(reading.value.items()) if value is not None}
-    return found, age
+            configurations[broker] = {
+                key: _text(value) for key, value in sorted(reading.value.items()) if value is not None
+            }
+    return configurations, age
 
 
 def _domains(view: SnapshotView) -> dict[str, list[str]] | None:
@@ -297,7 +301,7 @@ def _domains(view: SnapshotView) -> dict[str, list[str]] | None:
 
 
 def _isolation(view: SnapshotView) -> str | None:
-    """JSON of the isolation policies; 404 is Pulsar's answer until the first one was ever made."""
+    """Return the JSON of the isolation policies; Pulsar answers 404 until the first one is made."""
     answer = view.own.about(Kind.ISOLATION, view.cluster)
     reading = view.json(answer, dict, POLICIES, nothing_at=(404,))
     if reading.is_read and answer is not None:
@@ -306,7 +310,7 @@ def _isolation(view: SnapshotView) -> str | None:
 
 
 def _differences(configurations: dict[str, dict[str, str]]) -> str | None:
-    """JSON: key to broker to value (null where a broker lacks the key), for keys on which brokers differ."""
+    """Return JSON, key to broker to value (null if a broker lacks the key), of keys on which brokers differ."""
     keys = {key for values in configurations.values() for key in values}
     differing: dict[str, Any] = {}
     for key in sorted(keys - _OF_EACH_BROKER):

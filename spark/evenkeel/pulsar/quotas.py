@@ -1,10 +1,10 @@
 """Resource quotas of bundles: rows of `resource_quotas`.
 
-An operator may store a quota for a bundle (`pulsar-admin resource-quotas set`). The modular load manager takes a bundle
-that it has no history of for as busy as that (ModularLoadManagerImpl.getBundleDataOrDefault). It looks for the bundle's
-own quota only, while the admin API answers with the default quota where a bundle has none (BundlesQuotas
-.getResourceQuota). So the default is asked as well, and an answer equal to it counts as none: of a bundle whose own
-quota is equal to the default in every member, the answers cannot tell that it has one.
+An operator may store a quota for a bundle (`pulsar-admin resource-quotas set`). The modular load manager assumes that
+load for a bundle without a history (ModularLoadManagerImpl.getBundleDataOrDefault). It looks only for the bundle's own
+quota, while the admin API answers with the default quota if a bundle has none (BundlesQuotas.getResourceQuota). So the
+default is requested as well, and an answer equal to it counts as no quota. A bundle whose own quota equals the default
+in every member cannot be told apart from a bundle without one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ QUOTAS = "resource_quotas"
 UNREADABLE_QUOTA = "unreadable_quota"
 UNKNOWN_QUOTAS = "unknown_quotas"
 MOST = 1e12
-"""The highest rate (msg/s) and throughput (byte/s) that is believed, as in the suites of other tables."""
+"""Highest rate (msg/s) and throughput (byte/s) that is accepted, as in the suites of other tables."""
 
 _FIGURES = {
     "msg_rate_in": "msgRateIn",
@@ -28,13 +28,14 @@ _FIGURES = {
     "msg_throughput_in": "bandwidthIn",
     "msg_throughput_out": "bandwidthOut",
 }
-# A namespace or bundle that is gone since it was listed: Pulsar answers 404, or 412 for a range without such bounds.
+# A namespace or bundle that was deleted after it was listed: Pulsar answers 404, or 412 for a range without such
+# bounds.
 _GONE = (404, 412)
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """One resource quota (Pulsar: ResourceQuota): msg/s, byte/s, and what no decision looks at."""
+    """One resource quota (Pulsar: ResourceQuota): msg/s, byte/s, and members that no decision reads."""
 
     msg_rate_in: float
     msg_rate_out: float
@@ -45,46 +46,46 @@ class Quota:
 
 
 class _Unreadable(ValueError):
-    """The fault of a quota, in words."""
+    """Fault of a quota, in words."""
 
 
 def quotas_of(view: SnapshotView) -> list[Row]:
-    """One row per bundle whose answer is another than the default's, by bundle.
+    """Return one row per bundle whose answer differs from the default's, by bundle.
 
     The snapshot's own answers win over those of the snapshot that lends its configuration. A quota that cannot be read
-    is set aside; where quotas were asked for and may not be read, or the broker has no such question, one record says
-    so, and there are none.
+    is rejected. If quotas were requested but may not be read, or the broker does not know the request, one record says
+    so and there are no rows.
     """
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for answers, age in ((view.lent, view.lent_age_seconds), (view.own, 0.0)):
         for bundle, quota in _known_quotas(view, answers, is_own=answers is view.own).items():
-            found.pop(bundle, None)
+            rows.pop(bundle, None)
             if quota is not None:
-                found[bundle] = _row(bundle, quota, age)
-    return [found[bundle] for bundle in sorted(found)]
+                rows[bundle] = _row(bundle, quota, age)
+    return [rows[bundle] for bundle in sorted(rows)]
 
 
 def _known_quotas(view: SnapshotView, answers: Answers, *, is_own: bool) -> dict[str, Quota | None]:
-    """Bundle to its quota, None where it has none of its own; bundles of which nothing is known are left out."""
-    asked = {bundle: answer for bundle, answer in answers.each(Kind.QUOTA) if bundle}
+    """Return each bundle's quota, None if it has no quota of its own; bundles without an answer are left out."""
+    quota_answers = {bundle: answer for bundle, answer in answers.each(Kind.QUOTA) if bundle}
     default_answer = answers.about(Kind.QUOTA)
-    if default_answer is None and not asked:
+    if default_answer is None and not quota_answers:
         return {}
     default = _default(view, default_answer, is_own=is_own)
     if default is None:
         return {}
-    found: dict[str, Quota | None] = {}
+    quotas: dict[str, Quota | None] = {}
     silent: list[str] = []
-    for bundle, answer in asked.items():
+    for bundle, answer in quota_answers.items():
         reading = view.json(answer, dict, QUOTAS, nothing_at=_GONE)
         quota = _read(view, reading, answer)
         if quota is not None:
-            found[bundle] = None if quota == default else quota
+            quotas[bundle] = None if quota == default else quota
         elif reading.outcome == "no_answer" and reading.rule is None:
             silent.append(f"{bundle}: {reading.reason}")
     if silent and is_own:
         view.rejections.append(_unknown(f"those of {len(silent)} bundles, the first {silent[0]}"))
-    return found
+    return quotas
 
 
 def _default(view: SnapshotView, answer: Answer | None, *, is_own: bool) -> Quota | None:
@@ -98,7 +99,7 @@ def _default(view: SnapshotView, answer: Answer | None, *, is_own: bool) -> Quot
 
 
 def _read(view: SnapshotView, reading: Reading, answer: Answer) -> Quota | None:
-    """The quota of an answer; None where it has none, after a record was set aside if it cannot be one."""
+    """Read the quota of an answer; return None if it has none, or if it is invalid and was rejected."""
     if not reading.is_read:
         return None
     try:
@@ -134,9 +135,9 @@ def _is_figure(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST
 
 
-def _unknown(what: str) -> Rejection:
+def _unknown(subject: str) -> Rejection:
     reason = (
-        f"resource quotas are not known: {what}; bundles without a history start from Pulsar's defaults (only a "
+        f"resource quotas are unknown: {subject}; bundles without a history start from Pulsar's defaults (only a "
         "superuser's token may read quotas)"
     )
     return Rejection(QUOTAS, "resource quotas", UNKNOWN_QUOTAS, reason, None)

@@ -1,4 +1,4 @@
-"""One cluster's snapshot: which cluster it shows, which load manager runs, and whether its times fit together."""
+"""One cluster's snapshot: its cluster, its load manager, and the consistency of its times."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Row = dict[str, Any]
 class SnapshotView:
     """`own` are the snapshot's answers, `lent` those of the earlier snapshot that holds the configuration.
 
-    `cluster` is the cluster's name in Pulsar; `rejections` collects what had to be set aside while reading, and
-    `limits` says how much is read.
+    `cluster` is the cluster's name in Pulsar; `rejections` collects the records rejected while reading, and `limits`
+    bound how much is read.
     """
 
     cluster: str
@@ -45,39 +45,39 @@ class SnapshotView:
     limits: Limits = DEFAULT
 
     def json(self, answer: Answer | None, expected: type, table: str, *, nothing_at: tuple[int, ...] = ()) -> Reading:
-        """The JSON of an answer; text that is at fault is set aside as a record meant for `table`."""
+        """Read the JSON of an answer; a text that is at fault is rejected as a record meant for `table`."""
         reading = read_json(answer, expected, nothing_at=nothing_at, depth=self.limits.json_depth)
         return self.noted(reading, answer, table)
 
     def noted(self, reading: Reading, answer: Answer | None, table: str) -> Reading:
-        """The reading, after a record at fault was set aside."""
-        found = rejection(reading, answer, table) if answer is not None else None
-        if found is not None:
-            self.rejections.append(found)
+        """Return the reading, and reject a record at fault."""
+        record = rejection(reading, answer, table) if answer is not None else None
+        if record is not None:
+            self.rejections.append(record)
         return reading
 
     def configuration_source(self) -> tuple[Answers, float | None]:
-        """The answers that hold the configuration, and their age against the snapshot in seconds."""
+        """Return the answers that hold the configuration, and their age against the snapshot in seconds."""
         if self.own.answered(Kind.CONFIGURATION):
             return self.own, 0.0
         return self.lent, self.lent_age_seconds
 
     def topic_list_source(self) -> tuple[Answers, float | None]:
-        """The answers that hold the topic lists, and their age against the snapshot in seconds."""
+        """Return the answers that hold the topic lists, and their age against the snapshot in seconds."""
         if self.own.answered(Kind.TOPIC_LIST):
             return self.own, 0.0
         return self.lent, self.lent_age_seconds
 
 
-# Whether a snapshot's own times fit together; no clock is asked.
+# Consistency of a snapshot's own times; no clock is asked.
 
 TIMES_DO_NOT_FIT = "times_do_not_fit"
 
 
 def times_that_do_not_fit(view: SnapshotView, tolerance_seconds: float) -> Rejection | None:
-    """Why the snapshot cannot be of the moment that it names, or None.
+    """Return why the snapshot cannot be of the moment that it names, None if it can.
 
-    It must have finished after it started, and every request must lie between, give or take the tolerance (the
+    It must have finished after it started. Every request must lie between the two, within the tolerance in seconds (the
     collector's clock may be set meanwhile).
     """
     start, end = view.started_at, view.finished_at
@@ -90,29 +90,29 @@ def times_that_do_not_fit(view: SnapshotView, tolerance_seconds: float) -> Rejec
     if not outside:
         return None
     at, answer = min(outside, key=lambda item: (item[0], item[1].n))
-    found = (
+    misfits = (
         f"{len(outside)} of {len(view.own)} requests lie outside the snapshot's time "
         f"({utc_seconds(start or end)} to {utc_seconds(end)}) by more than "
         f"evenkeelFutureToleranceSeconds = {tolerance_seconds:g}, the first at {utc_seconds(at)}"
     )
-    return _rejection(place_of(answer), found)
+    return _rejection(place_of(answer), misfits)
 
 
-def _rejection(place: str, found: str) -> Rejection:
-    reason = f"{found}: it is not known of which moment the snapshot is; set the collector's clock and take a new one"
+def _rejection(place: str, fault: str) -> Rejection:
+    reason = f"{fault}: the moment of the snapshot is unknown; set the collector's clock and take a new one"
     return Rejection("cluster_policies", place, TIMES_DO_NOT_FIT, reason, None)
 
 
-# Which cluster a snapshot shows.
+# Name of the cluster of a snapshot.
 
 CLUSTERS = "/admin/v2/clusters"
 
 
 def own_cluster(clusters: str | None, configuration: str | None, wanted: str | None, *, where: str) -> str:
-    """The cluster's name from the bodies of `/admin/v2/clusters` and of a broker's runtime configuration.
+    """Return the cluster's name from the bodies of `/admin/v2/clusters` and of a broker's runtime configuration.
 
-    One name answers itself. Of several (geo-replication lists its peers) it is the one `wanted`, else the
-    configuration's `clusterName`. `BadInput` names `where` and what was found.
+    A single name is the answer. Of several (geo-replication lists its peers) it is the one `wanted`, else the
+    configuration's `clusterName`. Raises `BadInput`, which names `where` and the names in the answers.
     """
     names = _names(clusters, where)
     if wanted is not None:
@@ -133,7 +133,7 @@ def _names(body: str | None, where: str) -> list[str]:
     except NotJson:
         names = None
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise BadInput(f"{where} has no readable answer of {CLUSTERS}: the cluster's name is not known")
+        raise BadInput(f"{where} has no readable answer of {CLUSTERS}: the cluster's name is unknown")
     return sorted(set(names))
 
 
@@ -145,7 +145,7 @@ def _cluster_name(configuration: str | None) -> object:
     return body.get("clusterName") if isinstance(body, dict) else None
 
 
-# Which load manager runs: per broker by what it answers, and for the cluster as a whole; which Pulsar generation.
+# Load manager of each broker, by its answers, and of the whole cluster; generation of Pulsar.
 
 MODULAR = "modular"
 EXTENSIBLE = "extensible"
@@ -157,17 +157,17 @@ _MANAGERS = {name: manager for manager, name in CLASSES.items()}
 
 
 def manager_of_class(name: object) -> str:
-    """The manager of a `loadManagerClassName`, full or simple; unknown for any other class."""
+    """Return the manager of a `loadManagerClassName`, full or simple; unknown for any other class."""
     return _MANAGERS.get(name.rpartition(".")[2], UNKNOWN) if isinstance(name, str) else UNKNOWN
 
 
 def refuses_load_reports(answer: Answer | None) -> bool:
-    """Whether this is the extensible manager's answer to a load report: 500, UnsupportedOperationException."""
+    """Return True for the extensible manager's answer to a load report: 500, UnsupportedOperationException."""
     return answer is not None and answer.status == 500 and "UnsupportedOperationException" in (answer.body or "")
 
 
 def manager_of_cluster(managers: Iterable[str]) -> str:
-    """One manager that all known brokers run; mixed where they differ (a migration under way), else unknown."""
+    """Return the manager that all known brokers run; mixed if they differ (during a migration), else unknown."""
     known = {manager for manager in managers if manager != UNKNOWN}
     if len(known) > 1:
         return MIXED
@@ -175,6 +175,6 @@ def manager_of_cluster(managers: Iterable[str]) -> str:
 
 
 def generation_of(versions: Iterable[str | None]) -> str:
-    """ "5.0" where every broker that named its version runs 5 or later, else "4.x" (also where none did)."""
+    """Return "5.0" if every broker that named its version runs 5 or later, else "4.x" (also if none did)."""
     majors = [int(head) for head in (str(version).split(".")[0] for version in versions if version) if head.isdigit()]
     return "5.0" if majors and min(majors) >= 5 else "4.x"

@@ -1,8 +1,8 @@
-"""`/broker-stats/topics` and topic lists as rows of Spark: one per topic and broker that shows it.
+"""`/broker-stats/topics` and topic lists as Spark rows: one per topic and broker that shows it.
 
 The answer nests namespace, range, domain and topic; the last level is the topic's own object. All of it is Spark SQL:
-there may be millions of topics. The object's text is kept whole (written anew by the JSON reader: same members and
-values, without the blanks).
+there may be millions of topics. The object's text is kept whole; the JSON reader rewrites it with the same members and
+values, without the blanks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNREADABLE_TOPIC = "unreadable_topic"
 
 _ANSWER_TYPE = "map<string, map<string, map<string, map<string, string>>>>"
 _UNREAD = "_unread"
-# Of a consumer nothing is needed but that it is there.
+# Only the existence of a consumer is needed.
 _SUBSCRIPTIONS = "map<string, struct<msgBacklog: bigint, consumers: array<struct<consumerName: string>>>>"
 _FIGURES = {
     "msg_rate_in": ("msgRateIn", "double"),
@@ -53,11 +53,11 @@ _PLACE = ("snapshot", "n", "broker", "path")
 
 
 def loaded_topics(answers: DataFrame) -> DataFrame:
-    """Answers (snapshot, n, broker, path, body) → topics with their figures, and what cannot be read.
+    """Return topics with their figures, and unreadable ones, from answers (snapshot, n, broker, path, body).
 
     Columns: those of the answers without `body`; topic, namespace, domain, bundle_range, the figures and `rest`; and
-    `refused`, the rule that refuses the row: then `rest` is the record, and without a topic it is the whole answer that
-    cannot be read. A figure that is missing is NULL; NaN and negative ones are kept.
+    `refused`, the rule that rejects the row. In a rejected row `rest` is the record; without a topic it is the whole
+    unreadable answer. A missing figure is NULL; NaN and negative ones are kept.
     """
     keys = [*_PLACE]
     read = answers.select(*keys, "body", F.from_json("body", _ANSWER_TYPE).alias("namespaces"))
@@ -79,16 +79,17 @@ def loaded_topics(answers: DataFrame) -> DataFrame:
 
 
 def listed_topics(answers: DataFrame) -> DataFrame:
-    """Topic lists (snapshot, n, broker, path, body) → the same without body, topic, namespace, domain, `refused`…
+    """Return topics of lists (snapshot, n, broker, path, body): the columns without body, topic, namespace, domain,
+    `refused` and `rest`.
 
-    A list may be lent to many cycles, so it is read before they come in. As in `loaded_topics`, `refused` rows hold in
-    `rest` what cannot be read: a whole list, or a name in it.
+    A list may be lent to many cycles, so it is read before it is joined with them. As in `loaded_topics`, `refused`
+    rows hold in `rest` what cannot be read: a whole list, or a name in it.
     """
     keys = _PLACE
     read = answers.select(*keys, "body", F.from_json("body", "array<string>").alias("topics"))
     refused_body = F.when(F.col("topics").isNull(), F.substring(F.coalesce("body", F.lit("")), 1, RECORD_CHARACTERS))
     names = read.select(*keys, refused_body.alias("refused_body"), F.explode_outer("topics").alias("topic"))
-    # An empty list leaves one row without a topic, and so does a null in a list.
+    # An empty list gives one row without a topic, and so does a null in a list.
     names = names.where(F.col("topic").isNotNull() | F.col("refused_body").isNotNull())
     is_scalable = F.col("topic").rlike(_SCALABLE_NAME)
     is_name = is_scalable | F.col("topic").rlike(_TOPIC_NAME)
@@ -111,25 +112,27 @@ def listed_topics(answers: DataFrame) -> DataFrame:
 
 
 def sightings(loaded: DataFrame, listed: DataFrame | None, of: Sequence[str] = ("cluster",)) -> DataFrame:
-    """Topics that are not simply loaded on one broker: topic, `brokers` that show it (0: only listed), and the columns
-    that tell the cycles apart (`of`)."""
+    """Return topics that are not simply loaded on one broker.
+
+    Columns: topic, `brokers` that show it (0: only listed), and the columns that tell the cycles apart (`of`).
+    """
     by = [*of, "topic"]
     seen = loaded.where("refused is null").select(*by, F.lit(1).alias("shown"))
     if listed is not None:
         seen = seen.unionByName(listed.where("refused is null").select(*by, F.lit(0).alias("shown")))
     odd = seen.groupBy(*by).agg(F.sum("shown").alias("shown")).where("shown <> 1")
-    # Counted by broker only where it shows more than once: that is rare, and a broker may name a topic twice.
+    # Counted by broker only if it shows more than once: that is rare, and a broker may name a topic twice.
     doubled = loaded.where("refused is null").join(F.broadcast(odd.where("shown > 1")), by, "left_semi")
     counted = doubled.groupBy(*by).agg(F.count_distinct("broker").cast("int").alias("brokers"))
     return odd.where("shown = 0").select(*by, F.lit(0).alias("brokers")).unionByName(counted)
 
 
 SIGHTINGS_TYPE = "cluster string, topic string, brokers int"
-"""What `sightings_of` gives."""
+"""Type of the entries of `sightings_of`."""
 
 
 def sightings_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, int]]:
-    """What `sightings` gives of one cycle of each cluster, of rows with cluster, topic, broker, refused and
+    """Return `sightings` of one cycle of each cluster, from rows with cluster, topic, broker, refused and
     `is_listed`."""
     brokers: dict[tuple[str, str], list[str | None]] = {}
     for row in rows:
@@ -142,7 +145,7 @@ def sightings_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, int]
 def topic_stats(
     loaded: DataFrame, listed: DataFrame | None, odd: DataFrame, of: Sequence[str] = ("cluster",)
 ) -> DataFrame:
-    """Rows of `topic_stats` from loaded and listed topics and their sightings (`odd`, few rows)."""
+    """Return rows of `topic_stats` from loaded and listed topics and their sightings (`odd`, few rows)."""
     by = [*of, "topic"]
     shown = loaded.where("refused is null").join(F.broadcast(odd.where("brokers > 0")), by, "left")
     rows = shown.select(*_columns(F.lit(LOADED), F.col("broker"), F.coalesce("brokers", F.lit(1)), loaded.columns))
@@ -172,7 +175,7 @@ def _topic_rows(topics: DataFrame) -> DataFrame:
 
 
 def _sum(items: Column, figure) -> Column:  # type: ignore[no-untyped-def]
-    """The sum over an array; NULL where the array or one of its figures is not known."""
+    """Return the sum over an array; NULL if the array or one of its figures is NULL."""
     return F.aggregate(items, F.lit(0).cast("bigint"), lambda total, item: total + figure(item))
 
 

@@ -40,8 +40,11 @@ __all__ = [
 
 
 def describe() -> list[dict[str, Any]]:
-    """One row per key for the reference page: key, type and range, defaults, what held before there was the key,
-    unit, manager, dynamic, alias, meaning."""
+    """Return one row per key for the reference page.
+
+    A row holds key, type and range, defaults, the value before the key existed, unit, manager, dynamic, alias and
+    meaning.
+    """
     return [
         {
             "key": k.name,

@@ -1,4 +1,4 @@
-"""Entries of a cluster: where its snapshots come from, how it is reached, its settings and its limits."""
+"""Entries of a cluster: the source of its snapshots, its access, its settings and its limits."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ from evenkeel.settings.registry import registry
 from evenkeel.settings.resolving import SWITCHES, resolve
 
 DAYS_KEPT: Final = 35.0
-"""A month that is over can still be decided again."""
+"""Days for which snapshots are kept: the cycles of a past month can still be decided again."""
 SILENT_SECONDS: Final = 80.0
-"""A broker's topic figures may take 60 s; a quarter of the time is left for others to answer (`sources.asking`)."""
+"""A broker's topic figures may take 60 s; a quarter of the time is left for the answers of others
+(`sources.asking`)."""
 LIVE: Final = frozenset(
     ("admin", "connection", "ca_file", "check_hostname", "broker_url", "full_every", "silent_seconds")
 )
-"""The entries of a running cluster that is asked from here."""
+"""Entries of a running cluster that this process asks."""
 _SOURCES = ("recording", "admin", "connection", "s3")
 _NEEDS = {"s3_connection": ["s3"], "queue": ["reports"], "reports": ["queue"], "queue_keys": ["queue", "reports"]}
 _TYPES: Mapping[str, Any] = {
@@ -47,11 +48,11 @@ _TYPES: Mapping[str, Any] = {
     "list": ["array", "string"],
     "set": ["array", "string"],
 }
-"""The JSON types of a setting by its kind: each may also be text, as a broker would write it."""
+"""JSON types of a setting by its kind: each may also be text, as a broker would write it."""
 
 
 def _setting(key: Key) -> Any:
-    """The definition of a field for one of Pulsar's keys."""
+    """Return the definition of a field for one of Pulsar's keys."""
 
     def check(value: Any) -> Any:
         try:
@@ -106,34 +107,34 @@ class ClusterEntries(Entries):
     model_config = ConfigDict(json_schema_extra=_rules_between_entries)
 
     recording: Text | None = None
-    """Folder of the cluster's snapshots, relative to this file; in place of all that is about a running cluster."""
+    """Folder of the cluster's snapshots, relative to this file; replaces all entries about a running cluster."""
     admin: AdminAddresses | None = None
     """Web addresses of brokers, tried in this order. Default: those of `connection`."""
     connection: Text | None = None
-    """Name of what brings the token: `EVENKEEL_TOKEN_<NAME>`, the file of `EVENKEEL_TOKEN_<NAME>_FILE`, or a connection
-    of Airflow's. Default: no token."""
+    """Name of the connection with the token: `EVENKEEL_TOKEN_<NAME>`, the file of `EVENKEEL_TOKEN_<NAME>_FILE`, or a
+    connection of Airflow's. Default: no token."""
     ca_file: Text | None = None
     """File of PEM certificates to trust, relative to this file. Default: the system's."""
     check_hostname: bool = True
     """A broker's certificate has to name its host."""
     broker_url: Text | None = None
-    """Where a broker known as host:port is asked, as in `https://{host}:8443`. Default: at its id."""
+    """Web address of a broker known as host:port, as in `https://{host}:8443`. Default: its id."""
     landing: Text | None = None
-    """Folder that the cluster's snapshots land in, relative to this file. Default: `landing/<NAME>`."""
+    """Folder for the cluster's landed snapshots, relative to this file. Default: `landing/<NAME>`."""
     landing_days: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] = DAYS_KEPT
     """Days for which landed snapshots are kept."""
     full_every: Annotated[int, Field(ge=1)] = 1
     """Topic lists are in every n-th snapshot only."""
     silent_seconds: Annotated[float, Field(ge=1, le=240, allow_inf_nan=False)] = SILENT_SECONDS
-    """A cluster that gives no answer for so many seconds is left out of the cycle."""
+    """Seconds without an answer after which a cluster is left out of the cycle."""
     s3: S3Address | None = None
-    """Where `evenkeel collect` beside the cluster puts its snapshots: `s3://bucket/prefix`."""
+    """Destination of the snapshots that `evenkeel collect` writes beside the cluster: `s3://bucket/prefix`."""
     s3_connection: Text | None = None
-    """Airflow's connection of the AWS kind with the keys of `s3`. Default: what boto3 finds."""
+    """Airflow's connection of the AWS kind with the keys of `s3`. Default: boto3's own search."""
     queue: Text | None = None
     """URL of the FIFO queue of SQS for the commands to the agent beside the cluster."""
     reports: Text | None = None
-    """URL of the FIFO queue of what that agent reports."""
+    """URL of the FIFO queue of that agent's reports."""
     queue_keys: Text | None = None
     """Name of the keys that sign both queues' messages: `EVENKEEL_KEYS_<NAME>`, its `_FILE`, or a connection. Default:
     `queue_<NAME>`."""
@@ -144,7 +145,7 @@ class ClusterEntries(Entries):
 
     @property
     def is_live(self) -> bool:
-        """True if an entry says how the cluster is reached from here."""
+        """True if an entry says how this process reaches the cluster."""
         return not LIVE.isdisjoint(self.model_fields_set)
 
     @model_validator(mode="after")
@@ -161,8 +162,8 @@ class ClusterEntries(Entries):
                 yield (name,), "This is for a running cluster, and `recording` is a folder: take one"
             return
         if given.isdisjoint(_SOURCES):
-            told = "give `admin` (web addresses of brokers), `connection`, `s3` or `recording`"
-            yield (), f"Nothing says where snapshots come from: {told}"
+            advice = "give `admin` (web addresses of brokers), `connection`, `s3` or `recording`"
+            yield (), f"No entry names the source of the snapshots: {advice}"
         for name, beside in _NEEDS.items():
             for missing in (other for other in beside if name in given and other not in given):
                 yield (name,), f"This goes with `{missing}`, which is missing"
@@ -176,7 +177,7 @@ class ClusterEntries(Entries):
                 yield (entry,), without(str(error), [*(self.admin or ()), self.broker_url or ""])
 
     def _setting_faults(self, context: FileContext) -> Iterator[tuple[FaultPath, str]]:
-        """Contradictions between the cluster's settings, taken together with those for all clusters."""
+        """Yield contradictions between the cluster's settings, taken together with those for all clusters."""
         settings = {**context.table("settings"), **self.settings.given()}
         sound = {name: value for name, value in settings.items() if _is_sound(name, value)}
         try:
@@ -195,7 +196,7 @@ def _is_sound(name: str, value: Any) -> bool:
 
 
 def _typed_texts(settings: Mapping[str, Any]) -> Iterator[str]:
-    """The texts among the values of settings, but for those that Evenkeel knows."""
+    """Yield the texts among the values of settings, except those that Evenkeel knows."""
     for name, given in settings.items():
         key = registry()[name]
         value = coerce(key, given)

@@ -1,5 +1,5 @@
-"""Which settings go together: shedder, placement strategy and load manager, what Pulsar runs where they do not, and
-settings that contradict each other."""
+"""Combinations of settings: shedder, placement strategy and load manager, Pulsar's fallbacks for pairs that do not run,
+and contradictions between settings."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class StrategyPair:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a pair cannot be meant: the keys at odds and a message that names what is allowed."""
+    """The reason why a pair cannot be meant: the contradicting keys and a message with the allowed ones."""
 
     keys: tuple[str, ...]
     text: str
 
 
 def allowed_pairs(manager: ManagerName) -> tuple[StrategyPair, ...]:
-    """Every pair that runs as it is configured."""
+    """Return every pair that runs as configured."""
     return tuple(
         StrategyPair(shedder, placement)
         for shedder in SHEDDERS_OF[manager]
@@ -48,7 +48,7 @@ def allowed_pairs(manager: ManagerName) -> tuple[StrategyPair, ...]:
 
 
 def in_force(pair: StrategyPair, manager: ManagerName, generation: Generation) -> StrategyPair:
-    """What a broker runs that is configured with the pair; the pair itself also where a broker would not start."""
+    """Return the pair that a broker runs if the given pair is configured; the same pair also if it would not start."""
     if manager == "extensible":
         return StrategyPair(SHEDDERS_OF[manager][0], PLACEMENTS_OF[manager][0])
     if generation == "5.0" and pair.placement == SHEDDER_AND_PLACEMENT != pair.shedder:
@@ -57,14 +57,14 @@ def in_force(pair: StrategyPair, manager: ManagerName, generation: Generation) -
 
 
 def refusal(pair: StrategyPair, manager: ManagerName) -> Refusal | None:
-    """Why the pair does not run as it is written; None if it does."""
+    """Return why the pair does not run as configured; None if it does."""
     if pair.shedder not in SHEDDERS_OF[manager]:
         return _other_managers(SHEDDING, pair.shedder, manager, SHEDDERS_OF)
     if pair.placement not in PLACEMENTS_OF[manager]:
         return _other_managers(PLACEMENT, pair.placement, manager, PLACEMENTS_OF)
     if pair in allowed_pairs(manager):
         return None
-    others = [found.placement for found in allowed_pairs(manager) if found.shedder == pair.shedder]
+    others = [allowed.placement for allowed in allowed_pairs(manager) if allowed.shedder == pair.shedder]
     return Refusal(
         (PLACEMENT, SHEDDING),
         f"{PLACEMENT} = {pair.placement} needs {SHEDDING} = {pair.placement}, but it is {pair.shedder}: "
@@ -87,13 +87,13 @@ def _either(names: list[str] | tuple[str, ...]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-# Whether a cluster can be decided on with its settings: whose rules hold, and which strategies go together.
+# Check before a decision: whose rules apply, and which strategies go together.
 
 
 def why_undecidable(settings: Settings, manager: str | None) -> str | None:
-    """None if the strategies in force go together; else what is wrong and which settings to change.
+    """Return None if the strategies in force go together; else what is wrong and which settings to change.
 
-    `manager`: the operator's word, else what the brokers run: modular, extensible, mixed or unknown.
+    `manager` is the operator's override, else what the brokers run: modular, extensible, mixed or unknown.
     """
     if manager not in SHEDDERS_OF:
         seen = "brokers run different load managers" if manager == "mixed" else "no broker says which load manager runs"
@@ -103,7 +103,7 @@ def why_undecidable(settings: Settings, manager: str | None) -> str | None:
     return None if refused is None else f"Pulsar refuses these settings: {refused.text}"
 
 
-# Settings that are each allowed and do not go together.
+# Settings that are each allowed and contradict each other.
 
 _BROKER = re.compile(r"[^\s/]+:\d+")
 _NAMESPACE = re.compile(r"[^/]+/[^/]+")
@@ -118,7 +118,7 @@ _KEPT_BY_GUARDS = (
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two or more keys whose values cannot both be meant; `str()` gives the message."""
+    """Two or more keys whose values contradict each other; `str()` gives the message."""
 
     keys: tuple[str, ...]
     text: str
@@ -128,8 +128,8 @@ class Contradiction:
 
 
 def contradictions(settings: Settings) -> list[Contradiction]:
-    """Everything in these settings that does not go together, with the keys and values at odds."""
-    found = [
+    """Return every contradiction in these settings, with its keys and values."""
+    contradicting = [
         _avg_shedder_thresholds(settings),
         _avg_shedder_hits(settings),
         _report_interval(settings),
@@ -160,7 +160,7 @@ def contradictions(settings: Settings) -> list[Contradiction]:
         _drained_and_frozen(settings),
         _kept_by_nobody(settings),
     ]
-    return [x for x in found if x is not None]
+    return [x for x in contradicting if x is not None]
 
 
 def _avg_shedder_thresholds(s: Settings) -> Contradiction | None:
@@ -168,7 +168,7 @@ def _avg_shedder_thresholds(s: Settings) -> Contradiction | None:
 
 
 def _above(s: Settings, lower: str, higher: str) -> Contradiction | None:
-    """What is wrong where the value of the key `lower` is above that of `higher`."""
+    """Return the fault if the value of the key `lower` is above that of `higher`."""
     low, high = getattr(s, lower), getattr(s, higher)
     if low <= high:
         return None
@@ -200,12 +200,13 @@ def _default_algorithm(s: Settings) -> Contradiction | None:
 
 
 def _avg_shedder_hits(s: Settings) -> Contradiction | None:
-    """A round above the high difference counts for both, so a higher count for it could never be reached first."""
+    """Report a count for the high difference that can never be reached first: a round above it counts for both."""
     return _above(s, "loadBalancerAvgShedderHitCountHighThreshold", "loadBalancerAvgShedderHitCountLowThreshold")
 
 
 def _reported_bundles(s: Settings) -> Contradiction | None:
-    """The modular manager reads 0 and less as "all"; the extensible one then reports none, and never sheds."""
+    """Report 0 or less: the modular manager reads it as "all"; the extensible one then reports none, and never
+    sheds."""
     if s.manager == "modular" or s.loadBalancerMaxNumberOfBundlesInBundleLoadReport > 0:
         return None
     names = ("loadBalancerMaxNumberOfBundlesInBundleLoadReport", "evenkeelManager", "loadManagerClassName")
@@ -214,12 +215,14 @@ def _reported_bundles(s: Settings) -> Contradiction | None:
 
 
 def _pair(s: Settings) -> Contradiction | None:
-    found = refusal(StrategyPair(s.loadBalancerLoadSheddingStrategy, s.loadBalancerLoadPlacementStrategy), s.manager)
-    return None if found is None else Contradiction(found.keys, found.text)
+    pair_refusal = refusal(
+        StrategyPair(s.loadBalancerLoadSheddingStrategy, s.loadBalancerLoadPlacementStrategy), s.manager
+    )
+    return None if pair_refusal is None else Contradiction(pair_refusal.keys, pair_refusal.text)
 
 
 def _misspelt(name: str, given: Iterable[str], spelling: re.Pattern[str], advice: str) -> Contradiction | None:
-    """Names are compared as they stand, so that one that is misspelt would name nothing."""
+    """Report a misspelt name: names are compared exactly, so it would match nothing."""
     odd = sorted(text for text in given if not spelling.fullmatch(text))
     return Contradiction((name,), f"{name}: {odd[0]!r} is not a {advice}") if odd else None
 
@@ -245,7 +248,7 @@ def _drained_and_frozen(s: Settings) -> Contradiction | None:
 
 
 def _kept_by_nobody(s: Settings) -> Contradiction | None:
-    """Who froze something relies on it; without guards nobody would keep to it."""
+    """Report a freeze while the guards are off: nothing would enforce it."""
     idle = [name for name in _KEPT_BY_GUARDS if getattr(s, name)]
     if s.evenkeelGuardsEnabled or not idle:
         return None

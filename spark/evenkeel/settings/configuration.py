@@ -51,7 +51,7 @@ class Configuration(Operation):
     settings: SettingEntries = SettingEntries()
     """Settings for all clusters, under Pulsar's own keys."""
     limits: LimitEntries = LimitEntries()
-    """How much is read of a cluster at most, for all clusters."""
+    """Limits on what is read of a cluster, for all clusters."""
     clusters: Annotated[dict[str, ClusterEntries], Field(min_length=1)]
     """A table for each cluster, under its name."""
 
@@ -63,10 +63,10 @@ class Configuration(Operation):
 
 
 def _cluster_faults(clusters: Mapping[str, ClusterEntries], file: Path) -> Iterator[tuple[FaultPath, str]]:
-    """Folders, queues and secrets that two clusters share.
+    """Yield folders, queues and secrets that two clusters share.
 
-    Two clusters in one folder would be taken for one another. An agent sets aside what is for another cluster than its
-    own. Names that differ and share a variable would give one cluster's token or keys to another.
+    Two clusters in one folder would be mixed up. An agent rejects the commands of another cluster than its own.
+    Different names that share a variable would give one cluster's token or keys to another.
     """
     folders: dict[Path, str] = {}
     queues: dict[str, str] = {}
@@ -93,7 +93,7 @@ def _cluster_faults(clusters: Mapping[str, ClusterEntries], file: Path) -> Itera
 
 
 class _SchemaOfToml(GenerateJsonSchema):
-    """The JSON schema of values as TOML has them: without null."""
+    """JSON schema of values as TOML has them: without null."""
 
     def nullable_schema(self, schema: Any) -> dict[str, Any]:
         return self.generate_inner(schema["schema"])
@@ -112,7 +112,7 @@ class _SchemaOfToml(GenerateJsonSchema):
 def configuration_schema() -> dict[str, Any]:
     """Return the JSON schema of the file, for editors.
 
-    Whatever the reader takes fits it. Faults between tables, such as two clusters in one folder, it cannot show.
+    All valid files fit it. It cannot express faults between tables, such as two clusters in one folder.
     """
     return Configuration.model_json_schema(schema_generator=_SchemaOfToml)
 

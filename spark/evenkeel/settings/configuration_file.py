@@ -32,8 +32,11 @@ _Model = TypeVar("_Model", bound=Entries)
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationFault:
-    """One fault: the path of its entry, as in `clusters.east.silent_seconds` ("" for the file as a whole), the line
-    that it stands in (None if it is not known), and what is wrong with what to do."""
+    """One fault of a file.
+
+    `path` is that of its entry, as in `clusters.east.silent_seconds` ("" for the file as a whole). `line` is None if it
+    is not known. The text says what is wrong and what to do.
+    """
 
     entry: str
     line: int | None
@@ -59,7 +62,7 @@ class FaultyConfiguration(SettingsError):
 
 
 def faults_in(file: Path) -> tuple[ConfigurationFault, ...]:
-    """Return the faults of a file in the order of its lines; SettingsError if it cannot be read."""
+    """Return the faults of a file in the order of its lines; raises SettingsError if it cannot be read."""
     try:
         configuration_in(file)
     except FaultyConfiguration as error:
@@ -73,19 +76,19 @@ def fault_at(file: Path, path: FaultPath, text: str) -> ConfigurationFault:
 
 
 def configuration_in(file: Path) -> Configuration:
-    """Return the whole configuration; FaultyConfiguration if anything is wrong with it."""
+    """Return the whole configuration; raises FaultyConfiguration for any fault."""
     return _validated(Configuration, file, *_read(file))
 
 
 def operation_in(path: str) -> tuple[Operation, tuple[str, ...]]:
-    """Return how Evenkeel is run, and the names of all clusters, of a file that is read again when it has changed.
+    """Return the operation settings, and the names of all clusters, of a file that is read again after a change.
 
-    A fault of a cluster is no fault here. FaultyConfiguration for others.
+    Faults of clusters are ignored. Raises FaultyConfiguration for others.
     """
     try:
         stat = os.stat(path)
     except (OSError, ValueError):
-        return _operation.__wrapped__(path, None)  # reading says why
+        return _operation.__wrapped__(path, None)  # reading reports the reason
     return _operation(path, (stat.st_mtime_ns, stat.st_size))
 
 
@@ -106,20 +109,22 @@ def _read(file: Path) -> tuple[dict[str, Any], Mapping[FaultPath, int]]:
 
 
 def _validated(model: type[_Model], file: Path, body: Mapping[str, Any], lines: Mapping[FaultPath, int]) -> _Model:
-    """The model of a file's body; entries of the first level that only the whole file has are left out."""
+    """Return the model of a file's body; top-level entries that only the whole file has are left out."""
     entries = {name: value for name, value in body.items() if model is Configuration or name in model.model_fields}
     try:
         return model.model_validate(entries, context=FileContext(file, body))
     except ValidationError as error:
-        faults = {_fault(one, lines) for one in error.errors(include_url=False, include_input=False)}
-        raise FaultyConfiguration(file, sorted(faults, key=lambda one: (one.line or 0, one.entry, one.text))) from None
+        faults = {_fault(detail, lines) for detail in error.errors(include_url=False, include_input=False)}
+        raise FaultyConfiguration(
+            file, sorted(faults, key=lambda detail: (detail.line or 0, detail.entry, detail.text))
+        ) from None
 
 
 def _fault(error: Any, lines: Mapping[FaultPath, int]) -> ConfigurationFault:
     path: FaultPath = error["loc"]
     if path[:2] == ("lakes", FROM_ROOT):
         path = path[2:]
-    elif path[:1] == ("lakes",) and path[-1] == "[key]":  # how pydantic marks a fault of a name
+    elif path[:1] == ("lakes",) and path[-1] == "[key]":  # pydantic's mark for a fault of a name
         path = path[:-1]
     text = _MESSAGES.get(error["type"], error["msg"])
     if error["type"] == "extra_forbidden":
@@ -134,18 +139,18 @@ def _unknown(path: FaultPath) -> str:
     if name in SWITCHES:
         return f"This is the brokers' own switch and does not switch Evenkeel: set {SWITCHES[name]}"
     if table is SettingEntries:
-        return f"There is no such setting: {nearest(name)}"
+        return f"Unknown setting: {nearest(name)}"
     if name in SettingEntries.model_fields:
         return "This is a setting: write it below [settings], or [clusters.NAME.settings]"
     hint = did_you_mean(name, table.model_fields) or f"; known are {', '.join(sorted(table.model_fields))}"
-    return f"There is no such entry{hint}"
+    return f"Unknown entry{hint}"
 
 
-# Lines of entries. `tomllib` keeps none, so each line that may begin an entry is read by itself.
+# Lines of entries. `tomllib` keeps none, so each line that may begin an entry is parsed by itself.
 
 
 def lines_of(text: str) -> dict[FaultPath, int]:
-    """Return for each entry the line, from 1 on, in which its table begins or its value stands."""
+    """Return for each entry the line, from 1 on, of its table's beginning or of its value."""
     lines: dict[FaultPath, int] = {}
     table: FaultPath = ()
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
@@ -162,7 +167,7 @@ def lines_of(text: str) -> dict[FaultPath, int]:
 
 
 def _path_in(line: str) -> FaultPath | None:
-    """The names that lead to the only entry of a line of TOML; None where it is none."""
+    """Return the names that lead to the only entry of a line of TOML; None if it has none."""
     try:
         body: Any = tomllib.loads(line)
     except (ValueError, RecursionError):
@@ -177,5 +182,5 @@ def _names(body: Any) -> Iterator[str]:
 
 
 def _line(path: FaultPath, lines: Mapping[FaultPath, int]) -> int | None:
-    """The line of an entry, or of the nearest table around it."""
+    """Return the line of an entry, or of the nearest table around it."""
     return next((lines[path[:size]] for size in range(len(path), 0, -1) if path[:size] in lines), None)

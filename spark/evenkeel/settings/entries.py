@@ -1,6 +1,6 @@
-"""Tables and types of the configuration file: what its models are made from.
+"""Tables and types of the configuration file, from which its models are made.
 
-A message never repeats a text that was typed: it may be a secret in the wrong entry.
+A message never repeats a typed text: it may be a secret in the wrong entry.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evenkeel.errors import SettingsError
 from evenkeel.settings.names import MAIN, NAME_PATTERN
 
 NEVER: Final = "none"
-"""The schedule of a DAG that only people start."""
+"""Schedule of a DAG that only people start."""
 _LONGEST_WORD = 8
 FaultPath = tuple[str | int, ...]
 
@@ -34,7 +34,7 @@ class Entries(BaseModel):
     )
 
     def given(self) -> dict[str, Any]:
-        """Return the entries that stand in the file."""
+        """Return the entries that the file sets."""
         return self.model_dump(exclude_unset=True)
 
 
@@ -46,7 +46,7 @@ class FileContext:
     body: Mapping[str, Any]
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """Return a table of the file; it is empty where the entry is missing or is not a table."""
+        """Return a table of the file; empty if the entry is missing or is not a table."""
         table = self.body.get(name)
         return table if isinstance(table, Mapping) else {}
 
@@ -63,7 +63,7 @@ def fault(text: str) -> PydanticCustomError:
 
 
 def raise_faults(faults: Iterable[tuple[FaultPath, str]]) -> None:
-    """Raise all faults at once, each with its path below the validated value; do nothing where there is none."""
+    """Raise all faults at once, each with its path below the validated value; do nothing without faults."""
     errors: list[Any] = [{"type": fault(text), "loc": path, "input": None} for path, text in faults]
     if errors:
         raise ValidationError.from_exception_data("configuration", errors)

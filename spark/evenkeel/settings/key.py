@@ -1,4 +1,4 @@
-"""What is known of one settings key, and which generation of Pulsar a cluster runs.
+"""Description of a settings key, and the generation of Pulsar that a cluster runs.
 
 A key has a type, a unit, allowed values, a default per generation, readers and a meaning.
 """
@@ -28,9 +28,9 @@ METADATA: Final = "evenkeel.key"
 class Key:
     """One settings key. `name` is filled in by the registry from the field it describes.
 
-    `lowest`/`highest` are inclusive and bind an operator's override; what a cluster really runs with is taken as it is.
-    `choices` are the spellings known (of a class: its simple name). `before` is what holds where settings were recorded
-    before there was the key: the behaviour of then, so that a cycle of the past is decided again as it was.
+    `lowest`/`highest` are inclusive and bind an operator's override; the cluster's own values are taken unchecked.
+    `choices` are the known spellings (of a class: its simple name). `before` is the value for settings that were
+    recorded before the key existed: the behaviour of that time, so that a past cycle is decided again unchanged.
     """
 
     name: str
@@ -48,12 +48,12 @@ class Key:
     deprecated_alias_of: str | None = None
 
     def default_of(self, generation: Generation) -> Value:
-        """The default compiled into Pulsar of that generation (Evenkeel's own default for its own keys)."""
+        """Return the default compiled into Pulsar of that generation (Evenkeel's own default for its own keys)."""
         return self.default_5_0 if generation == "5.0" else self.default
 
     @property
     def allowed(self) -> str:
-        """The allowed type and range in words, for messages and the reference page."""
+        """Return the allowed type and range in words, for messages and the reference page."""
         words = {"optional float": "float or unset", "class": "str", "list": "list of str", "set": "list of str"}
         text = words.get(self.kind, self.kind)
         if self.choices:
@@ -89,8 +89,8 @@ def key(
 ) -> Any:
     """Declare a dataclass field that is a settings key; the field's name is Pulsar's own key.
 
-    A key that changes what was decided until now needs `before`, the value with which all is as it was without the key;
-    it is the default where nothing is given.
+    A key that changes earlier decisions needs `before`, the value that keeps the behaviour without the key; the default
+    applies if it is not given.
     """
     described = kind or _kind_of(default)
     if described == "int" and highest is None:
@@ -126,46 +126,46 @@ def _kind_of(default: Value) -> Kind:
     return kinds[type(default)]
 
 
-# Which generation of Pulsar a cluster runs, and so whose defaults and details hold.
+# Generation of Pulsar that a cluster runs, which sets defaults and details of the rules.
 #
-# Key: evenkeelPulsarVersion. While a cluster is upgraded broker by broker, the oldest broker counts: any of them may
-# become the leader, and a default that changes once, with the last broker, is better than one that changes with every
-# leader. Values that a broker reports of its configuration win over defaults in any case.
+# Key: evenkeelPulsarVersion. While a cluster is upgraded broker by broker, the oldest broker counts. Any broker may
+# become the leader. A default that changes once, with the last broker, is better than one that changes with every
+# leader. Values in a broker's reported configuration win over defaults in any case.
 
 SPELLINGS: Final[dict[str, Generation]] = {"4": "4.x", "4.x": "4.x", "5": "5.0", "5.0": "5.0"}
-"""How a generation may be written, with the name that the code has for it."""
+"""Accepted spellings of a generation, with the name in the code."""
 
 _NUMBERS = re.compile(r"(\d+)((?:\.\d+)*)")
 
 
 def generation_named(text: str) -> Generation:
-    """The generation of that name, or a `SettingsError` that lists the known ones."""
-    found = SPELLINGS.get(text)
-    if found is None:
+    """Return the generation of that name; raises `SettingsError` with the known ones."""
+    generation = SPELLINGS.get(text)
+    if generation is None:
         raise SettingsError(f"unknown Pulsar generation {text!r}: known are {', '.join(GENERATIONS)}")
-    return found
+    return generation
 
 
 def short_name(generation: Generation) -> str:
-    """The generation as an operator writes it: 4 or 5."""
+    """Return the generation as an operator writes it: 4 or 5."""
     return generation.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """The generation that the brokers run, and the versions that they named (in any order, None where one did not)."""
+    """The generation that the brokers run, and their reported versions (in any order, None for a missing one)."""
 
     generation: Generation
     versions: tuple[str | None, ...] = ()
 
     @property
     def known(self) -> bool:
-        """Whether any broker named its version."""
+        """True if any broker reported its version."""
         return any(self.versions)
 
     @property
     def note(self) -> str:
-        """What is to be said about brokers of different generations; empty where they agree."""
+        """Note about brokers of different generations; empty if they agree."""
         readable = {version for version in self.versions if version and _NUMBERS.match(version)}
         if len({_numbers(version)[0] >= 5 for version in readable}) < 2:
             return ""

@@ -25,7 +25,7 @@ from evenkeel.settings.operation import CONFIGURATION, ENVIRONMENT
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredLake:
-    """A lake: its name, its address, and the names and patterns of its clusters (of `main`: what no other has)."""
+    """A lake: its name, its address, and the names and patterns of its clusters (of `main`: all that no other has)."""
 
     name: str
     path: str
@@ -41,11 +41,11 @@ class LakeMap:
 
     @property
     def is_several(self) -> bool:
-        """Whether there is more than one lake."""
+        """True if there is more than one lake."""
         return len(self.lakes) > 1
 
     def named(self, name: str) -> ConfiguredLake:
-        """The lake of that name; SettingsError, with the nearest, where there is none."""
+        """Return the lake of that name; raises SettingsError, with the nearest name, if there is none."""
         for lake in self.lakes:
             if lake.name == name:
                 return lake
@@ -55,11 +55,14 @@ class LakeMap:
         raise SettingsError(f"no lake {name!r} is configured: known are {', '.join(known) or 'none'}.{hint}")
 
     def lake_of(self, cluster: str) -> ConfiguredLake | None:
-        """The lake that a cluster belongs to; None where none has it. SettingsError where several patterns claim it."""
+        """Return the lake that a cluster belongs to; None if no lake has it.
+
+        Raises SettingsError if several patterns claim it.
+        """
         return self._lake_among(claims_of(cluster, [(lake.name, lake.clusters) for lake in self.lakes]), cluster)
 
     def reader_lake_of(self, cluster: str) -> ConfiguredLake | None:
-        """The lake that a cluster belongs to, for whoever only reads; None also where several patterns claim it."""
+        """Return the lake that a cluster belongs to, for readers; None also if several patterns claim it."""
         try:
             return self.lake_of(cluster)
         except SettingsError:
@@ -73,26 +76,28 @@ class LakeMap:
         return next((lake for lake in self.lakes if lake.name == MAIN), None)
 
     def clusters_of(self, lake: ConfiguredLake) -> tuple[str, ...]:
-        """The configured clusters that belong to a lake."""
+        """Return the configured clusters that belong to a lake."""
         return tuple(name for name in self.clusters if self.lake_of(name) == lake)
 
     def elsewhere(self, address: str, cluster: str) -> ConfiguredLake | None:
-        """The lake that a cluster belongs to, where that is another one than the configured lake at this address; None
-        where it is that one, and where the address is none of a configured lake."""
-        here = self.at(address)
-        own = self.lake_of(cluster) if here is not None and self.is_several else None
-        return None if own is None or own == here else own
+        """Return the lake that a cluster belongs to, if it is not the configured lake at this address.
+
+        Returns None if it is that lake, and if no configured lake has the address.
+        """
+        lake_at_address = self.at(address)
+        lake_of_cluster = self.lake_of(cluster) if lake_at_address is not None and self.is_several else None
+        return None if lake_of_cluster is None or lake_of_cluster == lake_at_address else lake_of_cluster
 
     def at(self, address: str) -> ConfiguredLake | None:
-        """The lake at an address; None where it is none of these."""
+        """Return the lake at an address; None if no lake has it."""
         wanted = comparable(address)
         return next((lake for lake in self.lakes if comparable(lake.path) == wanted), None)
 
 
 def configured_lakes(environment: Mapping[str, str] = ENVIRONMENT) -> LakeMap:
-    """The lakes that the environment and its configuration file name; none at all is no error.
+    """Return the lakes that the environment and its configuration file name; having none is no error.
 
-    Raises SettingsError where the file cannot be read, or its lakes are wrong.
+    Raises SettingsError if the file cannot be read, or its lakes are wrong.
     """
     path, main = environment.get(CONFIGURATION), environment.get("EVENKEEL_LAKE")
     lakes = _lakes_in(path) if path else LakeMap()
@@ -104,7 +109,7 @@ def configured_lakes(environment: Mapping[str, str] = ENVIRONMENT) -> LakeMap:
 
 
 def _lakes_in(path: str) -> LakeMap:
-    """The lakes of the tables [lakes.NAME], without `main`."""
+    """Return the lakes of the tables [lakes.NAME], without `main`."""
     from evenkeel.settings.configuration_file import operation_in
 
     operation, clusters = operation_in(path)

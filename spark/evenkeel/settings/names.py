@@ -1,4 +1,4 @@
-"""Names and addresses in the configuration file: of lakes and their clusters, and by default of what a cluster has."""
+"""Names and addresses in the configuration file: of lakes and clusters, and the defaults derived from names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 MAIN: Final = "main"
-"""The name of the lake at the entry `lake`; no table of [lakes] has it."""
+"""Name of the lake at the entry `lake`; no table of [lakes] has it."""
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$"
 """Names that a lake may have: the ids of its DAGs end with it."""
 _SIGNS = re.compile(r"[*?\[]")
@@ -43,7 +43,7 @@ def address_beside(file: Path, value: str) -> str:
 
 
 def default_landing(cluster: str) -> str:
-    """Return where a cluster's snapshots land if its configuration does not say it."""
+    """Return the landing place of a cluster's snapshots if its configuration names none."""
     return f"landing/{cluster}"
 
 

@@ -1,4 +1,4 @@
-"""The environment with the configuration file behind it: how Evenkeel is run, by variables of the same meaning.
+"""Environment variables with the configuration file behind them: how Evenkeel is run.
 
 Each entry of `settings.operation_entries` has an environment variable. A variable that is set wins; else the file that
 EVENKEEL_CONFIG names counts.
@@ -17,8 +17,8 @@ CONFIGURATION: Final = "EVENKEEL_CONFIG"
 class OperatorEnvironment(Mapping[str, str]):
     """An environment, and behind it the entries of the configuration file that it names.
 
-    A variable that is set to nothing counts as not set where the file has its entry. SettingsError, when an entry is
-    asked for, where the file cannot be read.
+    An empty variable counts as not set if the file has its entry. Raises SettingsError, when an entry is read, if the
+    file cannot be read.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -37,7 +37,7 @@ class OperatorEnvironment(Mapping[str, str]):
         return sum(1 for _ in self)
 
     def _configured(self) -> dict[str, str]:
-        """The variables of the entries in the file, but for those that another variable replaces."""
+        """Return the variables of the entries in the file, except those that another variable replaces."""
         path = self._own.get(CONFIGURATION)
         if not path:
             return {}

@@ -1,4 +1,4 @@
-"""Entries on how Evenkeel is run: where the lakes are, when the DAGs run, what may be sent."""
+"""Entries on how Evenkeel is run: the lakes, the schedules of the DAGs, and the commands that may be sent."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from evenkeel.settings.names import address_beside, claims_of, comparable, is_pa
 Mode = Literal["dry_run", "approve", "auto"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 FROM_ROOT: Final = "/"
-"""Begins the path of a fault of the lakes that is found at an entry elsewhere in the file; no lake has this name."""
+"""First part of the path of a lakes' fault whose entry is elsewhere in the file; no lake has this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """The environment variable of an entry, which wins over it. `unless`: variables that replace it where set.
+    """The environment variable of an entry, which wins over it. `unless`: variables that replace it if set.
 
-    `kind` says how the entry's value stands in the variable: a path or the address of a lake is relative to the
-    configuration file; names have commas between them, lines a line feed.
+    `kind` is the form of the value in the variable: a path or the address of a lake is relative to the configuration
+    file; names are separated by commas, lines by line feeds.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Variable:
     unless: tuple[str, ...] = ()
 
     def text_of(self, value: Any, file: Path) -> str:
-        """Return the text that the variable would have in place of the entry."""
+        """Return the text that the variable would have instead of the entry."""
         if isinstance(value, list):
             return ("," if self.kind == "names" else "\n").join(value)
         if isinstance(value, bool):
@@ -64,31 +64,30 @@ def variables_of(model: type[Entries]) -> dict[str, Variable]:
 
 
 class AirflowEntries(Entries):
-    """When the DAGs run, and what they may send."""
+    """Schedules of the DAGs, and the commands that they may send."""
 
     schedule: Annotated[Schedule, Variable("EVENKEEL_SCHEDULE")] = "*/5 * * * *"
-    """When `rebalance` runs: a cron expression in UTC, or `none` for manual runs only."""
+    """Schedule of `rebalance`: a cron expression in UTC, or `none` for manual runs only."""
     history_schedule: Annotated[Schedule, Variable("EVENKEEL_HISTORY_SCHEDULE")] = "0 0 * * *"
     """The intervals of `rebalance_history`: a cron expression in UTC."""
     heat_schedule: Annotated[Schedule, Variable("EVENKEEL_HEAT_SCHEDULE")] = "*/10 * * * *"
-    """When `heat` brings the tables of the heat map up to the record, or `none`."""
+    """Schedule of `heat`, which updates the tables of the heat map: a cron expression in UTC, or `none`."""
     upkeep_schedule: Annotated[Schedule, Variable("EVENKEEL_UPKEEP_SCHEDULE")] = "17 3 * * *"
-    """When `upkeep` runs, or `none`."""
+    """Schedule of `upkeep`, or `none`."""
     mode: Annotated[Mode, one_of(*MODES), Variable("EVENKEEL_MODE")] = "dry_run"
-    """What the schedule's runs may do: `dry_run` sends nothing, `approve` asks a person, `auto` sends."""
+    """Mode of scheduled runs: `dry_run` sends nothing, `approve` asks a person, `auto` sends."""
     mode_limit: Annotated[Mode | None, one_of(*MODES), Variable("EVENKEEL_MODE_LIMIT")] = None
-    """The most that a run may be triggered with. Default: as `mode`."""
+    """Highest mode with which a run may be triggered. Default: as `mode`."""
     approvers: Annotated[list[Text] | None, Variable("EVENKEEL_APPROVERS", "names")] = None
-    """The logins that may answer an approval. Default: all who may in Airflow."""
+    """Logins that may answer an approval. Default: all users who may in Airflow."""
     four_eyes: Annotated[bool, Variable("EVENKEEL_FOUR_EYES")] = False
     """Users who triggered a run, or made a request that it takes up, cannot approve its plan."""
     upkeep_shorten: Annotated[bool, Variable("EVENKEEL_UPKEEP_SHORTEN")] = False
-    """Users who may trigger `upkeep` may have the record kept for a shorter time than was promised."""
+    """Users who may trigger `upkeep` may shorten the promised time for which the record is kept."""
     handover_key_file: Annotated[
         Text | None, Variable("EVENKEEL_HANDOVER_KEY_FILE", "path", ("EVENKEEL_HANDOVER_KEY",))
     ] = None
-    """The file with the key that seals what tasks hand to each other, relative to this file. Default: a key of this
-    machine."""
+    """File with the key that seals hand-overs between tasks, relative to this file. Default: a key of this machine."""
 
     @model_validator(mode="after")
     def _mode_within_limit(self) -> Self:
@@ -103,36 +102,36 @@ class LogEntries(Entries):
     key_file: Annotated[
         Text | None, Variable("EVENKEEL_LOG_KEY_FILE", "path", ("EVENKEEL_LOG_KEY", "EVENKEEL_LOG_CONNECTION"))
     ] = None
-    """The file with the private key of the transparency log, relative to this file; for its owner alone. Without it the
-    lake is not signed."""
+    """File with the private key of the transparency log, relative to this file; only its owner may read it. Without it
+    the lake is not signed."""
     witnesses: Annotated[list[Text] | None, Variable("EVENKEEL_WITNESSES", "lines")] = None
     """The witnesses of the log, a line each: `<verifier key> <URL>`, a file's path, `s3://bucket/prefix`, or
     `rfc3161 <URL> ca_file=PATH`."""
 
 
 class LakeEntries(Entries):
-    """A further lake: where it is, and which clusters belong to it."""
+    """A further lake: its address, and its clusters."""
 
     path: Text
     """Root of the lake's tables: a folder, relative to this file, or `s3a://bucket/prefix`."""
     clusters: list[Text]
-    """The clusters that belong to the lake: names, and patterns with `*`, `?` and `[…]`. Empty: nothing is written to
-    it any more."""
+    """Clusters that belong to the lake: names, and patterns with `*`, `?` and `[…]`. Empty: nothing is written to it
+    any more."""
 
 
 class Operation(Entries):
     """How Evenkeel is run."""
 
     lake: Annotated[Text | None, Variable("EVENKEEL_LAKE", "address")] = None
-    """Root of the tables: a folder, relative to this file, or `s3a://bucket/prefix`. Beside `[lakes]`: of the clusters
-    that no table names."""
+    """Root of the tables: a folder, relative to this file, or `s3a://bucket/prefix`. Beside `[lakes]`: the lake of the
+    clusters that no table names."""
     lakes: (
         Annotated[dict[LakeName, LakeEntries], Field(min_length=1, json_schema_extra={"additionalProperties": False})]
         | None
     ) = None
     """Further lakes, a table for each, under its name."""
     airflow: AirflowEntries = AirflowEntries()
-    """When the DAGs run, and what they may send."""
+    """Schedules of the DAGs, and the commands that they may send."""
     log: LogEntries = LogEntries()
     """The transparency log."""
 
@@ -151,7 +150,7 @@ class Operation(Entries):
 
 
 def _lake_faults(lakes: Mapping[str, LakeEntries], context: FileContext) -> Iterator[tuple[FaultPath, str]]:
-    """Lakes in one place, clusters of two lakes or of none, and names that no cluster has."""
+    """Yield lakes in one place, clusters of two lakes or of none, and names that no cluster has."""
     main = context.body.get("lake")
     places = {comparable(address_beside(context.file, main)): "`lake`"} if isinstance(main, str) and main else {}
     clusters = sorted(context.table("clusters"))
@@ -166,7 +165,7 @@ def _lake_faults(lakes: Mapping[str, LakeEntries], context: FileContext) -> Iter
     for cluster in clusters if lakes else ():
         owners = claims_of(cluster, lists)
         if len(owners) > 1:
-            said = f"The cluster {cluster!r} belongs to {owners[0]}, too: name it in the list of one of them"
-            yield (owners[1], "clusters"), said
+            fault_text = f"The cluster {cluster!r} belongs to {owners[0]}, too: name it in the list of one of them"
+            yield (owners[1], "clusters"), fault_text
         elif not owners and not main and not os.environ.get("EVENKEEL_LAKE"):
             yield (FROM_ROOT, "clusters", cluster), "No lake has it: name it in a table of [lakes], or write `lake`"

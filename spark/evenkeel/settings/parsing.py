@@ -1,4 +1,4 @@
-"""From what brokers and operators write to values of the right type."""
+"""Conversion of texts from brokers and operators to values of the right type."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _BOOLS = {"true": True, "false": False}
 
 
 def known_key(name: str) -> Key:
-    """The key of that name; an unknown one is a `SettingsError` that names the nearest known key."""
-    found = registry().get(name)
-    if found is None:
+    """Return the key of that name; raises a `SettingsError` that names the nearest known key."""
+    key = registry().get(name)
+    if key is None:
         raise SettingsError(f"unknown setting {name!r}: {nearest(name)}")
-    return found
+    return key
 
 
 def nearest(name: str) -> str:
-    """A hint at the known key that looks most like `name`."""
+    """Return a hint at the known key that looks most like `name`."""
     lower = {k.lower(): k for k in registry()}
     close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
     if close:
@@ -34,13 +34,14 @@ def nearest(name: str) -> str:
 
 
 def simple_class_name(text: str) -> str:
-    """Pulsar's own classes by their simple name; any other class stays as written."""
+    """Return the simple name of Pulsar's own classes; any other class stays as written."""
     match = _PULSAR_PACKAGE.fullmatch(text.strip())
     return match.group(1) if match else text.strip()
 
 
 def parse(key: Key, text: str) -> Value:
-    """The value in a broker's text (`Optional[1.0]`, `[a, b]`, a class name, …); `SettingsError` if it is none."""
+    """Return the value in a broker's text (`Optional[1.0]`, `[a, b]`, a class name, …); raises `SettingsError` if
+    none."""
     text = text.strip()
     if key.kind == "bool":
         return _parse_bool(key, text)
@@ -54,7 +55,7 @@ def parse(key: Key, text: str) -> Value:
 
 
 def coerce(key: Key, given: object) -> Value:
-    """The value of an operator (typed, or text as from a command line) in the key's exact type, not range-checked."""
+    """Return an operator's value (typed, or text as from a command line) in the key's exact type, not range-checked."""
     if isinstance(given, str):
         return parse(key, given)
     if key.kind == "optional float" and given is None:
@@ -70,7 +71,8 @@ def coerce(key: Key, given: object) -> Value:
 
 
 def check_allowed(key: Key, value: Value) -> None:
-    """`SettingsError` with key, value and allowed range where the value is out of range or not one of the choices."""
+    """Raise `SettingsError` with key, value and allowed range if the value is out of range or not one of the
+    choices."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         low = key.lowest is not None and value < key.lowest
         high = key.highest is not None and value > key.highest
@@ -82,14 +84,14 @@ def check_allowed(key: Key, value: Value) -> None:
             lower = {choice.lower(): choice for choice in key.choices}
             close = difflib.get_close_matches(text.lower(), lower, n=1)
             hint = f"; did you mean {lower[close[0]]!r}?" if close else ""
-            raise SettingsError(f"{key.name} = {text!r} is not known: allowed is {key.allowed}{hint}")
+            raise SettingsError(f"{key.name} = {text!r} is unknown: allowed is {key.allowed}{hint}")
 
 
 def _parse_bool(key: Key, text: str) -> bool:
-    found = _BOOLS.get(text.lower())
-    if found is None:
+    value = _BOOLS.get(text.lower())
+    if value is None:
         raise _wrong(key, text)
-    return found
+    return value
 
 
 def _parse_number(key: Key, text: str) -> int | float | None:
@@ -106,7 +108,7 @@ def _parse_number(key: Key, text: str) -> int | float | None:
 def _number(key: Key, given: int | float) -> int | float:
     try:
         is_finite = math.isfinite(given)
-    except OverflowError:  # a whole number beyond what a float can be
+    except OverflowError:  # a whole number beyond the range of floats
         is_finite = False
     if not is_finite:
         raise _wrong(key, given)
@@ -131,26 +133,26 @@ def _wrong(key: Key, given: object) -> SettingsError:
     return SettingsError(f"{key.name} = {given!r} cannot be read: allowed is {key.allowed} ({key.unit})")
 
 
-# Times of day (UTC) between which something is allowed, as operators write them: `22:00-04:30`.
+# Windows of the day (UTC), as operators write them: `22:00-04:30`.
 
 _WINDOW = re.compile(r"(?P<from_h>[01]\d|2[0-3]):(?P<from_m>[0-5]\d)-(?P<to_h>[01]\d|2[0-3]):(?P<to_m>[0-5]\d)")
 
 
 def minutes_of(window: str) -> tuple[int, int] | None:
-    """First minute of the day and the one after the last; the end lies before the start where midnight is between.
+    """Return the first minute of the day and the one after the last; over midnight the end is before the start.
 
-    None for what is not a window, and for one without length: it could mean never as well as always.
+    Returns None for an invalid window, and for one without length: it could mean never as well as always.
     """
-    found = _WINDOW.fullmatch(window)
-    if found is None:
+    match = _WINDOW.fullmatch(window)
+    if match is None:
         return None
-    start = int(found["from_h"]) * 60 + int(found["from_m"])
-    end = int(found["to_h"]) * 60 + int(found["to_m"])
+    start = int(match["from_h"]) * 60 + int(match["from_m"])
+    end = int(match["to_h"]) * 60 + int(match["to_m"])
     return None if start == end else (start, end)
 
 
 def is_within(minute_of_day: int, windows: Iterable[str]) -> bool:
-    """Whether a minute of the day lies in one of the windows; what is not a window holds no minute."""
+    """Return True if a minute of the day is in one of the windows; an invalid window contains no minute."""
     return any(_holds(minutes_of(window), minute_of_day) for window in windows)
 
 

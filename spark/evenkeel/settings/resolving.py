@@ -1,4 +1,4 @@
-"""Which value of each key is in force: an operator's override over what the cluster runs with over Pulsar's default."""
+"""Values in force: an operator's override wins over the cluster's own value, which wins over Pulsar's default."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from evenkeel.settings.parsing import check_allowed, coerce, known_key, parse
 from evenkeel.settings.registry import Settings, registry
 
 Origin = str
-"""Where a value came from. Its first word is default, observed or override; what follows says more, e.g. "default of
-Pulsar 5" for a key whose default differs between generations."""
+"""Origin of a value. Its first word is default, observed or override. The rest gives details, e.g. "default of Pulsar
+5" for a key whose default differs between generations."""
 
 KINDS = ("override", "observed", "default")
 
 
 @dataclass(frozen=True)
 class EffectiveSettings:
-    """Settings in force with the origin of each value; travels as JSON text (`to_json`, `from_json`)."""
+    """Settings in force with the origin of each value; stored as JSON text (`to_json`, `from_json`)."""
 
     settings: Settings
     origins: Mapping[str, Origin]
@@ -36,11 +36,11 @@ class EffectiveSettings:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 (hex) over all keys and values, whatever their origins."""
+        """SHA-256 (hex) over all keys and values, whatever their origins."""
         return hashlib.sha256(_canonical(self.settings.values()).encode()).hexdigest()
 
     def rows(self) -> list[dict[str, str]]:
-        """One row per key in alphabetical order: key, value (JSON text), origin, unit."""
+        """Return one row per key in alphabetical order: key, value (JSON text), origin, unit."""
         values = self.settings.values()
         return [
             {"key": k.name, "value": _canonical(values[k.name]), "origin": self.origins[k.name], "unit": k.unit}
@@ -48,14 +48,17 @@ class EffectiveSettings:
         ]
 
     def to_json(self) -> str:
-        """Canonical JSON text: equal settings, origins and problems give equal text."""
+        """Return canonical JSON text: equal settings, origins and problems give equal text."""
         values = {name: _plain(value) for name, value in self.settings.values().items()}
         return _canonical({"settings": values, "origins": dict(self.origins), "problems": list(self.problems)})
 
     @classmethod
     def from_json(cls, text: str) -> EffectiveSettings:
-        """The settings that `to_json` wrote. Keys it did not know yet are listed, and stand at what held before there
-        was the key (`Key.before`): most at their 4.x default."""
+        """Read the settings that `to_json` wrote.
+
+        Keys that it did not know yet are listed, and have the value from before the key existed (`Key.before`): most
+        their 4.x default.
+        """
         try:
             given = parse_json(text)
             values, origins, problems = given["settings"].items(), given["origins"].items(), list(given["problems"])
@@ -95,29 +98,29 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain, ensure_ascii=False)
 
 
-@lru_cache(maxsize=512)  # of every cluster of a run: each task asks for all of them, again and again
+@lru_cache(maxsize=512)  # of every cluster of a run: each task reads all of them, again and again
 def settings_in(text: str | None) -> Settings:
-    """The settings in force by the JSON text of a hand-over; Pulsar's defaults where none have been resolved yet."""
+    """Return the settings in force from the JSON text of a hand-over; Pulsar's defaults if none are resolved yet."""
     return EffectiveSettings.from_json(text).settings if text else Settings()
 
 
 @lru_cache(maxsize=64)
 def digest_with(text: str, name: str, value: str) -> str:
-    """The digest of the settings in a text of `EffectiveSettings.to_json`, had the key `name` that value.
+    """Return the digest of the settings in a text of `EffectiveSettings.to_json` if the key `name` had that value.
 
-    Of the keys in the text alone, so that a digest stays what it is when keys join.
+    Only the keys in the text count, so a digest does not change when keys are added.
     """
     values = parse_json(text)["settings"]
     return hashlib.sha256(_canonical({**values, name: value}).encode()).hexdigest()
 
 
-# Which value of each key is in force: an operator's override over what the cluster runs with over Pulsar's default.
+# Values in force: an operator's override wins over the cluster's own value, which wins over Pulsar's default.
 
 SWITCHES = {
     "loadBalancerSheddingEnabled": "evenkeelSheddingEnabled",
     "loadBalancerAutoBundleSplitEnabled": "evenkeelSplitEnabled",
 }
-"""The cluster's own switches, never taken from it, and Evenkeel's that stand in for them."""
+"""The cluster's own switches, never taken from it, and Evenkeel's own switches that replace them."""
 
 
 def resolve(
@@ -130,18 +133,17 @@ def resolve(
     """Put default, observed and override together, the later over the earlier.
 
     `observed` is a broker's `GET /admin/v2/brokers/configuration/runtime`: all values text; keys that are not about
-    load balancing are passed over. A value in it that cannot be read leaves the default in force and is listed in
-    `problems`; one out of range is taken, as the cluster runs with it, and listed. The cluster's shedding and split
-    switches are not taken unless `explicit_switches`, and then they switch Evenkeel too.
-    `overrides` are an operator's: unknown keys, wrong types, values out of range and contradictions raise
-    `SettingsError`. An override of `evenkeelPulsarVersion` other than "auto" wins over `generation`, which may also be
-    what the brokers' versions say. Where Pulsar itself runs another strategy than the one configured, that one is in
-    force (see `compatibility`).
+    load balancing are passed over. An unreadable value in it leaves the default in force and is listed in `problems`. A
+    value out of range is taken, as the cluster runs with it, and listed. The cluster's shedding and split switches are
+    taken only with `explicit_switches`, and then they switch Evenkeel too. `overrides` are an operator's: unknown keys,
+    wrong types, values out of range and contradictions raise `SettingsError`. An override of `evenkeelPulsarVersion`
+    other than "auto" wins over `generation`, which may also be the generation of the brokers' versions. If Pulsar
+    itself runs another strategy than the configured one, that one is in force (see `compatibility`).
     """
     chosen = {name: _override(name, given, explicit_switches) for name, given in (overrides or {}).items()}
     version = str(chosen.get("evenkeelPulsarVersion", "auto"))
-    found = generation if isinstance(generation, Detected) else Detected(generation_named(generation))
-    held = found if version == "auto" else Detected(generation_named(version))
+    detected = generation if isinstance(generation, Detected) else Detected(generation_named(generation))
+    held = detected if version == "auto" else Detected(generation_named(version))
     values: dict[str, Value] = Settings.for_generation(held.generation).values()
     origins: dict[str, Origin] = {name: _default_origin(key, held) for name, key in registry().items()}
     problems: list[str] = []
@@ -158,7 +160,7 @@ def resolve(
         _follow_switches(values, origins)
     _fall_back(values, origins, problems)
     settings = Settings().with_values(values)
-    # Before a snapshot is seen nobody knows which load manager runs, unless the operator says so.
+    # Before the first snapshot the load manager is unknown, unless the operator names it.
     is_told = observed is not None or settings.evenkeelManager != "auto" or "loadManagerClassName" in chosen
     _judge(settings, origins, problems, manager_is_known=is_told)
     return EffectiveSettings(settings, origins, tuple(problems))
@@ -171,7 +173,7 @@ def _default_origin(key: Key, held: Detected) -> Origin:
 
 
 def _fall_back(values: dict[str, Value], origins: dict[str, Origin], problems: list[str]) -> None:
-    """The strategies that a broker runs in place of configured ones. An operator's own word is never changed."""
+    """Set the strategies that a broker runs instead of the configured ones. An operator's override is never changed."""
     settings = Settings().with_values(values)
     configured = StrategyPair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
     run = in_force(configured, settings.manager, settings.generation)
@@ -182,7 +184,7 @@ def _fall_back(values: dict[str, Value], origins: dict[str, Origin], problems: l
         if was == now or origins[key] == "override":
             continue
         values[key] = now
-        # The extensible manager never reads the placement key: what stands there is nothing odd.
+        # The extensible manager never reads the placement key: any value of it is fine.
         if not (settings.manager == "extensible" and key == PLACEMENT) and origins[key] == "observed":
             problems.append(
                 f"{key} = {was} does not run beside the rest of the configuration: Pulsar runs {now} instead"
@@ -225,19 +227,19 @@ def _read_observed(observed: Mapping[str, str], explicit_switches: bool) -> tupl
 
 
 def _follow_switches(values: dict[str, Value], origins: dict[str, Origin]) -> None:
-    """Let the brokers' switches switch Evenkeel where nothing else does.
+    """Let the brokers' switches switch Evenkeel if nothing else does.
 
     Shedding also needs loadBalancerEnabled, with either manager. Splitting needs it with the extensible manager only
     (Pulsar: SplitScheduler); the modular manager's split check (ModularLoadManagerImpl.checkNamespaceBundleSplit) does
-    not ask for it.
+    not read it.
     """
     extensible = Settings().with_values(values).manager == "extensible"
-    for theirs, own in SWITCHES.items():
-        needs_balancer = extensible or own != "evenkeelSplitEnabled"
-        asked = [theirs, "loadBalancerEnabled"] if needs_balancer else [theirs]
-        if origins[own] == "default":
-            values[own] = all(values[name] for name in asked)
-            origins[own] = next((origins[name] for name in asked if origins[name] != "default"), "default")
+    for theirs, ours in SWITCHES.items():
+        needs_balancer = extensible or ours != "evenkeelSplitEnabled"
+        needed = [theirs, "loadBalancerEnabled"] if needs_balancer else [theirs]
+        if origins[ours] == "default":
+            values[ours] = all(values[name] for name in needed)
+            origins[ours] = next((origins[name] for name in needed if origins[name] != "default"), "default")
 
 
 def _judge(settings: Settings, origins: Mapping[str, Origin], problems: list[str], *, manager_is_known: bool) -> None:
@@ -253,10 +255,10 @@ def _judge(settings: Settings, origins: Mapping[str, Origin], problems: list[str
 
 
 def read_overrides(path: str | Path) -> dict[str, Value]:
-    """The overrides in a TOML file of plain `key = value` lines, typed and range-checked.
+    """Read the overrides in a TOML file of plain `key = value` lines, typed and range-checked.
 
-    `SettingsError` names the file, and the line where it is known, for a file that cannot be read or is not TOML, for a
-    table, an unknown key, and a value of the wrong type or out of range.
+    Raises `SettingsError`, which names the file and, if known, the line. It is raised for a file that cannot be read or
+    is not TOML, for a table, an unknown key, and a value of the wrong type or out of range.
     """
     file = Path(path)
     given, text = toml_in(file, "settings file")
@@ -275,7 +277,7 @@ def read_overrides(path: str | Path) -> dict[str, Value]:
 
 
 class NotToml(SettingsError):
-    """A file that is not TOML. `reason`: what is wrong with it; `line`: where, None if that is not known."""
+    """A file is not TOML. `reason` is its fault; `line` is None if it is not known."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)
@@ -288,7 +290,7 @@ class NotToml(SettingsError):
 
 
 def toml_in(file: Path, what: str) -> tuple[dict[str, Any], str]:
-    """What stands in a TOML file, and its text; all that can be wrong is a `SettingsError` about `what`."""
+    """Return the content of a TOML file, and its text; raises `SettingsError` about `what` for every fault."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a name that no file can have

@@ -1,1 +1,1 @@
-"""Where snapshots of clusters come from: recordings, the admin API or S3; and how they are landed."""
+"""Sources of clusters' snapshots: recordings, the admin API or S3; and the landing of snapshots."""

@@ -1,8 +1,8 @@
-"""Asking the brokers of one cluster for a snapshot, and taking turns with other clusters.
+"""Requests to the brokers of one cluster for a snapshot, and turns between clusters.
 
-Every request goes on record, and a broker that is silent is not waited for twice. A cluster is silent while questions
-to it wait and none of its brokers gives a whole answer: what drips in without end is no answer. Time that passes here,
-between questions or until the cluster's turn comes, is no silence.
+Every request is recorded, and a silent broker is waited for only once. A cluster is silent while requests to it wait
+and none of its brokers gives a whole answer: an answer that trickles in without end does not count. Time between
+requests, or until the cluster's turn comes, is not silence.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from evenkeel.sources.writing import SnapshotWriter
 from evenkeel.times import utc_milliseconds
 
 IF_IT_IS_PULSAR = "check that the addresses are of Pulsar's brokers"
-# Of the time that a cluster may be silent so much is for one question: then others are asked whether it is there.
+# The share of a cluster's silent time that one request may take: then others are asked for a sign of life.
 _SHARE_OF_ONE = 0.75
 _QUIET_SECONDS = 3.0
 _LOOK_AGAIN_SECONDS = 0.5
-# A wait that was given all of the time may end this much before its end.
+# A wait for all of the time may end this much before its end.
 _TOLERANCE_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTally:
-    """Requests of a snapshot, those without an HTTP answer, and characters of text that were answered."""
+    """Requests of a snapshot, those without an HTTP answer, and characters of answered text."""
 
     requests: int = 0
     not_answered: int = 0
     characters: int = 0
 
     def with_hops(self, hops: Sequence[Hop]) -> RequestTally:
-        """A copy that counts further requests too."""
+        """Return a copy that counts further requests too."""
         return RequestTally(
             self.requests + len(hops),
             self.not_answered + sum(hop.status == 0 for hop in hops),
@@ -49,7 +49,7 @@ class RequestTally:
 
 
 class Silence:
-    """How long questions have waited without any answer, in seconds; thread-safe. Several at once count once."""
+    """Seconds for which requests have waited without any answer; thread-safe. Several at once count once."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -58,7 +58,7 @@ class Silence:
 
     @contextmanager
     def question(self) -> Iterator[list[Hop]]:
-        """While one waits; the hops that came are to be put into the list, the answer last."""
+        """Mark one request as waiting; put its hops into the given list, the answer last."""
         hops: list[Hop] = []
         with self._lock:
             self._since = self._since if self._waiting else time.monotonic()
@@ -73,13 +73,13 @@ class Silence:
 
     @property
     def is_going_on(self) -> bool:
-        """Whether a question waits."""
+        """Return True if a request waits."""
         with self._lock:
             return self._waiting > 0
 
     @property
     def seconds(self) -> float:
-        """Seconds since the last answer in which a question waited."""
+        """Return the seconds since the last answer in which a request waited."""
         with self._lock:
             return self._seconds()
 
@@ -88,10 +88,10 @@ class Silence:
 
 
 class Asking:
-    """One snapshot's questions; thread-safe.
+    """Requests of one snapshot; thread-safe.
 
-    Nothing more is sent after `most_seconds`, and once the cluster gave no answer for `silent_seconds`; in these what
-    is under way ends, too.
+    Nothing more is sent after `most_seconds`, and once the cluster gave no answer for `silent_seconds`; requests under
+    way end at these times, too.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class Asking:
         self.tally = RequestTally()
 
     def begin(self, until: float) -> None:
-        """Counts `most_seconds` from now on; they end at `until` (`time.monotonic`) at the latest."""
+        """Start `most_seconds`; they end at `until` (`time.monotonic`) at the latest."""
         self._until = min(time.monotonic() + self._most_seconds, until)
 
     def of_broker(self, broker: str, path: str, *, timeout_s: float | None = None) -> Hop:
-        """Asks one broker. Once it gave no answer its further questions are rows that say so, and are not sent."""
+        """Ask one broker. Once it gave no answer, further requests to it become rows that say so, and are not sent."""
         reason = self._silent.get(broker) or self._late()
         if reason is not None:
             return self._put_down([_unsent(broker, path, reason)])
@@ -128,7 +128,7 @@ class Asking:
         return self._put_down(hops)
 
     def of_any(self, path: str) -> Hop:
-        """Asks whichever broker's turn it is, for what all of them know; the configured addresses if it is silent."""
+        """Ask the next broker in turn for what all of them know; the configured addresses if it is silent."""
         late = self._late()
         if late is not None:
             return self._put_down([_unsent("", path, late)])
@@ -140,17 +140,17 @@ class Asking:
         return self.of_entries(path)[-1]
 
     def of_entries(self, path: str) -> tuple[Hop, ...]:
-        """Asks the configured addresses; everything that was sent."""
+        """Ask the configured addresses; return every hop."""
         hops = self._asked(path, None, None)
         self._put_down(hops)
         return hops
 
     def demand(self, limit: str, found: int, what: str) -> None:
-        """Raises `BeyondLimit` where that is more than the limit of this name."""
+        """Raise `BeyondLimit` if `found` is more than the limit of this name."""
         self._limits.demand(limit, found, what, IF_IT_IS_PULSAR)
 
     def demand_answers(self) -> None:
-        """Raises `Unreachable` where the cluster gave no answer for as long as it may."""
+        """Raise `Unreachable` if the cluster gave no answer for as long as it may."""
         if self._is_silent():
             raise Unreachable(
                 f"none of its brokers gave a whole answer for {self._silence.seconds:.1f} s, and it may be silent for "
@@ -159,15 +159,15 @@ class Asking:
             )
 
     def is_quiet(self) -> bool:
-        """Whether the cluster has given no answer for a while, so that another one may be asked beside it."""
+        """Return True if the cluster has given no answer for a while, so that another one may be asked beside it."""
         return self._silence.is_going_on and self._silence.seconds > _QUIET_SECONDS
 
     def stop(self) -> None:
-        """Nothing more is sent."""
+        """Send nothing more."""
         self._until = 0.0
 
     def spread_over(self, brokers: Sequence[str]) -> None:
-        """From now on, what all brokers know is asked of these in turn, so that no single one bears it all."""
+        """Ask these brokers in turn for what all brokers know, so that no single one bears the whole load."""
         self._entries = tuple(broker for broker in brokers if broker not in self._silent)
 
     def _asked(self, path: str, broker: str | None, timeout_s: float | None) -> tuple[Hop, ...]:
@@ -176,9 +176,9 @@ class Asking:
             return tuple(hops)
 
     def _end_of_question(self) -> float:
-        """The moment (`time.monotonic`) at which a question that is sent now has to be answered at the latest."""
+        """Return the moment (`time.monotonic`) at which a request sent now must be answered at the latest."""
         silent = self._silence.seconds
-        share = _SHARE_OF_ONE if self.tally.requests else 1.0  # before the first answer nobody else can be asked
+        share = _SHARE_OF_ONE if self.tally.requests else 1.0  # before the first answer there is no other broker to ask
         left = share * self._silent_seconds - silent
         return time.monotonic() + (left if left > 0 else self._silent_seconds - silent)
 
@@ -219,19 +219,21 @@ def _unsent(broker: str, path: str, reason: str) -> Hop:
 
 
 class TakesTurns(Protocol):
-    """What a turn is given to."""
+    """Interface of what gets a turn."""
 
     def begin(self, until: float) -> None:
-        """Called when its turn has come; `until` (`time.monotonic`) all turns end."""
+        """Called when its turn has come; all turns end at `until` (`time.monotonic`)."""
 
     def is_quiet(self) -> bool:
-        """Whether it keeps nobody busy at the moment."""
+        """Return True if it uses no memory for answers at the moment."""
 
 
 class Turns:
-    """At most so many clusters at a time give their answers, which bounds the memory that answers take. Those that are
-    quiet do not count, so that none is waited for, until there are `most_in_all`. All turns end `most_seconds` after
-    this was made."""
+    """Limit of the clusters that answer at a time, which bounds the memory of answers.
+
+    Quiet clusters do not count, so that none is waited for, until there are `most_in_all`. All turns end `most_seconds`
+    after this object was made.
+    """
 
     def __init__(self, most: int, most_in_all: int, most_seconds: float) -> None:
         self._most, self._most_in_all, self._most_seconds = most, most_in_all, most_seconds
@@ -240,8 +242,8 @@ class Turns:
         self._having: list[TakesTurns] = []
 
     @contextmanager
-    def turn(self, one: TakesTurns) -> Iterator[None]:
-        """Waits for a turn; `Unreachable` where none comes before all end."""
+    def turn(self, taker: TakesTurns) -> Iterator[None]:
+        """Wait for a turn; raises `Unreachable` if none comes before all end."""
         with self._changed:
             while not self._has_room():
                 if time.monotonic() > self._until:
@@ -250,14 +252,16 @@ class Turns:
                         f"together, {self._most} of them at a time: give the run fewer clusters"
                     )
                 self._changed.wait(_LOOK_AGAIN_SECONDS)
-            self._having.append(one)
-        one.begin(self._until)
+            self._having.append(taker)
+        taker.begin(self._until)
         try:
             yield
         finally:
             with self._changed:
-                self._having.remove(one)
+                self._having.remove(taker)
                 self._changed.notify_all()
 
     def _has_room(self) -> bool:
-        return len(self._having) < self._most_in_all and sum(not one.is_quiet() for one in self._having) < self._most
+        return (
+            len(self._having) < self._most_in_all and sum(not holder.is_quiet() for holder in self._having) < self._most
+        )

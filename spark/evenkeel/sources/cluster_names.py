@@ -1,6 +1,6 @@
-"""Which cluster a landed snapshot shows, by its answer to `/admin/v2/clusters`.
+"""Cluster of a landed snapshot, by its answer to `/admin/v2/clusters`.
 
-A recording shows one cluster; where a folder holds snapshots of several, each snapshot is one of its own cluster.
+A recording shows one cluster. If a folder holds snapshots of several, each snapshot has its own cluster.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from evenkeel.sources.recordings import Recording
 from evenkeel.sources.snapshot_files import RUNTIME_CONFIGURATION, is_in_lines, open_bytes, whole_document
 from evenkeel.sources.snapshot_requests import read_requests
 
-# As Pulsar has it (NamedEntity), and no longer than a folder's name may be.
+# As in Pulsar (NamedEntity), and no longer than a folder's name may be.
 _NAME = re.compile(r"[-=:.\w]{1,200}", re.ASCII)
 _BEGINNING, _MOST_ANSWER = 1 << 14, 1 << 16
 _REQUESTS = re.compile(rb'"requests"\s*:\s*\[')
 
 
 class ClusterNames:
-    """The clusters that the snapshots of a recording show; one that does not say shows what the newest that does says.
+    """The clusters of a recording's snapshots; one without an answer has the cluster of the newest that has one.
 
-    `BadInput` where none says.
+    Raises `BadInput` if none has an answer.
     """
 
     def __init__(self, recording: Recording, limits: Limits = DEFAULT) -> None:
         self._recording, self._limits = recording, limits
 
     def of(self, snapshot: Snapshot) -> str:
-        """The name of the snapshot's cluster."""
+        """Return the name of the snapshot's cluster."""
         try:
             return cluster_name(snapshot, limits=self._limits)
         except BadInput:
@@ -55,10 +55,10 @@ class ClusterNames:
 
 
 def cluster_name(snapshot: Snapshot, wanted: str | None = None, limits: Limits = DEFAULT) -> str:
-    """The cluster that a snapshot shows, by `/admin/v2/clusters`.
+    """Return the cluster of a snapshot, by `/admin/v2/clusters`.
 
-    Where the answer names several (geo-replication), it is the one `wanted`, else the `clusterName` of the brokers'
-    configuration. `BadInput` if that leaves none or more than one, and for what is no name in Pulsar.
+    If the answer names several (geo-replication), it is the one `wanted`, else the `clusterName` of the brokers'
+    configuration. Raises `BadInput` if that leaves none or more than one, and if it is not a valid name in Pulsar.
     """
     clusters = _answer(Path(snapshot.path), CLUSTERS, limits)
     configuration = None
@@ -71,36 +71,40 @@ def cluster_name(snapshot: Snapshot, wanted: str | None = None, limits: Limits =
 
 
 def _answer(path: Path, wanted: str, limits: Limits) -> str | None:
-    """The body of the first answer, with success, to this question; None where there is none."""
+    """Return the body of the first successful answer to this question; None if there is none."""
     try:
-        found = None if is_in_lines(path) else _told(path, wanted, limits)
-        if found is None:
-            answers = (one for one in read_requests(path, limits) if one.path == wanted and one.status == 200)
-            found = next((one.body for one in answers), None)
+        body = None if is_in_lines(path) else _told(path, wanted, limits)
+        if body is None:
+            answers = (
+                request for request in read_requests(path, limits) if request.path == wanted and request.status == 200
+            )
+            body = next((request.body for request in answers), None)
     except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
         raise BadInput(f"snapshot {path} cannot be read: {error}") from error
-    return found
+    return body
 
 
 def _told(path: Path, wanted: str, limits: Limits) -> str | None:
-    """The answer by the text around the question: reading all of a document's JSON takes ten times as long. None says
-    nothing."""
-    asked = re.compile(rb'"path"\s*:\s*"' + re.escape(wanted.encode()) + rb'"')
-    with open_bytes(path) as stream:  # what is asked here is asked among the first
+    """Return the answer by the text around the question; None if undecided.
+
+    Reading all of a document's JSON takes ten times as long.
+    """
+    pattern = re.compile(rb'"path"\s*:\s*"' + re.escape(wanted.encode()) + rb'"')
+    with open_bytes(path) as stream:  # a document asks this question among the first
         beginning = stream.read(_BEGINNING)
     for text in (lambda: beginning, lambda: whole_document(path, limits)):
-        for one in _in_document(text(), asked):
-            if one.get("path") == wanted and one.get("status") == 200:
-                return str(one["body"])
+        for request in _in_document(text(), pattern):
+            if request.get("path") == wanted and request.get("status") == 200:
+                return str(request["body"])
     return None
 
 
-def _in_document(text: bytes, asked: re.Pattern[bytes]) -> Iterator[dict[str, Any]]:
+def _in_document(text: bytes, pattern: re.Pattern[bytes]) -> Iterator[dict[str, Any]]:
     begin = _REQUESTS.search(text)
-    for found in asked.finditer(text, begin.end()) if begin else ():
-        first = text.rfind(b"{", 0, found.start())
+    for match in pattern.finditer(text, begin.end()) if begin else ():
+        first = text.rfind(b"{", 0, match.start())
         try:
             request, _ = json.JSONDecoder().raw_decode(text[first : first + _MOST_ANSWER].decode(errors="replace"))
-        except (ValueError, RecursionError):  # not so simple, or longer than what is here
+        except (ValueError, RecursionError):  # not so simple, or longer than this excerpt
             return
         yield request

@@ -1,24 +1,25 @@
-"""Snapshots of a running cluster, in the shape of a recording.
+"""Snapshots of a running cluster, in the form of a recording.
 
-What is asked, and why:
+The requests, and their reasons:
 
-* of the cluster: brokers, leader, clusters, tenants, dynamic values, failure domains, isolation policies; of any broker
-  in turn: namespaces, and of each its policies (they hold its boundaries; `/bundles` is asked only where they do not)
-  and its anti-affinity group.
-* of each broker first: its runtime configuration, in every snapshot: whether the brokers' own hands are off is judged
-  on all of them before anything is sent, and it names the load manager. That decides what else is asked: the load
-  report of the modular manager, the metrics of the extensible one (which answers a report with 500 and a line in the
-  broker's log) and the bundles that it owns; report and metrics where it is unknown. Version and topic figures of each.
-  `ownedNamespaces` is never asked of a broker that may run the modular manager: it can hang such a broker for good.
-* of each broker, before anything else that needs its metadata store: a read that a hung broker does not answer
-  (`metadata_read`). Such a broker is asked nothing more, since each question to its load manager would take a thread of
-  its HTTP server for ever.
-* `full` adds the topic lists of all namespaces; what a snapshot lacks of these is taken from the last full one.
+* to the cluster: brokers, leader, clusters, tenants, dynamic values, failure domains, isolation policies; to any broker
+  in turn: namespaces, and of each its policies (they hold its boundaries; `/bundles` is asked only if they do not) and
+  its anti-affinity group.
+* to each broker first: its runtime configuration, in every snapshot. Before anything is sent, all of them must show
+  that the brokers' own balancing is off. It also names the load manager, which decides the other requests. These are
+  the load report of the modular manager, or the metrics of the extensible one (which answers a report with 500 and a
+  line in the broker's log) and the bundles that it owns. An unknown manager gets requests for report and metrics. Each
+  broker is asked for version and topic figures. `ownedNamespaces` is never asked of a broker that may run the modular
+  manager: it can hang such a broker for good.
+* to each broker, before any other request that needs its metadata store: a read that a hung broker does not answer
+  (`metadata_read`). Such a broker gets no further requests, since each request to its load manager would take a thread
+  of its HTTP server for ever.
+* `full` adds the topic lists of all namespaces; a snapshot without them takes those of the last full one.
 * of bundles without a history, unless all brokers run the extensible manager: their resource quotas, last of all
   (`quota_requests`).
 
-A broker that does not answer is rows that say so. A cluster cannot be observed (`Unreachable`) where no address lists
-its brokers, or where none of them gave its topic figures before all were silent for too long.
+A broker that does not answer becomes rows that say so. A cluster cannot be observed (`Unreachable`) if no address lists
+its brokers, or if none of them gave its topic figures before all were silent for too long.
 """
 
 from __future__ import annotations
@@ -54,16 +55,16 @@ _Told = TypeVar("_Told")
 
 PARALLEL = 8
 MOST_SECONDS = 240.0
-# A broker with a hundred thousand topics thinks about its figures for a while.
+# A broker with a hundred thousand topics takes a while for its figures.
 FIGURES_SECONDS = 60.0
 METADATA_SECONDS = 10.0
-# So many questions wait at a time; of what a cluster lists there may be more.
+# So many requests wait at a time; a cluster may list more items.
 _AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class TakenSnapshot:
-    """A snapshot that was taken: what it says of itself, whether it stands under its name, and what it cost."""
+    """A snapshot that was taken: its head, whether it is visible under its name, and its cost."""
 
     head: Header
     committed: bool
@@ -71,14 +72,14 @@ class TakenSnapshot:
     brokers: int
     seconds: float
     quotas: frozenset[str] = frozenset()
-    """Bundles that an answer about their resource quota came for."""
+    """Bundles with an answer about their resource quota."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedSnapshot:
-    """What kind of snapshot: its number, the moment it is for, and whether topic lists come along.
+    """Kind of a snapshot to take: its number, its moment, and whether it has topic lists.
 
-    `known`: bundles whose resource quota need not be asked for.
+    `known`: bundles whose resource quota need not be requested.
     """
 
     n: int = 0
@@ -99,12 +100,12 @@ def take_snapshot(
     limits: Limits = DEFAULT,
     turns: Turns | None = None,
 ) -> TakenSnapshot:
-    """Observes the cluster once, with at most `parallel` requests at a time, and commits the snapshot.
+    """Observe the cluster once, with at most `parallel` requests at a time, and commit the snapshot.
 
     After `most_seconds`, or once the cluster gave no answer for `silent_seconds`, the rest is left out, with rows that
-    say so; if it is silent before any topic figures came, it is `Unreachable`. All but the list of brokers is asked for
-    in a turn of `turns`. What is more than `limits` allow a snapshot is `BeyondLimit`. Whatever goes wrong, nothing is
-    left of a snapshot that was not committed.
+    say so. Raises `Unreachable` if it is silent before any topic figures came, and `BeyondLimit` for more than `limits`
+    allow a snapshot. All but the list of brokers is requested in a turn of `turns`. After any error nothing is left of
+    a snapshot that was not committed.
     """
     begin, started_at = time.monotonic(), datetime.now(UTC)
     asking = Asking(client, writer, most_seconds, silent_seconds, limits)
@@ -131,7 +132,7 @@ def take_snapshot(
 
 
 def _taken(snapshot: _Snapshot, asking: Asking, turns: Turns | None) -> tuple[int, bool]:
-    """What `_Snapshot.take` gives; `Unreachable` says so where silence is why it gives nothing of use."""
+    """Return the result of `_Snapshot.take`; raises `Unreachable` if silence is why it has nothing useful."""
     try:
         brokers = snapshot.brokers()
         with turns.turn(asking) if turns is not None else nullcontext():
@@ -145,7 +146,7 @@ def _taken(snapshot: _Snapshot, asking: Asking, turns: Turns | None) -> tuple[in
 
 
 class _Snapshot:
-    """The questions of one snapshot in their order. `has_figures`: topic figures of a broker came."""
+    """The requests of one snapshot in their order. `has_figures`: topic figures of a broker came."""
 
     def __init__(self, asking: Asking, pool: ThreadPoolExecutor, wanted: WantedSnapshot, limits: Limits) -> None:
         self._asking, self._pool, self._full = asking, pool, wanted.full
@@ -154,7 +155,7 @@ class _Snapshot:
         self.has_figures = False
 
     def take(self, brokers: Sequence[str]) -> tuple[int, bool]:
-        """Number of brokers, and whether configuration and topic lists came."""
+        """Send all requests; return the number of brokers, and True if configuration and topic lists came."""
         of_any = self._asking.of_any
         of_any(admin_path("brokers", "leaderBroker"))
         clusters = of_any(admin_path("clusters"))
@@ -170,16 +171,20 @@ class _Snapshot:
             self._asking.demand("requests", len(namespaces), f"the cluster lists {len(namespaces):,} namespaces")
         lists = list(self._map(self._of_namespace, namespaces))
         _finish([*of_brokers, *of_cluster])
-        if manager_of_cluster(found.manager for found in configurations.values()) != EXTENSIBLE:
+        if manager_of_cluster(configuration.manager for configuration in configurations.values()) != EXTENSIBLE:
             named = (bundle for future in of_brokers for bundle in future.result())
             listed = {f"{tenant}/{name}" for tenant, name in namespaces}
             wanted = bundles_to_ask(named, listed, self._known, self._limits)
             self.quotas = ask_for_quotas(wanted, of_any, lambda question, names: list(self._map(question, names)))
-        lends = self._full and any(found.came for found in configurations.values()) and any([*lists, not lists])
+        lends = (
+            self._full
+            and any(configuration.came for configuration in configurations.values())
+            and any([*lists, not lists])
+        )
         return len(brokers), lends
 
     def brokers(self) -> list[str]:
-        """Ids of the brokers that the cluster lists; `Unreachable` where no address gives the list."""
+        """Return the ids of the brokers that the cluster lists; raises `Unreachable` if no address gives the list."""
         hops = self._asking.of_entries(admin_path("brokers"))
         names = _listed(hops[-1])
         if names is not None:
@@ -189,20 +194,20 @@ class _Snapshot:
                     f"{IF_IT_IS_PULSAR}"
                 )
             return names
-        found = {hop.broker: trouble(hop) for hop in hops}  # of several tries the last
-        faults = [sentence for sentence in found.values() if sentence is not None]
+        troubles = {hop.broker: trouble(hop) for hop in hops}  # of several tries the last
+        faults = [sentence for sentence in troubles.values() if sentence is not None]
         raise Unreachable("; ".join(faults) or f"{hops[-1].broker} gives no list of brokers: check that it is Pulsar's")
 
     def _configuration(self, broker: str) -> _Configuration:
-        """Asks one broker what it answers without its metadata store, then a read that needs it."""
+        """Ask one broker for what it answers without its metadata store, then for a read that needs it."""
         ask = self._asking.of_broker
-        found = _configured(ask(broker, admin_path("brokers", "configuration", "runtime")))
+        configuration_of_broker = _configured(ask(broker, admin_path("brokers", "configuration", "runtime")))
         ask(broker, admin_path("brokers", "version"))
         ask(broker, metadata_read(), timeout_s=METADATA_SECONDS)
-        return found
+        return configuration_of_broker
 
     def _of_broker(self, cluster: str, broker: str, configuration: _Configuration) -> frozenset[str]:
-        """Asks one broker; the bundles that its load report names."""
+        """Ask one broker; return the bundles that its load report names."""
         ask, report = self._asking.of_broker, None
         manager = configuration.manager
         if manager != EXTENSIBLE:
@@ -220,10 +225,10 @@ class _Snapshot:
         return [(tenant, name.partition("/")[2]) for name in names if name.startswith(f"{tenant}/")]
 
     def _of_namespace(self, namespace: tuple[str, str]) -> bool:
-        """Asks about one namespace; whether its topic list came."""
+        """Ask about one namespace; return True if its topic list came."""
         ask, (tenant, name) = self._asking.of_any, namespace
         policies = ask(admin_path("namespaces", tenant, name))
-        if policies.status == 404:  # deleted since it was listed
+        if policies.status == 404:  # deleted after it was listed
             return False
         if not _has_bundles(policies):
             ask(admin_path("namespaces", tenant, name, "bundles"))
@@ -247,7 +252,7 @@ def _cluster_wide(cluster: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Configuration:
-    """What is needed of a broker's configuration: whether it came, the load manager, the cluster's name as JSON."""
+    """A broker's configuration: whether it came, the load manager, the cluster's name as JSON."""
 
     came: bool
     manager: str
@@ -264,10 +269,10 @@ def _configured(hop: Hop) -> _Configuration:
 
 
 def _cluster(clusters: Hop, configurations: Iterable[_Configuration]) -> str:
-    configuration = next((found.cluster for found in configurations if found.came), None)
-    found = trouble(clusters)
-    if found is not None:
-        raise Unreachable(found)
+    configuration = next((fault.cluster for fault in configurations if fault.came), None)
+    fault = trouble(clusters)
+    if fault is not None:
+        raise Unreachable(fault)
     return own_cluster(clusters.body, configuration, None, where=clusters.broker)
 
 
@@ -282,13 +287,13 @@ def _names(hop: Hop) -> list[str]:
 
 
 def _listed(hop: Hop) -> list[str] | None:
-    """The names in an answer, sorted, each once; None where it is not a list."""
+    """Return the names in an answer, sorted, each once; None if it is not a list."""
     with LargeText.alone():
         return names_in(hop.json)
 
 
 def _finish(futures: list[Future[Any]]) -> None:
-    """Waits for all; the first that fails ends the others that have not begun."""
+    """Wait for all; the first that fails cancels the others that have not begun."""
     done, waiting = wait(futures, return_when=FIRST_EXCEPTION)
     for future in waiting:
         future.cancel()
@@ -296,15 +301,15 @@ def _finish(futures: list[Future[Any]]) -> None:
         future.result()
 
 
-# Running clusters: from what the configuration says of one to the snapshot of a moment.
+# Running clusters: from a cluster's configuration to its snapshot of a moment.
 
 
 def connection_of(live: LiveSource, resolve: Resolver) -> AdminConnection:
-    """How the cluster is reached. Addresses of the configuration win over those of its Airflow connection."""
-    found = resolved(live.connection, resolve) if live.connection else None
+    """Return how the cluster is reached. Addresses in the configuration win over those of its Airflow connection."""
+    credentials = resolved(live.connection, resolve) if live.connection else None
     return AdminConnection(
-        urls=live.admin or (found.urls if found is not None else ()),
-        token=found.token if found is not None else None,
+        urls=live.admin or (credentials.urls if credentials is not None else ()),
+        token=credentials.token if credentials is not None else None,
         ca_file=live.ca_file,
         check_hostname=live.check_hostname,
         broker_url=live.broker_url,
@@ -319,11 +324,11 @@ def land_now(
     known: frozenset[str] = frozenset(),
     turns: Turns | None = None,
 ) -> Snapshot:
-    """Observes the cluster for that moment, lands the snapshot, and lets go of those that are too old.
+    """Observe the cluster for that moment, land the snapshot, and remove those that are too old.
 
-    `known` are the bundles that have a history: their resource quotas are not asked for. `turns` are those of all the
-    clusters that are observed at the same time.
-    Raises `Unreachable`, `LandingError` or `BadInput`, each with what is to be done. The landing's limits hold.
+    `known` are the bundles that have a history: their resource quotas are not requested. `turns` are those of all
+    clusters that are observed at the same time. Raises `Unreachable`, `LandingError` or `BadInput`, each with what to
+    do. The landing's limits apply.
     """
 
     def take(begin: Callable[[], SnapshotWriter], moment: datetime, number: int, full: bool) -> None:

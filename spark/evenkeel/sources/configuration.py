@@ -1,4 +1,4 @@
-"""Clusters: where their snapshots come from, how they are reached, and the operator's settings for each.
+"""Clusters: the sources of their snapshots, their access, and the operator's settings for each.
 
 The entries of the configuration file are in `settings.cluster_entries`.
 """
@@ -22,9 +22,11 @@ RECORDING_SCHEME = "recording:"
 
 @dataclass(frozen=True, slots=True)
 class LiveSource:
-    """A running cluster: how it is reached (the token itself stands nowhere in a configuration), and how its snapshots
-    are kept. Without addresses in `admin` the connection brings them. A cluster that gives no answer for
-    `silent_seconds` is left out of the cycle."""
+    """A running cluster: its access (a configuration never holds the token itself), and how its snapshots are kept.
+
+    Without addresses in `admin` those of the connection count. A cluster that gives no answer for `silent_seconds` is
+    left out of the cycle.
+    """
 
     admin: tuple[str, ...] = ()
     connection: str | None = None
@@ -47,7 +49,7 @@ class ZoneSource:
 
 @dataclass(frozen=True, slots=True)
 class QueueSource:
-    """The FIFO queues of a cluster that an agent beside it serves: commands one way, reports the other.
+    """The FIFO queues of a cluster that an agent beside it serves: one for commands, one for reports.
 
     `keys`: the name of the keys that sign the messages of both, as `steering.queue.signing` finds them.
     """
@@ -59,11 +61,11 @@ class QueueSource:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
-    """One cluster: its name (None: as its snapshots say), the folder of its snapshots, and the operator's settings.
+    """One cluster: its name (None: as in its snapshots), the folder of its snapshots, and the operator's settings.
 
-    The folder is a recording, or where the snapshots of a running cluster (`live`) or from a landing zone (`zone`)
-    land. With both the snapshots come from the zone: how the cluster is reached is for those beside it. With `queues`
-    commands go to the agent. `limits`: how much is read of the cluster at most.
+    The folder is a recording, or the place where the snapshots of a running cluster (`live`) or from a landing zone
+    (`zone`) land. With both the snapshots come from the zone: the access is for commands beside the cluster. With
+    `queues` commands go to the agent. `limits` bound how much is read of the cluster.
     """
 
     cluster: str | None
@@ -76,8 +78,8 @@ class ClusterSource:
 
 
 def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
-    """Return the clusters of a configuration file, by name. SettingsError names the file and the entries that are
-    wrong."""
+    """Return the clusters of a configuration file, by name; raises SettingsError, which names the file and its
+    faults."""
     file = Path(path)
     configuration = configuration_in(file)
     common, limits = configuration.settings.given(), configuration.limits.given()
@@ -115,14 +117,15 @@ def _queues(cluster: str, entries: ClusterEntries) -> QueueSource | None:
 
 
 def source_of(text: str) -> ClusterSource:
-    """The source that `recording:FOLDER` names; its cluster is the one that its snapshots show."""
+    """Return the source that `recording:FOLDER` names; its cluster is the one of its snapshots."""
     if not text.startswith(RECORDING_SCHEME) or text == RECORDING_SCHEME:
         raise SettingsError(f"unknown source {text!r}: this version reads `recording:FOLDER`")
     return ClusterSource(None, Path(text.removeprefix(RECORDING_SCHEME)))
 
 
 def choose(sources: Iterable[ClusterSource], wanted: Iterable[str]) -> tuple[ClusterSource, ...]:
-    """The sources of the wanted clusters, all if none is named; an unknown name is an error that names the nearest."""
+    """Return the sources of the wanted clusters, all if none is named; an unknown name raises an error with the
+    nearest."""
     known = {str(source.cluster): source for source in sources}
     names = sorted(set(wanted)) or sorted(known)
     for name in names:

@@ -1,4 +1,4 @@
-"""Long answers of landed snapshots, figures and lists of topics, read by Spark where they lie."""
+"""Long answers of landed snapshots, figures and lists of topics, which Spark reads from their files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 _MEMBERS = ("n", "broker", "method", "path", "status", "at", "elapsed_ms", "location", "body")
 _UNREAD = "_unread"
 _REQUEST_TYPE = ", ".join(f"{name} string" for name in (*_MEMBERS, _UNREAD))
-# How long a text may be is for the limits to say: the reader of JSON would end at twenty million characters.
+# The limits bound a text's length; the JSON reader's own limit is twenty million characters.
 _ANY_LENGTH = {"maxStringLen": str(2**31 - 1)}
 _OPTIONS = {"columnNameOfCorruptRecord": _UNREAD, **_ANY_LENGTH}
-# Each file was read to its end in the task's process. One that is damaged since ends its own reading alone.
+# The task's process has read each file to its end. A file damaged since then makes only its own reading fail.
 _FILES = {"encoding": "UTF-8", "ignoreCorruptFiles": "true"}
 _BEGINNING = 1 << 16
 _FEW_SNAPSHOTS = 8
@@ -40,17 +40,21 @@ class LongAnswers:
         return self._numbers[path]
 
     def of(self, numbers: Iterable[int]) -> DataFrame:
-        """Rows of all requests of some snapshots: `snapshot` (its number) and the request's members.
+        """Return the rows of all requests of some snapshots: `snapshot` (its number) and the request's members.
 
-        `at` is text as it came, `status` 0 where it is missing, `n` as in `snapshot_requests`. Of a line that is
-        malformed behind its beginning `body` is NULL.
+        `at` is text as it came, `status` 0 if it is missing, `n` as in `snapshot_requests`. If a line is malformed
+        after its beginning, `body` is NULL.
         """
-        found = [(number, self.files[number]) for number in sorted(set(numbers))]
-        if not found:
+        files = [(number, self.files[number]) for number in sorted(set(numbers))]
+        if not files:
             return self.spark.createDataFrame([], _typed_schema())
-        in_lines = [each for each in found if is_in_lines(each[1])]
-        documents = [each for each in found if not is_in_lines(each[1])]
-        frames = [read(self.spark, own) for read, own in ((_lines, in_lines), (_documents, documents)) if own]
+        in_lines = [each for each in files if is_in_lines(each[1])]
+        documents = [each for each in files if not is_in_lines(each[1])]
+        frames = [
+            read(self.spark, files_of_layout)
+            for read, files_of_layout in ((_lines, in_lines), (_documents, documents))
+            if files_of_layout
+        ]
         rows = united(frames)
         _demand_seen(rows)
         return rows
@@ -64,48 +68,48 @@ def _demand_seen(rows: DataFrame) -> None:
     except AnalysisException as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise
-        found = str(error).splitlines()[0]
+        fault = str(error).splitlines()[0]
         raise BadInput(
-            f"the Spark server does not see the snapshot that this task sees ({found}): land it where both can read"
+            f"the Spark server does not see the snapshot that this task sees ({fault}): land it where both can read"
         ) from None
 
 
 _Numbered = Sequence[tuple[int, Path]]
 
 
-def _documents(spark: SparkSession, found: _Numbered) -> DataFrame:
+def _documents(spark: SparkSession, numbered: _Numbered) -> DataFrame:
     from pyspark.sql import functions as F
 
     reader = spark.read.schema("requests array<string>").option("multiLine", True).options(**_FILES, **_ANY_LENGTH)
-    documents = reader.json([_literal(path) for _, path in found])
-    lines = _numbered(documents, found).select("snapshot", F.posexplode("requests").alias("position", "line"))
-    # Request by request, so that an odd one does not take the others with it.
+    documents = reader.json([_literal(path) for _, path in numbered])
+    lines = _numbered(documents, numbered).select("snapshot", F.posexplode("requests").alias("position", "line"))
+    # Request by request, so that a malformed one does not affect the others.
     request = F.from_json("line", _REQUEST_TYPE, _OPTIONS).alias("request")
     return _typed(lines.select("snapshot", "position", request).select("snapshot", "position", "request.*"), "position")
 
 
-def _lines(spark: SparkSession, found: _Numbered) -> DataFrame:
+def _lines(spark: SparkSession, numbered: _Numbered) -> DataFrame:
     from pyspark.sql import functions as F
 
     reader = spark.read.schema(_REQUEST_TYPE).options(**_FILES, **_OPTIONS)
-    lines = _numbered(reader.json([_literal(path) for _, path in found]), found)
-    # A line that is malformed in its body is known by what stands before it, as in the task's process.
+    lines = _numbered(reader.json([_literal(path) for _, path in numbered]), numbered)
+    # A line with a malformed body is known by its beginning, as in the task's process.
     begin = F.regexp_extract(F.substring(_UNREAD, 1, _BEGINNING), r'(?s)\A(.*?),\s*"body"\s*:', 1)
     known = F.from_json(F.concat(begin, F.lit("}")), _REQUEST_TYPE)
     members = [F.coalesce(F.col(name), F.col(f"_known.{name}")).alias(name) for name in _MEMBERS[:-1]]
     return _typed(lines.withColumn("_known", known).select("snapshot", *members, "body"), "n")
 
 
-def _numbered(rows: DataFrame, found: _Numbered) -> DataFrame:
-    """The rows with the number of the snapshot that each is read from."""
+def _numbered(rows: DataFrame, numbered: _Numbered) -> DataFrame:
+    """Return the rows with the number of the snapshot that each is read from."""
     from pyspark.sql import functions as F
 
-    if len(found) == 1:
-        return rows.withColumn("snapshot", F.lit(found[0][0]))
-    # A URI: a plus sign stands for itself there, as it does not in what `url_decode` reads.
+    if len(numbered) == 1:
+        return rows.withColumn("snapshot", F.lit(numbered[0][0]))
+    # A URI: a plus sign is literal in it, unlike in the input of `url_decode`.
     uri = F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B"))
     placed = rows.select("*", F.regexp_replace(F.url_decode(uri), "^file:/+", "/").alias("_place"))
-    numbers = [(str(path.resolve()), number) for number, path in found]
+    numbers = [(str(path.resolve()), number) for number, path in numbered]
     if len(dict(numbers)) == len(numbers) <= _FEW_SNAPSHOTS:
         number = first_of(((F.col("_place") == path, number) for path, number in numbers), F.lit(None).cast("int"))
         return placed.withColumn("snapshot", number).drop("_place")
@@ -136,5 +140,5 @@ def _typed_schema() -> str:
 
 
 def _literal(path: Path) -> str:
-    """The path with what Hadoop takes for wildcards taken literally."""
+    """Return the path with Hadoop's wildcard characters quoted."""
     return _GLOB_SIGNS.sub(r"\\\1", str(path.resolve()))

@@ -1,8 +1,8 @@
-"""A landing folder: the snapshots of one running cluster, one for each moment that was decided.
+"""A landing folder: the snapshots of one running cluster, one for each decided moment.
 
-A snapshot's name is its moment in milliseconds since 1970, so the folder is listed without opening it, and is itself a
-recording. Once landed, a snapshot is never taken again: a re-run and a backfill decide from what was seen then, and a
-past moment that was not observed stays unobserved.
+A snapshot's name is its moment in milliseconds since 1970. So the folder is listed without opening it, and is itself a
+recording. A landed snapshot is never taken again: a re-run and a backfill decide from that snapshot. A past moment that
+was not observed stays unobserved.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from evenkeel.times import utc_text
 log = logging.getLogger(__name__)
 
 LATEST_SECONDS = 600.0
-"""How late a moment may still be observed. A run that starts later than that decides nothing: what it would see is the
-cluster as it is now, and not as it was."""
+"""Seconds after which a moment may no longer be observed. A run that starts later decides nothing: it would see the
+cluster's present state, not its state at that moment."""
 
-# Twelve digits and more: what `evenkeel collect` numbers is not a moment.
+# Twelve digits and more: the numbers of `evenkeel collect` are not moments.
 _NAME = re.compile(r"(\d{12,14})\.jsonl?(\.gz)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Take = Callable[[Callable[[], SnapshotWriter], datetime, int, bool], object]
-"""Takes a snapshot: what begins to write it, the moment it is for, its number, and whether it is to be full."""
+"""Function that takes a snapshot: from the store, the moment, the number, and True for a full one."""
 
 
 class Landing:
@@ -43,7 +43,7 @@ class Landing:
         self.folder, self.limits = Path(folder), limits
 
     def find(self, at: datetime) -> Snapshot | None:
-        """The snapshot of that very moment, to the millisecond; `BadInput` if it cannot be read."""
+        """Return the snapshot of exactly that moment, to the millisecond; raises `BadInput` if it cannot be read."""
         names = self._names()
         wanted = milliseconds(at)
         if wanted not in names:
@@ -55,17 +55,18 @@ class Landing:
         return self._snapshot(names, moments, place, lender)
 
     def land(self, at: datetime, take: Take, *, now: datetime, full_every: int = 1) -> Snapshot:
-        """The snapshot of that moment: the one that lies there, else a new one.
+        """Return the snapshot of that moment: the landed one, else a new one.
 
-        `now` is the clock: a moment that is too long ago, or to come, is a `LandingError`. Topic lists come along in
-        every `full_every`-th snapshot. If another process lands the moment meanwhile, its snapshot is the one.
+        `now` is the clock. Raises `LandingError` for a moment that is too long ago, or in the future. Every
+        `full_every`-th snapshot has topic lists. If another process lands the moment meanwhile, its snapshot is
+        returned.
         """
-        found = self.find(at)
-        if found is not None:
-            return found
+        already_landed = self.find(at)
+        if already_landed is not None:
+            return already_landed
         late = (now - at).total_seconds()
         if late > LATEST_SECONDS:
-            raise LandingError(f"{self.missing(at)} A past moment is not observed anew ({late:.0f} s have passed).")
+            raise LandingError(f"{self.missing(at)} A past moment cannot be observed ({late:.0f} s have passed).")
         if late < -LATEST_SECONDS:
             raise LandingError(f"{self.missing(at)} It is still to come: it can be observed then.")
         name = milliseconds(at)
@@ -79,23 +80,25 @@ class Landing:
         return landed
 
     def missing(self, at: datetime) -> str:
-        """That nothing lies there for the moment, and what lies nearest."""
+        """Return the sentence that the moment has no snapshot, with the nearest one."""
         moments = sorted(self._names())
         place = bisect.bisect_left(moments, milliseconds(at))
         near = [_iso(moment) for moment in moments[max(place - 1, 0) : place + 1]]
-        nearest = f"the nearest are {' and '.join(near)}" if near else "there is no snapshot at all"
+        nearest = f"the nearest are {' and '.join(near)}" if near else "the folder has no snapshot"
         return f"No snapshot of {utc_text(at)} was landed in {self.folder}; {nearest}."
 
     def between(self, since: datetime | None, until: datetime | None) -> list[tuple[datetime, Snapshot | BadInput]]:
-        """The moments of a span of time that were landed, both ends included (None: no bound), in order: each with its
-        snapshot as `find` gives it, or with what is wrong with it. `BadInput` names the nearest where there is none.
+        """Return the landed moments of a span of time, both ends included (None: no bound), in order.
+
+        Each has its snapshot as `find` gives it, or the error of reading it. Raises `BadInput`, which names the
+        nearest, if there is none.
         """
         names = self._names()
         moments = sorted(names)
         nothing = f"a window takes what was landed, and {self.folder} holds no snapshot"
         span = in_span([_moment(each) for each in moments], since, until, nothing)
         lender = next(self._full_before(names, moments[span.start]), None)
-        found: list[tuple[datetime, Snapshot | BadInput]] = []
+        landed: list[tuple[datetime, Snapshot | BadInput]] = []
         for place in range(span.start, span.stop):
             moment = moments[place]
             try:
@@ -103,14 +106,14 @@ class Landing:
                 lender = moment if header.has_configuration else lender
                 self._demand_name(header, names[moment], moment)
             except BadInput as error:
-                found.append((_moment(moment), error))
+                landed.append((_moment(moment), error))
                 continue
-            found.append((_moment(moment), self._snapshot(names, moments, place, lender)))
-        return found
+            landed.append((_moment(moment), self._snapshot(names, moments, place, lender)))
+        return landed
 
     @staticmethod
     def _snapshot(names: dict[int, Path], moments: list[int], place: int, lender: int | None) -> Snapshot:
-        """The snapshot of a moment at its place among all, with the one that lends it configuration."""
+        """Return the snapshot of a moment at its place among all, with the one that lends it configuration."""
         moment = moments[place]
         return Snapshot(
             path=str(names[moment]),
@@ -121,9 +124,9 @@ class Landing:
         )
 
     def expire(self, days: float) -> list[Path]:
-        """Removes snapshots that are more than so many days older than the newest, and returns which.
+        """Remove snapshots that are more than so many days older than the newest, and return them.
 
-        What a kept one borrows its configuration or topic lists from stays.
+        A snapshot stays if a kept one borrows its configuration or topic lists.
         """
         names = self._names()
         if not names:
@@ -140,11 +143,11 @@ class Landing:
         return old
 
     def _names(self) -> dict[int, Path]:
-        """Moments in milliseconds, and where they lie."""
+        """Return the moments in milliseconds, and their files."""
         if not self.folder.is_dir():
             return {}
-        found = (_NAME.fullmatch(name) for name in names_in(self.folder))
-        return {int(name.group(1)): self.folder / name.string for name in found if name is not None}
+        matches = (_NAME.fullmatch(name) for name in names_in(self.folder))
+        return {int(name.group(1)): self.folder / name.string for name in matches if name is not None}
 
     def _header(self, snapshot: Path, moment: int) -> Header:
         header = self._read(snapshot, read_header)
@@ -169,20 +172,20 @@ class Landing:
             return True
 
     def _full_before(self, names: dict[int, Path], moment: int) -> Iterator[int]:
-        """Earlier moments whose snapshot others may borrow from, the latest first."""
+        """Yield earlier moments whose snapshot others may borrow from, the latest first."""
         for earlier in sorted((each for each in names if each < moment), reverse=True):
             if not self._borrows(names[earlier]):
                 yield earlier
 
     def _is_due(self, full_every: int) -> bool:
-        """Whether none of the last snapshots is full."""
+        """Return True if none of the last snapshots is full."""
         names = self._names()
         latest = sorted(names, reverse=True)[: full_every - 1]
         return all(self._borrows(names[moment]) for moment in latest)
 
 
 def milliseconds(at: datetime) -> int:
-    """The moment as a name: cycles differ by a millisecond at least."""
+    """Return the moment as a name: cycles differ by a millisecond at least."""
     return (at - _EPOCH) // timedelta(milliseconds=1)
 
 

@@ -1,13 +1,13 @@
-"""Which bundles' resource quotas a snapshot asks about.
+"""Bundles whose resource quotas a snapshot requests.
 
-A quota counts only for a bundle that has no history, and only under the modular load manager. So the default is asked
-first (a token that may not read it may read no other, and without it no answer can be judged), and then, by name and up
-to `quotas` of the limits, bundles that are both:
+A quota counts only for a bundle that has no history, and only under the modular load manager. So the default is
+requested first: a token that may not read it may read no other, and without it no answer can be judged. Then quotas are
+requested by name, up to `quotas` of the limits, for bundles that are both:
 
-* named by a broker in its load report. A bundle that was never owned is not placed; one that lost its owner was asked
-  about while it had one, and the lake keeps that.
-* not `known`. A run of the DAG knows from the lake what was measured. `evenkeel collect` has no lake: it asks
-  about all of them in a full snapshot, which lends its answers to the next ones, and about new ones in those.
+* named by a broker in its load report. A bundle that was never owned is not placed. One that lost its owner was
+  requested while it had one, and the lake keeps that.
+* not `known`. A run of the DAG reads from the lake what was measured. `evenkeel collect` has no lake: it requests all
+  of them in a full snapshot, which lends its answers to the next ones, and new ones in those.
 
 The brokers' own namespaces (heartbeats) are left out: their bundles are placed by name.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# No other bundle's quota can be read either. Pulsar's 404 and 412 are about the one bundle.
+# Then no other bundle's quota can be read either. Pulsar's 404 and 412 concern only the one bundle.
 _REFUSED = frozenset({0, 401, 403, 405, 501})
 
 
@@ -43,7 +43,7 @@ def named_in(report: Hop) -> frozenset[str]:
 def bundles_to_ask(
     named: Iterable[str], namespaces: Collection[str], known: Collection[str], limits: Limits
 ) -> list[str]:
-    """The bundles to ask about, by name; a line in the log says where the limit leaves some out."""
+    """Return the bundles to ask about, by name; log a line if the limit leaves some out."""
     wanted = sorted({name for name in named if name.rpartition("/")[0] in namespaces and name not in known})
     if len(wanted) > limits.quotas:
         log.warning(
@@ -58,10 +58,10 @@ def bundles_to_ask(
 def ask_for_quotas(
     bundles: Iterable[str], ask: Callable[[str], Hop], ask_all: Callable[[Callable[[str], bool], list[str]], list[bool]]
 ) -> frozenset[str]:
-    """Asks for the default, then for each bundle; those that an answer came for.
+    """Request the default, then the quota of each bundle; return the bundles with an answer.
 
-    `ask` sends one question about a path, `ask_all` puts one question about many things, several at a time. Where the
-    default or the first bundle is refused, no other is asked about.
+    `ask` sends one request to a path, `ask_all` sends one request about many items, several at a time. If the default
+    or the first bundle is refused, no other is requested.
     """
     wanted = list(bundles)
     if not wanted or ask(admin_path("resource-quotas")).status != 200:

@@ -1,7 +1,7 @@
 """Recordings: a folder of landed snapshots of one cluster, in the order of time.
 
 A snapshot is a file `NNNN.json[.gz]` or `NNNN.jsonl[.gz]` (`evenkeel.sources.snapshot_files`). Other files of the
-folder are not looked at.
+folder are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from evenkeel.times import utc_text
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A landed file that is left out: which file, where in it, and why."""
+    """A landed file that is left out: its name, the place in it, and the reason."""
 
     file: str
     place: str
@@ -30,16 +30,16 @@ class Problem:
 
 
 class Recording:
-    """The snapshots of one folder: `snapshots` in time order, and `problems` with what cannot be read.
+    """The snapshots of one folder: `snapshots` in time order, and `problems` with unreadable files.
 
-    A folder that is missing, or that holds nothing readable, is `BadInput`. What is beyond `limits` is a problem; more
-    snapshots than they allow are `BeyondLimit`.
+    Raises `BadInput` if the folder is missing, or holds nothing readable. A file beyond `limits` is a problem; more
+    snapshots than they allow raise `BeyondLimit`.
     """
 
     def __init__(self, path: str | Path, limits: Limits = DEFAULT) -> None:
         self.path, self._limits = Path(path), limits
         if not _is_folder(self.path):
-            raise BadInput(f"no recording at {self.path}: there is no such folder")
+            raise BadInput(f"no recording at {self.path}: the folder does not exist")
         self.problems: tuple[Problem, ...] = ()
         headers = self._headers()
         self.snapshots: tuple[Snapshot, ...] = tuple(_in_order(headers))
@@ -47,7 +47,8 @@ class Recording:
             raise BadInput(self._nothing_readable())
 
     def at(self, time: str | datetime) -> Snapshot:
-        """The snapshot of that moment, else the latest before it; without either, `BadInput` names the nearest."""
+        """Return the snapshot of that moment, else the latest before it; without either raises `BadInput` with the
+        nearest."""
         moment = utc(time.isoformat() if isinstance(time, datetime) else time)
         before = [snapshot for snapshot in self.snapshots if datetime.fromisoformat(snapshot.cycle_at) <= moment]
         if before:
@@ -59,35 +60,39 @@ class Recording:
         )
 
     def between(self, since: datetime | None, until: datetime | None) -> tuple[Snapshot, ...]:
-        """The snapshots of a span of time, both ends included (None: no bound), in order; where it has none,
-        `BadInput` names the nearest."""
+        """Return the snapshots of a span of time, both ends included (None: no bound), in order.
+
+        Raises `BadInput`, which names the nearest, if the span has none.
+        """
         moments = [datetime.fromisoformat(snapshot.cycle_at) for snapshot in self.snapshots]
         return self.snapshots[in_span(moments, since, until, f"the recording {self.path} has no snapshot")]
 
     def unreadable(self) -> dict[str, tuple[Problem, ...]]:
-        """Path of a snapshot -> the problems of files between the snapshot before it and this one; with the last one
-        those behind it as well."""
+        """Return path of a snapshot -> the problems of files between the previous snapshot and this one.
+
+        The last snapshot also has those after it.
+        """
         files = [problem.file for problem in self.problems]
-        found, before = {}, ""
+        problems, before = {}, ""
         for snapshot in self.snapshots:
             last = snapshot is self.snapshots[-1]
             end = len(files) if last else bisect.bisect_left(files, snapshot.path)
-            found[snapshot.path] = self.problems[bisect.bisect_right(files, before) : end]
+            problems[snapshot.path] = self.problems[bisect.bisect_right(files, before) : end]
             before = snapshot.path
-        return found
+        return problems
 
     def _headers(self) -> list[tuple[Header, Path]]:
-        """Readable headers by time and name; of two with the same time the first by name stays."""
-        found: list[tuple[Header, Path]] = []
+        """Return readable headers by time and name; of two with the same time the first by name stays."""
+        headers: list[tuple[Header, Path]] = []
         problems = []
         for entry in self._entries():
             try:
-                found.append((known_header(entry, self._limits), entry))
+                headers.append((known_header(entry, self._limits), entry))
             except BadInput as error:
                 problems.append(Problem(str(entry), "snapshot", str(error)))
-        found.sort(key=lambda item: (item[0].moment, item[1].name))
+        headers.sort(key=lambda item: (item[0].moment, item[1].name))
         kept: list[tuple[Header, Path]] = []
-        for header, entry in found:
+        for header, entry in headers:
             if kept and kept[-1][0].moment == header.moment:
                 place = "finished_at" if header.cycle_at is None else "cycle_at"
                 problems.append(Problem(str(entry), place, _same_moment(place, header, kept[-1][1])))
@@ -97,13 +102,13 @@ class Recording:
         return kept
 
     def _entries(self) -> list[Path]:
-        """What bears the name of a snapshot, by name."""
+        """Return the entries with the name of a snapshot, by name."""
         names: list[str] = []
         for name in names_in(self.path):
             if NAME.fullmatch(name):
                 names.append(name)
-                what = f"the recording {self.path} has more than {self._limits.snapshots:,} snapshots"
-                self._limits.demand("snapshots", len(names), what, "divide it into several folders")
+                subject = f"the recording {self.path} has more than {self._limits.snapshots:,} snapshots"
+                self._limits.demand("snapshots", len(names), subject, "divide it into several folders")
         return [self.path / name for name in sorted(names)]
 
     def _nothing_readable(self) -> str:
@@ -114,32 +119,34 @@ class Recording:
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether nothing in the folder bears the name of a snapshot, or the folder itself is still to come."""
+    """Return True if no entry of the folder has the name of a snapshot, or the folder does not exist yet."""
     try:
         return not any(NAME.fullmatch(name) for name in names_in(folder))
     except FileNotFoundError:
         return True
-    except OSError:  # no folder, or one that may not be looked into: whoever reads it says so
+    except OSError:  # no folder, or an unreadable one: its reader reports it
         return False
 
 
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # a name that is too long, a folder that may not be looked into
+    except OSError:  # a name that is too long, or an unreadable folder
         return False
 
 
 def in_span(moments: Sequence[datetime], since: datetime | None, until: datetime | None, nothing: str) -> slice:
-    """Where in these moments, which are in order, a span of time lies, both ends included (None: no bound); where it
-    holds none, `NothingLanded` says `nothing`, and the nearest."""
+    """Return the slice of ordered moments in a span of time, both ends included (None: no bound).
+
+    Raises `NothingLanded`, with `nothing` and the nearest moment, if the span has none.
+    """
     first = 0 if since is None else bisect.bisect_left(moments, since)
     last = len(moments) if until is None else bisect.bisect_right(moments, until)
     if first < last:
         return slice(first, last)
     span = " ".join(f"{word} {utc_text(at)}" for word, at in (("from", since), ("to", until)) if at is not None)
     near = " and ".join(utc_text(at) for at in moments[max(first - 1, 0) : first + 1])
-    raise NothingLanded(f"{nothing} {span or 'at all'}" + (f"; nearest to that lies {near}" if near else ""))
+    raise NothingLanded(f"{nothing} {span or 'at all'}" + (f"; the nearest is {near}" if near else ""))
 
 
 def _in_order(headers: list[tuple[Header, Path]]) -> Iterator[Snapshot]:
@@ -164,7 +171,7 @@ def _same_moment(place: str, header: Header, other: Path) -> str:
 
 
 def names_in(folder: Path) -> Iterator[str]:
-    """The names in a folder, in no order, one by one: there may be very many."""
+    """Yield the names in a folder, in no order, one by one: there may be very many."""
     with os.scandir(folder) as entries:
         for entry in entries:
             yield entry.name

@@ -1,4 +1,4 @@
-"""The answers of a landed snapshot, as the task's process holds them: all but the long texts of topic-sized ones."""
+"""The answers of a landed snapshot in the task's memory: all but the long texts of topic-sized ones."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Landed:
 
 @dataclass
 class SmallAnswers:
-    """A landed snapshot's requests. `size` is what their texts take in this process, in bytes; `values` are the values
-    of JSON in them at most."""
+    """A landed snapshot's requests. `size` is the memory of their texts, in bytes; `values` is an upper bound for their
+    JSON values."""
 
     landed: Landed
     requests: list[SnapshotRequest]
@@ -39,29 +39,29 @@ class SmallAnswers:
 
     @cached_property
     def answers(self) -> Answers:
-        """The answers by what they are about."""
+        """Return the answers by subject."""
         return Answers([_answer(request) for request in self.requests if request.unread is None])
 
 
 def read_small_answers(path: str, limits: Limits = DEFAULT) -> SmallAnswers:
-    """Read a landed snapshot, once through its file; `BadInput` if it cannot be read or is beyond `limits`."""
+    """Read a landed snapshot, once through its file; raises `BadInput` if it is unreadable or beyond `limits`."""
     place = Path(path)
     if not place.exists():
-        raise BadInput(f"there is no snapshot at {path}")
+        raise BadInput(f"no snapshot at {path}")
     landed = Landed(place, read_header(place, limits))
-    found: list[SnapshotRequest] = []
+    requests: list[SnapshotRequest] = []
     size = values = 0
     for request in read_requests(place, limits):
         size += sum(sys.getsizeof(text) for text in (request.body, request.unread) if text is not None)
         values += values_in(request.body) if request.body is not None else 0
-        found.append(request)
-        demand_few(len(found), size, values, limits)
-    return SmallAnswers(landed, found, size, values)
+        requests.append(request)
+        demand_few(len(requests), size, values, limits)
+    return SmallAnswers(landed, requests, size, values)
 
 
 def demand_few(requests: int, size: int, values: int, limits: Limits) -> None:
-    """Raise `BeyondLimit` where the small answers of a cycle are more than this process may hold."""
-    answers = "its answers, those of topics left aside,"
+    """Raise `BeyondLimit` if the small answers of a cycle are more than this process may hold."""
+    answers = "its answers, without those of topics,"
     limits.demand("requests", requests, f"the snapshot has {requests:,} requests and more", SEE)
     limits.demand("small_answers_mib", size, f"{answers} have {size:,} bytes and more", SEE)
     limits.demand("json_values", values, f"{answers} hold {values:,} values of JSON and more", SEE)
@@ -83,7 +83,7 @@ def _answer(request: SnapshotRequest) -> Answer:
 
 
 def utc_or_none(text: str | None) -> datetime | None:
-    """Return a request's time, None where it has none."""
+    """Return a request's time, None if it has none."""
     try:
         return utc(text)
     except BadInput:
@@ -91,26 +91,26 @@ def utc_or_none(text: str | None) -> datetime | None:
 
 
 class SnapshotsOfRun:
-    """The snapshots of a run's cycles. One that lends to many cycles is read once, and let go of after the last."""
+    """The snapshots of a run's cycles. One that lends to many cycles is read once, and released after the last."""
 
     def __init__(self, cycles: Iterable[ClusterCycle]) -> None:
         self._uses = Counter(path for cycle in cycles for path in _paths(cycle))
         self._known: dict[tuple[str, Limits], SmallAnswers | BadInput] = {}
 
     def read(self, path: str, limits: Limits) -> SmallAnswers:
-        """Return the snapshot's answers; `BadInput` where it cannot be read."""
+        """Return the snapshot's answers; raises `BadInput` if it cannot be read."""
         if (path, limits) not in self._known:
             try:
                 self._known[path, limits] = read_small_answers(path, limits)
             except BadInput as error:
                 self._known[path, limits] = error
-        found = self._known[path, limits]
-        if isinstance(found, BadInput):
-            raise found
-        return found
+        answers = self._known[path, limits]
+        if isinstance(answers, BadInput):
+            raise answers
+        return answers
 
     def release(self, cycle: ClusterCycle) -> None:
-        """Forget what only this cycle was still to use."""
+        """Forget the snapshots that only this cycle still needed."""
         for path in _paths(cycle):
             self._uses[path] -= 1
             if self._uses[path] <= 0:

@@ -1,19 +1,19 @@
-"""A snapshot is one file: a head, and the requests to the admin API with their answers.
+"""Snapshot files: a head, and the requests to the admin API with their answers.
 
 Two layouts:
 
-* lines, `NNNN.jsonl[.gz]`, which Evenkeel writes: the first line is the head, {"format": 1, "n", "started_at",
-  "finished_at", "note", "has_configuration", "requests": how many}, each further line is one request with `n`, its
-  position, as first and `body` as last member. A file with fewer lines than its head says is not whole, and refused.
+* lines, `NNNN.jsonl[.gz]`, which Evenkeel writes. The first line is the head, {"format": 1, "n", "started_at",
+  "finished_at", "note", "has_configuration", "requests": how many}. Each further line is one request with `n`, its
+  position, as first and `body` as last member. A file with fewer lines than its head states is not whole, and refused.
 * a document, `NNNN.json[.gz]`, for small snapshots: the same head with "requests": [...]. It has the brokers'
   configuration if such an answer is in it.
 
-`has_configuration` says that later snapshots may borrow the brokers' configuration and the topic lists from this one.
-A snapshot that was taken for a cycle also has `cycle_at`, the moment that it stands for; without it that is
-`finished_at`. `collector` names the machine that put it into a landing zone.
+`has_configuration` means that later snapshots may borrow the brokers' configuration and the topic lists from this one.
+A snapshot that was taken for a cycle also has `cycle_at`, its moment; without it the moment is `finished_at`.
+`collector` names the machine that put it into a landing zone.
 
 A request is {"broker" asked, "method", "path", "status" (0: no HTTP answer), "at", "elapsed_ms", "location", "body" as
-text}. How much is read is bounded (`evenkeel.pulsar.limits`), packed bytes are counted while they are unpacked, and
+text}. Limits bound how much is read (`evenkeel.pulsar.limits`), packed bytes are counted while they are unpacked, and
 only regular files are read.
 """
 
@@ -39,9 +39,9 @@ from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
 from evenkeel.times import utc_milliseconds
 
 NAME = re.compile(r"(\d+)\.jsonl?(\.gz)?")
-"""The name of a snapshot's file."""
+"""Pattern of a snapshot's file name."""
 SEE = "see what wrote it"
-"""The advice for what is beyond a limit."""
+"""Advice for a file beyond a limit."""
 MOST_HEADER_BYTES = 1 << 20
 """The head of a snapshot is some hundred bytes; a note may be longer."""
 RUNTIME_CONFIGURATION = "/admin/v2/brokers/configuration/runtime"
@@ -59,7 +59,7 @@ _DOCUMENT_END = re.compile(rb"\}\s*$")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The head of a snapshot; times are UTC. `requests` is how many requests follow, None where it does not say."""
+    """The head of a snapshot; times are UTC. `requests` is the number of requests that follow, None if it has none."""
 
     n: int | None
     started_at: datetime
@@ -72,11 +72,11 @@ class Header:
 
     @property
     def moment(self) -> datetime:
-        """The moment that the snapshot stands for."""
+        """The moment of the snapshot."""
         return self.cycle_at or self.finished_at
 
     def to_line(self) -> bytes:
-        """The first line of a snapshot in lines."""
+        """Return the first line of a snapshot in lines."""
         body = {
             "format": 1,
             "n": self.n,
@@ -99,7 +99,7 @@ def is_in_lines(path: Path) -> bool:
 
 
 def read_header(path: Path, limits: Limits = DEFAULT) -> Header:
-    """Read the header of a snapshot; `BadInput` names what cannot be read, `BeyondLimit` what is beyond `limits`."""
+    """Read the header of a snapshot; raises `BadInput` if it is unreadable, `BeyondLimit` if it is beyond `limits`."""
     with readable():
         if not is_in_lines(path):
             return _document_header(path, limits)
@@ -108,8 +108,10 @@ def read_header(path: Path, limits: Limits = DEFAULT) -> Header:
 
 
 def known_header(path: Path, limits: Limits = DEFAULT) -> Header:
-    """Read the header (`read_header`) once for as long as the file stays as it is: each chunk of a window lists its
-    folder again, and a document is unpacked for it."""
+    """Read the header (`read_header`) once as long as the file is unchanged.
+
+    Each chunk of a window lists its folder again, and a document is unpacked for its header.
+    """
     with readable():
         seen = path.stat()
     return _kept_header(path, (seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns), limits)
@@ -121,7 +123,7 @@ def _kept_header(path: Path, _: tuple[int, int, int, int], limits: Limits) -> He
 
 
 def header_of_line(line: bytes) -> Header:
-    """The header in the first line of a snapshot in lines; `BadInput` if it is not one."""
+    """Read the header in the first line of a snapshot in lines; raises `BadInput` if it is not one."""
     if len(line) > MOST_HEADER_BYTES:
         raise BeyondLimit(f"its first line has more than {MOST_HEADER_BYTES:,} bytes; a snapshot's head has some 200")
     body = _object(line)
@@ -132,7 +134,7 @@ def header_of_line(line: bytes) -> Header:
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Turn what reading and unpacking raise into `BadInput`."""
+    """Turn errors of reading and unpacking into `BadInput`."""
     try:
         yield
     except EOFError as error:
@@ -144,19 +146,21 @@ def readable() -> Iterator[None]:
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open the file, unpacked where its name ends in .gz. `BadInput` for all but regular files: reading a pipe or a
-    device would never end."""
+    """Open the file, unpacked if its name ends in .gz.
+
+    Raises `BadInput` for all but regular files: reading a pipe or a device would never end.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) if _is_regular(path) else None
     if descriptor is None or not stat.S_ISREG(os.fstat(descriptor).st_mode):
         if descriptor is not None:
             os.close(descriptor)
-        raise BadInput(f"{path.name} is no regular file (a pipe, a device, a socket or a folder): remove it")
+        raise BadInput(f"{path.name} is not a regular file (a pipe, a device, a socket or a folder): remove it")
     file = os.fdopen(descriptor, "rb")
     return cast("IO[bytes]", _Unpacked(file)) if path.name.endswith(".gz") else file
 
 
 class _Unpacked(gzip.GzipFile):
-    """A packed file as it unpacks; it closes the file as well."""
+    """A packed file, unpacked while it is read; closing it closes the file as well."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(fileobj=file, mode="rb")
@@ -172,7 +176,7 @@ def _is_regular(path: Path) -> bool:
 
 
 def utc(text: object) -> datetime:
-    """Read an ISO-8601 moment with a time zone, as UTC; anything else is `BadInput`."""
+    """Read an ISO-8601 moment with a time zone, as UTC; raises `BadInput` for anything else."""
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
@@ -184,7 +188,7 @@ def utc(text: object) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise BadInput(f"{text!r} lies before the year 1 or after 9999 in UTC") from None
+        raise BadInput(f"{text!r} is before the year 1 or after 9999 in UTC") from None
 
 
 def _header(body: dict[str, Any], *, has_configuration: bool) -> Header:
@@ -207,7 +211,7 @@ def _time(body: dict[str, Any], member: str) -> datetime:
     if member not in body:
         raise BadInput(f"member {member} is missing")
     moment = utc(body[member])
-    if not _EARLIEST <= moment.year <= _LATEST:  # what is a day before or after it would be no time at all
+    if not _EARLIEST <= moment.year <= _LATEST:  # a day before or after it would be out of range
         raise BadInput(f"{member} is {body[member]!r}, and at that time nobody asked a cluster")
     return moment
 
@@ -234,25 +238,25 @@ def _not_json(head: bytes) -> str:
     return "it is not a JSON object"
 
 
-# Documents: the head is read as a stream and not parsed as a whole. The members before `requests` are read as JSON, the
+# Documents: the head is read as a stream and not parsed as a whole. The members before `requests` are read as JSON. The
 # rest is only searched for an answered configuration request and checked for a complete end.
 
 
 def _document_header(path: Path, limits: Limits) -> Header:
-    head, found, tail = bytearray(), False, b""
+    head, has_configuration, tail = bytearray(), False, b""
     for chunk in _chunks(path, limits):
         if len(head) < _HEAD:
             head += chunk[: _HEAD - len(head)]
         window = tail + chunk
-        found = found or _CONFIGURATION.search(window) is not None
+        has_configuration = has_configuration or _CONFIGURATION.search(window) is not None
         tail = window[-_OVERLAP:]
     if not _DOCUMENT_END.search(tail):
         raise BadInput(_not_json(bytes(head)))
-    return _header(_document_head(path, bytes(head), limits), has_configuration=found)
+    return _header(_document_head(path, bytes(head), limits), has_configuration=has_configuration)
 
 
 def _document_head(path: Path, head: bytes, limits: Limits) -> dict[str, Any]:
-    """The members before `requests`; where `requests` comes first, the whole document has to be read."""
+    """Return the members before `requests`; if `requests` comes first, the whole document is read."""
     match = _REQUESTS.search(head)
     if match:
         text = head[: match.start()].decode("utf-8", "replace").rstrip().rstrip(",")
@@ -266,7 +270,7 @@ def _document_head(path: Path, head: bytes, limits: Limits) -> dict[str, Any]:
 
 
 def _chunks(path: Path, limits: Limits) -> Iterator[bytes]:
-    """A document piece by piece; `BeyondLimit` as soon as it is larger than it may be, packed or unpacked."""
+    """Yield a document piece by piece; raises `BeyondLimit` as soon as it is too large, packed or unpacked."""
     demand_packed(path, limits)
     size = 0
     with open_bytes(path) as stream:
@@ -278,7 +282,7 @@ def _chunks(path: Path, limits: Limits) -> Iterator[bytes]:
 
 
 def whole_document(path: Path, limits: Limits) -> bytes:
-    """The bytes of a document, unpacked; `BeyondLimit` where they are more than it may have."""
+    """Return the bytes of a document, unpacked; raises `BeyondLimit` if they are more than the limit."""
     most = limits.bytes_of("document_mib")
     with open_bytes(path) as stream:
         data = stream.read(most + 1)
@@ -288,12 +292,12 @@ def whole_document(path: Path, limits: Limits) -> bytes:
 
 
 def _document_too_large(limits: Limits) -> BeyondLimit:
-    what = f"the document is larger than {limits.bytes_of('document_mib'):,} bytes, unpacked"
+    subject = f"the document is larger than {limits.bytes_of('document_mib'):,} bytes, unpacked"
     advice = "write it as NNNN.jsonl.gz, one request a line, which is not read as a whole"
-    return BeyondLimit(limits.beyond("document_mib", what, advice))
+    return BeyondLimit(limits.beyond("document_mib", subject, advice))
 
 
 def demand_packed(path: Path, limits: Limits) -> None:
-    """Raise `BeyondLimit` where a snapshot's file is larger than it may be; call before any of it is read."""
+    """Raise `BeyondLimit` if a snapshot's file is larger than it may be; call before any of it is read."""
     size = path.stat().st_size
-    limits.demand("packed_mib", size, f"{path.name} has {size:,} bytes as it lies there", SEE)
+    limits.demand("packed_mib", size, f"{path.name} has {size:,} bytes as stored", SEE)

@@ -1,6 +1,6 @@
 """The requests of a snapshot, read in the task's process, once through its file.
 
-Of topic-sized answers the beginning comes along and the rest is passed over: Spark reads it where it lies
+Of topic-sized answers only the beginning is read and the rest is passed over: Spark reads it from the file
 (`evenkeel.sources.landed_answers`).
 """
 
@@ -30,7 +30,7 @@ from evenkeel.sources.snapshot_files import (
 
 
 def requests_of(path: Path, limits: Limits = DEFAULT) -> Iterator[dict[str, Any]]:
-    """The requests of a snapshot with their whole texts; for small questions, not for a cycle."""
+    """Yield the requests of a snapshot with their whole texts; for small questions, not for a cycle."""
     if not is_in_lines(path):
         yield from parse_json(whole_document(path, limits))["requests"]
         return
@@ -46,21 +46,21 @@ def requests_of(path: Path, limits: Limits = DEFAULT) -> Iterator[dict[str, Any]
 
 
 def longest_line(limits: Limits) -> int:
-    """Bytes of a line: an answer of nothing but quotes doubles when it becomes JSON, and some members go with it."""
+    """Return the most bytes of a line: an answer of only quotes doubles as JSON, and some members are added."""
     return 2 * limits.bytes_of("answer_mib") + (1 << 16)
 
 
 def _line_too_long(path: Path, number: int, limits: Limits) -> BeyondLimit:
-    what = f"line {number:,} of {path.name} is longer than {longest_line(limits):,} bytes"
-    return BeyondLimit(limits.beyond("answer_mib", what, "see what wrote it, remove the line"))
+    subject = f"line {number:,} of {path.name} is longer than {longest_line(limits):,} bytes"
+    return BeyondLimit(limits.beyond("answer_mib", subject, "see what wrote it, remove the line"))
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRequest:
-    """A request with its answer. `size`: bytes of the answer; of a long text in lines as they lie there.
+    """A request with its answer. `size`: bytes of the answer; of a long text in lines as stored.
 
-    `is_left`: `body` is the beginning of the answer only, the rest is left in the file. `unread` is the beginning of
-    what cannot be read as a request; then nothing else is known of it but `n`, its position. `at` is text as it came.
+    `is_left`: `body` is the beginning of the answer only, the rest is left in the file. `unread` is the beginning of a
+    line that cannot be read as a request; then only `n`, its position, is known of it. `at` is text as it came.
     """
 
     n: int
@@ -82,7 +82,7 @@ class SnapshotRequest:
         return self.path is not None and _TOPIC_SIZED.search(self.path) is not None
 
 
-# All that is long and of which not more than the beginning is needed in the task's process.
+# All long answers of which the task's process needs only the beginning.
 _TOPIC_SIZED = re.compile(r"/broker-stats/topics/?(\?.*)?$|^/admin/v2/(persistent|non-persistent)/|^/metrics")
 _BODY = re.compile(rb',\s*"body"\s*:\s*"')
 _EXCERPT = re.compile(r'(?:[^"\\]+|\\u[0-9a-fA-F]{4}|\\[^u])*')
@@ -91,10 +91,11 @@ _MOST_N = 2**31
 
 
 def read_requests(path: Path, limits: Limits = DEFAULT) -> Iterator[SnapshotRequest]:
-    """The requests of a snapshot, once through its file. Of topic-sized answers, and of those beyond
-    `small_answer_mib`, the first 2,000 characters come along; the rest is passed over as a stream.
+    """Yield the requests of a snapshot, once through its file.
 
-    `BadInput`: the file cannot be read to its end or is not whole; `BeyondLimit`: it is beyond `limits`.
+    Of topic-sized answers, and of those beyond `small_answer_mib`, the first 2,000 characters are read; the rest is
+    passed over as a stream. Raises `BadInput` if the file cannot be read to its end or is not whole, and `BeyondLimit`
+    if it is beyond `limits`.
     """
     with readable():
         demand_packed(path, limits)
@@ -108,12 +109,12 @@ def read_requests(path: Path, limits: Limits = DEFAULT) -> Iterator[SnapshotRequ
 
 
 def _in_document(path: Path, limits: Limits) -> list[object]:
-    """The members of `requests`; none where the JSON is malformed inside."""
+    """Return the members of `requests`; none if the JSON is malformed inside."""
     try:
-        found = parse_json(whole_document(path, limits))["requests"]
+        requests = parse_json(whole_document(path, limits))["requests"]
     except (NotJson, LookupError, TypeError):
         return []
-    return found if isinstance(found, list) else []
+    return requests if isinstance(requests, list) else []
 
 
 def _request(members: object, n: int, limits: Limits) -> SnapshotRequest:
@@ -167,7 +168,7 @@ def _number(value: object) -> float | None:
 
 
 class _Lines:
-    """The lines of a snapshot, read once; what is beyond a limit is `BeyondLimit`."""
+    """The lines of a snapshot, read once; raises `BeyondLimit` beyond a limit."""
 
     def __init__(self, path: Path, stream: IO[bytes], limits: Limits) -> None:
         self._path, self._stream, self._limits = path, stream, limits
@@ -175,7 +176,7 @@ class _Lines:
         self._bytes = 0
 
     def requests(self) -> Iterator[SnapshotRequest]:
-        """The requests behind the head."""
+        """Yield the requests after the head."""
         due = header_of_line(self._stream.readline(MOST_HEADER_BYTES + 1)).requests
         while line := self._stream.readline(_BEGINNING):
             self._number += 1
@@ -196,9 +197,9 @@ class _Lines:
         if not isinstance(members, dict) or not isinstance(members.get("path"), str):
             members = None
         is_topic_sized = members is not None and _TOPIC_SIZED.search(members["path"]) is not None
-        rest, length, end = self._rest(0 if is_topic_sized else 2 * self._limits.bytes_of("small_answer_mib"))
-        if rest is not None:
-            return self._whole(line + rest, position)
+        remainder, length, end = self._rest(0 if is_topic_sized else 2 * self._limits.bytes_of("small_answer_mib"))
+        if remainder is not None:
+            return self._whole(line + remainder, position)
         is_whole = end.rstrip().endswith(b'"}')
         if begin is None or members is None or not is_whole or not _is_position(members.get("n")):
             return _unread(line, position)
@@ -216,7 +217,7 @@ class _Lines:
         return request
 
     def _rest(self, room: int) -> tuple[bytes | None, int, bytes]:
-        """The rest of a line (None where it is longer than `room`), its length, and its last bytes."""
+        """Return the rest of a line (None if it is longer than `room`), its length, and its last bytes."""
         pieces: list[bytes] = []
         length, end = 0, b""
         while piece := self._stream.readline(_PIECE):
@@ -235,8 +236,8 @@ class _Lines:
         if length > longest_line(self._limits):
             raise _line_too_long(self._path, self._number, self._limits)
         self._bytes += size
-        what = f"{self._path.name} has {self._bytes:,} bytes and more, unpacked"
-        self._limits.demand("snapshot_mib", self._bytes, what, SEE)
+        subject = f"{self._path.name} has {self._bytes:,} bytes and more, unpacked"
+        self._limits.demand("snapshot_mib", self._bytes, subject, SEE)
 
 
 def _unread(line: bytes, position: int) -> SnapshotRequest:
@@ -244,7 +245,7 @@ def _unread(line: bytes, position: int) -> SnapshotRequest:
 
 
 def _members(line: bytes) -> Any:
-    """The JSON of a line, None where it is none."""
+    """Return the JSON of a line, None if it is malformed."""
     try:
         return parse_json(line.decode("utf-8", "replace"))
     except NotJson:
@@ -256,7 +257,7 @@ def _is_position(value: object) -> bool:
 
 
 def _excerpt(begin: bytes) -> str:
-    """The first 2,000 characters of a text, of the JSON in which it begins."""
-    found = _EXCERPT.match(begin[: 16 * RECORD_CHARACTERS].decode("utf-8", "replace"))
-    assert found is not None
-    return str(json.loads(f'"{found.group()}"', strict=False))[:RECORD_CHARACTERS]
+    """Return the first 2,000 characters of a text, from the JSON in which it begins."""
+    match = _EXCERPT.match(begin[: 16 * RECORD_CHARACTERS].decode("utf-8", "replace"))
+    assert match is not None
+    return str(json.loads(f'"{match.group()}"', strict=False))[:RECORD_CHARACTERS]

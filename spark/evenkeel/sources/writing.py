@@ -1,8 +1,8 @@
-"""Writing a snapshot as its answers arrive: one file, which is not there before all of it is.
+"""Writing a snapshot as its answers arrive: one file, which becomes visible only as a whole.
 
-Requests go to a hidden file beside the snapshot's place, one a line, packed. With the last one the head is known: head
-and requests become a second hidden file, which is settled on disk and then linked to the snapshot's name. Of two that
-write the same name one has it, and the other one is told.
+Requests go to a hidden file beside the snapshot's place, one a line, packed. With the last one the head is known. Head
+and requests become a second hidden file, which is synced to disk and then linked to the snapshot's name. If two writers
+use the same name, one gets it, and `commit` returns False to the other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from evenkeel.pulsar.admin.http_exchange import Hop
 
 SUFFIX = ".jsonl.gz"
-"""What the names of snapshots end in that Evenkeel writes."""
+"""Suffix of the snapshots that Evenkeel writes."""
 
 _PIECE = 1 << 20
 # Two thirds of the best ratio at a third of its cost.
@@ -76,13 +76,13 @@ class FolderStore:
         self.folder, self._limits = Path(folder), limits
 
     def next_number(self) -> int:
-        """Return one more than the highest number in the folder; 0 where there is none."""
+        """Return one more than the highest number in the folder; 0 if there is none."""
         names = self.folder.iterdir() if self.folder.is_dir() else ()
         heads = (_NUMBER.match(entry.name) for entry in names)
         return 1 + max((int(head.group()) for head in heads if head), default=-1)
 
     def begin(self, name: str) -> FileWriter:
-        """Start the snapshot of that name (digits) and remove abandoned ones; LandingError where writing fails."""
+        """Start the snapshot of that name (digits) and remove abandoned ones; raises LandingError if writing fails."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             clear_abandoned(self.folder)
@@ -92,7 +92,7 @@ class FolderStore:
 
 
 class FileWriter:
-    """Writes one snapshot to `place`. A file larger than the limits allow is `BeyondLimit`."""
+    """Writer of one snapshot to `place`. A file larger than the limits allow raises `BeyondLimit`."""
 
     def __init__(self, place: Path, limits: Limits = DEFAULT) -> None:
         self.place, self._limits = place, limits
@@ -103,15 +103,15 @@ class FileWriter:
         self._requests = 0
 
     def write(self, hop: Hop) -> None:
-        """Take a request with its answer; LandingError where it cannot be written."""
+        """Take a request with its answer; raises LandingError if it cannot be written."""
         try:
             with self._lock:
                 for piece in _line(hop, self._requests):
                     self._file.write(piece)
                 self._requests += 1
                 size = self._packed.tell()
-            what = f"the snapshot's file comes to {size:,} bytes"
-            self._limits.demand("packed_mib", size, what, "check that the addresses are of Pulsar's brokers")
+            subject = f"the snapshot's file comes to {size:,} bytes"
+            self._limits.demand("packed_mib", size, subject, "check that the addresses are of Pulsar's brokers")
         except OSError as error:
             raise _not_written(self.place, error) from None
 
@@ -122,7 +122,7 @@ class FileWriter:
             with self._lock:
                 self._file.close()
                 self._packed.close()
-            # A packed file may be made of packed pieces.
+            # A packed file may consist of packed pieces.
             with whole.open("xb") as file, self._working.open("rb") as requests:
                 file.write(gzip.compress(replace(head, requests=self._requests).to_line(), mtime=0))
                 shutil.copyfileobj(requests, file, _PIECE)
@@ -137,19 +137,19 @@ class FileWriter:
 
     def discard(self) -> None:
         """Leave nothing of a snapshot that was not committed."""
-        with self._lock, suppress(OSError):  # a full disk is why it is discarded
+        with self._lock, suppress(OSError):  # it is discarded because of a full disk
             self._file.close()
             self._packed.close()
         self._working.unlink(missing_ok=True)
 
 
 def hidden(place: Path) -> Path:
-    """A name beside a snapshot's place that no reader takes for a snapshot."""
+    """Return a name beside a snapshot's place that no reader takes for a snapshot."""
     return place.with_name(f".part-{secrets.token_hex(8)}-{place.name}")
 
 
 def put(whole: Path, place: Path) -> bool:
-    """Give a settled file its name and settle the folder; return False if the name is taken, which then stays so."""
+    """Give a synced file its name and sync the folder; return False if the name is taken, and leave that file."""
     try:
         os.link(whole, place)
     except FileExistsError:
@@ -163,7 +163,7 @@ def put(whole: Path, place: Path) -> bool:
 
 
 def clear_abandoned(folder: Path) -> None:
-    """Remove what killed writers left, once it is an hour old."""
+    """Remove the files of killed writers once they are an hour old."""
     for entry in folder.iterdir():
         if not _UNFINISHED.fullmatch(entry.name):
             continue
@@ -173,7 +173,8 @@ def clear_abandoned(folder: Path) -> None:
 
 
 def _line(hop: Hop, n: int) -> Iterator[bytes]:
-    """The request as a line of JSON, its body last and piece by piece: a body of 100 MB is not copied as a whole."""
+    """Yield the request as a line of JSON, its body last and piece by piece: a body of 100 MB is not copied as a
+    whole."""
     members = {"n": n, **hop.as_request()}
     body = members.pop("body")
     yield _json(members)[:-1] + b',"body":"'

@@ -19,14 +19,14 @@ from evenkeel.spark.home import Home
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serves until SIGTERM or Ctrl-C, then 0; else the JVM's exit code.
+    """Serve until SIGTERM or Ctrl-C, then return 0; else return the JVM's exit code.
 
-    Memory and cores come from EVENKEEL_SERVER_MEMORY and EVENKEEL_SERVER_CORES, the token that clients have to show
-    from EVENKEEL_SPARK_TOKEN or the file that EVENKEEL_SPARK_TOKEN_FILE names; without either it is made, and lies in
-    the home's `.evenkeel/token`. Keys of an object store come from the environment, as `evenkeel.object_store` says.
+    Memory and cores come from EVENKEEL_SERVER_MEMORY and EVENKEEL_SERVER_CORES. The token that clients have to show
+    comes from EVENKEEL_SPARK_TOKEN or the file that EVENKEEL_SPARK_TOKEN_FILE names. Without either it is made and kept
+    in the home's `.evenkeel/token`. Keys of an object store come from the environment, as `evenkeel.object_store` says.
     """
     parser = argparse.ArgumentParser(prog="python -m evenkeel.spark", description=__doc__)
-    parser.add_argument("--home", type=Path, default=Path.cwd(), help="folder for its scratch files (default: here)")
+    parser.add_argument("--home", type=Path, default=Path.cwd(), help="folder of its scratch files (default: current)")
     parser.add_argument("--port", type=int, default=15002)
     parser.add_argument(
         "--address", default=HOST, help="nothing is encrypted: beyond loopback, put a proxy with TLS in front"

@@ -1,4 +1,4 @@
-"""What may happen to a cluster of Spark while it works for a task, as one line that says what to do."""
+"""Faults of a Spark cluster while it works for a task, each as one line with what to do."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from evenkeel.errors import EngineError
 
 _EXECUTOR = re.compile(r"\((?P<host>[^()\s]+) executor (?P<number>[^\s)]+)\)")
 _DRIVER = "driver"
-_AGAIN = "Nothing of this try counts, and the next one decides the same anew"
+_AGAIN = "This try writes nothing, and the next one decides the same again"
 
 _SIGNS: Sequence[tuple[re.Pattern[str], str]] = (
     (
         re.compile(r"No space left on device|Disk quota exceeded"),
-        f"No space left on device{{where}}: make room in the scratch folder there (SPARK_LOCAL_DIRS), or on the lake's "
-        f"disk. {_AGAIN}",
+        f"No space left on device{{where}}: make room in that machine's scratch folder (SPARK_LOCAL_DIRS), or on the "
+        f"lake's disk. {_AGAIN}",
     ),
     (
         re.compile(r"Checkpoint block rdd_\d+_\d+ not found"),
@@ -37,14 +37,14 @@ _SIGNS: Sequence[tuple[re.Pattern[str], str]] = (
 
 
 def cluster_fault(text: str) -> EngineError | None:
-    """What befell the cluster, out of what Spark says of a query that failed; None where it is nothing of the kind.
+    """Read the fault of the cluster from Spark's text of a failed query; return None for other failures.
 
-    A disk that is full under a local master is no cluster's matter.
+    A full disk under a local master is not a fault of a cluster.
     """
-    found = _EXECUTOR.search(text)
-    if found is not None and found["number"] == _DRIVER:
+    executor = _EXECUTOR.search(text)
+    if executor is not None and executor["number"] == _DRIVER:
         return None
-    where = f" on the worker {found['host']} (executor {found['number']})" if found is not None else ""
+    where = f" on the worker {executor['host']} (executor {executor['number']})" if executor is not None else ""
     for sign, words in _SIGNS:
         if sign.search(text):
             return EngineError(words.format(where=where))

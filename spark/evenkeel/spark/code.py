@@ -1,15 +1,15 @@
-"""Which code is this: a version for people, digests for machines.
+"""Identity of the code: a version for people, digests for machines.
 
 Four digests answer four questions:
 
-- `code_digest`: by what was this decided? Stands in every commit and manifest, and `verify` compares it.
+- `code_digest`: which code decided this? Every commit and manifest holds it, and `verify` compares it.
 - `runtime_of`: do the Python workers run what the client expects? A grouped map compares it before it decides.
-- `workers_digest`: may Python workers that live go on? Not where code that they can have imported has changed.
-- `engine_digest`: may the Spark server that runs go on? Not where the engine's own code has changed.
+- `workers_digest`: may running Python workers go on? Not if code that they can have imported has changed.
+- `engine_digest`: may the running Spark server go on? Not if the engine's own code has changed.
 
 Each covers some modules with all that these import inside the package, read from the source text, and the versions of
-Python and pyspark. A module that is named in a string only is not found: such modules are named here (`DECIDING`,
-`IN_WORKERS`, `ENGINE`), and a test watches what a cycle imports.
+Python and pyspark. A module that is named only in a string is not found. Such modules are named in this module
+(`DECIDING`, `IN_WORKERS`, `ENGINE`), and a test watches what a cycle imports.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from sysconfig import get_default_scheme, get_path
 import evenkeel
 
 DEFINITION = "d2"
-"""Names the definition that a code digest follows, as in `d2:4f0c…`; a digest without a name covers the whole package
-and nothing else (the definition before `d2`)."""
+"""Name of the definition that a code digest follows, as in `d2:4f0c…`. A digest without a name follows the definition
+before `d2`: it covers the whole package and nothing else."""
 
 DECIDING = (
     "evenkeel.validate.task",
@@ -44,9 +44,9 @@ DECIDING = (
     "evenkeel.pipeline.rounds",
     "evenkeel.pipeline.repeat",
 )
-"""What decides: the tasks from the observed rows to the placements, and all rounds with the plan and its guards. What
-fetches snapshots and what sends commands is not among them: the rows, settings and acts that it hands over are on
-record themselves."""
+"""The modules that decide: the tasks from the observed rows to the placements, and all rounds with the plan and its
+guards. Fetching snapshots and sending commands are not among them: the rows, settings and acts that they hand over are
+recorded."""
 
 IN_WORKERS = (*DECIDING, "evenkeel.replay.fold", "evenkeel.spark.worker")
 ENGINE = ("evenkeel.spark.server", "evenkeel.spark.supervisor", "evenkeel.spark.daemon")
@@ -54,7 +54,7 @@ WORKER = "evenkeel.spark.worker"
 
 SUITES_VARIABLE = "EVENKEEL_EXPECTATIONS"
 SKIPPED_FOLDERS = frozenset({"__pycache__"})
-# Parsing whole files takes half a second of every process that appends; a test holds the two ways against each other.
+# Parsing whole files takes half a second of every process that appends; a test compares the two ways.
 _OWN_IMPORTS = re.compile(r"^[ \t]*((?:from|import)[ \t]+evenkeel\b[^(\n]*(?:\([^)]*\))?)", re.MULTILINE)
 
 Files = Mapping[str, bytes]
@@ -71,7 +71,7 @@ class Runtime:
 
 @cache
 def code_digest() -> str:
-    """Digest of what decides, `d2:` and a sha256 (hex); read once per process.
+    """Return the digest of the deciding code, `d2:` and a SHA-256 (hex); read once per process.
 
     It covers `DECIDING` with its imports, the suites in `expectations/`, and the versions of Python and pyspark.
     """
@@ -79,120 +79,124 @@ def code_digest() -> str:
 
 
 def definition_of(digest: str | None) -> str:
-    """The definition that a code digest on record follows, "" for one without a name."""
+    """Return the definition that a recorded code digest follows, "" for one without a name."""
     return (digest or "").rpartition(":")[0]
 
 
 @cache
 def engine_digest() -> str:
-    """sha256 (hex) of what starts, watches and configures a Spark server, and of Python and pyspark."""
+    """Return the SHA-256 (hex) of the code that starts, watches and configures a Spark server, and of Python and
+    pyspark."""
     return runtime_digest(_some(package_files(), ENGINE))
 
 
 @cache
 def workers_digest() -> str:
-    """sha256 (hex) of all that a Python worker can have imported, and of Python and pyspark."""
+    """Return the SHA-256 (hex) of all code that a Python worker can have imported, and of Python and pyspark."""
     return runtime_digest(workers_files())
 
 
 def workers_files() -> Files:
-    """All of the package that a Python worker can import, as this process first read it."""
+    """Return the files that a Python worker can import, as this process first read them."""
     return _some(package_files(), IN_WORKERS)
 
 
 @cache
 def runtime_of(module: str) -> Runtime:
-    """What a Python worker runs to call a function of this module.
+    """Return the files and digest that a Python worker runs to call a function of this module.
 
-    Suites are not part of it: no worker reads them, and they are not shipped. Of a module outside the package only the
-    worker's own code is.
+    Suites are not part of it: no worker reads them, and they are not shipped. For a module outside the package it
+    covers only the worker's own code.
     """
     files = _some(package_files(), (module, WORKER))
     return Runtime(runtime_digest(files), tuple(files))
 
 
 def runtime_digest(files: Files) -> str:
-    """sha256 (hex) of these files under the Python and pyspark of this process."""
+    """Return the SHA-256 (hex) of these files under the Python and pyspark of this process."""
     return _digest([*sorted(files.items()), *versions().items()])
 
 
 def versions() -> dict[str, bytes]:
-    """The versions of Python and pyspark in this process."""
+    """Return the versions of Python and pyspark in this process."""
     loaded = sys.modules.get("pyspark")  # its metadata may have changed under this process
     pyspark = metadata.version("pyspark") if loaded is None else str(loaded.__version__)
     return {"python": platform.python_version().encode(), "pyspark": pyspark.encode()}
 
 
 def imports_of(source: bytes) -> set[str]:
-    """Full names of all that the source imports of this package, also inside functions and for type checking only.
+    """Return the full names of the source's imports of this package, also inside functions and for type checking only.
 
-    `from evenkeel.a import b` gives `evenkeel.a` and `evenkeel.a.b`, whether or not `b` is a module.
+    `from evenkeel.a import b` gives `evenkeel.a` and `evenkeel.a.b`, even if `b` is not a module.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for statement in _OWN_IMPORTS.findall(source.decode()):
         (node,) = ast.parse(statement).body
         if isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return found
+            names |= {alias.name for alias in node.names}
+    return names
 
 
 def closure(files: Files, roots: Iterable[str]) -> list[str]:
-    """Paths of these modules, of all that they import inside the package, and of the packages they lie in, sorted."""
+    """Return the sorted paths of these modules, of all that they import inside the package, and of their packages."""
     paths = {_module_name(path): path for path in files}
-    found: set[str] = set()
+    reached: set[str] = set()
     left = list(roots)
     while left:
         name = left.pop()
         path = paths.get(name)
-        if path is not None and path not in found:
-            found.add(path)
+        if path is not None and path not in reached:
+            reached.add(path)
             left += [*imports_of(files[path]), name.rpartition(".")[0]]
-    return sorted(found)
+    return sorted(reached)
 
 
 @cache
 def package_files() -> Files:
-    """The package's .py files as they were when this process first asked, which is near enough to what it imported."""
+    """Return the package's .py files as they were when this process first asked: nearly what it imported."""
     return read_package_files()
 
 
 def read_package_files() -> Files:
-    """The package's .py files, read from disk (or from the zip the package was shipped in), in the order of paths."""
+    """Return the package's .py files, read from disk (or from the zip the package was shipped in), in the order of
+    paths."""
     return {path: file.read_bytes() for path, file in sources()}
 
 
 def read_files(paths: Iterable[str]) -> Files:
-    """The files (paths below the package) that exist, read from disk or from the zip."""
-    found = {path: resources.files("evenkeel").joinpath(path) for path in paths}
-    return {path: file.read_bytes() for path, file in found.items() if file.is_file()}
+    """Return the files (paths below the package) that exist, read from disk or from the zip."""
+    files = {path: resources.files("evenkeel").joinpath(path) for path in paths}
+    return {path: file.read_bytes() for path, file in files.items() if file.is_file()}
 
 
 def package_digest() -> str:
-    """sha256 (hex) over all of the package's .py files."""
+    """Return the SHA-256 (hex) of all of the package's .py files."""
     return _digest(package_files().items())
 
 
 def sources() -> list[tuple[str, Traversable]]:
-    """The package's .py files as (path below the package, file), sorted by path."""
-    return sorted(_walk(resources.files("evenkeel"), ""), key=lambda found: found[0])
+    """Return the package's .py files as (path below the package, file), sorted by path."""
+    return sorted(_walk(resources.files("evenkeel"), ""), key=lambda source: source[0])
 
 
 def source_root() -> Path:
-    """The folder that must stand on `PYTHONPATH` for `import evenkeel` to find this very package."""
+    """Return the folder that must be on `PYTHONPATH` for `import evenkeel` to load this package."""
     return Path(evenkeel.__file__).resolve().parent.parent
 
 
 def suites_folder() -> Path:
-    """Where the expectation suites lie: the folder that EVENKEEL_EXPECTATIONS names, else the one that came along."""
+    """Return the folder of the expectation suites: the one that EVENKEEL_EXPECTATIONS names, else the installed one."""
     named = os.environ.get(SUITES_VARIABLE)
     return Path(named) if named else folder_beside("expectations")
 
 
 def folder_beside(name: str) -> Path:
-    """The folder `dags`, `plugins` or `expectations` of this very package: the checkout's, or the one that its wheel
-    has installed under `share/evenkeel` of the environment or of the user."""
+    """Return the folder `dags`, `plugins` or `expectations` that belongs to this package.
+
+    It is in the checkout, or where the wheel installed it: under `share/evenkeel` of the environment or of the user.
+    """
     shares = (Path(get_path("data", scheme), "share", "evenkeel") for scheme in (get_default_scheme(), "posix_user"))
     places = [place / name for place in (source_root().parent, *shares)]
     return next((place for place in places if place.is_dir()), places[0])
@@ -200,12 +204,12 @@ def folder_beside(name: str) -> Path:
 
 @cache
 def code_version() -> str:
-    """The version for people: `git describe` of the checkout, or the package's version outside of one."""
+    """Return the version for people: `git describe` of the checkout, or the package's version outside of one."""
     return _described() or evenkeel.__version__
 
 
 def code_digest_of(files: Files) -> str:
-    """`code_digest` over these files in the place of the package's own."""
+    """Return `code_digest` computed over these files instead of the package's own."""
     suites = sorted((f"expectations/{path.name}", path.read_bytes()) for path in suites_folder().glob("*.json"))
     return f"{DEFINITION}:{_digest([*_some(files, DECIDING).items(), *suites, *versions().items()])}"
 
@@ -237,7 +241,7 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]
 
 def _described() -> str | None:
     root = source_root()
-    if not (root.parent / ".git").exists():  # an installed copy inside somebody else's checkout is not that checkout
+    if not (root.parent / ".git").exists():  # a copy installed inside another checkout
         return None
     command = ["git", "-C", str(root), "describe", "--tags", "--always", "--dirty"]
     try:

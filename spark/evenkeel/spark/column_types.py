@@ -1,4 +1,4 @@
-"""Types of columns that rules take, read from the SQL types that tables declare: no Spark is needed."""
+"""Types of the columns of rules, read from the SQL types that tables declare; Spark is not needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _PLAIN = frozenset({*INTEGER_BITS, "double", "boolean", "string", "timestamp", "
 class ColumnType:
     """The type of a column: `name` is an SQL type, or `array`, `map` or `struct` with the types of its `parts`.
 
-    An array's part is its `element`, a map's its `value` (keys are texts), a struct's are its fields by name.
+    The part of an array is its `element`, that of a map its `value` (keys are texts), those of a struct its fields by
+    name.
     """
 
     name: str
@@ -45,7 +46,8 @@ class ColumnType:
 
 @cache
 def type_of(text: str) -> ColumnType:
-    """The column type that an SQL type names, such as `map<string,double>`; EngineError for one that no rule takes."""
+    """Return the column type of an SQL type such as `map<string,double>`; raises EngineError for a type no rule
+    takes."""
     outer, _, inside = text.partition("<")
     inside = inside.removesuffix(">")
     if outer == "array":
@@ -64,19 +66,22 @@ def type_of(text: str) -> ColumnType:
 
 
 def columns_of(schema: StructType, what: str) -> dict[str, ColumnType]:
-    """The columns of a Spark schema; EngineError, which names `what` and the column, for a type that no rule takes."""
-    found = {}
+    """Return the columns of a Spark schema.
+
+    Raises EngineError, which names `what` and the column, for a type that no rule takes.
+    """
+    columns = {}
     for field in schema.fields:
         try:
-            found[field.name] = type_of(field.dataType.simpleString())
+            columns[field.name] = type_of(field.dataType.simpleString())
         except EngineError as error:
             raise EngineError(f"The column {field.name} of {what}: {error}") from None
-    return found
+    return columns
 
 
 @cache
 def schema_of(text: str) -> StructType:
-    """The Spark schema that a list of columns in SQL names, such as `cluster string, hashes array<bigint>`.
+    """Return the Spark schema of a list of columns in SQL, such as `cluster string, hashes array<bigint>`.
 
     pyspark's own `fromDDL` asks the server, once for each text in each process.
     """
@@ -87,7 +92,7 @@ def schema_of(text: str) -> StructType:
 
 
 def spark_type(kind: ColumnType) -> DataType:
-    """The type as pyspark has it; what is inside may be NULL."""
+    """Return the type as pyspark has it; nested values may be NULL."""
     from pyspark.sql import types as T
 
     inner = [(name, spark_type(part)) for name, part in kind.parts]
@@ -110,7 +115,7 @@ def spark_type(kind: ColumnType) -> DataType:
 
 
 def _split(fields: str) -> list[str]:
-    """The parts between commas that stand in no brackets."""
+    """Return the parts between the commas that are outside of brackets."""
     parts, depth = [""], 0
     for sign in fields:
         depth += (sign == "<") - (sign == ">")
@@ -122,5 +127,5 @@ def _split(fields: str) -> list[str]:
 
 
 def has_map(type_: ColumnType) -> bool:
-    """Whether a map occurs anywhere in the type: equal maps may come with their keys in another order."""
+    """Return True if a map occurs anywhere in the type: equal maps may come with their keys in another order."""
     return type_.name == "map" or (type_.parts != () and any(has_map(part) for _, part in type_.parts))

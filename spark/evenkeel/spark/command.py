@@ -1,7 +1,7 @@
-"""The command line and environment of the Connect server: which settings, and why.
+"""Command line and environment of the Connect server: its settings, and the reason for each.
 
-Started as plain `java`, not through spark-submit: that one demands a module that the JVM from PyPI lacks. The command
-needs `spark.gateway` beside it, which makes the JVM serve.
+The server is started as plain `java`, not through spark-submit, which demands a module that the JVM from PyPI lacks.
+The command needs `spark.gateway` beside it, which makes the JVM serve.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CORES_VARIABLE = "EVENKEEL_SERVER_CORES"
 TOKEN_VARIABLE = "EVENKEEL_SPARK_TOKEN"
 HOST = "127.0.0.1"
 CLIENT_HOST = "localhost"
-"""The one name under which a client shows a token without TLS."""
+"""The only host name for which a client shows a token without TLS."""
 _ROOMY_MEGABYTES = 3072  # from this heap on memory that was used once is kept rather than given back
 DAEMON = "evenkeel.spark.daemon"
 """The module that Spark forks its Python workers from."""
@@ -36,8 +36,8 @@ DAEMON = "evenkeel.spark.daemon"
 _TOKEN = re.compile(r"[A-Za-z0-9_.~-]{16,512}")
 _HEAP = re.compile(r"(\d{1,6})([gGmM])")
 _SPARKS_TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
-# What Java and Python workers need of this process's environment. Whatever else it holds, tokens of clusters and keys
-# of stores among it, would be read by every query with a Python function in it.
+# The variables that Java and Python workers need of this process's environment. Every query with a Python function
+# could read all others, such as tokens of clusters and keys of stores.
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TMPDIR", "LD_LIBRARY_PATH", SUITES_VARIABLE)
 
 OPENED_PACKAGES = (
@@ -46,7 +46,7 @@ OPENED_PACKAGES = (
     *("sun.security.action", "sun.util.calendar"),
 )
 
-# The same on every engine, so that a table looks alike whoever wrote it.
+# The same on every engine, so that a table looks alike whichever engine wrote it.
 SQL_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -54,32 +54,32 @@ SQL_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # Commits put together (`*.compacted.json`) are written by no writer of ours, so one that is there is forged.
+    # No writer of ours writes log compactions (`*.compacted.json`), so an existing one is forged.
     "spark.databricks.delta.deltaLog.minorCompaction.useForReads": "false",
-    # Tables that nobody reads any more are forgotten after ten minutes; by default it takes an hour.
+    # Tables that no query reads any more are forgotten after ten minutes; the default is an hour.
     "spark.databricks.delta.delta.log.cacheRetentionMinutes": "10",
     # Listing files with the default of 10,000 tasks made VACUUM of five files take 100 s; with 4 it took 2 s.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
-    # Below this bound, which is none, Spark measures all vectors again with every row that it sends to a Python worker.
+    # Below this bound, which is 0, Spark measures all vectors again with every row that it sends to a Python worker.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.ui.enabled": "false",
-    # What a page would show is kept all the same, a thousand queries with their plans, and nobody looks at it.
+    # Spark keeps the data of its web page, a thousand queries with their plans, even if the page is off.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "20",
-    # A day's distinct queries fit; the default of 1,000 had compiled ones thrown out and compiled again.
+    # A day's distinct queries fit; with the default of 1,000 compiled ones were evicted and compiled again.
     "spark.sql.codegen.cache.maxEntries": "2000",
-    # What a finished grouped map kept is freed by Java's garbage collection, which a small heap seldom needs.
+    # Java's garbage collection frees what a finished grouped map kept, and a small heap seldom needs one.
     "spark.cleaner.periodicGC.interval": "5min",
 }
 
-# The driver's ports beside Spark Connect, of every master that is one process on this machine: it takes serialised
-# objects there from whoever reaches them. For such a master Spark makes the secret itself.
+# The driver's ports beside Spark Connect, for every master that is one process on this machine: they accept serialised
+# objects from any client. For such a master Spark makes the secret itself.
 LOCAL_SETTINGS = {"spark.authenticate": "true", "spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
 
 # Warnings only: at INFO every query leaves a page, and the server may run for months. The errors that ErrorUtils logs
-# reach the client anyway, or are of results that it has read. A refused commit in an object store is a conflict, which
+# reach the client anyway, or concern results that it has read. A refused commit in an object store is a conflict, which
 # is tried again.
 LOG_SETTINGS = """
 rootLogger.level = warn
@@ -98,10 +98,10 @@ logger.refused.level = error
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What may differ between two servers; a server with other settings is not reused.
+    """Settings in which two servers may differ; a server with other settings is not reused.
 
     `memory` is Java's heap (`2g`), `cores` the threads of the local master, `python_path` further folders that workers
-    import from, `spark` further Spark settings, `java` further options of Java; both win over those given here.
+    import from, `spark` further Spark settings, `java` further options of Java. The last two override this module's.
     """
 
     memory: str = field(default_factory=lambda: os.environ.get(MEMORY_VARIABLE, "2g"))
@@ -111,7 +111,7 @@ class ServerSettings:
     java: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON values; adds what the process inherits and cannot change later."""
+        """Return plain JSON values, with what the process inherits and cannot change later."""
         body = asdict(self)
         body["python"] = sys.executable
         body["source_root"] = str(source_root())
@@ -123,9 +123,9 @@ class ServerSettings:
 def server_command(
     port: int, folder: Path, settings: ServerSettings, address: str = HOST, *, brief: bool = False
 ) -> list[str]:
-    """The command that serves Spark Connect on `address`:`port` and keeps its scratch files below `folder`.
+    """Return the command that serves Spark Connect on `address`:`port`, with its scratch files below `folder`.
 
-    `brief`: for a server that soon ends and has little to do, what compiles best takes more time than it saves.
+    `brief` is for a server that soon ends and has little to do: compiling for speed takes more time than it saves.
     """
     log_settings = folder / "log4j2.properties"
     log_settings.write_text(LOG_SETTINGS, encoding="utf-8")
@@ -142,13 +142,13 @@ def server_command(
         **LOCAL_SETTINGS,
         "spark.connect.grpc.binding.address": address,
         "spark.connect.grpc.binding.port": str(port),
-        # Of each session that ends, the last query is kept with its rows, 10,000 of them by default, for a client that
-        # might ask for its answer again.
+        # Spark keeps the last query of each ended session with its rows, 10,000 by default, for a client that might ask
+        # for its answer again.
         "spark.connect.execute.manager.abandonedTombstonesSize": "100",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.python.daemon.module": DAEMON,
-        # Else each session has Python workers of its own (`gateway`). Nobody sends this server files that other
+        # Else each session has Python workers of its own (`gateway`). Clients send this server no files that other
         # sessions must not see, and workers check that their code is the caller's.
         "spark.sql.artifact.isolation.enabled": "false",
         **dict(settings.spark),
@@ -158,10 +158,10 @@ def server_command(
         *("-cp", os.pathsep.join(map(str, class_path))),
         *(f"-Xmx{settings.memory}", "-Xss4m", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=256m"),
         *_heap_options(settings.memory),
-        # A server whose heap is full loses messages of its own scheduler, and then whoever asked it waits for ever.
+        # A server whose heap is full loses messages of its own scheduler, and then its clients wait for ever.
         "-XX:+ExitOnOutOfMemoryError",
-        # The second compiler tier pays after a dozen cycles, which it makes a fifth faster; over the start and one
-        # cycle it and the figures that it goes by take 24 of 60 CPU seconds.
+        # The second compiler tier pays after a dozen cycles, which it makes a fifth faster. Over the start and one
+        # cycle it and its figures take 24 of 60 CPU seconds.
         *(("-XX:TieredStopAtLevel=1",) if brief else ()),
         *("-XX:+UnlockExperimentalVMOptions", "-XX:TrimNativeHeapInterval=60000", "-XX:+IgnoreUnrecognizedVMOptions"),
         *settings.java,
@@ -177,7 +177,7 @@ def server_command(
 
 
 def _as_writer(folder: Path) -> str:
-    """What the server says of itself to others that would write the same lake, in one line."""
+    """Return the one line by which the server names itself to others that would write the same lake."""
     text = f"{login()} on {socket.gethostname()}, server of {folder}"
     return "".join(sign if sign.isprintable() else "?" for sign in text)
 
@@ -185,9 +185,9 @@ def _as_writer(folder: Path) -> str:
 def _heap_options(memory: str) -> list[str]:
     megabytes = _megabytes(memory)
     # Each time the heap grows, all of it is collected first: a heap that may be little empty grows and shrinks with
-    # each task. Of six days in windows that took 11 s of 190 with 10 and 30 percent, and 4 s with 40 and 50. Under
-    # Java's own limit for shrinking (70) the default heap goes up to its end and stays there, and so does what Java's
-    # compilers and class loading take from the system and free again; who gives more than the default can spare it.
+    # each task. Of six days in windows that took 11 s of 190 with 10 and 30 percent, and 4 s with 40 and 50. With
+    # Java's own limit for shrinking (70) the default heap grows to its maximum and stays there, and so does the memory
+    # of Java's compilers and class loading. A user who sets more than the default can spare it.
     shrunk = ["-XX:MaxHeapFreeRatio=50"] if megabytes < _ROOMY_MEGABYTES else []
     # A quarter is for young objects. With 256 MB windows of three days spend 14 % of their time on garbage collection,
     # with 512 MB 9 %.
@@ -195,15 +195,15 @@ def _heap_options(memory: str) -> list[str]:
 
 
 def _megabytes(memory: str) -> int:
-    """How many MB a size of Java's heap (`2g`, `1500m`) is; 0 for what is no size, which Java tells."""
-    found = _HEAP.fullmatch(memory)
-    return int(found[1]) * (1024 if found[2] in "gG" else 1) if found else 0
+    """Return the MB of a size of Java's heap (`2g`, `1500m`); 0 for an invalid size, which Java reports."""
+    size = _HEAP.fullmatch(memory)
+    return int(size[1]) * (1024 if size[2] in "gG" else 1) if size else 0
 
 
 def server_environment(settings: ServerSettings, token: str) -> dict[str, str]:
-    """The environment of the server and, through it, of its Python workers: what they need, and nobody's secrets.
+    """Return the environment of the server and, through it, of its Python workers: their needs, and no secrets.
 
-    `token`: what clients have to show; never on the command line, which every user of the machine can read.
+    `token` is what clients have to show. It is never on the command line, which every user of the machine can read.
     """
     python_path = [str(source_root()), *settings.python_path]
     return {
@@ -221,24 +221,24 @@ def server_environment(settings: ServerSettings, token: str) -> dict[str, str]:
 
 
 def inherited_environment() -> dict[str, str]:
-    """What the server's processes take over from this one."""
+    """Return the variables that the server's processes inherit from this one."""
     return {key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith("LC_")}
 
 
 def connect_url(port: int, token: str) -> str:
-    """The URL of a server on this machine, with the token: a secret, not to be shown."""
+    """Return the URL of a server on this machine, with the token: a secret, not to be shown."""
     return f"sc://{CLIENT_HOST}:{port}/;token={token}"
 
 
 def without_token(url: str) -> str:
-    """A connection string as it may be shown: without parameters, and without a user and password."""
+    """Return a connection string fit to be shown: without parameters, user and password."""
     return re.sub("//[^/]*@", "//", url).partition("/;")[0]
 
 
 def token_given(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The token in EVENKEEL_SPARK_TOKEN, or in the file that EVENKEEL_SPARK_TOKEN_FILE names."""
-    found = text_given(TOKEN_VARIABLE, environment)
-    token = "" if found is None else found[0].strip()
+    """Return the token in EVENKEEL_SPARK_TOKEN, or in the file that EVENKEEL_SPARK_TOKEN_FILE names."""
+    given = text_given(TOKEN_VARIABLE, environment)
+    token = "" if given is None else given[0].strip()
     if token and not _TOKEN.fullmatch(token):
         raise EngineError(
             f"the token in {TOKEN_VARIABLE} is too short or holds signs that a URL cannot: make one with "

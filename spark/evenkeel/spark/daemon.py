@@ -1,7 +1,7 @@
-"""What Spark forks its Python workers from: pyspark's own daemon, with what every worker imports already imported.
+"""The process from which Spark forks its Python workers: pyspark's own daemon, with the common imports already loaded.
 
-Workers end after an idle minute, so a cycle every five minutes would import it all each time. Third parties only: a
-copy of our own package would go on deciding after the code has changed.
+Workers end after an idle minute, so a cycle every five minutes would import everything each time. Only third-party
+packages are loaded: a copy of our own package would go on deciding after the code has changed.
 """
 
 import pandas  # noqa: F401

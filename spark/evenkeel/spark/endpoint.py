@@ -1,7 +1,7 @@
-"""Whether a Spark Connect server elsewhere can be asked; if not, one line that says why and what to do.
+"""Check of a remote Spark Connect server; a failure is one line that says why and what to do.
 
-pyspark tries again for ten minutes whatever keeps it from a server, also an expired certificate, and then shows the
-library's own words. This asks once before it: a fault that waiting does not mend is told at once.
+pyspark retries every fault for ten minutes, also an expired certificate, and then shows the library's own words. This
+module asks once before it and reports at once a fault that waiting does not mend.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 ROOTS_VARIABLE = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 PATIENCE_SECONDS = 45.0
-"""So long a server may take to come back: it is being restarted, or its proxy is."""
+"""Seconds that a server may take to come back: it is being restarted, or its proxy is."""
 _ASK_SECONDS = 20.0
 _TICK_SECONDS = 2.0
 
-# What gRPC says, and what that means; the first that is found counts. What is not here may pass by itself.
+# Texts of gRPC and their meaning; the first match counts. A fault not listed may pass by itself.
 _LASTING: Sequence[tuple[str, str]] = (
     ("certificate has expired", "its certificate has expired: have it renewed, and the proxy before Spark reloaded"),
     ("certificate is not yet valid", "its certificate is not valid yet: compare the clocks of both machines"),
     (
         "Hostname Verification Check failed",
-        "its certificate is of another name: connect by a name that stands in it, or have one made for this name",
+        "its certificate has another name: connect by a name in the certificate, or have one made for this name",
     ),
     (
         "CERTIFICATE_VERIFY_FAILED",
@@ -45,10 +45,10 @@ _BEHIND = re.compile(r"http2 header with status: 50[234]")
 
 
 def demand_answer(url: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
-    """Asks the server at a Connect URL to release a session that does not exist, which changes nothing there.
+    """Ask the server at a Connect URL to release a session that does not exist, which changes nothing on it.
 
-    Raises EngineError with the one line: at once where waiting is of no use (token, certificate, TLS or none), after
-    `patience_seconds` where nobody answers.
+    Raises EngineError with the one line: at once if waiting does not help (token, certificate, TLS), after
+    `patience_seconds` if the server does not answer.
     """
     until = time.monotonic() + patience_seconds
     while (fault := _fault(url)) is not None:
@@ -59,7 +59,7 @@ def demand_answer(url: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
 
 
 def token_refused(url: str) -> EngineError:
-    """The error of a server that does not take the client's token."""
+    """Return the error of a server that refuses the client's token."""
     return EngineError(
         f"The Spark server at {without_token(url)} does not accept this token. Set {TOKEN_VARIABLE} to the one that it "
         "was started with, or in Airflow give it to the connection as its password."
@@ -67,7 +67,7 @@ def token_refused(url: str) -> EngineError:
 
 
 def _fault(url: str) -> tuple[str, bool] | None:
-    """What is wrong, and whether it lasts; None where the server answers."""
+    """Return the fault, and True if it lasts; None if the server answers."""
     import grpc
     from pyspark.sql.connect.proto import ReleaseSessionRequest, UserContext
     from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
@@ -75,10 +75,10 @@ def _fault(url: str) -> tuple[str, bool] | None:
     from evenkeel.spark.channel import TokenInHeader
 
     builder = TokenInHeader(url)
-    asked = ReleaseSessionRequest(session_id=str(uuid.uuid4()), user_context=UserContext(user_id="evenkeel"))
+    request = ReleaseSessionRequest(session_id=str(uuid.uuid4()), user_context=UserContext(user_id="evenkeel"))
     with builder.toChannel() as channel:
         try:
-            SparkConnectServiceStub(channel).ReleaseSession(asked, timeout=_ASK_SECONDS, metadata=builder.metadata())
+            SparkConnectServiceStub(channel).ReleaseSession(request, timeout=_ASK_SECONDS, metadata=builder.metadata())
         except grpc.RpcError as error:
             if error.code() == grpc.StatusCode.UNAUTHENTICATED:
                 raise token_refused(url) from None
@@ -87,7 +87,7 @@ def _fault(url: str) -> tuple[str, bool] | None:
 
 
 def words_for(code: grpc.StatusCode, details: str) -> tuple[str, bool]:
-    """What a gRPC error of a first question means, and whether it lasts."""
+    """Return the meaning of a gRPC error of a first request, and True if it lasts."""
     for sign, words in _LASTING:
         if sign in details:
             return words, True
@@ -102,10 +102,10 @@ def words_for(code: grpc.StatusCode, details: str) -> tuple[str, bool]:
         return "it closes the connection: it may want TLS (?use_ssl=true behind the connection), or is ending", False
     if code.name == "DEADLINE_EXCEEDED":
         return f"no answer within {_ASK_SECONDS:.0f} s; its own log says more", False
-    return f"nobody answers ({_reason(details)}): check host and port, and that it runs", False
+    return f"the server does not answer ({_reason(details)}): check host and port, and that it runs", False
 
 
 def _reason(details: str) -> str:
-    """The last part of what gRPC says of a connection that failed."""
+    """Return the last part of gRPC's text of a failed connection."""
     line = (details.splitlines() or ["no reason given"])[0].rstrip("]. ")
     return line.rpartition(": ")[2][:200]

@@ -23,20 +23,20 @@ from evenkeel.object_store import FOLDER, REQUEST_SECONDS
 
 _SOURCES = Path(__file__).with_name("java_sources")
 _OBJECT_STORE = "ObjectStore"
-"""How the names of the classes begin that need the jars for S3."""
+"""Prefix of the names of the classes that need the jars for S3."""
 
 _LOCAL = {
     "fs.file.impl": "evenkeel.LocalFiles",
     "fs.AbstractFileSystem.file.impl": "evenkeel.LocalFiles$Context",
 }
 
-# Hadoop repeats what the SDK has repeated: with the defaults of both a store that does not answer holds a task for more
-# than an hour. These end it after four minutes.
+# Hadoop repeats what the SDK has repeated: with the defaults of both an unresponsive store blocks a task for more than
+# an hour. These settings end it after four minutes.
 _S3 = {
     "fs.s3a.impl": "evenkeel.ObjectStore",
     "fs.AbstractFileSystem.s3a.impl": "evenkeel.ObjectStore$Context",
     "fs.s3a.aws.credentials.provider": "evenkeel.ObjectStore$Keys",
-    "fs.s3a.connection.establish.timeout": "15s",  # less is not taken
+    "fs.s3a.connection.establish.timeout": "15s",  # smaller values are refused
     "fs.s3a.connection.timeout": f"{REQUEST_SECONDS}s",
     "fs.s3a.connection.request.timeout": "60s",
     "fs.s3a.connection.part.upload.timeout": "120s",
@@ -45,7 +45,7 @@ _S3 = {
     "fs.s3a.retry.interval": "500ms",
     "fs.s3a.retry.throttle.limit": "6",
     "fs.s3a.retry.throttle.interval": "100ms",
-    # Names of data files are new, and folders need no marker: nothing has to be looked for before.
+    # Names of data files are new, and folders need no marker: no lookup is needed before a write.
     "fs.s3a.performance.flags": "create,delete,mkdir",
     "fs.s3a.connection.expect.continue": "false",
     "fs.s3a.audit.enabled": "false",
@@ -68,14 +68,14 @@ def settings(home: Path) -> dict[str, str]:
 
 
 def sources(*, with_object_store: bool) -> list[Path]:
-    """Return the Java files, those that need the jars for S3 only if asked for."""
+    """Return the Java files; those that need the jars for S3 only if requested."""
     return [
         path for path in sorted(_SOURCES.glob("*.java")) if with_object_store or not path.name.startswith(_OBJECT_STORE)
     ]
 
 
 def sources_digest() -> str:
-    """SHA-256 (hex) of all Java files."""
+    """Return SHA-256 (hex) of all Java files."""
     digest = hashlib.sha256()
     for path in sources(with_object_store=True):
         digest.update(path.read_bytes())

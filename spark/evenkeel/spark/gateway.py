@@ -1,8 +1,8 @@
-"""Starts Spark's JVM with Spark Connect in it, the way pyspark starts its own: as a gateway that is told what to do.
+"""Start of Spark's JVM with Spark Connect in it, as a Py4J gateway like pyspark's own.
 
 Connect's own main class gives every session Python workers of its own. Starting them cost each task a second, and they
-stay until the server ends: 40 MB for every session that ever ran a grouped map. Here all sessions share the workers.
-The JVM ends when its standard input does, hence also where the process that started it is killed.
+stay until the server ends: 40 MB for every session that ever ran a grouped map. With this gateway all sessions share
+the workers. The JVM ends when its standard input does, so it also ends if the process that started it is killed.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ def classes_folder(folder: Path) -> Path:
 def start(
     command: Sequence[str], environment: Mapping[str, str], folder: Path, output: IO[str]
 ) -> subprocess.Popen[bytes]:
-    """The JVM, which serves some seconds later, or ends and says why on its standard error."""
+    """Start the JVM, which serves some seconds later, or ends with the reason on its standard error."""
     import py4j.java_gateway  # noqa: F401 (not first in the thread that uses it)
 
-    told = folder / "gateway"
-    told.unlink(missing_ok=True)
+    gateway_file = folder / "gateway"
+    gateway_file.unlink(missing_ok=True)
     server = subprocess.Popen(
-        command, env={**environment, _TOLD: str(told)}, cwd=folder, stdin=subprocess.PIPE, stdout=output
+        command, env={**environment, _TOLD: str(gateway_file)}, cwd=folder, stdin=subprocess.PIPE, stdout=output
     )
     with_object_store = "hadoop-aws-" in command[command.index("-cp") + 1]
-    arguments = (server, told, classes_folder(folder), with_object_store)
+    arguments = (server, gateway_file, classes_folder(folder), with_object_store)
     threading.Thread(target=_serve, args=arguments, name="gateway", daemon=True).start()
     return server
 
 
-def _serve(server: subprocess.Popen[bytes], told: Path, classes: Path, with_object_store: bool) -> None:
-    """Has the JVM make a Spark session and serve it; ends the JVM where that fails."""
+def _serve(server: subprocess.Popen[bytes], gateway_file: Path, classes: Path, with_object_store: bool) -> None:
+    """Make a Spark session in the JVM and serve it; end the JVM if that fails."""
     try:
-        while not told.exists():
+        while not gateway_file.exists():
             if server.poll() is not None:
                 return
             time.sleep(_TICK_SECONDS)
-        port, secret = _read(told)
-        told.unlink()
+        port, secret = _read(gateway_file)
+        gateway_file.unlink()
         _open_to_clients(port, secret, classes, with_object_store)
-    except Exception as error:  # whatever it is, a JVM without a session is of no use
+    except Exception as error:  # whatever the error, a JVM without a session is useless
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         server.terminate()
 
 
-def _read(told: Path) -> tuple[int, str]:
-    content = told.read_bytes()
+def _read(gateway_file: Path) -> tuple[int, str]:
+    content = gateway_file.read_bytes()
     port, length = struct.unpack("!ii", content[:8])
     return port, content[8 : 8 + length].decode()
 

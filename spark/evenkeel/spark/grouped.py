@@ -1,8 +1,8 @@
-"""The one way by which pure code runs inside Spark: rows of several tables, group by group, through a function.
+"""Grouped maps: pure code in Spark gets rows of several tables, group by group.
 
 `grouped_map(…, by=["cluster"], decide=shed, …)` calls `shed(key, rows)` once for each cluster, in a Python worker, with
-that cluster's rows of every input, and gives back its answers as DataFrames. Rows arrive sorted by their content, so
-their order in the tables cannot matter.
+that cluster's rows of every input, and returns its answers as DataFrames. Rows arrive sorted by their content, so their
+order in the tables cannot matter.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ def grouped_map(
     on_disk: bool = False,
     partitions: int | None = None,
 ) -> dict[str, DataFrame]:
-    """Calls `decide(key, {kind: rows})` for each value of the `by` columns and returns one DataFrame for each output.
+    """Call `decide(key, {kind: rows})` for each value of the `by` columns and return one DataFrame for each output.
 
-    `decide` is a function at module level of a module that the workers can import; it is sent as its import path.
-    Given `parameters` (what JSON can hold), it is called with `parameters=` as well. Values are as the module `rows`
-    says. A `by` column that an output has and a returned row lacks is filled from the key. A key that only some inputs
-    have gets empty lists for the others. `schemas` are those of inputs whose columns and types are known already:
-    asking the server for them takes as long as a small query. `partitions`: so many groups of work, however small, that
-    keys are shared out over (`partition_of`); by default Spark decides.
+    `decide` is a function at module level of a module that the workers can import; it is sent as its import path. If
+    `parameters` (JSON values) are given, it is called with `parameters=` as well. Values are as the module `rows` says.
+    A `by` column that an output has and a returned row lacks is filled from the key. A key that only some inputs have
+    gets empty lists for the others. `schemas` are those of inputs whose columns and types are already known: asking the
+    server for them takes as long as a small query. `partitions` is the number of groups of work, however small, to
+    which keys are assigned (`partition_of`); by default Spark decides.
 
-    The functions run before this returns, once, and the result stays with the server, in memory or `on_disk`, for as
-    long as the DataFrames (or anything derived from them) are in use. Raises DecideFailed with the first line of an
-    error in `decide`, StaleCode where a worker has other code than this process for `decide`, EngineError where a value
-    does not fit its column.
+    The functions run before this returns, once. The result stays with the server, in memory or `on_disk`, for as long
+    as the DataFrames (or anything derived from them) are in use. Raises DecideFailed with the first line of an error in
+    `decide`, StaleCode if a worker has other code than this process for `decide`, and EngineError if a value does not
+    fit its column.
     """
     types = {kind: (schemas or {}).get(kind) or rows.schema for kind, rows in sorted(inputs.items())}
     packing = Packing({kind: columns_of(schema, f"input {kind}") for kind, schema in types.items()})
@@ -81,12 +81,12 @@ def grouped_map(
 
 
 def partition_of(by: Sequence[str], partitions: int) -> Column:
-    """Return the number of the partition, of so many, that a key with these columns is sent to."""
+    """Return the number of the partition, out of `partitions`, to which a key with these columns is sent."""
     return F.pmod(F.hash(F.to_json(F.struct(*by), _KEY_OPTIONS)), F.lit(partitions))
 
 
 def import_path(function: Callable[..., Any]) -> str:
-    """`package.module:function`; raises EngineError for what a worker could not import by that path."""
+    """Return `package.module:function`; raises EngineError for a function that a worker cannot import by that path."""
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
     if not module or module == "__main__" or not name.isidentifier():
         raise EngineError(
@@ -102,14 +102,16 @@ def _refuse_other_keys(inputs: Mapping[str, Columns], by: Sequence[str]) -> None
     for kind, columns in inputs.items():
         missing = [column for column in by if column not in columns]
         if missing:
-            raise EngineError(f"Input {kind} has no column {', '.join(missing)}, by which rows are to be grouped.")
+            raise EngineError(f"Input {kind} has no column {', '.join(missing)}, by which its rows are grouped.")
     if len({tuple(columns[column] for column in by) for columns in inputs.values()}) > 1:
         raise EngineError(f"The columns {', '.join(by)} have different types in {', '.join(inputs)}.")
 
 
 def run_kept(decided: DataFrame, *, on_disk: bool = False) -> DataFrame:
-    """Runs what workers compute, once, and keeps it, in memory or `on_disk`; an error that a worker marked comes back
-    as what it was."""
+    """Run the workers' computation once and keep its result, in memory or `on_disk`.
+
+    Raises an error that a worker marked as its own type.
+    """
     from pyspark import StorageLevel
     from pyspark.errors import PySparkException
 
@@ -121,10 +123,10 @@ def run_kept(decided: DataFrame, *, on_disk: bool = False) -> DataFrame:
 
 
 def marked_error(text: str) -> EngineError | None:
-    """The error that a worker marked, out of what Spark wrapped around it; None where there is none."""
+    """Read the error that a worker marked from Spark's text around it; return None if it marked none."""
     for line in text.splitlines():
-        _, found, fact_text = line.partition(MARK)
-        if found:
+        _, mark, fact_text = line.partition(MARK)
+        if mark:
             fact, _ = json.JSONDecoder().raw_decode(fact_text)
             if fact["type"] == StaleCode.__name__:
                 return StaleCode(fact["text"])

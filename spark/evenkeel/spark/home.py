@@ -1,8 +1,8 @@
-"""The folder in which a Spark server keeps its state, and processes by an identity that outlives the reuse of pids.
+"""The folder of a Spark server's state, and process identities that outlive the reuse of pids.
 
-`<home>/.evenkeel/` holds `engine.json` (who serves where, with which code and settings), `token` (what its clients
-have to show), `engine.lock`, `owners/` (who needs the server), `server.log` and the server's scratch files. Only the
-user who made the folder may look into it, so other secrets of that user's are kept there as well.
+`<home>/.evenkeel/` holds `engine.json` (where the server serves, with which code and settings), `token` (for its
+clients), `engine.lock`, `owners/` (processes that need the server), `server.log` and the server's scratch files. Only
+the user who made the folder may open it, so other secrets of that user are kept in it as well.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OWNER_ONLY = 0o700
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is on record of a server.
+    """The record of a server.
 
     `supervisor` and `server` are process identities; `ready` says that it has answered a first query. `code` is the
     digest of the engine that started it, `workers` that of the code its Python workers may have imported (`code`).
@@ -42,22 +42,23 @@ class State:
     code: str
     settings: dict[str, Any]
     ready: bool = False
-    workers: str = ""  # a server that an earlier version of Evenkeel started has none on record
+    workers: str = ""  # a server that an earlier version of Evenkeel started has no recorded digest
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Paths below one home, and what is done with them."""
+    """Paths below one home, and the operations on them."""
 
     folder: Path
 
     @classmethod
     def of(cls, home: Path | str) -> Home:
-        """The engine's part of a home folder, created if need be; `EngineError` where it is another user's."""
+        """Return the engine's part of a home folder, created if need be; raises `EngineError` if another user owns
+        it."""
         folder = Path(home).resolve() / ".evenkeel"
         try:
             folder.mkdir(OWNER_ONLY, parents=True, exist_ok=True)
-            if folder.stat().st_uid != os.geteuid():  # root may look into it, and its owner into what root puts there
+            if folder.stat().st_uid != os.geteuid():  # root may open it, and so may its owner what root puts into it
                 raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
             folder.chmod(OWNER_ONLY)
             (folder / "owners").mkdir(exist_ok=True)
@@ -68,11 +69,11 @@ class Home:
         return cls(folder)
 
     def token(self) -> str:
-        """What clients of the server have to show; made where it is asked for first, and kept from then on."""
+        """Return the token that clients of the server have to show; made on the first call and kept from then on."""
         return self.secret("token")
 
     def secret(self, name: str) -> str:
-        """The secret of this name; made where it is asked for first, and kept from then on."""
+        """Return the secret of this name; made on the first call and kept from then on."""
         place = self.folder / name
         with suppress(FileNotFoundError):
             return place.read_text(encoding="ascii").strip()
@@ -99,24 +100,24 @@ class Home:
         return self.folder / "engine.json"
 
     def read(self) -> State | None:
-        """The state on record, None where there is none that can be read."""
+        """Return the recorded state, None if none can be read."""
         try:
             return State(**json.loads(self._state.read_text(encoding="utf-8")))
         except (FileNotFoundError, json.JSONDecodeError, TypeError):
             return None
 
     def write(self, state: State) -> None:
-        """Replaces the state on record; readers see the old one or the new one whole."""
+        """Replace the recorded state; readers see either the old one or the new one."""
         part = self.folder / f"engine.{os.getpid()}.json"
         part.write_text(json.dumps(asdict(state), indent=1, sort_keys=True), encoding="utf-8")
         part.replace(self._state)
 
     def forget(self) -> None:
-        """Removes the state on record, if there is one."""
+        """Remove the recorded state, if there is one."""
         self._state.unlink(missing_ok=True)
 
     def add_owner(self, pid: int | None) -> str:
-        """Notes that a process needs the server (None: until somebody stops it); returns the mark to remove later."""
+        """Note that a process needs the server (None: until it is stopped); return the mark to remove later."""
         if pid is None:
             mark = KEEP
         else:
@@ -126,16 +127,16 @@ class Home:
         return mark
 
     def remove_owner(self, mark: str) -> None:
-        """Removes the mark that `add_owner` returned; nothing happens where it is gone already."""
+        """Remove the mark that `add_owner` returned; do nothing if it is gone already."""
         (self.folder / "owners" / mark).unlink(missing_ok=True)
 
     def remove_owners(self) -> None:
-        """Removes the marks of all owners."""
+        """Remove the marks of all owners."""
         for mark in (self.folder / "owners").iterdir():
             mark.unlink(missing_ok=True)
 
     def has_owner(self) -> bool:
-        """Whether somebody who still lives needs the server; forgets those who are gone."""
+        """Return True if a living process needs the server; remove the marks of ended ones."""
         needed = False
         for mark in (self.folder / "owners").iterdir():
             if mark.name == KEEP or lives(mark.name.rpartition("-")[0]):
@@ -146,18 +147,18 @@ class Home:
 
     @contextmanager
     def locked(self, wait_seconds: float) -> Iterator[bool]:
-        """Holds the lock of this home; gives False where it could not be had in time."""
+        """Hold the lock of this home; give False if it cannot be taken in time."""
         with held(self.folder / "engine.lock", wait_seconds=wait_seconds) as is_held:
             yield is_held
 
 
-# Processes by an identity that outlives the reuse of pids and every change of the clock.
+# Process identities, which outlive the reuse of pids and every change of the clock.
 
 PROC = Path("/proc")
 
 
 def identity(pid: int) -> str | None:
-    """`pid-start` of a process that lives, None where there is none or only its zombie."""
+    """Return `pid-start` of a living process; None if the process does not exist or is a zombie."""
     try:
         if psutil.Process(pid).status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
             return None
@@ -167,12 +168,12 @@ def identity(pid: int) -> str | None:
 
 
 def pid_of(process: str) -> int:
-    """The pid in an identity."""
+    """Return the pid in an identity."""
     return int(process.partition("-")[0])
 
 
 def lives(process: str) -> bool:
-    """Whether the process of this identity still runs."""
+    """Return True if the process of this identity still runs."""
     return identity(pid_of(process)) == process
 
 
@@ -183,19 +184,19 @@ def _started(pid: int) -> str:
 
 
 def session_members(session: int) -> list[psutil.Process]:
-    """All processes of one session that live. Python workers leave their process group, never their session."""
-    found = []
+    """Return all living processes of one session. Python workers leave their process group, never their session."""
+    members = []
     for pid in psutil.pids():
         try:
             if os.getsid(pid) == session and identity(pid) is not None:
-                found.append(psutil.Process(pid))
+                members.append(psutil.Process(pid))
         except (ProcessLookupError, PermissionError, psutil.NoSuchProcess):
             continue
-    return found
+    return members
 
 
 def kill_forks(pid: int, module: str) -> None:
-    """Kills what the children of a process that run `python -m module` have forked; those children go on."""
+    """Kill the forks made by the children of a process that run `python -m module`; the children go on."""
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(pid).children():
             for fork in _forks(child, module):
@@ -211,7 +212,7 @@ def _forks(child: psutil.Process, module: str) -> list[psutil.Process]:
 
 
 def kill_session(session: int) -> None:
-    """Kills every process of a session but the caller."""
+    """Kill every process of a session except the caller."""
     for process in session_members(session):
         if process.pid != os.getpid():
             try:
@@ -221,11 +222,11 @@ def kill_session(session: int) -> None:
 
 
 def login() -> str:
-    """The login of this process's user, as the system knows it.
+    """Return the login of this process's user, as the system knows it.
 
-    The environment (LOGNAME, USER) is not asked: anybody can set it.
+    The environment (LOGNAME, USER) is not asked: any user can set it.
     """
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:  # a container may run under a number that has no name
+    except KeyError:  # a container may run under a uid without a name
         return f"uid {os.geteuid()}"

@@ -32,11 +32,11 @@ FETCH_SECONDS = 600
 
 DELTA = Path(__file__).with_name("delta.lock")
 OBJECT_STORE = Path(__file__).with_name("object_store.lock")
-"""Hadoop's connector for S3, of the version of Spark's Hadoop, and the modules of Amazon's SDK that it uses: the SDK's
-bundle of all modules has 641 MB. Spark has the other libraries that the SDK needs (Netty, Apache's HTTP client, SLF4J).
-"""
+"""Hadoop's connector for S3, of the version of Spark's Hadoop, and the modules of Amazon's SDK that it uses. The SDK's
+bundle of all modules has 641 MB. Spark has the other libraries that the SDK needs (Netty, Apache's HTTP client,
+SLF4J)."""
 
-_REASONS = (" url", ": not found", "Exception")  # what lines of Ivy's output with the reason of a failure contain
+_REASONS = (" url", ": not found", "Exception")  # parts of Ivy's output lines that hold the reason of a failure
 
 LOG = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def locked_jars(lock: Path) -> list[Jar]:
 
 
 def cache_folder() -> Path:
-    """`EVENKEEL_CACHE`, else `~/.cache/evenkeel`."""
+    """Return `EVENKEEL_CACHE`, else `~/.cache/evenkeel`."""
     given = os.environ.get(CACHE_VARIABLE)
     return Path(given).expanduser() if given else Path.home() / ".cache" / "evenkeel"
 
@@ -174,7 +174,8 @@ def _run_ivy(jars: Sequence[Jar], folder: Path) -> None:
 
 
 def _ivy_settings(mirror: str | None) -> str:
-    """One repository. Ivy reads no POMs and no checksums: the pinned digests are checked instead."""
+    """Return Ivy's settings with one repository. Ivy reads no POMs and no checksums: the pinned digests are checked
+    instead."""
     root = f" root={quoteattr(mirror)}" if mirror else ""
     return (
         '<ivysettings><settings defaultResolver="repository"/><resolvers>'
@@ -184,7 +185,8 @@ def _ivy_settings(mirror: str | None) -> str:
 
 
 def _ivy_module(jars: Iterable[Jar]) -> str:
-    """A module that depends on the jars and on nothing that these depend on; a dependency lists all its classifiers."""
+    """Return an Ivy module that depends on the jars alone, without their dependencies; a dependency lists all its
+    classifiers."""
     dependencies = ""
     in_order = sorted(jars, key=lambda jar: jar.coordinates)
     for (group, artifact, version), files in groupby(in_order, lambda jar: (jar.group, jar.artifact, jar.version)):

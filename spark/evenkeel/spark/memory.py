@@ -1,6 +1,6 @@
-"""Memory that a long-running process has freed, and that its allocators would keep; and how often it is looked through.
+"""Memory of a long-running process: returning freed blocks to the system, and the frequency of garbage collection.
 
-The C library of Linux cuts large blocks out of its heap once the first of them was freed, and small ones that live on
+The C library of Linux cuts large blocks out of its heap once the first of them was freed. Small blocks that live on
 then hold the pages between them: over a month in windows a command kept twice as much as it used.
 """
 
@@ -13,28 +13,26 @@ from functools import cache
 _MMAP_THRESHOLD = -3
 """`M_MMAP_THRESHOLD` in malloc.h."""
 _LARGE = 1 << 20
-"""Bytes of a block that the system gives, and takes back, by itself."""
+"""Size in bytes from which a block is mapped, and unmapped, by itself."""
 _OBJECTS = 100_000
-"""So many new objects at least between two looks for circles of garbage. By default it is some hundred: while the rows
-of 100,000 bundles were made and decided on, Python looked through them again and again, for 40 % of the time."""
+"""New objects, at least, between two runs of the cyclic garbage collector. The default is some hundred. While the rows
+of 100,000 bundles were made and decided on, the collector took 40 % of the time."""
 
 
 def look_for_circles_seldom() -> None:
-    """From here on Python looks for objects that refer to each other and to which nothing leads less often; all other
-    objects are freed at once, as ever."""
+    """Run Python's cyclic garbage collector less often; other objects are still freed at once."""
     gc.set_threshold(_OBJECTS)
 
 
 def return_large_blocks() -> None:
-    """From here on large blocks go back to the system as soon as they are freed; nothing where the C library has no
-    such setting."""
+    """Return large blocks to the system as soon as they are freed, from now on; do nothing if the C library cannot."""
     library = _glibc()
     if library is not None:
         library.mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
 def return_freed() -> None:
-    """Gives back what was freed so far; nothing where the C library cannot do it."""
+    """Return all freed memory to the system; do nothing if the C library cannot."""
     library = _glibc()
     if library is not None:
         library.malloc_trim(0)

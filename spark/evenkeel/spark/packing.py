@@ -1,10 +1,10 @@
-"""Rows of several tables in one frame, on their way to a worker and back.
+"""Rows of several tables packed in one frame, for the transfer to a worker and back.
 
-A grouped map takes one frame and gives one. Here a row of any table has a `kind`, which names its table, and an array
-for all its texts, one for all its whole numbers (timestamps in microseconds, dates in days and booleans among them) and
-one for all its doubles, each in the order of the table's columns; what is nested has columns of its own, which tables
-share. So few columns travel, however many tables and columns there are, and a worker turns each into Python values at
-once: a column for each of the tables' columns cost several times as much for a group of some hundred rows.
+A grouped map takes one frame and returns one. A row of any table has a `kind`, which names its table. It has one array
+for all its texts, one for all its whole numbers and one for all its doubles, each in the order of the table's columns.
+Timestamps in microseconds, dates in days and booleans are whole numbers. Nested columns have columns of their own,
+which tables share. So few columns travel, however many tables and columns there are, and a worker converts each to
+Python values at once. A column for each of the tables' columns cost several times as much for some hundred rows.
 """
 
 from __future__ import annotations
@@ -49,28 +49,28 @@ _TO_INTEGERS: _Makers = {"timestamp": tick_of, "date": day_of, "boolean": int}
 
 
 class Packing:
-    """How the rows of some tables stand in one frame."""
+    """The place of the rows of some tables in one frame."""
 
     def __init__(self, tables: Mapping[str, Columns]) -> None:
         self.tables = tables
         self._nested: list[tuple[ColumnType, int]] = []
         self._places = {name: self._places_of(columns) for name, columns in tables.items()}
-        # For each table, its columns in each packed one that has any.
+        # For each table: its columns in each packed column that has any.
         self._members: dict[str, dict[str, list[str]]] = {name: {} for name in tables}
         for table, places in self._places.items():
             for name, (packed, _) in places.items():
                 self._members[table].setdefault(packed, []).append(name)
 
     def _places_of(self, columns: Columns) -> dict[str, tuple[str, int]]:
-        """Column -> the packed column that holds it, and its place in the array there."""
-        found: dict[str, tuple[str, int]] = {}
+        """Return for each column the packed column that holds it, and its place in the array."""
+        places: dict[str, tuple[str, int]] = {}
         counts: dict[object, int] = {}
         for name, kind in columns.items():
             family: object = kind if kind.name in NESTED else _OTHER_FAMILIES.get(kind.name, INTEGERS)
             place = counts.get(family, 0)
             counts[family] = place + 1
-            found[name] = (str(family), place) if isinstance(family, str) else (self._nested_column(kind, place), 0)
-        return found
+            places[name] = (str(family), place) if isinstance(family, str) else (self._nested_column(kind, place), 0)
+        return places
 
     def _nested_column(self, kind: ColumnType, number: int) -> str:
         if (kind, number) not in self._nested:
@@ -90,10 +90,10 @@ class Packing:
     # In Spark.
 
     def packed(self, table: str, rows: DataFrame, *more: Column) -> DataFrame:
-        """The rows of one table, as a frame with the columns `more` and those of the packing."""
+        """Return the rows of one table as a frame with the columns `more` and those of the packing."""
         from pyspark.sql import functions as F
 
-        found = [*more, F.lit(table).alias(KIND)]
+        columns = [*more, F.lit(table).alias(KIND)]
         for name, kind in self.columns.items():
             members = self._members[table].get(name, [])
             if not members:
@@ -102,26 +102,26 @@ class Packing:
                 column = F.array(*(_stored(member, self.tables[table][member]) for member in members))
             else:
                 column = F.col(members[0])
-            found.append(column.cast(kind.sql).alias(name))
-        return rows.select(*found)
+            columns.append(column.cast(kind.sql).alias(name))
+        return rows.select(*columns)
 
     def unpacked(self, table: str, frame: DataFrame) -> DataFrame:
-        """The rows of one table, out of a frame with the columns of the packing."""
+        """Return the rows of one table from a frame with the columns of the packing."""
         from pyspark.sql import functions as F
 
         columns = []
         for name, kind in self.tables[table].items():
             packed, place = self._places[table][name]
-            found = F.col(packed)[place] if packed in FAMILIES else F.col(packed)
-            columns.append(_restored(found, kind).alias(name))
+            value = F.col(packed)[place] if packed in FAMILIES else F.col(packed)
+            columns.append(_restored(value, kind).alias(name))
         return frame.where(F.col(KIND) == F.lit(table)).select(*columns)
 
     # In a worker.
 
-    def rows(self, found: pa.Table) -> dict[str, list[Row]]:
-        """The rows in a packed table by the table they belong to, each list in the order of its rows' content."""
+    def rows(self, packed: pa.Table) -> dict[str, list[Row]]:
+        """Return the rows of a packed table by their table, each list in the order of its rows' content."""
         parts: dict[str, list[pa.RecordBatch]] = {}
-        for batch in found.to_batches():
+        for batch in packed.to_batches():
             for table, part in _by_kind(batch):
                 parts.setdefault(table, []).append(part.select(list(self._members[table])))
         return {table: self._rows_of(table, parts.get(table, ())) for table in self.tables}
@@ -134,17 +134,17 @@ class Packing:
         values = []
         for name, kind in self.tables[table].items():
             packed, place = self._places[table][name]
-            found = gathered[packed]
+            column = gathered[packed]
             if packed in FAMILIES:
-                found = found[place :: len(self._members[table][packed])]
-            values.append(_made(found, kind, _FROM_INTEGERS))
+                column = column[place :: len(self._members[table][packed])]
+            values.append(_made(column, kind, _FROM_INTEGERS))
         rows = rows_from(tuple(self.tables[table]), values)
         return [rows[place] for place in content_order(self.tables[table], values)]
 
-    def table(self, made: Mapping[str, Iterable[Mapping[str, Any]]], given: Mapping[str, Any]) -> pa.Table:
-        """Rows as rules returned them, by table, as a packed table; EngineError for a value that does not fit.
+    def table(self, rows_by_table: Mapping[str, Iterable[Mapping[str, Any]]], given: Mapping[str, Any]) -> pa.Table:
+        """Return the rows of rules, by table, as a packed table; raises EngineError for a value that does not fit.
 
-        `given`: what columns hold where a row does not say.
+        `given` holds the values of columns that a row leaves out.
         """
         import pyarrow as pa
 
@@ -153,7 +153,7 @@ class Packing:
         lengths: dict[str, list[int]] = {family: [] for family in FAMILIES}
         nested: dict[str, list[pa.Array]] = {name: [] for name in self.columns if name not in FAMILIES}
         for table in self.tables:
-            rows = list(made.get(table, ()))
+            rows = list(rows_by_table.get(table, ()))
             if not rows:
                 continue
             columns = plain_columns(table, self.tables[table], rows, given)
@@ -165,48 +165,50 @@ class Packing:
                     flat[name].append(chain.from_iterable(zip(*values, strict=True)))
                     lengths[name] += [len(members)] * len(rows)
                 else:
-                    own = arrow_column(columns[members[0]], kind) if members else pa.nulls(len(rows), arrow_type(kind))
-                    nested[name].append(own)
-        found = {KIND: pa.array(kinds, pa.string())}
+                    array = (
+                        arrow_column(columns[members[0]], kind) if members else pa.nulls(len(rows), arrow_type(kind))
+                    )
+                    nested[name].append(array)
+        arrays = {KIND: pa.array(kinds, pa.string())}
         for name, kind in self.columns.items():
             if name in FAMILIES:
                 ends = pa.array(accumulate(lengths[name], initial=0), pa.int32())
                 inside = arrow_column(list(chain.from_iterable(flat[name])), kind.parts[0][1])
-                found[name] = pa.ListArray.from_arrays(ends, inside, type=arrow_type(kind))
+                arrays[name] = pa.ListArray.from_arrays(ends, inside, type=arrow_type(kind))
             else:
-                found[name] = pa.concat_arrays(nested[name]) if kinds else pa.array([], arrow_type(kind))
-        return pa.table(found)
+                arrays[name] = pa.concat_arrays(nested[name]) if kinds else pa.array([], arrow_type(kind))
+        return pa.table(arrays)
 
 
 def _stored(name: str, kind: ColumnType) -> Column:
     from pyspark.sql import functions as F
 
-    found = F.col(name)
+    value = F.col(name)
     match kind.name:
         case "timestamp":
-            found = F.unix_micros(found)
+            value = F.unix_micros(value)
         case "date":
-            found = F.unix_date(found)
+            value = F.unix_date(value)
         case "boolean":
-            found = found.cast("bigint")
-    return found
+            value = value.cast("bigint")
+    return value
 
 
-def _restored(found: Column, kind: ColumnType) -> Column:
+def _restored(value: Column, kind: ColumnType) -> Column:
     from pyspark.sql import functions as F
 
     match kind.name:
         case "timestamp":
-            return F.timestamp_micros(found)
+            return F.timestamp_micros(value)
         case "date":
-            return F.date_from_unix_date(found.cast("int"))
+            return F.date_from_unix_date(value.cast("int"))
         case "tinyint" | "smallint" | "int" | "boolean":
-            return found.cast(kind.name)
-    return found
+            return value.cast(kind.name)
+    return value
 
 
 def _by_kind(batch: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
-    """The rows of each table."""
+    """Return the rows of each table."""
     import numpy as np
 
     coded = batch.column(KIND).dictionary_encode()
@@ -224,7 +226,7 @@ def _read(column: pa.Array, name: str, kind: ColumnType) -> Values:
 
 
 def _made(values: Values, kind: ColumnType, makers: _Makers) -> Values:
-    """A column with its values made by what `makers` has for its type; as it is where there is nothing."""
+    """Return a column with its values made by the maker for its type; unchanged if `makers` has none."""
     make = makers.get(kind.name)
     return values if make is None else each_once(values, make)
 
@@ -232,9 +234,10 @@ def _made(values: Values, kind: ColumnType, makers: _Makers) -> Values:
 def plain_columns(
     table: str, columns: Columns, rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
 ) -> dict[str, Values]:
-    """Rows as rules returned them, column by column in plain form; EngineError for what does not fit its column.
+    """Return the rows of rules column by column in plain form; raises EngineError for a value that does not fit its
+    column.
 
-    `given`: what columns hold where a row does not say.
+    `given` holds the values of columns that a row leaves out.
     """
     for row in rows:
         if not isinstance(row, Mapping):
@@ -242,6 +245,6 @@ def plain_columns(
         refuse_unknown(row, columns, table)
     values = cells(rows, tuple(columns), given)
     return {
-        name: plain_column(found, kind, f"{table}.{name}")
-        for (name, kind), found in zip(columns.items(), values, strict=True)
+        name: plain_column(cell_values, kind, f"{table}.{name}")
+        for (name, kind), cell_values in zip(columns.items(), values, strict=True)
     }

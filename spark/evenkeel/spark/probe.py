@@ -1,7 +1,7 @@
-"""Asks a new server its first question: `python -m evenkeel.spark.probe FOLDER PORT PID`; exit code 0 once answered.
+"""First query of a new server: `python -m evenkeel.spark.probe FOLDER PORT PID`; exit code 0 once answered.
 
-A process of its own, since a client whose server dies may wait for minutes, and a process can be ended. It also keeps
-gRPC out of the caller, who may fork later.
+It is a process of its own, since a client whose server dies may wait for minutes, and a process can be ended. It also
+keeps gRPC out of the caller, who may fork later.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ TICK_SECONDS = 0.1
 
 
 def main(folder: Path, port: int, pid: int) -> int:
-    """Waits until the process itself listens on the port (not somebody else who took it), then runs one query."""
+    """Wait until that very process listens on the port, then run one query."""
     import pyspark.sql.connect.session  # noqa: F401 - imported while the server starts, which takes as long
 
     asker = os.getppid()
     while not listens(port, pid):
         if identity(pid) is None or os.getppid() != asker:
-            return 1  # nobody will answer, or nobody wants to know any more
+            return 1  # the server is gone, or the caller is
         time.sleep(TICK_SECONDS)
     spark = connect(connect_url(port, Home(folder).token()), "first question")
     answered = spark.range(1).count() == 1
@@ -36,7 +36,7 @@ def main(folder: Path, port: int, pid: int) -> int:
 
 
 def listens(port: int, pid: int) -> bool:
-    """Whether this very process has the port open for connections."""
+    """Return True if this very process has the port open for connections."""
     try:
         sockets = psutil.Process(pid).net_connections(kind="tcp")
     except (psutil.NoSuchProcess, psutil.AccessDenied):

@@ -1,8 +1,8 @@
-"""The order in which rows reach a rule: that of their content, whatever files and partitions they come from.
+"""The order in which rows reach a rule: the order of their content, whatever files and partitions they come from.
 
-It is the order of the rows' JSON texts: as Spark writes them, or where a column holds a map, whose keys Spark leaves in
-any order, as Python writes them with sorted keys. Sums of doubles depend on it, so it never changes. A text is made of
-no more columns than it takes to tell two rows apart: those of the key, most often.
+Rows are ordered by their JSON texts. The texts are as Spark writes them. If a column holds a map, whose keys Spark
+leaves in any order, they are as Python writes them with sorted keys. Sums of doubles depend on this order, so it never
+changes. A text is made of no more columns than it takes to tell two rows apart: most often those of the key.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Text = Callable[[Any], str]
-# In both texts a number is followed by a comma, or by the brace after the last column, which is above all digits.
+# In both texts a number is followed by a comma, or by the brace after the last column, which sorts above all digits.
 _NEXT, _LAST = ",", "}"
 _BY_KEY: Text = JSONEncoder(sort_keys=True).encode
 
 
 def in_content_order(columns: Columns, table: pa.Table) -> list[Row]:
-    """The rows of an Arrow table in the order of their content."""
+    """Return the rows of an Arrow table in the order of their content."""
     rows = rows_of(table, columns)
     return [rows[place] for place in content_order(columns, cells(rows, tuple(columns)))]
 
 
 def content_order(columns: Columns, values: Sequence[Values]) -> list[int]:
-    """The places of the rows in the order of their content; `values` are the columns, in plain form."""
-    found = list(zip(columns, columns.values(), values, strict=True))
+    """Return the places of the rows in the order of their content; `values` are the columns, in plain form."""
+    parts = list(zip(columns, columns.values(), values, strict=True))
     as_python = any(map(has_map, columns.values()))
     if as_python:
-        found.sort(key=lambda column: column[0])
+        parts.sort(key=lambda column: column[0])
     order = list(range(len(values[0]) if values else 0))
     ties = [(0, len(order))] if len(order) > 1 else []
-    for n, (_, kind, column) in enumerate(found):
+    for n, (_, kind, column) in enumerate(parts):
         if not ties:
             break
-        end = _LAST if n == len(found) - 1 else _NEXT
+        end = _LAST if n == len(parts) - 1 else _NEXT
         text = _followed(_BY_KEY if as_python else spark_text(kind), kind, end)
         ties = [tie for stretch in ties for tie in _told_apart(order, *stretch, column, kind, text)]
     return order
@@ -53,13 +53,13 @@ def content_order(columns: Columns, values: Sequence[Values]) -> list[int]:
 def _told_apart(
     order: list[int], begin: int, end: int, column: Values, kind: ColumnType, text: Text
 ) -> list[tuple[int, int]]:
-    """Sorts a stretch of rows by this column, and gives the stretches in which it stands the same."""
+    """Sort a stretch of rows by this column, and return the stretches in which its value is equal."""
     places = order[begin:end]
-    own = [column[place] for place in places]
-    if own.count(own[0] if kind.name == "string" else None) == len(own):
+    cells = [column[place] for place in places]
+    if cells.count(cells[0] if kind.name == "string" else None) == len(cells):
         return [(begin, end)]
-    texts = list(map(text, own))
-    sorted_ = sorted(range(len(own)), key=texts.__getitem__)
+    texts = list(map(text, cells))
+    sorted_ = sorted(range(len(cells)), key=texts.__getitem__)
     order[begin:end] = [places[n] for n in sorted_]
     if len({*texts}) == len(texts):
         return []
@@ -73,14 +73,14 @@ def _told_apart(
 
 
 def _followed(text: Text, kind: ColumnType, end: str) -> Text:
-    """Only numbers go on where a shorter one has ended; all other texts show their own end."""
+    """Mark the end of a text: numbers alone sort on after a shorter one has ended."""
     if kind.name == "double" or kind.name in INTEGER_BITS:
         return lambda value: text(value) + end
     return text
 
 
 def spark_text(kind: ColumnType) -> Text:
-    """What writes a value as Spark's `to_json` does, nulls too."""
+    """Return the function that writes a value as Spark's `to_json` does, nulls too."""
     plain = _spark_text(kind)
     return lambda value: "null" if value is None else plain(value)
 
@@ -101,13 +101,13 @@ def _spark_text(kind: ColumnType) -> Text:
 
 
 def _double_text(value: float) -> str:
-    """As Java writes it: with an exponent below a thousandth and from ten million on."""
+    """Return the double as Java writes it: with an exponent below a thousandth and from ten million on."""
     if not math.isfinite(value):
         return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     exact = Decimal(repr(value))
-    if len(exact.as_tuple().digits) == 1:  # of the smallest doubles Java shows a second digit: 4.9E-324
+    if len(exact.as_tuple().digits) == 1:  # Java shows a second digit of the smallest doubles: 4.9E-324
         exact = Decimal(f"{value:.1e}")
     first, *others = map(str, exact.as_tuple().digits)
     return f"{'-' if value < 0 else ''}{first}.{''.join(others).rstrip('0') or '0'}E{exact.adjusted()}"

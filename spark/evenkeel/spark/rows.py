@@ -1,4 +1,4 @@
-"""Rows of tables in the one form that rules take and give, and their way from Arrow and back, without losing a bit.
+"""Rows of tables in the plain form of rules, and their conversion from and to Arrow without losing a bit.
 
 A row is a dict with every column in the table's order. None stays None; an integer is an int of any size; a double is
 the same double, infinities, -0.0 and denormals included, and every NaN is the one NaN; a timestamp is ISO-8601 text in
@@ -34,7 +34,7 @@ Values = list[Any]
 Plain = Callable[[Any], Any]
 
 TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
-"""How Spark writes a timestamp in plain form, where the session is in UTC."""
+"""Spark's format of a timestamp in plain form, if the session is in UTC."""
 _NAN = float("nan")
 _TEXT = {str}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,27 +43,30 @@ _TICKS_A_DAY = 86_400_000_000
 _DAYS_OF_400_YEARS = 146_097
 
 
-# From Arrow to plain values, column by column: a value at a time takes ten times as long.
+# From Arrow to plain values, column by column: value by value takes ten times as long.
 
 
 def rows_of(table: pa.Table, columns: Columns, given: Mapping[str, Any] | None = None) -> list[Row]:
-    """The rows of an Arrow table; a column that it lacks is None in every row. `given`: what columns hold instead."""
+    """Return the rows of an Arrow table.
+
+    A column that the table lacks has its value in `given`, else None, in every row.
+    """
     count, known = table.num_rows, given or {}
-    there = {*table.column_names} - known.keys()
+    present = {*table.column_names} - known.keys()
     values = [
-        read_column(table.column(name), kind) if name in there else [known.get(name)] * count
+        read_column(table.column(name), kind) if name in present else [known.get(name)] * count
         for name, kind in columns.items()
     ]
     return rows_from(tuple(columns), values)
 
 
 def rows_from(names: Sequence[str], values: Iterable[Sequence[Any]]) -> list[Row]:
-    """Rows made of plain columns."""
+    """Return rows made of plain columns."""
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def read_column(column: pa.ChunkedArray | pa.Array, kind: ColumnType) -> Values:
-    """A column's values in plain form."""
+    """Return a column's values in plain form."""
     import pyarrow as pa
 
     if not isinstance(column, pa.ChunkedArray):
@@ -97,18 +100,18 @@ def _read(array: pa.Array, kind: ColumnType) -> Values:
 
 
 def each_once(values: Values, make: Callable[[Any], Any]) -> Values:
-    """A column made of another one; each value is made once, for most columns hold few: the moment of their cycle."""
+    """Return a column made of another one; each distinct value is made once, since most columns hold few."""
     known = {value: None if value is None else make(value) for value in {*values}}
     return [known[value] for value in values]
 
 
 def _texts(array: pa.Array) -> Values:
-    """Bytes that are not UTF-8, which Spark lets pass, become what Java makes of them."""
+    """Return texts; bytes that are not UTF-8, which Spark lets pass, become what Java makes of them."""
     import pyarrow as pa
 
     values: Values
     if pa.types.is_dictionary(array.type):
-        if len(array.dictionary) > len(array):  # codes of other cycles' texts, too
+        if len(array.dictionary) > len(array):  # includes codes of other cycles' texts
             return _texts(array.dictionary_decode())
         known = [*_texts(array.dictionary), None]
         codes = array.indices.fill_null(len(known) - 1) if array.indices.null_count else array.indices
@@ -121,13 +124,13 @@ def _texts(array: pa.Array) -> Values:
 
 
 def doubles(array: pa.Array) -> Values:
-    """Doubles with one NaN: processors and JSON readers leave several, which are equal in all but their bits."""
+    """Return doubles with one NaN: processors and JSON readers leave several, which differ only in their bits."""
     values: Values = array.to_pylist()
     return [_NAN if value != value else value for value in values] if any(map(ne, values, values)) else values
 
 
 def one_nan(array: pa.Array) -> pa.Array:
-    """The doubles with every NaN made the one that Python and Java write."""
+    """Return the doubles with every NaN replaced by the one that Python and Java write."""
     import pyarrow.compute as pc
 
     is_nan = pc.is_nan(array)
@@ -135,7 +138,7 @@ def one_nan(array: pa.Array) -> pa.Array:
 
 
 def ticks(array: pa.Array) -> Values:
-    """Timestamps as microseconds since 1970; some writers leave out that a timestamp is in UTC."""
+    """Return timestamps as microseconds since 1970; some writers leave out that a timestamp is in UTC."""
     import pyarrow as pa
 
     in_ticks = array if pa.types.is_timestamp(array.type) and array.type.unit == "us" else None
@@ -146,21 +149,21 @@ def ticks(array: pa.Array) -> Values:
 
 
 def moment_text(tick: int) -> str:
-    """The plain form of a timestamp, given in microseconds since 1970; like Spark's beyond the years of Python."""
+    """Return the plain form of a timestamp in microseconds since 1970; like Spark's beyond the years of Python."""
     try:
         return (_EPOCH + tick * _TICK).isoformat(timespec="microseconds")
     except OverflowError:
-        day, rest = divmod(tick, _TICKS_A_DAY)
-        return day_text(day) + (_EPOCH + rest * _TICK).isoformat(timespec="microseconds")[10:]
+        day, ticks = divmod(tick, _TICKS_A_DAY)
+        return day_text(day) + (_EPOCH + ticks * _TICK).isoformat(timespec="microseconds")[10:]
 
 
 def day_text(day: int) -> str:
-    """The plain form of a date, given in days since 1970; years of five digits bear a sign, as Spark writes them."""
+    """Return the plain form of a date in days since 1970; years of five digits have a sign, as Spark writes them."""
     spans, day = divmod(day, _DAYS_OF_400_YEARS)
-    found = _EPOCH.date() + timedelta(days=day)
-    year = found.year + 400 * spans
+    day_date = _EPOCH.date() + timedelta(days=day)
+    year = day_date.year + 400 * spans
     sign = "+" if year > 9_999 else "-" if year < 0 else ""
-    return f"{sign}{abs(year):04}{found.isoformat()[4:]}"
+    return f"{sign}{abs(year):04}{day_date.isoformat()[4:]}"
 
 
 def _lists(array: pa.Array, kind: ColumnType) -> Values:
@@ -175,21 +178,21 @@ def _maps(array: pa.Array, kind: ColumnType) -> Values:
     keys, items = pairs.flatten().flatten()
     lengths = pairs.value_lengths().to_pylist()
     names, values = _cut(_texts(keys), lengths), _cut(_read(items, kind.parts[0][1]), lengths)
-    found: Values = []
+    maps: Values = []
     in_order: Values = []  # most rows of a table name the same figures
-    for own, figures in zip(names, values, strict=True):
-        if own is None:
-            found.append(None)
+    for names_of_map, figures in zip(names, values, strict=True):
+        if names_of_map is None:
+            maps.append(None)
             continue
-        made = dict(zip(own, figures, strict=True))
-        if own != in_order:
-            in_order = sorted(made)
-        found.append(made if own == in_order else {name: made[name] for name in in_order})
-    return found
+        mapping = dict(zip(names_of_map, figures, strict=True))
+        if names_of_map != in_order:
+            in_order = sorted(mapping)
+        maps.append(mapping if names_of_map == in_order else {name: mapping[name] for name in in_order})
+    return maps
 
 
 def _cut(values: Values, lengths: Sequence[int | None]) -> Values:
-    """Stretches of these lengths, and None where there is none."""
+    """Return stretches of these lengths, None for a length that is None."""
     ends = accumulate((length or 0 for length in lengths), initial=0)
     places = zip(lengths, pairwise(ends), strict=True)
     return [None if length is None else values[begin:end] for length, (begin, end) in places]
@@ -198,17 +201,22 @@ def _cut(values: Values, lengths: Sequence[int | None]) -> Values:
 def _structs(array: pa.Array, kind: ColumnType) -> Values:
     fields = {array.type.field(n).name: child for n, child in enumerate(array.flatten())}
     values = [_read(fields[n], part) if n in fields else [None] * len(array) for n, part in kind.parts]
-    found: Values = [*rows_from([name for name, _ in kind.parts], values)]
+    structs: Values = [*rows_from([name for name, _ in kind.parts], values)]
     if array.null_count:
-        found = [made if there else None for made, there in zip(found, array.is_valid().to_pylist(), strict=True)]
-    return found
+        structs = [
+            struct if is_valid else None for struct, is_valid in zip(structs, array.is_valid().to_pylist(), strict=True)
+        ]
+    return structs
 
 
-# From what rules return to plain values, each held to its column's type.
+# From the values of rules to plain values, each checked against its column's type.
 
 
 def plain_of(kind: ColumnType, where: str = "value") -> Plain:
-    """Brings a value that is there to plain form; EngineError, which names `where`, if it does not fit the kind."""
+    """Return the function that brings a value to plain form; it raises EngineError, which names `where`, for a misfit.
+
+    It takes values that are not None.
+    """
     match kind.name:
         case "array":
             return partial(_plain_array, _nullable(plain_of(kind.parts[0][1], where)), where)
@@ -220,7 +228,7 @@ def plain_of(kind: ColumnType, where: str = "value") -> Plain:
 
 
 def _nullable(plain: Plain) -> Plain:
-    return lambda found: None if found is None else plain(found)
+    return lambda value: None if value is None else plain(value)
 
 
 def _plain_struct(parts: Iterable[tuple[str, ColumnType]], where: str) -> Plain:
@@ -236,78 +244,80 @@ def _plain_struct(parts: Iterable[tuple[str, ColumnType]], where: str) -> Plain:
 
 
 def refuse_unknown(row: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
-    """EngineError for a row with other columns than these."""
+    """Raise EngineError if a row has a column that is not known."""
     if not row.keys() <= known.keys():
         unknown = ", ".join(sorted(row.keys() - known.keys()))
         raise EngineError(f"{where} has no column {unknown}; its columns are {', '.join(known)}.")
 
 
-def _plain_array(element: Plain, where: str, found: Any) -> Values:
-    if not isinstance(found, (list, tuple)):
-        raise misfit(found, "a list", where)
-    return [element(each) for each in found]
+def _plain_array(element: Plain, where: str, value: Any) -> Values:
+    if not isinstance(value, (list, tuple)):
+        raise misfit(value, "a list", where)
+    return [element(each) for each in value]
 
 
-def _plain_map(value: Plain, where: str, found: Any) -> Row:
-    if not isinstance(found, Mapping) or not ({*map(type, found)} <= _TEXT or all(isinstance(k, str) for k in found)):
-        raise misfit(found, "a mapping with text keys", where)
-    return {key: value(found[key]) for key in sorted(found)}
+def _plain_map(value: Plain, where: str, mapping: Any) -> Row:
+    if not isinstance(mapping, Mapping) or not (
+        {*map(type, mapping)} <= _TEXT or all(isinstance(k, str) for k in mapping)
+    ):
+        raise misfit(mapping, "a mapping with text keys", where)
+    return {key: value(mapping[key]) for key in sorted(mapping)}
 
 
-def _plain_integer(bits: int, where: str, found: Any) -> int:
-    if isinstance(found, bool) or not isinstance(found, int) or not -(1 << bits - 1) <= found < 1 << bits - 1:
-        raise misfit(found, f"an integer of {bits} bits", where)
-    return found
+def _plain_integer(bits: int, where: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise misfit(value, f"an integer of {bits} bits", where)
+    return value
 
 
-def _plain_double(where: str, found: Any) -> float:
-    if type(found) is float:
-        return found if found == found else _NAN
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or float(found) != found == found:
-        raise misfit(found, "a double", where)
-    return float(found) if found == found else _NAN
+def _plain_double(where: str, value: Any) -> float:
+    if type(value) is float:
+        return value if value == value else _NAN
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or float(value) != value == value:
+        raise misfit(value, "a double", where)
+    return float(value) if value == value else _NAN
 
 
-def _plain_boolean(where: str, found: Any) -> bool:
-    if not isinstance(found, bool):
-        raise misfit(found, "a boolean", where)
-    return found
+def _plain_boolean(where: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise misfit(value, "a boolean", where)
+    return value
 
 
-def _plain_text(where: str, found: Any) -> str:
-    if not isinstance(found, str):
-        raise misfit(found, "a text", where)
-    return found
+def _plain_text(where: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise misfit(value, "a text", where)
+    return value
 
 
-def _plain_moment(where: str, found: Any) -> str:
+def _plain_moment(where: str, value: Any) -> str:
     try:
-        return _moment_in(found) if isinstance(found, str) else _moment_of(found)
+        return _moment_in(value) if isinstance(value, str) else _moment_of(value)
     except (TypeError, ValueError):
-        raise misfit(found, "a timestamp", where) from None
+        raise misfit(value, "a timestamp", where) from None
     except LookupError:
-        raise misfit(found, "a timestamp with an offset", where) from None
+        raise misfit(value, "a timestamp with an offset", where) from None
 
 
-# The rows of a cycle all bear its moment. Only texts are kept: equal datetimes may be different moments (see `fold`).
+# All rows of a cycle have its moment. Only texts are cached: equal datetimes may be different moments (see `fold`).
 @lru_cache(maxsize=64)
 def _moment_in(text: str) -> str:
     return _moment_of(datetime.fromisoformat(text))
 
 
-def _moment_of(found: Any) -> str:
-    if not isinstance(found, datetime):
+def _moment_of(value: Any) -> str:
+    if not isinstance(value, datetime):
         raise TypeError
-    if found.tzinfo is None:
+    if value.tzinfo is None:
         raise LookupError
-    return utc_text(found)
+    return utc_text(value)
 
 
-def _plain_day(where: str, found: Any) -> str:
+def _plain_day(where: str, value: Any) -> str:
     try:
-        day = found if isinstance(found, date) and not isinstance(found, datetime) else date.fromisoformat(found)
+        day = value if isinstance(value, date) and not isinstance(value, datetime) else date.fromisoformat(value)
     except (TypeError, ValueError):
-        raise misfit(found, "a date", where) from None
+        raise misfit(value, "a date", where) from None
     return day.isoformat()
 
 
@@ -321,15 +331,15 @@ _WRITERS: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
-def misfit(found: Any, expected: str, where: str) -> EngineError:
-    """The error for a value that does not fit its column."""
-    return EngineError(f"{where} wants {expected}, got {type(found).__name__} {str(found)[:60]!r}.")
+def misfit(value: Any, expected: str, where: str) -> EngineError:
+    """Return the error for a value that does not fit its column."""
+    return EngineError(f"{where} wants {expected}, got {type(value).__name__} {str(value)[:60]!r}.")
 
 
 def cells(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], given: Mapping[str, Any] | None = None
 ) -> list[Values]:
-    """What rows hold in these columns, which most often all of them have; `given`: what the others hold there."""
+    """Return the rows' values in these columns; `given` holds those of columns that a row leaves out."""
     if rows and len(names) > 1:
         with suppress(KeyError):
             # Row by row: a column of many rows is scattered over all of the memory.
@@ -339,7 +349,7 @@ def cells(
 
 
 def plain_column(values: Values, kind: ColumnType, where: str = "value") -> Values:
-    """A column as rules returned it in plain form; most often it is that already."""
+    """Return a column of rules in plain form; most often it is plain already."""
     types = {*map(type, values)} - {type(None)}
     if not types or _is_plain(values, types, kind.name):
         return values
@@ -351,7 +361,7 @@ def plain_column(values: Values, kind: ColumnType, where: str = "value") -> Valu
 
 def _is_plain(values: Values, types: set[type], kind: str) -> bool:
     if types == {float} and kind == "double":
-        return not any(map(ne, values, values))  # none is a NaN: it may not be the one that all are to be
+        return not any(map(ne, values, values))  # none is a NaN, which would have to become the one NaN
     if types == {int} and kind in INTEGER_BITS:
         present, bound = [value for value in values if value is not None], 1 << INTEGER_BITS[kind] - 1
         return bool(-bound <= min(present) and max(present) < bound)
@@ -363,7 +373,7 @@ def _is_plain(values: Values, types: set[type], kind: str) -> bool:
 
 @cache
 def arrow_type(kind: ColumnType) -> pa.DataType:
-    """The Arrow type of a column, as Spark has it."""
+    """Return the Arrow type of a column, as Spark has it."""
     import pyarrow as pa
 
     parts = [pa.field(name, arrow_type(part)) for name, part in kind.parts]
@@ -384,7 +394,7 @@ _ALIASES |= {"double": "float64", "string": "string", "date": "date32"}
 
 
 def arrow_column(plain: Values, kind: ColumnType) -> pa.Array:
-    """Plain values as an Arrow array of `arrow_type`."""
+    """Return plain values as an Arrow array of `arrow_type`."""
     import pyarrow as pa
 
     type_ = arrow_type(kind)
@@ -402,32 +412,32 @@ def arrow_column(plain: Values, kind: ColumnType) -> pa.Array:
             return pa.ListArray.from_arrays(_offsets(plain), inside, type=type_)
         case "map":
             keys = pa.array(_within(plain), pa.string())
-            inside = arrow_column([v for found in plain if found for v in found.values()], kind.parts[0][1])
+            inside = arrow_column([v for mapping in plain if mapping for v in mapping.values()], kind.parts[0][1])
             return pa.MapArray.from_arrays(_offsets(plain), keys, inside, type=type_)
         case "struct":
-            mask = pa.array([found is None for found in plain], pa.bool_())
+            mask = pa.array([mapping is None for mapping in plain], pa.bool_())
             fields = [arrow_column([f and f[name] for f in plain], part) for name, part in kind.parts]
             return pa.StructArray.from_arrays(fields, fields=list(type_), mask=mask)
     return pa.array(plain, type_)
 
 
 def _within(lists: Iterable[Iterable[Any] | None]) -> Values:
-    return [*chain.from_iterable(found for found in lists if found)]
+    return [*chain.from_iterable(values for values in lists if values)]
 
 
 def _offsets(plain: Sequence[Any]) -> pa.Array:
-    """Where each list begins; none where there is no list, and the end after the last one."""
+    """Return the start of each list, None for a list that is None, and the end of the last one."""
     import pyarrow as pa
 
-    ends = accumulate((len(found) if found else 0 for found in plain), initial=0)
+    ends = accumulate((len(values) if values else 0 for values in plain), initial=0)
     return pa.array([None if f is None else begin for f, begin in zip([*plain, ()], ends, strict=True)], pa.int32())
 
 
 def tick_of(text: str) -> int:
-    """The microseconds since 1970 of a timestamp in plain form."""
+    """Return the microseconds since 1970 of a timestamp in plain form."""
     return (datetime.fromisoformat(text) - _EPOCH) // _TICK
 
 
 def day_of(text: str) -> int:
-    """The days since 1970 of a date in plain form."""
+    """Return the days since 1970 of a date in plain form."""
     return (date.fromisoformat(text) - _EPOCH.date()).days

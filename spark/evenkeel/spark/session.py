@@ -38,10 +38,10 @@ LOCAL_ENDPOINTS = ("sc://127.0.0.1", "sc://localhost")
 
 
 def connect(url: str, app_name: str = "evenkeel") -> SparkSession:
-    """A session at `url`.
+    """Open a session at `url`.
 
-    At a Connect endpoint it is a session of its own, shared with nobody; close it with `close`, since the server keeps
-    what is not closed. A classic master gives the one session that a process can have there; it needs a full JDK.
+    At a Connect endpoint it is a new session that is not shared; close it with `close`, since the server keeps unclosed
+    ones. A classic master has one session for each process; it needs a full JDK.
     """
     if url.startswith(CONNECT_SCHEMES):
         return _connect_endpoint(with_token(f"sc://{url.partition('://')[2]}"), app_name)
@@ -59,21 +59,21 @@ def _connect_endpoint(url: str, app_name: str) -> SparkSession:
 
     from evenkeel.spark.channel import TokenInHeader
 
-    # pyspark asks the server, as the process ends, to forget machine learning models. There are none, and where the
-    # server went first, or never let this client in, the process would stay for ten minutes and more to try again.
+    # As the process ends, pyspark asks the server to forget machine learning models. There are none. If the server
+    # ended first, or refused this client, the process would retry for more than ten minutes.
     cast(Any, SparkConnectClient)._cleanup_ml_cache = _nothing_to_forget
     if is_elsewhere(url):
         demand_answer(url)
     before = _sessions_in_use()
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # as pyspark's own builder does for a URL
     try:
-        made = ConnectSession.builder.channelBuilder(TokenInHeader(url)).appName(app_name).create()
+        connected = ConnectSession.builder.channelBuilder(TokenInHeader(url)).appName(app_name).create()
     except Exception as error:
         _drop_sessions_since(before)
         if "UNAUTHENTICATED" in str(error):
             raise token_refused(url) from None
         raise
-    session = cast("SparkSession", made)
+    session = cast("SparkSession", connected)
     client = cast(Any, session).client  # the stubs take it for something that is called
     if not is_elsewhere(url):
         client.set_retry_policies([_impatient()])
@@ -82,11 +82,11 @@ def _connect_endpoint(url: str, app_name: str) -> SparkSession:
 
 
 def with_token(url: str) -> str:
-    """The URL with its token as a parameter: its own, also where that stands as a password before the host, as in
-    Airflow's connections, else that of the environment.
+    """Return the URL with its token as a parameter: its own token, else that of the environment.
 
-    pyspark encrypts what carries a token unless the host's name is `localhost`, and a server on this machine speaks no
-    TLS, so its address is written as that name.
+    Its own token may also be a password before the host, as in Airflow's connections. pyspark encrypts requests with a
+    token unless the host's name is `localhost`. A server on this machine speaks no TLS, so its address is written as
+    that name.
     """
     endpoint, _, parameters = url.partition("/;")
     scheme, _, place = endpoint.partition("://")
@@ -100,53 +100,58 @@ def with_token(url: str) -> str:
 
 
 def is_elsewhere(url: str) -> bool:
-    """Whether a Connect URL leads to another machine, or through a TLS proxy on this one."""
+    """Return True if a Connect URL leads to another machine, or through a TLS proxy on this one."""
     return not url.startswith(LOCAL_ENDPOINTS) or "use_ssl=true" in url.lower()
 
 
 _OPEN: dict[SparkSession, str] = {}
 """Connect sessions until `close`, with the URL of each, so that no garbage collection ends one.
 
-pyspark's `SparkSession.__del__` closes the client, also a second time, and waits for threads of all sessions. Where the
-collector happens to run in a thread of gRPC, which holds the lock that those threads want, the process stands still.
+pyspark's `SparkSession.__del__` closes the client, also a second time, and waits for threads of all sessions. If the
+collector runs in a thread of gRPC, which holds the lock that those threads need, the process hangs.
 """
 
 
 def _sessions_in_use() -> tuple[Any, Any]:
-    """The sessions that pyspark asks by itself: the thread's active one, and the process's default."""
+    """Return the sessions that pyspark uses by itself: the thread's active one, and the process's default."""
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     return getattr(ConnectSession._active_session, "session", None), ConnectSession._default_session
 
 
 def _drop_sessions_since(before: tuple[Any, Any]) -> None:
-    """Forgets a session that the server did not let in: pyspark would ask it in place of the one that works."""
+    """Forget a session that the server refused: pyspark would use it instead of the one that works."""
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-    for broken in {id(one): one for one in _sessions_in_use() if one is not None and one not in before}.values():
+    for broken in {
+        id(session): session for session in _sessions_in_use() if session is not None and session not in before
+    }.values():
         broken.client._channel.close()
         broken.client.close = _is_closed
     ConnectSession._active_session.session, ConnectSession._default_session = before
 
 
 def _nothing_to_forget(_client: object) -> None:
-    """Takes the place of what pyspark would do as the process ends."""
+    """Replace pyspark's requests at the end of the process."""
 
 
 def _send_what_is_due() -> None:
-    """Waits until the server has heard which results were read: pyspark tells it behind the caller's back, and the
-    server logs an error with its trace for each that arrives once the session is closed."""
+    """Wait until the server has received all acknowledgements of results.
+
+    pyspark sends them in the background, and the server logs an error with its trace for each that arrives after the
+    session is closed.
+    """
     from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
 
     ExecutePlanResponseReattachableIterator.shutdown()
 
 
 def _is_closed() -> None:
-    """Takes the place of a closed client's `close`: there is nothing left to do."""
+    """Replace the `close` of a closed client: nothing is left to do."""
 
 
 def _impatient() -> RetryPolicy:
-    """Gives up after some seconds, not after ten minutes: a local server that is gone does not come back by itself."""
+    """Return a policy that gives up after some seconds, not ten minutes: an ended local server does not come back."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     return DefaultPolicy(max_retries=6, max_backoff=2000)
@@ -168,13 +173,16 @@ def _connect_classic(master: str, app_name: str) -> SparkSession:
 
 
 def classic_settings(master: str) -> dict[str, str]:
-    """The settings of a classic master that the Connect server has too; a cluster's own security is its operator's."""
+    """Return the settings of a classic master that the Connect server has too.
+
+    The security of a cluster is its operator's.
+    """
     is_local = master == "local" or master.startswith("local[")
     return {**SQL_SETTINGS, **LOCAL_SETTINGS} if is_local else dict(SQL_SETTINGS)
 
 
 def close(spark: SparkSession) -> None:
-    """Ends the session; at a Connect endpoint the server forgets it, a classic master ends with it."""
+    """End the session; at a Connect endpoint the server forgets it, a classic master ends with it."""
     if spark in _OPEN:
         _send_what_is_due()
     spark.stop()
@@ -185,7 +193,8 @@ def close(spark: SparkSession) -> None:
 
 @contextmanager
 def session_for_a_while(spark: SparkSession) -> Iterator[SparkSession]:
-    """Another session at the same Connect endpoint, closed behind the block; of a classic master the one that it has.
+    """Open another session at the same Connect endpoint, closed after the block; give the same session of a classic
+    master.
 
     The server keeps every table that a session sends it for as long as the session lasts.
     """
@@ -193,26 +202,26 @@ def session_for_a_while(spark: SparkSession) -> Iterator[SparkSession]:
     if url is None:
         yield spark
         return
-    own = connect(url)
+    session = connect(url)
     try:
-        yield own
+        yield session
     finally:
-        close(own)
+        close(session)
         _make_active(spark)
 
 
 def ship_code(spark: SparkSession) -> None:
-    """Has the workers of a Connect server import this very package; nothing happens where a session has it already.
+    """Make the workers of a Connect server import this package; do nothing if the session has it already.
 
-    A server that keeps what sessions send it apart, as Spark does by default, gets what workers import, once a session:
-    half a megabyte, of which Spark leaves a copy with the driver and each executor until they end. Where
-    it does not (`spark.sql.artifact.isolation.enabled=false`, as on the local server) a file would be everybody's, and
-    would be missed by others when this session ends: there the workers have to find the package on their path, and a
-    grouped map refuses to decide where they find another one. A classic master has it on its executors' path.
+    By default Spark keeps the files of sessions apart. Such a server gets the workers' imports once a session: half a
+    megabyte, of which Spark leaves a copy with the driver and each executor until they end. Other servers
+    (`spark.sql.artifact.isolation.enabled=false`, as the local one) would share a file between all sessions, which
+    would miss it when this one ends. Their workers find the package on their path, and a grouped map refuses to decide
+    if they find another one. A classic master has it on its executors' path.
     """
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-    session: object = spark  # the stubs know the classic class alone
+    session: object = spark  # the stubs know only the classic class
     if spark in _WITH_CODE or not isinstance(session, ConnectSession):
         return
     _WITH_CODE.add(spark)
@@ -231,7 +240,7 @@ _WITH_CODE: set[Any] = set()
 
 
 def package_zip(folder: Path, files: Files | None = None) -> Path:
-    """These files of the package, or all that this process first read, as a zip that can stand on a Python path.
+    """Write the given files of the package, or all that this process first read, as a zip for a Python path.
 
     Equal code gives equal bytes.
     """
@@ -247,10 +256,10 @@ def package_zip(folder: Path, files: Files | None = None) -> Path:
 
 
 def keep(frame: DataFrame, storage_level: StorageLevel | None = None) -> DataFrame:
-    """Computes the frame and keeps its rows with the server for as long as the answer is in use.
+    """Compute the frame and keep its rows with the server for as long as the returned frame is in use.
 
-    pyspark's Connect client binds what a checkpoint gives to the thread's active session, which is the first one that
-    was opened there and not always the frame's own; asked in that one, the server knows nothing of it.
+    pyspark's Connect client binds a checkpoint's result to the thread's active session. That is the first one that was
+    opened in the thread, not always the frame's own, and in it the server does not know the result.
     """
     _make_active(frame.sparkSession)
     if storage_level is None:

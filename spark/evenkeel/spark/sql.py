@@ -1,8 +1,8 @@
 """Expressions that several rooms use: conditions over many clusters, exact sums, moments as text.
 
 A plan reaches the Connect server as a message that may be nested a hundred levels deep. A chain of `or` or of unions
-nests one or two levels with every link, so that a run over some forty clusters could not be sent; here it nests with
-the logarithm of their number.
+nests one or two levels with every link, so a run over some forty clusters could not be sent. The functions of this
+module nest with the logarithm of the number of clusters.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _T = TypeVar("_T")
 
 
 def any_of(conditions: Iterable[Column]) -> Column:
-    """Whether one of the conditions holds; false if there is none."""
+    """Return a condition that is true if any of the conditions is; false without conditions."""
     from pyspark.sql import functions as F
 
     return _folded(list(conditions), or_, F.lit(False))
 
 
 def first_of(cases: Iterable[tuple[Column, str | int]], otherwise: Column) -> Column:
-    """The text, or number, of the first case whose condition holds."""
+    """Return the text, or number, of the first case whose condition is true."""
     from pyspark.sql import functions as F
 
     return F.coalesce(*(F.when(condition, F.lit(text)) for condition, text in cases), otherwise)
 
 
 def united(frames: Iterable[DataFrame], *, with_missing: bool = False) -> DataFrame:
-    """The rows of all frames, one at least, by column name; `with_missing`: NULL where a frame lacks a column."""
+    """Return the rows of all frames, one at least, by column name; `with_missing`: NULL if a frame lacks a column."""
     return _folded(list(frames), lambda left, right: left.unionByName(right, allowMissingColumns=with_missing))
 
 
@@ -50,26 +50,26 @@ def _folded(items: list[_T], combine: Callable[[_T, _T], _T], nothing: _T | None
     return items[0]
 
 
-# Whether Spark compiles queries and plans them anew while they run: worth it for a million rows, not for a thousand.
+# Compiling queries and adapting their plans while they run: worth it for a million rows, not for a thousand.
 #
 # Spark turns each query into Java source and compiles it. Over the tables of a small cluster that costs more than the
-# queries themselves: a cycle of 300 topics took 67 CPU seconds of a busy machine with it and 29 without. Planning anew
+# queries themselves: a cycle of 300 topics took 67 CPU seconds of a busy machine with it and 29 without. Planning again
 # after each stage (adaptive execution) took another tenth. Sessions decide for themselves: tasks of one run may differ.
 #
-# Where plans are adapted, rows go into many small partitions, of which Spark then puts together what is small: one of
-# two that held the names of five million topics would not fit into the memory of a small server, and be sorted on disk.
+# If plans are adapted, rows go into many small partitions, which Spark then merges. With only two partitions, one that
+# held the names of five million topics would not fit into the memory of a small server, and be sorted on disk.
 
 _PARTITIONS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
 _MANY = 32
 
-# Groups by one number stand in a map of their own, which compiled queries look through about one and a half times as
-# fast; this many bits of groups fit, by default 65,536, and 100,000 bundles would not.
+# Groups by one number are in a separate map, which compiled queries search about one and a half times as fast. The map
+# has this many bits of groups: the default is 65,536 groups, too few for 100,000 bundles.
 _QUICK_GROUPS = "spark.sql.codegen.aggregate.fastHashMap.capacityBit"
 _GROUP_BITS = 17
 
 
 def compile_queries(spark: SparkSession, *, compiled: bool) -> None:
-    """From here on this session compiles its queries and adapts their plans, or does neither."""
+    """Switch compiled queries and adaptive plans of this session on or off."""
     spark.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
     spark.conf.set("spark.sql.adaptive.enabled", str(compiled).lower())
     if compiled:
@@ -84,10 +84,10 @@ _EXACT = "decimal(38,18)"
 
 
 def exact_sum(figure: str | Column) -> Column:
-    """Sum of a double column: each value as an exact decimal, added without rounding, made a double once.
+    """Return the sum of a double column: each value as an exact decimal, added without rounding, made a double once.
 
-    NULLs are passed over; a sum of nothing is NULL. A value that is not a number or is beyond 1e20 makes the sum NULL
-    rather than wrong. Against `sum` of doubles it costs about 0.3 s per million values and column.
+    NULLs are passed over; a sum of no values is NULL. A NaN, an infinity or a value beyond 1e20 makes the sum NULL
+    rather than wrong. It costs about 0.3 s more than `sum` of doubles per million values and column.
     """
 
     from pyspark.sql import functions as F
@@ -98,18 +98,17 @@ def exact_sum(figure: str | Column) -> Column:
 
 
 MOST_THOUSANDTHS = 2**38
-"""A figure of so many thousandths and more has no place among them: 2^25 figures below it fit into 63 bits."""
+"""Bound of thousandths, from which a figure is NULL: 2^25 smaller figures sum up within 63 bits."""
 
 _WHOLE = 2**53
 
 
 def thousandths(figure: str | Column) -> Column:
-    """A double column as a whole number of thousandths, which a bigint sum adds exactly and many times as fast.
+    """Return a double column as whole thousandths, which a bigint sum adds exactly and many times as fast.
 
-    NULL for a figure that is not the double next to one, as any with more than three decimals is not, for one that is
-    not a number, and from `MOST_THOUSANDTHS` on. A figure that is next to one is written by Java as just that many
-    thousandths, since numbers of so few digits are all told apart by doubles; so sums of thousandths, made doubles by
-    `of_thousandths`, are those of `exact_sum` to the bit.
+    The result is NULL for a figure with more than three decimals, for a NaN or infinity, and from `MOST_THOUSANDTHS`
+    on. Java writes any other figure as exactly that many thousandths, since doubles tell numbers of so few digits
+    apart. So sums of thousandths, made doubles by `of_thousandths`, equal those of `exact_sum` to the bit.
     """
     from pyspark.sql import functions as F
 
@@ -120,39 +119,42 @@ def thousandths(figure: str | Column) -> Column:
 
 
 def of_thousandths(total: Column) -> Column:
-    """The double next to a sum of thousandths; NULL of NULL. Up to 2^53 one division gives it."""
+    """Return the double nearest to a sum of thousandths; NULL for NULL. Up to 2^53 one division gives it."""
     from pyspark.sql import functions as F
 
     exact = (total.cast("decimal(19,0)") * F.expr("0.001BD")).cast(_EXACT).cast("double")
     return F.when(F.abs(total) <= F.lit(_WHOLE), total.cast("double") / F.lit(1000.0)).otherwise(exact)
 
 
-# Moments as text and as timestamps of Spark. A datetime literal would ask the thread's first session for its rules.
+# Moments as text and as Spark timestamps. A datetime literal would ask the thread's first session for its rules.
 
 
 def moment(text: str) -> Column:
-    """A timestamp given as ISO-8601 text, such as a hand-over's `cycle_at`."""
+    """Return a timestamp from ISO-8601 text, such as a hand-over's `cycle_at`."""
     from pyspark.sql import functions as F
 
     return F.to_timestamp(F.lit(text))
 
 
 def iso(column: str) -> Column:
-    """A timestamp column as ISO-8601 UTC text with microseconds, the form that hand-overs use."""
+    """Return a timestamp column as ISO-8601 UTC text with microseconds, the form that hand-overs use."""
     from pyspark.sql import functions as F
 
     return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'+00:00'")
 
 
 def arrow_of(frame: DataFrame) -> pa.Table:
-    """The frame's rows, collected, as an Arrow table. pyspark's `toArrow` first asks the server for the schema, which
-    comes with the rows anyway: for a small query as long a question as the query itself."""
+    """Collect the frame's rows as an Arrow table.
+
+    pyspark's `toArrow` first asks the server for the schema, which comes with the rows anyway. For a small query that
+    takes as long as the query itself.
+    """
     from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
     if isinstance(frame, ConnectFrame):
         return frame._to_table()[0]
-    # `toArrow` of a classic master casts to a schema of its own, which Arrow refuses for structs in arrays in which
-    # something is never NULL. The batches have their types with them.
+    # `toArrow` of a classic master casts to a schema of its own, which Arrow refuses for structs in arrays with a field
+    # that is never NULL. The batches have their types with them.
     import pyarrow as pa
 
     classic: Any = frame
@@ -160,7 +162,7 @@ def arrow_of(frame: DataFrame) -> pa.Table:
 
 
 def with_moments(frame: DataFrame, times: Sequence[str]) -> list[dict[str, Any]]:
-    """The frame's rows, collected, as dicts; the columns in `times` as aware datetimes, whatever this process' zone."""
+    """Collect the frame's rows as dicts; the columns in `times` are aware datetimes, whatever this process's zone."""
     rows = frame.withColumns({name: iso(name) for name in times}).collect()
     return [_timed(row.asDict(recursive=True), times) for row in rows]
 
@@ -170,15 +172,15 @@ def _timed(row: dict[str, Any], times: Sequence[str]) -> dict[str, Any]:
 
 
 def is_one_of(cycles: Iterable[tuple[str, str]]) -> Column:
-    """Whether a row belongs to one of these cycles, each a cluster and its `cycle_at` as text."""
+    """Return a condition that a row belongs to one of these cycles, each a cluster and its `cycle_at` as text."""
     return in_spans((cluster, at, at) for cluster, at in cycles)
 
 
 def in_spans(spans: Iterable[tuple[str, str | None, str]]) -> Column:
-    """Whether the cycle of a row lies in a span of its cluster, given as cluster, first and last `cycle_at` (as text,
-    both included); without a first one, before the last.
+    """Return a condition that the cycle of a row lies in a span of its cluster.
 
-    It is one condition for all clusters that have the same span: in a run they nearly always do.
+    A span is cluster, first and last `cycle_at` (as text, both included); without a first one, all up to the last.
+    Clusters with the same span share a condition: in a run they nearly always have one span.
     """
     from pyspark.sql import functions as F
 

@@ -1,7 +1,7 @@
-"""Watches over one Connect server: ends it when asked, when its last owner is gone, or after a suspension.
+"""Supervisor of one Connect server: ends it when asked, when its last owner has ended, or after a suspension.
 
-Runs as `python -m evenkeel.spark.supervisor HOME` in a session of its own, starts the JVM as told on standard input
-and puts it on record. It imports little, since it lives as long as the server.
+It runs as `python -m evenkeel.spark.supervisor HOME` in a session of its own. It reads the JVM's command from standard
+input, starts the JVM and records it. It imports little, since it lives as long as the server.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _asked_to_end = False
 
 
 def main(home: Home) -> int:
-    """Starts the server and watches it; the exit code is the JVM's, or 0 where it was ended on purpose."""
+    """Start the server and watch it; return the JVM's exit code, or 0 if it was ended on purpose."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _ask_to_end)
     order = json.loads(sys.stdin.read())
@@ -65,14 +65,14 @@ def _watch(server: subprocess.Popen[bytes], home: Home) -> int:
             return 0
         before = now
         if _is_left(home):
-            _say("ending the server: nobody is left who needs it")
+            _say("ending the server: its last owner has ended")
             return 0
     _say("ending the server: asked to")
     return 0
 
 
 def _is_left(home: Home) -> bool:
-    """Whether no owner lives. Decided under the lock, so that nobody takes the server over while it ends."""
+    """Return True if no owner lives. Decided under the lock, so that no process takes the server over while it ends."""
     if home.has_owner():
         return False
     with home.locked(wait_seconds=0) as held:
@@ -83,7 +83,7 @@ def _is_left(home: Home) -> bool:
 
 
 def _clock() -> float:
-    """Seconds that go on counting while the machine sleeps."""
+    """Return seconds that go on counting while the machine sleeps."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -98,7 +98,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 
 def _ask_to_end(_signal: int, _frame: FrameType | None) -> None:
-    # Only noted here: an exception could strike between the JVM's start and the moment its pid is known.
+    # Only a flag is set: an exception could strike between the JVM's start and the moment its pid is known.
     global _asked_to_end
     _asked_to_end = True
 

@@ -1,7 +1,7 @@
-"""What runs inside a Python worker of Spark: one group in, the decide function's rows out.
+"""Code that runs inside a Python worker of Spark: one group in, the decide function's rows out.
 
-The function travels as its import path and is imported here, never as pickled code, so that what decides is what was
-installed; the files that it needs and their expected digest travel with it (`code.runtime_of`).
+The function is sent as its import path and is imported in the worker, never as pickled code. So the installed code
+decides. The paths of the files that it needs and their expected digest are sent with it (`code.runtime_of`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from evenkeel.spark.worker_end import end_with_the_last
 KEY = "key"
 MARK = "evenkeel-error:"
 _MANY = 20_000
-"""Rows of a group whose memory is worth giving back: the worker waits for the next group, which may be long."""
+"""Number of rows of a group whose memory is worth returning: the worker waits for the next group, perhaps for long."""
 
 Rows = list[dict[str, Any]]
 Decide = Callable[[Mapping[str, object], Mapping[str, Rows]], Mapping[str, Rows]]
@@ -35,7 +35,7 @@ Decide = Callable[[Mapping[str, object], Mapping[str, Rows]], Mapping[str, Rows]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a worker must know; plain text, so that nothing of it depends on pickled classes.
+    """Work of a worker, as plain text, so that nothing of it depends on pickled classes.
 
     `code` is the digest of the `files` that decide (paths below the package). `by` names the columns of the key.
     `inputs` and `outputs` hold schemas as JSON, `parameters` JSON text or None.
@@ -51,12 +51,12 @@ class Job:
 
 
 def same_rows(_key: Mapping[str, object], rows: Mapping[str, Rows]) -> Mapping[str, Rows]:
-    """Return the rows of one group as the worker got them: what asks whether workers have this code decides nothing."""
+    """Return the rows of one group unchanged: the check of the workers' code decides nothing."""
     return rows
 
 
 class MarkedError(Exception):
-    """Carries an error to the client as one marked line, which it can find in whatever Spark wraps around it."""
+    """An error as one marked line, which the client can find in whatever text Spark wraps around it."""
 
     def __init__(self, error: Exception, context: str) -> None:
         lines = str(error).strip().splitlines() or [""]
@@ -65,9 +65,9 @@ class MarkedError(Exception):
 
 
 def group_function(job: Job) -> Callable[[pa.Table], pa.Table]:
-    """The function that Spark sends to the workers: nothing but this call.
+    """Return the function that Spark sends to the workers: nothing but this call.
 
-    A nested function rather than a partial, whose type hints pyspark fails to read.
+    It is a nested function rather than a partial, whose type hints pyspark fails to read.
     """
 
     def decide_one(table: pa.Table) -> pa.Table:
@@ -77,7 +77,7 @@ def group_function(job: Job) -> Callable[[pa.Table], pa.Table]:
 
 
 def decide_group(job: Job, table: pa.Table) -> pa.Table:
-    """Called by Spark with all rows of one group, as `KEY` (text) and packed; gives packed rows."""
+    """Decide one group: Spark calls it with all rows of the group, as `KEY` (text) and packed; return packed rows."""
     key_text = table.column(KEY)[0].as_py()
     look_for_circles_seldom()
     try:
@@ -91,11 +91,11 @@ def decide_group(job: Job, table: pa.Table) -> pa.Table:
 
 
 def demand_code(expected: str, files: Sequence[str]) -> None:
-    """Raises StaleCode unless these files, under this Python and pyspark, have the digest that the client expects.
+    """Raise StaleCode unless these files, under this Python and pyspark, have the digest that the client expects.
 
-    Looks at the files as this process imported them and as they lie on disk: a worker lives on, and may import a module
-    after a change. The disk is read once for all groups of a Spark task: for each of them it took as long as a small
-    decision.
+    The files are checked as this process imported them and as they are on disk: a worker lives on, and may import a
+    module after a change. The disk is read once for all groups of a Spark task; for each group it took as long as a
+    small decision.
     """
     end_with_the_last()
     running = TaskContext.get()
@@ -104,7 +104,7 @@ def demand_code(expected: str, files: Sequence[str]) -> None:
     if _imported(wanted) != expected or on_disk != expected:
         raise StaleCode(
             "The server's workers run other code than this client: restart the server (`make stop`), or on a cluster "
-            "install this version on the workers. Python and pyspark must be of the same version there, too."
+            "install this version on the workers. Their Python and pyspark must have the client's versions, too."
         )
 
 
@@ -121,10 +121,10 @@ def _on_disk(files: tuple[str, ...], task_attempt: int) -> str:
 
 def _decided(job: Job, table: pa.Table) -> pa.Table:
     rows = packing_of(job.inputs).rows(table)
-    first = next(found[0] for found in rows.values() if found)
+    first = next(table_rows[0] for table_rows in rows.values() if table_rows)
     key = {column: first[column] for column in job.by}
     answer = _resolve(job)(key, rows)
-    del rows, first  # a window's take more memory than all the rest, and packing the answer takes as much again
+    del rows, first  # the rows of a window take most of the memory, and packing the answer takes as much again
     unknown = sorted(set(answer) - {name for name, _ in job.outputs})
     if unknown:
         raise EngineError(f"{job.decide} returned rows for {', '.join(unknown)}, which is not an output of this call.")
@@ -139,6 +139,6 @@ def _resolve(job: Job) -> Decide:
 
 @cache
 def packing_of(tables: tuple[tuple[str, str], ...]) -> Packing:
-    """The packing of tables, each a name and its schema as JSON."""
+    """Return the packing of tables, each a name and its schema as JSON."""
     types = {name: StructType.fromJson(json.loads(text)) for name, text in tables}
     return Packing({name: columns_of(schema, name) for name, schema in types.items()})

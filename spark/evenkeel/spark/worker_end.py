@@ -1,9 +1,9 @@
-"""The end of the Python workers of a session that a Connect server keeps apart.
+"""End of the Python workers of a session whose files a Connect server keeps apart.
 
-Such a server starts, on each executor, a daemon for each session, forks the session's Python workers from it, and keeps
-the daemon until the executor ends: 40 MB for every session that ever ran a grouped map, on a server that others share.
-The workers themselves end after an idle minute; here the last of them takes its daemon along. If the session goes on
-after that, Spark finds no daemon and starts one.
+Such a server starts a daemon for each session on each executor, and forks the session's Python workers from it. It
+keeps the daemon until the executor ends: 40 MB for every session that ever ran a grouped map, on a shared server. The
+workers themselves end after an idle minute. With this module the last worker ends its daemon. If the session goes on
+later, Spark starts a new daemon.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ _REUSED = "SPARK_REUSE_WORKER"
 
 @cache
 def end_with_the_last() -> None:
-    """Called in a worker: notes that the daemon is to end with its last worker; nothing happens where the daemon serves
-    other sessions, or where workers end with each task."""
+    """Note, in a worker, that the daemon ends with its last worker.
+
+    Does nothing if the daemon serves other sessions, or if workers end with each task.
+    """
     if not _has_daemon_of_its_own():
         return
     daemon, leave = os.getppid(), os._exit
@@ -38,10 +40,10 @@ def end_with_the_last() -> None:
 
 
 def _has_daemon_of_its_own() -> bool:
-    """Whether this process was forked by pyspark's daemon, for one session."""
+    """Return True if pyspark's daemon forked this process for one session."""
     started = getattr(sys.modules.get("__main__"), "__spec__", None)
-    own = os.environ.get(_SESSION, _NO_SESSION) != _NO_SESSION
-    return own and _REUSED in os.environ and started is not None and started.name == _DAEMON
+    is_of_one_session = os.environ.get(_SESSION, _NO_SESSION) != _NO_SESSION
+    return is_of_one_session and _REUSED in os.environ and started is not None and started.name == _DAEMON
 
 
 def _only_child_of(pid: int) -> bool:

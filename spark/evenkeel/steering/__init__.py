@@ -1,1 +1,1 @@
-"""Sending commands to clusters and seeing what came of them: for publish, ingest, the agent and takeovers."""
+"""Commands to clusters and their observed outcomes: for publish, ingest, the agent and takeovers."""

@@ -1,7 +1,7 @@
-"""The admin request that carries a command out, made of the command's fields and of nothing else.
+"""The admin request that carries a command out, made only of the command's fields.
 
-`commands.request` records its text for people. Nobody sends that text: whoever could change it would send any request
-in the super user's name.
+`commands.request` records its text for people. That text is never sent: a writer of the table could otherwise send any
+request in the super user's name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class AdminRequest:
 
 
 def request_of(command: Mapping[str, Any]) -> AdminRequest:
-    """The request that is sent; cuts ascending and each once, since the modular manager never answers to doubled ones.
+    """Return the request to send; cuts ascending and each once, since the modular manager never answers to duplicate
+    ones.
 
     Pulsar: `NamespacesBase.internalSplitNamespaceBundle`, `internalUnloadNamespaceBundle`,
     `PersistentTopicsBase.internalUnloadTopic`.
@@ -45,7 +46,7 @@ def request_of(command: Mapping[str, Any]) -> AdminRequest:
 
 
 def request_text(command: Mapping[str, Any]) -> str:
-    """The request as the table `commands` records it: method, path and body, with the cuts as they were decided."""
+    """Return the request as the table `commands` records it: method, path and body, with the decided cuts."""
     text = f"{METHOD} {_path(command)}"
     return f"{text} {json.dumps(command['cuts'])}" if command["kind"] == SPLIT else text
 
@@ -57,7 +58,7 @@ def _path(command: Mapping[str, Any]) -> str:
     bundle = "/".join(quote(part, safe="") for part in command["bundle"].split("/"))
     start = f"/admin/v2/namespaces/{bundle}/{command['kind']}"
     if command["kind"] == SPLIT:
-        # The cuts themselves are sent, so that what was decided is what is done, whatever topics come and go meanwhile.
+        # The cuts themselves are sent, so that the decided split is done, whatever topics come and go meanwhile.
         children = str(bool(command["unload_children"])).lower()
         return f"{start}?splitAlgorithmName=specified_positions_divide&unload={children}"
     destination = command["destination"]
@@ -68,9 +69,10 @@ ANY_BROKER = "*"
 
 
 def acquiring_broker(command: Mapping[str, Any]) -> str | None:
-    """The broker that acquires bundles because of the command, `ANY_BROKER` where Pulsar chooses it; None if none does.
+    """Return the broker that acquires bundles because of the command.
 
-    A split's children are acquired by its broker, and once more by any broker if they are unloaded.
+    It is `ANY_BROKER` if Pulsar chooses it, None if none does. A split's children are acquired by its broker, and once
+    more by any broker if they are unloaded.
     """
     if command["kind"] == UNLOAD:
         return command["destination"] or ANY_BROKER
@@ -80,7 +82,7 @@ def acquiring_broker(command: Mapping[str, Any]) -> str | None:
 
 
 def demand_sense(command: Mapping[str, Any]) -> None:
-    """`BadInput` where the fields, each of its type, make no command of a plan, or its `request` is another one."""
+    """Raise `BadInput` if the fields, each of its type, do not make a command of a plan, or if `request` differs."""
     kind = command["kind"]
     if kind not in (SPLIT, UNLOAD, UNLOAD_TOPIC):
         raise BadInput(f"unknown kind {shown(kind)} of command")
@@ -104,7 +106,7 @@ def demand_sense(command: Mapping[str, Any]) -> None:
 
 
 def _demand_cuts(kind: str, cuts: Sequence[int] | None, bundle: str) -> None:
-    lower, upper = (found := range_of(bundle)).lower, found.upper
+    lower, upper = (bounds := range_of(bundle)).lower, bounds.upper
     if kind != SPLIT:
         if cuts is not None:
             raise BadInput(f"{WITH_ARTICLE[kind]} has no cuts, and this one has {shown(cuts)}")
@@ -113,22 +115,23 @@ def _demand_cuts(kind: str, cuts: Sequence[int] | None, bundle: str) -> None:
 
 
 def _demand_topic(kind: str, topic: str | None, bundle: str) -> None:
-    """A topic is named where one is unloaded, and lies in the bundle whose owner the command was decided on."""
+    """Demand that a topic is named for a topic's unload, and is in the bundle whose owner the command was decided
+    on."""
     if kind != UNLOAD_TOPIC:
         if topic is not None:
             raise BadInput(f"{WITH_ARTICLE[kind]} names no topic, and this one names {shown(topic)}")
         return
     try:
-        found = parse_topic(topic or "")
+        name = parse_topic(topic or "")
     except BadName as error:
         raise BadInput(f"{WITH_ARTICLE[kind]} names one: {error}") from None
-    if topic != found.canonical or not topic.isprintable() or found.local_name in _NO_NAMES:
+    if topic != name.canonical or not topic.isprintable() or name.local_name in _NO_NAMES:
         raise BadInput(f"{shown(topic)} is not a topic's name")
-    if found.namespace != namespace_of(bundle) or not range_of(bundle).includes(found.hash):
+    if name.namespace != namespace_of(bundle) or not range_of(bundle).includes(name.hash):
         raise BadInput(f"{shown(topic)} does not lie in {bundle}")
 
 
 def shown(value: object) -> str:
-    """The value for a message, cut short."""
+    """Return the value for a message, cut short."""
     text = repr(value)
     return text if len(text) <= 80 else text[:79] + "…"

@@ -1,7 +1,7 @@
-"""The brokers' own steering: whether it is off, and switching it off and back.
+"""The brokers' own balancing: check that it is off, switch it off and back on.
 
 `POST /brokers/configuration/{key}/{value}` is in force on every broker within seconds, without a restart; `DELETE`
-brings back what the broker's file says. Pulsar stores any value unchecked, so what was stored is read back from every
+restores the value of the broker's file. Pulsar stores any value unchecked, so the stored value is read back from every
 broker (`hands_off.configurations`).
 """
 
@@ -16,7 +16,7 @@ from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.http_exchange import Hop, admin_path, names_in
 
 Values = Mapping[str, str | None]
-"""Switch -> its dynamic value; None where there is none, and each broker's file counts."""
+"""Switch -> its dynamic value; None without one: then each broker's file counts."""
 
 OFF = "false"
 _WAIT_SECONDS = 20.0
@@ -24,16 +24,16 @@ _PAUSE_SECONDS = 0.5
 
 
 def dynamic_values(client: AdminClient) -> Values:
-    """The dynamic values of the switches that are in force now."""
+    """Return the dynamic values of the switches in force."""
     answer = client.ask(admin_path("brokers", "configuration", "values"))[-1]
-    found = answer.json
-    if not isinstance(found, dict):
+    values = answer.json
+    if not isinstance(values, dict):
         raise Unreachable(f"the cluster's dynamic configuration cannot be read: {_in_words(answer)}")
-    return {switch: found.get(switch) for switch in SWITCHES}
+    return {switch: values.get(switch) for switch in SWITCHES}
 
 
 def set_values(client: AdminClient, values: Values) -> None:
-    """Sets the switches, or takes their dynamic values away where there is to be none. Again and again is the same."""
+    """Set the switches, or remove the dynamic values of those that are None. Repeating it changes nothing."""
     for switch, value in values.items():
         method = "DELETE" if value is None else "POST"
         path = admin_path("brokers", "configuration", switch, *([] if value is None else [value]))
@@ -43,34 +43,41 @@ def set_values(client: AdminClient, values: Values) -> None:
 
 
 def steering(client: AdminClient) -> dict[str, list[str]]:
-    """Switch -> brokers on which it is not off, or that do not tell."""
-    answers = {broker: said or {} for broker, said in configurations(client).items()}
-    found = {switch: sorted(b for b, said in answers.items() if str(said.get(switch)) != OFF) for switch in SWITCHES}
-    return {switch: on for switch, on in found.items() if on}
+    """Return switch -> brokers on which it is not off, or whose configuration is missing."""
+    answers = {
+        broker: configuration_of_broker or {} for broker, configuration_of_broker in configurations(client).items()
+    }
+    not_off = {
+        switch: sorted(
+            b for b, configuration_of_broker in answers.items() if str(configuration_of_broker.get(switch)) != OFF
+        )
+        for switch in SWITCHES
+    }
+    return {switch: on for switch, on in not_off.items() if on}
 
 
 def await_off(
     client: AdminClient, *, seconds: float = _WAIT_SECONDS, pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """Returns once the switches are off on every broker. Raises Unreachable with the brokers on which they are not."""
+    """Return once the switches are off on every broker; raises Unreachable with the brokers on which they are not."""
     until = time.monotonic() + seconds
     while on := steering(client):
         if time.monotonic() > until:
             where = "; ".join(f"{switch} on {', '.join(brokers[:5])}" for switch, brokers in on.items())
             raise Unreachable(
-                f"after {seconds:.0f} s not off, or not told: {where}. Look at these brokers and run again"
+                f"after {seconds:.0f} s not off, or unknown: {where}. Look at these brokers and run again"
             )
         pause(_PAUSE_SECONDS)
 
 
 def _in_words(answer: Hop) -> str:
-    return f"{answer.broker or 'nobody'} answered {answer.status or 'nothing'} {answer.body[:200]}".rstrip()
+    return f"{answer.broker or 'no broker'} answered {answer.status or 'nothing'} {answer.body[:200]}".rstrip()
 
 
-# Whether the brokers leave the steering to Evenkeel: their own shedding and auto-split must be off.
+# Check that the brokers leave balancing to Evenkeel: their own shedding and auto-split must be off.
 #
-# Any broker may become the leader, and a broker's file may differ from the others': so every one is asked for its
-# runtime configuration. The cluster-wide list of dynamic values is not enough, for it lacks what the files say.
+# Any broker may become the leader, and a broker's file may differ from the others'. So each broker is asked for its
+# runtime configuration. The cluster-wide list of dynamic values is not enough, for it lacks the values of the files.
 
 SWITCHES = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 CONFIGURATION = "/admin/v2/brokers/configuration/runtime"
@@ -87,24 +94,25 @@ def hands_off(client: AdminClient) -> tuple[str, ...]:
 
 
 def configurations(client: AdminClient) -> dict[str, Mapping[str, str] | None]:
-    """Each listed broker's effective settings (`configuration`). Raises Unreachable where nobody lists the brokers."""
+    """Return each listed broker's effective settings (`configuration`); raises Unreachable if no broker gives the
+    list."""
     answer = client.ask("/admin/v2/brokers")[-1]
     brokers = names_in(answer.json)
-    if not brokers or len(brokers) < len(answer.json):  # whoever is left out could be steering
+    if not brokers or len(brokers) < len(answer.json):  # a broker left out could be balancing
         raise Unreachable(f"the brokers of the cluster cannot be listed: {answer.broker} answered {answer.status}")
     with ThreadPoolExecutor(min(_AT_ONCE, len(brokers))) as pool:
         return dict(zip(brokers, pool.map(lambda broker: configuration(client, broker), brokers), strict=True))
 
 
 def configuration(client: AdminClient, broker: str) -> Mapping[str, str] | None:
-    """A broker's effective settings, all of them texts; None if it did not tell."""
-    found = client.ask(CONFIGURATION, broker=broker)[-1].json
-    return found if isinstance(found, dict) else None
+    """Return a broker's effective settings, all of them texts; None without an answer."""
+    answer = client.ask(CONFIGURATION, broker=broker)[-1].json
+    return answer if isinstance(answer, dict) else None
 
 
 def objections_in(answers: Mapping[str, Mapping[str, str] | None]) -> tuple[str, ...]:
     """Return why no command may be sent by the brokers' configurations, each with what to do about it."""
-    silent = sorted(broker for broker, found in answers.items() if found is None)
+    silent = sorted(broker for broker, settings_of_broker in answers.items() if settings_of_broker is None)
     objections = []
     if silent:
         objections.append(
@@ -112,14 +120,24 @@ def objections_in(answers: Mapping[str, Mapping[str, str] | None]) -> tuple[str,
             "known whether the brokers steer themselves: look at them, or wait until they are gone from the cluster"
         )
     for switch in SWITCHES:
-        steering = sorted(b for b, found in answers.items() if found is not None and str(found.get(switch)) != "false")
+        steering = sorted(
+            b
+            for b, settings_of_broker in answers.items()
+            if settings_of_broker is not None and str(settings_of_broker.get(switch)) != "false"
+        )
         if steering:
             objections.append(
                 f"{switch} is not off on {_listed(steering)}: two would steer. Switch it off with "
                 f"`pulsar-admin brokers update-dynamic-config --config {switch} --value false`, "
                 "or all of them with `evenkeel takeover`"
             )
-    names = sorted({str(found["clusterName"]) for found in answers.values() if found and found.get("clusterName")})
+    names = sorted(
+        {
+            str(settings_of_broker["clusterName"])
+            for settings_of_broker in answers.values()
+            if settings_of_broker and settings_of_broker.get("clusterName")
+        }
+    )
     if len(names) > 1:
         objections.append(f"the brokers name several clusters: {', '.join(names)}; check the admin URLs")
     return tuple(objections)

@@ -1,7 +1,7 @@
-"""Carrying one command out on a running cluster: fence, send, and see what came of it.
+"""Carrying one command out on a running cluster: fence, send, and observe the effect.
 
-Just before sending, ownership and boundaries are read again; a command whose premise no longer holds is `stale`. What
-is said of it afterwards is what was seen, not what was answered. Nothing here raises for what the cluster does.
+Just before sending, ownership and boundaries are read again; a command whose premise no longer holds is `stale`. The
+outcome is what was observed, not what was answered. Faults of the cluster raise nothing.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to look for an effect, in seconds.
+    """Seconds to look for an effect.
 
-    `answered_s` after an answer that promises one, `unanswered_s` after none, `unowned_s` until a bundle that has left
-    its broker is taken for one that no client wants at present.
+    `answered_s` after an answer that promises one, `unanswered_s` after none. `unowned_s`: until a bundle that has left
+    its broker counts as one that no client needs at present.
     """
 
     answered_s: float = 15.0
@@ -44,7 +44,7 @@ class Patience:
 
 
 class CommandExecutor:
-    """Carries commands out, one at a time per bundle; safe to be used by several threads for different bundles."""
+    """Executor of commands, one at a time per bundle; several threads may use it for different bundles."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class CommandExecutor:
         self._pause = pause
 
     def carry_out(self, command: Command, before_request: Callable[[], None] = lambda: None) -> Outcome:
-        """Sends the command if what it was decided on still holds, and returns what was seen.
+        """Send the command if its premise still holds, and return what was seen.
 
         `before_request` is called once that is known; what it raises is raised, and nothing was sent.
         """
@@ -79,17 +79,17 @@ class CommandExecutor:
         return self._after(command, answer, begun)
 
     def look_again(self, command: Command) -> Outcome | None:
-        """What became of a command that may have been sent; None if nothing is seen of it and it may be sent (again).
+        """Return the outcome of a command that may have been sent; None if no effect is seen and it may be sent
+        (again).
 
-        Of a topic's unload nothing is ever seen, so it is not sent again.
-
-        To be asked only when the longest request is over.
+        Nothing is ever seen of a topic's unload, so it is not sent again. Call it only when the longest request is
+        over.
         """
         look = self._watching.look(command)
         if sight(command, look) is Sight.UNTOUCHED and command["kind"] != UNLOAD_TOPIC:
             return None
-        found = outcome_of(command, look, is_last=True, is_over=True, is_expired=self._is_expired(command))
-        return None if found is None else self._seen(command, *found)
+        outcome = outcome_of(command, look, is_last=True, is_over=True, is_expired=self._is_expired(command))
+        return None if outcome is None else self._seen(command, *outcome)
 
     def _send(self, command: Command) -> Hop:
         request, broker = request_of(command), command["from_broker"]
@@ -99,11 +99,11 @@ class CommandExecutor:
         return hops[-1]
 
     def _after(self, command: Command, hop: Hop, begun: float) -> Outcome:
-        """Looks until something is seen, or as long as is worth waiting."""
+        """Look until an effect is seen, or as long as waiting is worth it."""
         answer, words = answer_of(hop), in_words(hop)
-        said = row_of(Observation(answer))
-        if said is not None:
-            return self._seen(command, said.outcome, words)
+        row = row_of(Observation(answer))
+        if row is not None:
+            return self._seen(command, row.outcome, words)
         patience = self._patience.unanswered_s if answer is AnswerKind.NONE else self._patience.answered_s
         first_look = time.monotonic()
         wait, until = _FIRST_PAUSE_S, (begun if answer is AnswerKind.NONE else first_look) + patience
@@ -115,7 +115,7 @@ class CommandExecutor:
                 if answer is AnswerKind.TAKEN:
                     until = min(until, first_look + self._patience.unowned_s)
             is_over = time.monotonic() >= until
-            found = outcome_of(
+            seen = outcome_of(
                 command,
                 look,
                 is_last=is_over,
@@ -124,14 +124,14 @@ class CommandExecutor:
                 answer=answer,
                 had_left=had_left,
             )
-            if found is not None:
-                outcome, what = found
-                return self._seen(command, outcome, f"{words}; {what}" if words else what)
+            if seen is not None:
+                outcome, detail = seen
+                return self._seen(command, outcome, f"{words}; {detail}" if words else detail)
             self._pause(min(wait, max(0.0, until - time.monotonic())))
             wait = min(wait * 2, _LONGEST_PAUSE_S)
 
     def _why_silent(self, command: Command) -> str | None:
-        """Why nothing is sent: a bundle does not leave a broker that hangs, and would not be served by one."""
+        """Return why nothing is sent: a bundle does not leave a broker that hangs, and would not be served by one."""
         source, destination = command["from_broker"], command["destination"]
         if destination is not None and self._watching.is_silent(destination):
             return f"its destination {destination} does not answer"
@@ -145,7 +145,8 @@ class CommandExecutor:
 
 
 def _why_not_ready(command: Command, look: Look) -> str | None:
-    """Pulsar takes any listed broker for a destination, also one whose load manager is not ready."""
+    """Return why the destination is not ready: Pulsar accepts any listed broker, also one with a load manager not
+    ready."""
     destination = command["destination"]
     if destination is None or destination not in look.silent:
         return None

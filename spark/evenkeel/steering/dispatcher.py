@@ -1,6 +1,6 @@
-"""Sending the commands of several clusters at once: leases kept, the gate obeyed, outcomes put on record as they come.
+"""Sending the commands of several clusters at once: leases kept, the gate obeyed, outcomes recorded as they come.
 
-Each cluster has a thread, so that a slow or silent one holds no other up. The caller's thread alone touches the tables:
+Each cluster has a thread, so that a slow or silent one holds no other up. Only the caller's thread touches the tables:
 it appends outcomes, renews leases, and looks for pauses, rejections and newer cycles, once in a while. A thread sends
 only while its cluster's lease has been renewed in time by this machine's own monotonic clock, whatever the caller's
 thread is waiting for.
@@ -26,8 +26,8 @@ _GATE_TICK_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds: how long a lease lasts, when it is renewed, how often pauses and whatever else gates sending are looked
-    for and outcomes written, and how long a request may be under way at most."""
+    """Seconds: duration of a lease, interval of its renewal, interval of looks for pauses and other gates and of
+    writing outcomes, and the longest time of a request."""
 
     lease_s: float = 30.0
     renew_s: float = 8.0
@@ -37,39 +37,40 @@ class Timing:
 
 
 class CommandStore(Protocol):
-    """The tables, as far as sending needs them; used by one thread."""
+    """The tables, as far as sending needs them; one thread uses it."""
 
     def renewed(self, clusters: Sequence[str]) -> frozenset[str]:
-        """The clusters whose lease is still ours, renewed."""
+        """Return the clusters whose lease is still ours, renewed."""
         ...
 
     def paused(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """The clusters that are paused, each with the reason."""
+        """Return the paused clusters, each with the reason."""
         ...
 
     def withheld(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """The clusters whose plan may not be sent as things stand now, each with the reason."""
+        """Return the clusters whose plan may not be sent at present, each with the reason."""
         ...
 
     def withheld_anew(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """The clusters whose plan may not be sent any more, each with the reason; none where nothing has changed."""
+        """Return the clusters whose plan may not be sent any more, each with the reason; none without a change."""
         ...
 
     @property
     def without_splits(self) -> Mapping[str, str]:
-        """The clusters whose plan may be sent without its splits alone, each with the reason, by the last look."""
+        """Return the clusters whose plan may be sent only without its splits, each with the reason, by the last
+        look."""
         ...
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
-        """Puts outcomes on record."""
+        """Record outcomes."""
         ...
 
 
 class LeaseGuard:
-    """Whether a cluster's thread may go on; read by that thread, written by the caller's.
+    """Guard of a cluster's thread; that thread reads it, the caller's writes it.
 
-    `asked_at`: when the lease was asked for, by `time.monotonic()`: it counts from then. `without_splits`: why commands
-    that split, or rest on a split, may not go out; None while they may.
+    `asked_at`: when the lease was requested, by `time.monotonic()`: it counts from then. `without_splits`: why commands
+    that split, or rest on a split, may not be sent; None while they may.
     """
 
     def __init__(self, cluster: str, timing: Timing, asked_at: float) -> None:
@@ -83,7 +84,7 @@ class LeaseGuard:
         self.is_lost = False
 
     def __call__(self) -> str | None:
-        """Why no further command may go out."""
+        """Return why no further command may be sent."""
         if self.reason is None and time.monotonic() >= self._until:
             self.is_lost = True
             return f"the lease of {self._cluster} was not renewed in time"
@@ -91,43 +92,43 @@ class LeaseGuard:
 
     @property
     def renewed_at(self) -> float:
-        """When the lease was last asked for."""
+        """Return when the lease was last requested."""
         return self._until - self._lease_s
 
     def renew(self, asked_at: float) -> None:
-        """The lease counts from the moment at which its renewal was asked for."""
+        """Note a renewal; the lease counts from the moment at which it was requested."""
         self._until = asked_at + self._lease_s
 
     def ask_gate(self) -> None:
-        """After a wait: comes back once the caller's thread has asked the gate again, or nothing may be sent anyway."""
+        """Wait until the caller's thread has asked the gate again, or nothing may be sent anyway."""
         self._gate_answered.clear()
         while self() is None and not self._gate_answered.wait(_GATE_TICK_S):
             pass
 
     @property
     def wants_gate(self) -> bool:
-        """Whether the thread waits for the gate."""
+        """Return True if the thread waits for the gate."""
         return not self._gate_answered.is_set()
 
     def answer_gate(self, reason: str | None) -> None:
-        """The gate's answer: why nothing may be sent, None where it may."""
+        """Take the gate's answer: why nothing may be sent, None if it may."""
         if reason is not None:
             self.halt(reason)
         self._gate_answered.set()
 
     def halt(self, reason: str, *, lost: bool = False) -> None:
-        """Stops the thread before its next command."""
+        """Stop the thread before its next command."""
         self.reason, self.is_lost = self.reason or reason, self.is_lost or lost
 
 
 Work = Callable[[LeaseGuard, ReportOutcome], str | None]
-"""Sends one cluster's commands while its guard lets it; gives back why it did not, if it did not."""
+"""Function that sends one cluster's commands while its guard allows it, and returns the reason if it stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchResult:
-    """What became of a cluster's sending: `stopped` is why it ended early; `is_lost` if another publisher took over,
-    who then says what became of the rest; `error` what went wrong in a way that nobody foresaw."""
+    """Result of a cluster's sending: `stopped` is why it ended early; `is_lost` if another publisher took over, which
+    then reports the rest; `error` is an unforeseen error."""
 
     stopped: str | None = None
     is_lost: bool = False
@@ -137,14 +138,14 @@ class DispatchResult:
 def conduct(
     works: Mapping[str, Work], store: CommandStore, timing: Timing, held_since: Mapping[str, float]
 ) -> dict[str, DispatchResult]:
-    """Runs each cluster's work to its end.
+    """Run each cluster's work to its end.
 
-    The leases of all are ours; `held_since`: when each was last asked for, by `time.monotonic()`.
+    The leases of all are ours; `held_since`: when each was last requested, by `time.monotonic()`.
     """
     guards = {cluster: LeaseGuard(cluster, timing, held_since[cluster]) for cluster in works}
     seen: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
     clerk = _Clerk(store, timing, guards, seen)
-    clerk.renew_if_due()  # the gate was asked and secrets were looked up since
+    clerk.renew_if_due()  # since then the gate was asked and secrets were looked up
     with ThreadPoolExecutor(max(1, len(works)), thread_name_prefix="send") as pool:
         threads = {cluster: pool.submit(work, guards[cluster], seen.put) for cluster, work in sorted(works.items())}
         try:
@@ -171,7 +172,7 @@ def _done(thread: Future[str | None], guard: LeaseGuard) -> DispatchResult:
 
 
 class _Clerk:
-    """What the caller's thread does while the others send."""
+    """Work of the caller's thread while the others send."""
 
     def __init__(
         self, store: CommandStore, timing: Timing, guards: Mapping[str, LeaseGuard], seen: queue.SimpleQueue[Outcome]
@@ -183,13 +184,13 @@ class _Clerk:
         self._pass_on_splits()
 
     def is_over(self, threads: Mapping[str, Future[str | None]]) -> bool:
-        """Waits a moment for the threads."""
+        """Wait a moment for the threads; return True once all have ended."""
         return not wait(list(threads.values()), timeout=self._timing.look_s).not_done
 
     def turn(self) -> None:
-        """One round: pauses and what else gates sending, leases, outcomes.
+        """Do one round: pauses and other gates, leases, outcomes.
 
-        A command waits for its turn, and for the effects of those before it: so the gate is asked all the while.
+        A command waits for its turn, and for the effects of those before it, so the gate is asked all the while.
         """
         going = sorted(cluster for cluster, guard in self._guards.items() if guard.reason is None)
         for cluster, reason in {**self._store.withheld_anew(going), **self._store.paused(going)}.items():
@@ -208,7 +209,7 @@ class _Clerk:
             guard.without_splits = self._store.without_splits.get(cluster)
 
     def write(self) -> None:
-        """Puts on record what was seen since; nothing is lost if that fails, for the cluster itself still shows it."""
+        """Record the new outcomes; a failure loses nothing, for the cluster itself still shows them."""
         while not self._seen.empty():
             self._waiting.append(self._seen.get())
         if self._waiting:
@@ -217,7 +218,7 @@ class _Clerk:
         self._written_at = time.monotonic()
 
     def renew_if_due(self) -> None:
-        """Renews the leases where that is due."""
+        """Renew the leases if that is due."""
         now = time.monotonic()
         if now - self._renewed_at < self._timing.renew_s:
             return

@@ -1,6 +1,6 @@
-"""What was seen of a command, which of several outcomes of one command counts, and what a sink is.
+"""Outcomes of commands, precedence among several outcomes of one command, and the interface of a sink.
 
-Which sink it is makes no difference to what was decided: a dry run is the same code with another sink.
+The sink makes no difference to the decision: a dry run is the same code with another sink.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LONGEST_REQUEST_S = 65.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was seen of a command. `outcome` is one of those that the table `outcomes` names."""
+    """An observation of a command. `outcome` is one of those that the table `outcomes` names."""
 
     command_id: str
     outcome: str
@@ -31,47 +31,47 @@ class Outcome:
 
 
 def not_sent(command_id: str, at: datetime, why: str) -> Outcome:
-    """The outcome of a command that was held back and not sent."""
+    """Return the outcome of a command that was held back and not sent."""
     return Outcome(command_id, "withheld", at, f"not sent: {why}")
 
 
 Stop = Callable[[], str | None]
-"""Why no further command may go out; None while all is well."""
+"""Function that returns why no further command may be sent; None if all is well."""
 
 ReportOutcome = Callable[[Outcome], None]
-"""Takes what was seen of a command, as soon as it was seen."""
+"""Function that takes an outcome as soon as it is seen."""
 
 
-# Which of several outcomes of one command stands.
+# Precedence among several outcomes of one command.
 #
-# Two agents may each speak of a command: one carried it out, and the other, to whom the queue gave it again, found its
-# premise gone. So a report of an effect stands against one of none, and what is known against what is
-# not; of equals the earlier one.
+# Two agents may each report a command: one carried it out, and the other, to which the queue gave it again, found its
+# premise gone. So a report of an effect wins over one of none, and a known outcome over an unknown one; of equals the
+# earlier one.
 
 STRENGTH = ("done", "overridden", "lost", "timed_out", "unknown", "refused", "stale", "withheld", "dry_run")
 """All outcomes that a command can have, the strongest first."""
 
 
 def decisive(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
-    """One outcome per `command_id`."""
+    """Return one outcome per `command_id`."""
     stands: dict[str, Outcome] = {}
-    for one in sorted(outcomes, key=lambda one: (STRENGTH.index(one.outcome), one.seen_at)):
-        stands.setdefault(one.command_id, one)
+    for outcome in sorted(outcomes, key=lambda outcome: (STRENGTH.index(outcome.outcome), outcome.seen_at)):
+        stands.setdefault(outcome.command_id, outcome)
     return stands
 
 
-# The one table from what was seen of a command to its outcome. Pure.
+# The only table from an observation of a command to its outcome. Pure.
 #
-# The publisher and the agent ask it after they have sent a command and when they look again after a crash, the next
-# cycle when it settles what was left open: the same observation has the same outcome and the same words, whoever made
-# it.
+# The publisher and the agent use it after they have sent a command and when they look again after a crash. The next
+# cycle uses it when it settles open commands. The same observation gives the same outcome and the same words, whoever
+# made it.
 #
-# Only a refusal counts as an answer. A 204 is not a proof that something was done, and silence is no proof that nothing
-# was: behind both the cluster alone says what came of the command. So the next cycle, which does not know what was
-# answered to a publisher that died, comes to the outcome that the publisher would have come to.
+# Only a refusal counts as an answer. A 204 does not prove that a command was done, and a missing answer does not prove
+# that it was not: in both cases only the cluster shows the outcome. So the next cycle, which does not know the answers
+# to a publisher that died, comes to that publisher's outcome.
 #
-# 404 and 412 say that what the command was decided on is gone: the namespace, or the bundle with these boundaries.
-# Other 4xx are refusals. A 5xx may come after the work was done, and no answer at all says nothing.
+# 404 and 412 mean that the command's premise is gone: the namespace, or the bundle with these boundaries. Other 4xx are
+# refusals. A 5xx may come after the work was done, and a missing answer means nothing.
 
 _MOST = 300
 _PREMISE_GONE = re.compile(r"cannot find bundle|invalid upper boundary|not found under namespace|does not exist", re.I)
@@ -89,7 +89,7 @@ class AnswerKind(Enum):
 
 
 def answer_of(hop: Hop) -> AnswerKind:
-    """What the answer means for the command; redirects have been followed."""
+    """Return the meaning of the answer for the command; redirects have been followed."""
     if hop.status == 0 or 300 <= hop.status < 400:
         return AnswerKind.NONE
     if hop.status < 300:
@@ -100,7 +100,7 @@ def answer_of(hop: Hop) -> AnswerKind:
 
 
 def in_words(hop: Hop) -> str:
-    """The answer for the row of an outcome; empty for a plain yes."""
+    """Return the answer for the row of an outcome; empty for a plain success."""
     if 200 <= hop.status < 300:
         return ""
     reason = reason_of(hop)
@@ -110,11 +110,11 @@ def in_words(hop: Hop) -> str:
 
 
 def reason_of(hop: Hop) -> str:
-    """The telling line: a 500 carries a stack trace, a proxy a page of HTML."""
+    """Return the telling line: a 500 has a stack trace, a proxy's answer a page of HTML."""
     text = hop.body
     try:
-        found = parse_json(text)
-        text = str(found["reason"]) if isinstance(found, dict) and "reason" in found else text
+        value = parse_json(text)
+        text = str(value["reason"]) if isinstance(value, dict) and "reason" in value else text
     except NotJson:
         pass
     after = re.search(r"Message:\s*(.+)", text)
@@ -124,15 +124,12 @@ def reason_of(hop: Hop) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is known of a command.
+    """Knowledge of a command.
 
-    `answer`: Pulsar's answer; `Answer.NONE` where none came or none is known.
-    `sight`: what the cluster shows; None while nobody has looked.
-    `any_broker`: an unload that leaves the destination to Pulsar.
-    `had_left`: an earlier look found the bundle owned by nobody.
-    `is_last`: the observer does not look again.
-    `is_over`: no request is under way, and none has an effect to come.
-    `is_expired`: the command's `expires_at` has passed.
+    `answer`: Pulsar's answer; `Answer.NONE` if none came or none is known. `sight`: what the cluster shows; None before
+    the first look. `any_broker`: an unload that leaves the destination to Pulsar. `had_left`: an earlier look found the
+    bundle without an owner. `is_last`: the observer does not look again. `is_over`: no request is under way, and none
+    has an effect to come. `is_expired`: the command's `expires_at` has passed.
     """
 
     answer: AnswerKind = AnswerKind.NONE
@@ -146,9 +143,9 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An outcome, and the conditions under which it holds: the fields of `Observation`, None where any value will do.
+    """An outcome, and its conditions: the fields of `Observation`, None if any value matches.
 
-    `words`: the outcome's detail; `{seen}` stands for what the cluster shows.
+    `words`: the outcome's detail; `{seen}` is replaced by what the cluster shows.
     """
 
     outcome: str
@@ -162,7 +159,7 @@ class Row:
     is_expired: bool | None = None
 
     def holds(self, seen: Observation) -> bool:
-        """Whether every condition of the row is met."""
+        """Return True if every condition of the row is met."""
         return all(getattr(self, name) in (None, getattr(seen, name)) for name in _CONDITIONS)
 
 
@@ -174,7 +171,7 @@ TABLE = (
     Row("done", sight=Sight.EFFECT),
     Row("done", sight=Sight.ELSEWHERE, any_broker=True),
     Row("refused", answer=AnswerKind.FAILED, sight=Sight.UNTOUCHED, had_left=False),
-    # The bundle is closed; it opens where a client asks for it, and the modular leader has noted the destination.
+    # The bundle is closed; it opens at a client's request, and the modular leader has noted the destination.
     Row("done", sight=Sight.UNOWNED, is_last=True),
     Row("overridden", "{seen} again: it had left, and came back", sight=Sight.UNTOUCHED, had_left=True, is_over=True),
     Row("timed_out", "{seen}, as before; it is not sent any more", sight=Sight.UNTOUCHED, is_over=True),
@@ -183,11 +180,11 @@ TABLE = (
     Row("lost", sight=Sight.UNKNOWN, is_over=True, is_expired=True),
     Row("unknown", sight=Sight.UNKNOWN, is_over=True),
 )
-"""The first row that holds counts. Where none holds, nothing can be said yet: the cluster is looked at again."""
+"""The first matching row counts. If none matches, there is no outcome yet: the cluster is looked at again."""
 
 
 def row_of(seen: Observation) -> Row | None:
-    """The row of the table for an observation; None where nothing can be said yet."""
+    """Return the row of the table for an observation; None if there is no outcome yet."""
     return next((row for row in TABLE if row.holds(seen)), None)
 
 
@@ -201,7 +198,7 @@ def outcome_of(
     answer: AnswerKind = AnswerKind.NONE,
     had_left: bool = False,
 ) -> tuple[str, str] | None:
-    """Outcome of a command and what was seen of it, in words; None where nothing can be said yet.
+    """Return the outcome of a command and the observation in words; None if there is no outcome yet.
 
     `command`: a row of `commands`; `look`: the cluster as seen last. The others: see `Observation`.
     """
@@ -214,8 +211,11 @@ def outcome_of(
 
 
 def _outcome_of_topic(answer: AnswerKind, *, is_over: bool) -> tuple[str, str] | None:
-    """The outcome of a topic's unload. The topic is open again at once at the same broker, so the cluster shows nothing
-    of it: only the answer counts, and without one the outcome stays unknown."""
+    """Return the outcome of a topic's unload.
+
+    The topic opens again at once at the same broker, so the cluster shows nothing of it: only the answer counts, and
+    without one the outcome stays unknown.
+    """
     if answer is AnswerKind.TAKEN:
         return "done", "its broker has closed the topic"
     if not is_over:

@@ -1,6 +1,6 @@
-"""What a look at the cluster says of a command: whether it may be sent, what became of it; and the look itself.
+"""A command's premise and effect as the cluster shows them, and the look at the cluster.
 
-An answer of 204 is not a proof: Pulsar gives it where nobody owned the bundle, where there was nothing to split, and
+An answer of 204 is not a proof: Pulsar gives it if no broker owned the bundle, if there was nothing to split, and
 before clients have reconnected. So every judgement rests on ownership and boundaries as they were seen.
 """
 
@@ -23,8 +23,8 @@ Command = Mapping[str, Any]
 class Look:
     """The cluster at one moment, as far as one command is concerned.
 
-    `boundaries`: of the bundle's namespace, ascending hash positions; empty where the namespace does not exist, None
-    where no broker gave them. `owners`: brokers that own the bundle. `silent`: brokers that did not say who owns it.
+    `boundaries`: of the bundle's namespace, ascending hash positions; empty if the namespace does not exist, None if no
+    broker gave them. `owners`: brokers that own the bundle. `silent`: brokers that did not say who owns it.
     """
 
     boundaries: tuple[int, ...] | None
@@ -33,7 +33,7 @@ class Look:
 
 
 class Sight(Enum):
-    """Where a command's subject stands, beside what the command wants."""
+    """State of a command's subject, compared with the command's goal."""
 
     UNTOUCHED = "as it was decided on"
     EFFECT = "as the command wants it"
@@ -44,7 +44,7 @@ class Sight(Enum):
 
 
 def sight(command: Command, look: Look) -> Sight:
-    """What is seen of the command's subject."""
+    """Return what is seen of the command's subject."""
     if look.boundaries is None:
         return Sight.UNKNOWN
     lower, upper = _edges(command)
@@ -61,7 +61,7 @@ def _sight_of_split(command: Command, boundaries: tuple[int, ...], lower: int, u
     if not {lower, upper} <= set(boundaries):
         return Sight.GONE
     inside = [position for position in boundaries if lower < position < upper]
-    # Others may have cut the children further since: what was wanted is there all the same.
+    # Other splits may have cut the children further: the wanted boundaries still exist.
     return Sight.EFFECT if set(command["cuts"] or ()) <= set(inside) and command["cuts"] else Sight.ELSEWHERE
 
 
@@ -77,7 +77,7 @@ def _sight_of_unload(command: Command, look: Look) -> Sight:
 
 
 def why_stale(command: Command, look: Look) -> str | None:
-    """Why the command must not be sent any more; None if what it was decided on still holds."""
+    """Return why the command must not be sent any more; None if its premise still holds."""
     bundle, source = command["bundle"], command["from_broker"]
     seen = sight(command, look)
     if seen is Sight.UNTOUCHED:
@@ -96,7 +96,7 @@ def why_stale(command: Command, look: Look) -> str | None:
 
 
 def _why_not_split(command: Command, look: Look) -> str | None:
-    """A bundle that nobody owns would be assigned by the split, to whichever broker Pulsar likes."""
+    """Refuse a split without an owner: it would assign the bundle to a broker of Pulsar's choice."""
     if look.owners == {command["from_broker"]}:
         return None
     if look.silent and not look.owners:
@@ -106,7 +106,7 @@ def _why_not_split(command: Command, look: Look) -> str | None:
 
 
 def effect_in_words(command: Command, look: Look) -> str:
-    """What was seen, for the row of an outcome."""
+    """Return the observation, for the row of an outcome."""
     seen = sight(command, look)
     if command["kind"] == "split":
         if seen is Sight.EFFECT:
@@ -125,7 +125,7 @@ def _has_left(command: Command) -> str:
 
 
 def neighbours(command: Command, look: Look) -> str:
-    """Which boundaries stand in the bundle's range now."""
+    """Return the boundaries that are in the bundle's range now."""
     if not look.boundaries:
         return "its namespace does not exist"
     lower, upper = _edges(command)
@@ -146,25 +146,25 @@ def _is_bundle(boundaries: tuple[int, ...], lower: int, upper: int) -> bool:
 
 
 def _edges(command: Command) -> tuple[int, int]:
-    found = range_of(command["bundle"])
-    return found.lower, found.upper
+    bounds = range_of(command["bundle"])
+    return bounds.lower, bounds.upper
 
 
 def _hex(positions: Any) -> str:
     return ", ".join(f"0x{position:08x}" for position in positions)
 
 
-# Looking at a running cluster: who owns a bundle, and how its namespace is divided, through the admin API.
+# Looking at a running cluster: owner of a bundle, and boundaries of its namespace, through the admin API.
 #
-# The owner is asked for with `GET /non-persistent/{namespace}/{range}`, which lists the bundle's non-persistent topics.
-# Only its status and its redirects count: 200 is the owner's own answer, any other broker redirects to the owner, and
-# 204 says that no broker owns the bundle (Pulsar: NonPersistentTopics.getListFromBundle). It holds on both managers,
-# does not lag, and its result is composed without a wait, so it blocks no thread of the broker. It assigns no bundle,
-# but for one that an extensible cluster frees between two steps of it. A broker that is acquiring the bundle answers
+# The owner is requested by `GET /non-persistent/{namespace}/{range}`, which lists the bundle's non-persistent topics.
+# Only its status and its redirects count. 200 is the owner's own answer, any other broker redirects to the owner, and
+# 204 means that no broker owns the bundle (Pulsar: NonPersistentTopics.getListFromBundle). It holds on both managers
+# and does not lag. Its result is composed without a wait, so it blocks no thread of the broker. It assigns no bundle,
+# except for one that an extensible cluster frees between two steps of it. A broker that is acquiring the bundle answers
 # when it has it.
 #
-# Other reads of ownership are not for this: a look-up assigns the bundle, the modular manager's load report lags by a
-# stats period, and `ownedNamespaces` can hang a modular broker for good while it acquires bundles
+# Other reads of ownership are not usable. A look-up assigns the bundle. The modular manager's load report lags by a
+# stats period. `ownedNamespaces` can hang a modular broker for good while it acquires bundles
 # (NamespaceService.getOwnedNameSpacesStatusAsync joins on the thread that completes acquisitions).
 
 _LOOK_SECONDS = 10.0
@@ -178,14 +178,14 @@ class OwnershipReader:
         self._knows_brokers = False
 
     def look(self, command: Command) -> Look:
-        """Where the command's subject is now.
+        """Look where the command's subject is now.
 
         The destination is asked first, then the source, then another broker, until one says who owns the bundle.
         """
         boundaries = self.boundaries(namespace_of(command["bundle"]))
         if boundaries is None or not _is_bundle(boundaries, *_edges(command)):
             return Look(boundaries)
-        if not self._knows_brokers:  # their addresses, by which the client names whom it is redirected to
+        if not self._knows_brokers:  # their addresses, by which the client names the broker it is redirected to
             self._knows_brokers = bool(self.brokers())
         silent: set[str] = set()
         for broker in self._observers(command):
@@ -196,13 +196,13 @@ class OwnershipReader:
         return Look(boundaries, silent=frozenset(silent))
 
     def boundaries(self, namespace: str) -> tuple[int, ...] | None:
-        """Of the namespace's bundles; empty if there is no such namespace, None if no broker gave them."""
+        """Return those of the namespace's bundles; empty if there is no such namespace, None if no broker gave them."""
         answer = self._client.ask(admin_path("namespaces", *namespace.split("/"), "bundles"))[-1]
         if answer.status == 404:
             return ()
-        found = answer.json
+        policies = answer.json
         try:
-            return tuple(sorted(decode_number(text) for text in found["boundaries"]))
+            return tuple(sorted(decode_number(text) for text in policies["boundaries"]))
         except (TypeError, KeyError, ValueError):
             return None
 
@@ -211,7 +211,7 @@ class OwnershipReader:
         return self._client.ask(metadata_read(), broker=broker, timeout_s=_LOOK_SECONDS)[-1].status == 0
 
     def brokers(self) -> frozenset[str]:
-        """The brokers that the cluster lists; a dead one stays listed until its session ends."""
+        """Return the brokers that the cluster lists; a dead one stays listed until its session ends."""
         return frozenset(names_in(self._client.ask(admin_path("brokers"))[-1].json) or ())
 
     def _observers(self, command: Command) -> Iterator[str]:
@@ -220,13 +220,13 @@ class OwnershipReader:
         yield from sorted(self.brokers() - set(named))[:1]
 
     def _owners(self, bundle: str, broker: str) -> tuple[frozenset[str] | None, set[str]]:
-        """Owners as this broker knows them, None if not known; and the brokers that did not say."""
+        """Return owners as this broker knows them, None if unknown; and the brokers that did not say."""
         path = admin_path("non-persistent", *namespace_of(bundle).split("/"), bundle.rpartition("/")[2])
         hops = self._client.ask(path, broker=broker, timeout_s=_LOOK_SECONDS)
         answer = hops[-1]
-        told = answer.broker if any(hop.is_redirect for hop in hops) else broker
+        answering = answer.broker if any(hop.is_redirect for hop in hops) else broker
         if answer.status == 204:
             return frozenset(), set()
         if isinstance(answer.json, list):
-            return frozenset({told}), set()
-        return None, {told}
+            return frozenset({answering}), set()
+        return None, {answering}

@@ -1,7 +1,7 @@
-"""The sinks that steer a cluster through its admin API, at a given pace, and the one that sends nothing.
+"""The sink that steers a cluster through its admin API, at a given pace, and the sink that sends nothing.
 
-Splits first, each of them to its end, then unloads: a child is moved only after its parent is cut. Never more than one
-command is under way for a bundle: a second one's destination can win although it was refused. And never more than one
+Splits go first, each of them to its end, then unloads: a child is moved only after its parent is cut. At most one
+command is under way for a bundle: a second one's destination can win although it was refused. At most one is under way
 for which the same broker acquires bundles. A modular broker that acquires two at a time hangs for good if a tool reads
 its `ownedNamespaces` (NamespaceService.getOwnedNameSpacesStatusAsync), and several at a time pause clients for longer.
 """
@@ -24,7 +24,7 @@ from evenkeel.steering.premise import Command
 log = logging.getLogger(__name__)
 
 LeaveOut = Callable[[Command], str | None]
-"""Why this very command may not go out; None where it may."""
+"""Function that returns why this command may not be sent; None if it may."""
 
 
 def _none(_: Command) -> str | None:
@@ -32,15 +32,15 @@ def _none(_: Command) -> str | None:
 
 
 class Executor(Protocol):
-    """What carries a single command out: `steering.command_executor.CommandExecutor`."""
+    """Executor of a single command: `steering.command_executor.CommandExecutor`."""
 
     def carry_out(self, command: Command) -> Outcome:
-        """Sends the command and returns what was seen of it; blocks until then."""
+        """Send the command and return what was seen of it; blocks until then."""
         ...
 
 
 class PulsarAdmin:
-    """Sends commands at `per_second`, with `in_flight` of them under way at most."""
+    """Sink that sends commands at `per_second`, with `in_flight` of them under way at most."""
 
     def __init__(self, carrier: Executor, *, per_second: float, in_flight: int) -> None:
         self._carrier = carrier
@@ -50,10 +50,10 @@ class PulsarAdmin:
     def send(
         self, commands: Sequence[Command], *, stop: Stop, report: ReportOutcome, leave_out: LeaveOut = _none
     ) -> None:
-        """Carries out commands in the order of their steps, and reports the outcome of each as it is seen.
+        """Carry out commands in the order of their steps, and report the outcome of each as it is seen.
 
-        Once `stop` gives a reason, what has not been sent is not sent any more, and nothing is reported of it. A
-        command to which `leave_out` gives a reason is not sent, which is reported, and the others go on.
+        Once `stop` gives a reason, the remaining commands are neither sent nor reported. A command to which `leave_out`
+        gives a reason is not sent, which is reported, and the others go on.
         """
         ordered = sorted(commands, key=lambda command: command["step"])
         for _, phase in groupby(
@@ -69,11 +69,11 @@ class PulsarAdmin:
                 return
             if leave_out(command) is None:
                 self._pace.wait()
-                if stop() is not None:  # it may have been waiting for long
+                if stop() is not None:  # it may have waited for long
                     return
             outcome = self._outcome(command, leave_out(command))
-            what = command.get("topic") or command["bundle"]
-            log.info("%s %s: %s (%s)", command["kind"], what, outcome.outcome, outcome.detail)
+            subject = command.get("topic") or command["bundle"]
+            log.info("%s %s: %s (%s)", command["kind"], subject, outcome.outcome, outcome.detail)
             report(outcome)
 
     def _outcome(self, command: Command, left_out: str | None) -> Outcome:
@@ -83,8 +83,11 @@ class PulsarAdmin:
 
 
 def _lanes(commands: Iterable[Command]) -> list[list[Command]]:
-    """Lanes whose commands go one after the other: those for one bundle, and those for which one broker acquires
-    bundles. Lanes and their commands keep the order of the commands."""
+    """Return lanes whose commands go one after the other: those for one bundle, and those for which one broker
+    acquires.
+
+    Lanes and their commands keep the order of the commands.
+    """
     lanes: list[tuple[set[str], list[Command]]] = []
     for command in commands:
         keys = {command["bundle"], acquiring_broker(command) or command["bundle"]}
@@ -94,17 +97,19 @@ def _lanes(commands: Iterable[Command]) -> list[list[Command]]:
             continue
         first, *others = shared
         first[0].update(keys, *(other[0] for other in others))
-        first[1].extend([*(one for other in others for one in other[1]), command])
+        first[1].extend([*(lane_command for other in others for lane_command in other[1]), command])
         lanes = [lane for lane in lanes if not any(lane is other for other in others)]
-    return [sorted(found, key=lambda command: int(command["step"])) for _, found in lanes]
+    return [sorted(in_lane, key=lambda command: int(command["step"])) for _, in_lane in lanes]
 
 
-# How fast commands may go out: so many a second, spaced evenly.
+# Pace of commands: so many a second, spaced evenly.
 
 
 class Pace:
-    """At most `per_second` starts over time and never two at once, however long nothing was started; safe with several
-    threads. 0: without limit."""
+    """At most `per_second` starts over time and never two at once, however long nothing was started; thread-safe.
+
+    0: without limit.
+    """
 
     def __init__(
         self,
@@ -120,7 +125,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def take(self) -> float:
-        """Takes the start that is free now and gives 0, or takes none and gives the seconds until there will be one."""
+        """Take the start that is free now and return 0, or take none and return the seconds until there will be one."""
         with self._lock:
             now = self._clock()
             # A hair too early is in time: sums of fractions must not make the last waiter wait for ever.
@@ -130,18 +135,18 @@ class Pace:
             return self._next - now
 
     def wait(self) -> None:
-        """Returns when the caller may start."""
+        """Wait until the caller may start."""
         while left := self.take():
             self._pause(left)
 
 
-# The sink that sends nothing: commands stay on record, and that is all.
+# The sink that sends nothing: commands are only recorded.
 
 
 class DryRun:
-    """Notes each command as not sent, at its cycle's time: no clock, so a re-run notes the same."""
+    """Sink that notes each command as not sent, at its cycle's time: no clock, so a re-run gives equal rows."""
 
     def send(self, commands: Sequence[Mapping[str, Any]], *, stop: Stop, report: ReportOutcome) -> None:
-        """One outcome `dry_run` per command; there is nothing to be stopped."""
+        """Report one outcome `dry_run` per command; `stop` is ignored."""
         for command in commands:
             report(Outcome(command["command_id"], "dry_run", command["cycle_at"], "dry run: recorded and not sent"))

@@ -1,4 +1,4 @@
-"""What was done to the clusters lately, put into the hand-over when a run begins."""
+"""Recent commands to the clusters, put into the hand-over when a run begins."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _SEEN = ("outcome", "detail")
 
 
 def with_acts(spark: SparkSession, lake: Lake, cycles: list[ClusterCycle]) -> list[ClusterCycle]:
-    """The cycles of clusters that are steered, each with the commands of the day before it; the others as they are.
+    """Return the cycles, each steered cluster's with the commands of the day before it; the others unchanged.
 
-    However many cycles there are, what is on record is read once.
+    The tables are read once, however many cycles there are.
     """
     steered = [cycle for cycle in cycles if is_steered(cycle)]
     if not steered:
@@ -49,38 +49,41 @@ def with_acts(spark: SparkSession, lake: Lake, cycles: list[ClusterCycle]) -> li
 
 
 def is_steered(cycle: ClusterCycle) -> bool:
-    """Whether commands can reach the cluster, by its admin API or by an agent's queue."""
+    """Return True if commands can reach the cluster, by its admin API or by an agent's queue."""
     return cycle.admin is not None or cycle.queues is not None
 
 
 class _Acts:
-    """Acts of clusters, in the order of their cycles, so that those of a day need not be looked for."""
+    """Acts of clusters, in the order of their cycles, so that those of a day are found by bisection."""
 
     def __init__(self, acts: Iterable[Mapping[str, Any]]) -> None:
-        found: dict[str, list[tuple[datetime, int]]] = {}
+        by_cluster: dict[str, list[tuple[datetime, int]]] = {}
         self._texts: list[dict[str, Any]] = []
         for act in acts:
             if act["mode"] != "dry_run":
-                found.setdefault(act["cluster"], []).append((act["cycle_at"], len(self._texts)))
+                by_cluster.setdefault(act["cluster"], []).append((act["cycle_at"], len(self._texts)))
                 self._texts.append(as_text(act))
-        self._places = {cluster: sorted(places) for cluster, places in found.items()}
+        self._places = {cluster: sorted(places) for cluster, places in by_cluster.items()}
 
     def of(self, cycle: ClusterCycle) -> tuple[dict[str, Any], ...]:
-        """The acts of the day before a cycle, in the order in which they were read."""
+        """Return the acts of the day before a cycle, in the order in which they were read."""
         places = self._places.get(cycle.cluster, [])
         first, end = (bisect_left(places, (moment, -1)) for moment in (cycle.at - LOOKBACK, cycle.at))
         return tuple(self._texts[place] for place in sorted(place for _, place in places[first:end]))
 
 
 def as_text(act: Mapping[str, Any]) -> dict[str, Any]:
-    """An act as a hand-over carries it."""
+    """Return an act in the form of a hand-over."""
     times = {name: _text(act[name]) for name in ("cycle_at", "expires_at", "seen_at")}
     return {**{name: act[name] for name in (*_KEPT, *_SEEN)}, "clients": act.get("clients"), **times}
 
 
 def as_known_at(acts: Iterable[Mapping[str, Any]], moment: datetime) -> list[dict[str, Any]]:
-    """The acts as they were known at a moment: what was seen later is not known yet, whoever asks again later, and harm
-    that was seen later has not been done yet."""
+    """Return the acts as they were known at a moment.
+
+    Outcomes seen later are unknown, at whatever time the question is asked again, and harm seen later has not been done
+    yet.
+    """
     unseen = {"outcome": None, "detail": None, "seen_at": None}
     known = []
     for act in acts:

@@ -1,12 +1,12 @@
 """The sink `sqs`: commands go onto a FIFO queue, and an agent beside the cluster carries them out and reports back.
 
-A command that is on the queue has no outcome yet: outcomes come as reports, on a queue of their own. They are taken in
-two steps, `take` and `confirm`, with the writing down between them: a publisher that dies before it has written down
-what it took finds the same reports on the queue again. Whoever takes reports gets those of other cycles too.
+A command on the queue has no outcome yet: outcomes come as reports, on a queue of their own. They are taken in two
+steps, `take` and `confirm`, and are recorded in between. A publisher that dies before it has recorded them finds the
+same reports on the queue again. A taker of reports also gets those of other cycles.
 
-One command queue serves one cluster, and both queues carry signed messages only (`steering.queue.signing`). SQS keeps
-a message id apart for five minutes only, so a command may be on the queue twice; that it has at most one effect is the
-agent's doing (`evenkeel.steering.agent`).
+One command queue serves one cluster, and both queues carry only signed messages (`steering.queue.signing`). SQS
+deduplicates a message id for five minutes only, so a command may be on the queue twice. The agent ensures that it has
+at most one effect (`evenkeel.steering.agent`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_REPORTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Unqueued:
-    """A command that is not known to be on the queue. `possible`: it may be there all the same (no answer came)."""
+    """A command that is not known to be on the queue. `possible`: it may still be on it (no answer came)."""
 
     command_id: str
     reason: str
@@ -52,7 +52,7 @@ class Unqueued:
 
 @dataclass(frozen=True, slots=True)
 class QueuedCommands:
-    """What became of commands that were to be put on the queue. None of it is an outcome."""
+    """Result of putting commands on the queue. None of it is an outcome."""
 
     queued: tuple[str, ...]
     unqueued: tuple[Unqueued, ...]
@@ -60,7 +60,7 @@ class QueuedCommands:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """Reports as taken, those of other cycles among them. `missing`: commands waited for that nobody reported yet.
+    """Reports as taken, those of other cycles among them. `missing`: awaited commands without a report.
 
     `unreadable` says what was wrong with messages that are not reports; `confirm` removes them with the others.
     """
@@ -72,15 +72,16 @@ class Reports:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """What the agents saw, doubled reports and all; `steering.outcome` says which one of a command stands."""
+        """Return what the agents saw, duplicate reports included; `steering.outcome` decides which one of a command
+        counts."""
         return [report.outcome for report in self.reports]
 
 
 class SqsSink:
-    """The two queues of one cluster. Raises `QueueRefused` where their URLs or boto3's settings cannot work."""
+    """The two queues of one cluster. Raises `QueueRefused` if their URLs or boto3's settings cannot work."""
 
     def __init__(self, signature: Signature, commands: str, reports: str) -> None:
-        """`commands` and `reports` are URLs of FIFO queues; `signature` is the pipeline's end of them."""
+        """Take `commands` and `reports`, URLs of FIFO queues, and `signature`, the pipeline's end of them."""
         self._signature = signature
         self._commands = Fifo(commands)
         self._reports = Fifo(reports)
@@ -91,10 +92,10 @@ class SqsSink:
         return self._signature.cluster
 
     def send(self, commands: Sequence[Mapping[str, Any]]) -> QueuedCommands:
-        """Puts commands on the queue, in the order of their steps within each namespace.
+        """Put commands on the queue, in the order of their steps within each namespace.
 
-        Never raises for what the network does. A command that fails holds back the later ones of its namespace. Rows
-        that no agent would take (`BadInput`) are refused before anything is sent.
+        Never raises for faults of the network. A command that fails holds back the later ones of its namespace. Rows
+        that no agent would accept (`BadInput`) are refused before anything is sent.
         """
         for command in commands:
             if command.get("cluster") != self.cluster:
@@ -102,17 +103,19 @@ class SqsSink:
         ordered = sorted(commands, key=lambda command: (str(command["cycle_at"]), command["step"]))
         letters = {self._letter(command): str(command["command_id"]) for command in ordered}
         failed = [
-            Unqueued(letters[one.letter], one.reason, one.possible) for one in send_all(self._commands, [*letters])
+            Unqueued(letters[unsent.letter], unsent.reason, unsent.possible)
+            for unsent in send_all(self._commands, [*letters])
         ]
-        for one in failed:
-            LOG.warning("command %s is not on the queue: %s", one.command_id[:12], one.reason)
-        missing = {one.command_id for one in failed}
-        return QueuedCommands(tuple(one for one in letters.values() if one not in missing), tuple(failed))
+        for unsent in failed:
+            LOG.warning("command %s is not on the queue: %s", unsent.command_id[:12], unsent.reason)
+        missing = {unsent.command_id for unsent in failed}
+        return QueuedCommands(tuple(unsent for unsent in letters.values() if unsent not in missing), tuple(failed))
 
     def control(self, kind: str, *, made_at: datetime, by: str, reason: str, plan_id: str | None = None) -> None:
-        """Tells every agent of the cluster to `pause`, to `resume`, or to `withdraw` what it has not begun of a plan.
+        """Send every agent of the cluster `pause`, `resume`, or `withdraw` for the commands of a plan that have not
+        begun.
 
-        Raises `QueueError` where that cannot be said. Saying the same once more does no harm.
+        Raises `QueueError` if it cannot be sent. Sending it once more does no harm.
         """
         body = control_body(Control(kind, self.cluster, made_at, by, reason, plan_id))
         control_id = dedup_id(body)
@@ -124,16 +127,16 @@ class SqsSink:
             )
 
     def take(self, wanted: Collection[str], until: float, *, record_s: int = RECORD_SECONDS) -> Reports:
-        """Takes reports until all `wanted` commands are reported and the queue is empty, or until `time.monotonic()`
-        is `until`.
+        """Take reports until all `wanted` commands are reported and the queue is empty, or until `time.monotonic()` is
+        `until`.
 
-        At least one look is taken. What is taken stays on the queue, hidden for `record_s` from `until` on: write it
-        down, then `confirm`. Raises `QueueError` where nothing could be taken.
+        At least one look is taken. Taken reports stay on the queue, hidden for `record_s` from `until` on: record them,
+        then `confirm`. Raises `QueueError` if nothing could be taken.
         """
-        found: dict[str, tuple[AgentReport | None, str, str]] = {}
+        reports_by_id: dict[str, tuple[AgentReport | None, str, str]] = {}
         missing = set(wanted)
-        last_wait = 0 if wanted else 1  # nobody waits for what may be there besides
-        while len(found) < MOST_REPORTS:
+        last_wait = 0 if wanted else 1  # only awaited reports are worth a wait
+        while len(reports_by_id) < MOST_REPORTS:
             left = max(0.0, until - time.monotonic())
             try:
                 taken = self._reports.receive(
@@ -142,24 +145,24 @@ class SqsSink:
                     visibility_s=min(int(left) + record_s, LONGEST_VISIBILITY_SECONDS),
                 )
             except QueueError as error:
-                if not found:
+                if not reports_by_id:
                     raise
                 LOG.warning("taking reports ended early: %s", error)
                 break
-            # A message seen twice in one round was hidden too short: its newer receipt is the good one.
-            found |= {message.message_id: (*self._read(message.body), message.receipt) for message in taken}
-            missing -= {report.outcome.command_id for report, _, _ in found.values() if report is not None}
+            # A message seen twice in one round was hidden for too short a time: its newer receipt is the good one.
+            reports_by_id |= {message.message_id: (*self._read(message.body), message.receipt) for message in taken}
+            missing -= {report.outcome.command_id for report, _, _ in reports_by_id.values() if report is not None}
             if (not taken and not missing) or time.monotonic() >= until:
                 break
         return Reports(
-            tuple(report for report, _, _ in found.values() if report is not None),
+            tuple(report for report, _, _ in reports_by_id.values() if report is not None),
             frozenset(missing),
-            tuple(problem for report, problem, _ in found.values() if report is None),
-            tuple(receipt for _, _, receipt in found.values()),
+            tuple(problem for report, problem, _ in reports_by_id.values() if report is None),
+            tuple(receipt for _, _, receipt in reports_by_id.values()),
         )
 
     def confirm(self, taken: Reports) -> None:
-        """Removes what was taken, once it is on record; what took too long to record comes again and does no harm."""
+        """Remove taken reports once they are recorded; those recorded too late come again and do no harm."""
         late = self._reports.delete(taken.receipts) if taken.receipts else ()
         if late:
             LOG.info("%d reports come again: recording them took longer than they were hidden", len(late))

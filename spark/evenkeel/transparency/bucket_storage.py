@@ -1,8 +1,8 @@
-"""A log in a bucket, for a lake whose tables lie there.
+"""A log in a bucket, for a lake with its tables in that store.
 
-A store has no locks, so one process at a time appends by a lease: an object that says until when. What keeps the log
-whole where a lease runs out is each put by itself: while it appends a process replaces only what it has seen
-(`If-Match`), and makes only what is not there (`If-None-Match`).
+A store has no locks, so one process at a time appends by a lease: an object with the end of the lease. If a lease
+expires, each put by itself keeps the log whole. While it appends, a process replaces only objects that it has read
+(`If-Match`), and makes only objects that do not exist (`If-None-Match`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _UNSEEN = object()
 
 @lru_cache(maxsize=4)
 def _client_of(given: StoreAccess) -> Any:
-    """A client; to make one takes longer than ten requests."""
+    """Return a client; making one takes longer than ten requests."""
     return given.for_boto()
 
 
 class BucketStorage:
-    """A log below a key of a bucket, in a store that knows conditional puts."""
+    """A log below a key of a bucket, in a store that supports conditional puts."""
 
     def __init__(
         self,
@@ -44,15 +44,18 @@ class BucketStorage:
         lasts_seconds: float = _LASTS_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`address`: s3a://bucket/prefix of the log. `wait_seconds`: how long `appending` waits for another process.
-        `lasts_seconds`: after so long without a put another process may append."""
+        """Take `address`, s3a://bucket/prefix of the log.
+
+        `wait_seconds`: how long `appending` waits for another process. `lasts_seconds`: time without a put after which
+        another process may append.
+        """
         self._address = canonical(address)
         self._bucket, _, self._prefix = self._address.removeprefix(SCHEME).partition("/")
         self._wait_seconds = wait_seconds
         self._lasts_seconds = lasts_seconds
         self._clock = clock
         self._own: Any = None
-        self._seen: dict[str, Any] = {}  # name -> the tag of the object as it was seen; None for none
+        self._seen: dict[str, Any] = {}  # name -> the tag of the object as read; None if it did not exist
         self._held_until: float | None = None
         self._lease = ""
 
@@ -63,12 +66,14 @@ class BucketStorage:
         return self._own
 
     def get(self, name: str) -> bytes | None:
-        """The content of a file; None where there is none. Raises DamagedLog where it is larger than any file of a log,
-        LogError where the store cannot be asked."""
+        """Return the content of a file; None if it does not exist.
+
+        Raises DamagedLog if it is larger than any file of a log, LogError if the store cannot be asked.
+        """
         with self._well_told(name, "read") as refused:
-            found = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
-            data = bytes(found["Body"].read(MOST_FILE_BYTES + 1))
-            self._seen[name] = found["ETag"]
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
+            data = bytes(answer["Body"].read(MOST_FILE_BYTES + 1))
+            self._seen[name] = answer["ETag"]
         if refused:
             if refused[0] not in _ABSENT:
                 raise LogError(f"{self._full(name)} cannot be read: {refused[0]}")
@@ -79,8 +84,10 @@ class BucketStorage:
         return data
 
     def put(self, name: str, data: bytes) -> None:
-        """Makes or replaces a file. Raises LogError where it cannot be written; LogBusy where another process has
-        written it while this one appends."""
+        """Make or replace a file.
+
+        Raises LogError if it cannot be written, LogBusy if another process has written it while this one appends.
+        """
         if self._held_until is not None:
             self._demand_held()
         for _ in range(3):
@@ -95,34 +102,36 @@ class BucketStorage:
         raise LogError(f"{self._full(name)} cannot be written: others write it again and again")
 
     def names(self, folder: str, most: int) -> list[str]:
-        """The names in a folder, sorted; none where there is none. Raises DamagedLog where there are more than `most`,
-        LogError where it cannot be listed."""
-        found: list[str] = []
+        """Return the names in a folder, sorted; none if it does not exist.
+
+        Raises DamagedLog if there are more than `most`, LogError if it cannot be listed.
+        """
+        names: list[str] = []
         begin = f"{self._key(folder)}/"
         with self._well_told(folder, "listed") as refused:
             pages = self._client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._bucket, Prefix=begin, Delimiter="/"):
-                keys = (one["Key"] for one in page.get("Contents", ()))
-                folders = (one["Prefix"] for one in page.get("CommonPrefixes", ()))
-                found += [key.removeprefix(begin).rstrip("/") for key in (*keys, *folders)]
-                if len(found) > most:
+                keys = (entry["Key"] for entry in page.get("Contents", ()))
+                folders = (entry["Prefix"] for entry in page.get("CommonPrefixes", ()))
+                names += [key.removeprefix(begin).rstrip("/") for key in (*keys, *folders)]
+                if len(names) > most:
                     raise DamagedLog(f"{self._full(folder)} holds more than {most:,} files")
         if refused:
             raise LogError(f"{self._full(folder)} cannot be listed: {refused[0]}")
-        return sorted(found)
+        return sorted(names)
 
     def remove(self, folder: str) -> None:
-        """Removes all below a folder; what the store refuses to remove stays."""
+        """Remove all objects below a folder; those that the store refuses to remove stay."""
         with self._well_told(folder, "removed"):
             pages = self._client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._bucket, Prefix=f"{self._key(folder)}/"):
-                for one in page.get("Contents", ()):
-                    self._client.delete_object(Bucket=self._bucket, Key=one["Key"])
-                    self._seen.pop(one["Key"].removeprefix(self._key("")), None)
+                for entry in page.get("Contents", ()):
+                    self._client.delete_object(Bucket=self._bucket, Key=entry["Key"])
+                    self._seen.pop(entry["Key"].removeprefix(self._key("")), None)
 
     @contextmanager
     def appending(self) -> Iterator[None]:
-        """Holds the lease, which ends by itself where its holder does not go on."""
+        """Hold the lease, which expires if its holder stops renewing it."""
         until = time.monotonic() + self._wait_seconds
         while not self._take():
             if time.monotonic() >= until:
@@ -137,18 +146,18 @@ class BucketStorage:
             self._give_back()
 
     def _take(self) -> bool:
-        there = self.get(_LOCK)
-        if there is not None and self._clock() < _until(there) + _CLOCKS_APART_SECONDS:
+        lease = self.get(_LOCK)
+        if lease is not None and self._clock() < _until(lease) + _CLOCKS_APART_SECONDS:
             return False
         self._lease = uuid.uuid4().hex
         if not self._renewed():
             return False
-        # Another process may have written since: what was seen before counts no more.
+        # Another process may have written since: earlier reads are void.
         self._seen = {_LOCK: self._seen[_LOCK]}
         return True
 
     def _renewed(self) -> bool:
-        """Puts the lease in the place of what was seen there."""
+        """Replace the lease that was read by a new one."""
         held_until = time.monotonic() + self._lasts_seconds
         data = f"{self._lease}\n{self._clock() + self._lasts_seconds:.3f}\n".encode()
         before = self._seen[_LOCK]
@@ -165,13 +174,13 @@ class BucketStorage:
 
     def _give_back(self) -> None:
         self._held_until = None
-        there = self.get(_LOCK)
-        if there is not None and there.startswith(self._lease.encode()):
+        lease = self.get(_LOCK)
+        if lease is not None and lease.startswith(self._lease.encode()):
             with self._well_told(_LOCK, "removed"):
                 self._client.delete_object(Bucket=self._bucket, Key=self._key(_LOCK))
 
     def _is_put(self, name: str, data: bytes, before: str | None) -> bool:
-        """False where the object is not the one with the tag `before`, or is there where that is None."""
+        """Return False if the object does not have the tag `before`, or exists although that is None."""
         only_if = {"IfNoneMatch": "*"} if before is None else {"IfMatch": before}
         with self._well_told(name, "written") as refused:
             answer = self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=data, **only_if)
@@ -186,8 +195,8 @@ class BucketStorage:
 
     @contextmanager
     def _well_told(self, name: str, done: str) -> Iterator[list[str]]:
-        """Gives a list that has the store's code afterwards where it refused in a way that the log goes by; everything
-        else that goes wrong is a LogError."""
+        """Yield a list that gets the store's code after a refusal that the log expects; raise LogError for other
+        faults."""
         from botocore.exceptions import ClientError
 
         from evenkeel.aws_errors import RAISED_BY_BOTO, code_of, of_s3
@@ -197,13 +206,13 @@ class BucketStorage:
             yield refused
         except (*RAISED_BY_BOTO, ValueError) as error:
             if not isinstance(error, ClientError) or code_of(error) not in _OTHERS_CAME:
-                what, advice = of_s3(error)
-                raise LogError(f"{self._full(name)} cannot be {done}: {what}. {advice}") from None
+                fault, advice = of_s3(error)
+                raise LogError(f"{self._full(name)} cannot be {done}: {fault}. {advice}") from None
             refused.append(code_of(error))
 
 
 def _until(lease: bytes) -> float:
-    """Seconds since 1970 until which a lease is held; 0 for what is none."""
+    """Return the seconds since 1970 until which a lease is held; 0 for an invalid one."""
     try:
         return float(lease.split(b"\n")[1])
     except (IndexError, ValueError):

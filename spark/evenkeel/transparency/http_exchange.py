@@ -1,4 +1,4 @@
-"""One exchange by HTTP with somebody who is not trusted: bounded in bytes and time, and no redirect is followed."""
+"""One HTTP exchange with an untrusted server: bounded in bytes and time, without following redirects."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def exchange(
     timeout_seconds: float,
     content_type: str = "text/plain",
 ) -> tuple[int, bytes]:
-    """Status and body of an answer from `url` and a path behind it.
+    """Return status and body of an answer from `url` and a path after it.
 
-    `who`: begins messages, e.g. `the witness`. Raises WitnessError where no answer of at most `most_bytes` comes in
-    time.
+    `who` begins messages, e.g. `the witness`. Raises WitnessError if no answer of at most `most_bytes` comes in time.
     """
     try:
         parts = urlsplit(url)
@@ -38,7 +37,7 @@ def exchange(
     end = threading.Timer(timeout_seconds, lambda: None)
     try:
         connection.connect()
-        # A socket's own timeout begins anew with every byte.
+        # A socket's own timeout begins again with every byte.
         end = threading.Timer(timeout_seconds, _cut, [connection.sock])
         end.daemon = True
         end.start()

@@ -1,10 +1,10 @@
-"""Keys of signed notes: one signs, and its verifier key is given away.
+"""Keys of signed notes: a private key signs, and its verifier key is published.
 
 C2SP signed-note and tlog-cosignature. Two kinds of signature are verified: Ed25519 over the note's text (0x01, by logs;
-made here), and Ed25519 over a checkpoint and the time at which it was seen (0x04, by witnesses).
+this package makes them), and Ed25519 over a checkpoint and its time of observation (0x04, by witnesses).
 
 The private key is one line of text, `PRIVATE+KEY+<name>+<key id>+<base64>`, as other programs for signed notes keep it:
-for a file, an environment variable or the password of a connection. It is shown only by `SignerKey.secret`.
+for a file, an environment variable or the password of a connection. Only `SignerKey.secret` shows it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _OWN_NAME = re.compile(r"[!-*\--~]+")  # printable ASCII without plus and comma
 
 
 def base64_bytes(text: str) -> bytes | None:
-    """The bytes of a text in standard Base64 (RFC 4648, section 4), padded and with no bit over; None for any other."""
+    """Return the bytes of a text in standard Base64 (RFC 4648, section 4), padded and without extra bits; None for
+    others."""
     try:
         data = base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
@@ -49,19 +50,24 @@ def base64_bytes(text: str) -> bytes | None:
 
 
 def base64_text(data: bytes) -> str:
-    """Bytes in standard Base64 (RFC 4648, section 4), padded."""
+    """Return bytes in standard Base64 (RFC 4648, section 4), padded."""
     return base64.b64encode(data).decode()
 
 
 def shown(text: str, most: int = 120) -> str:
-    """A foreign text as a message shows it: in quotes, cut, and with every sign outside ASCII escaped, so that names
-    that look alike are told apart."""
+    """Return a foreign text for a message: in quotes, cut, and with every character outside ASCII escaped.
+
+    So names that look alike are told apart.
+    """
     return ascii(text if len(text) <= most else f"{text[:most]}…")
 
 
 def is_key_name(name: str) -> bool:
-    """Whether a key may have this name: not empty, no Unicode space, no plus, no control character (signed-note,
-    *Format*), and not longer than `MOST_NAME_BYTES`."""
+    """Return True if a key may have this name.
+
+    It is not empty, has no Unicode space, no plus, no control character (signed-note, *Format*), and is not longer than
+    `MOST_NAME_BYTES`.
+    """
     if not name or len(name) > MOST_NAME_BYTES or "+" in name:
         return False
     return all(sign >= " " and not sign.isspace() and not "\ud800" <= sign <= "\udfff" for sign in name)
@@ -69,7 +75,7 @@ def is_key_name(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NoteSignature:
-    """A signature line: the key's name, its id (4 bytes), and what the key made (64 bytes, or a time and 64)."""
+    """A signature line: the key's name, its id (4 bytes), and the key's signature (64 bytes, or a time and 64)."""
 
     name: str
     key_id: bytes
@@ -77,7 +83,7 @@ class NoteSignature:
 
     @property
     def line(self) -> str:
-        """The line as it stands in a note, with its line feed."""
+        """Return the line of the note, with its line feed."""
         return f"— {self.name} {base64_text(self.key_id + self.body)}\n"
 
 
@@ -96,12 +102,12 @@ class VerifierKey:
 
     @property
     def text(self) -> str:
-        """The key as a `vkey`, to be given away: `<name>+<hex of the id>+<base64>` (signed-note, *Verifier keys*)."""
+        """The key as a public `vkey`: `<name>+<hex of the id>+<base64>` (signed-note, *Verifier keys*)."""
         return f"{self.name}+{self.key_id.hex()}+{base64_text(bytes([self.kind]) + self.public)}"
 
     @classmethod
     def read(cls, text: str) -> VerifierKey:
-        """The key that a `vkey` names. Raises BadNote where it is none, of another kind, or its id is not its own."""
+        """Return the key of a `vkey`; raises BadNote if it is invalid, of another kind, or has a wrong id."""
         kind, name, key_id, public = _parts_of(text.strip(), "verifier key")
         key = cls(name, kind, public)
         if key.key_id.hex() != key_id:
@@ -115,14 +121,14 @@ class VerifierKey:
 
     @classmethod
     def read_bare(cls, name: str, text: str) -> VerifierKey:
-        """Return the log key of that name, from `bare`. Raises BadNote."""
+        """Return the log key of that name, from `bare`; raises BadNote."""
         key = cls.read(f"{name}+{text}")
         if key.kind != ED25519:
             raise BadNote("the key of a witness where a log's key belongs")
         return key
 
     def verify(self, text: bytes, signature: NoteSignature) -> int | None:
-        """Demands that the signature of this key is right; gives its time in seconds since 1970, None for `ED25519`.
+        """Verify the signature of this key; return its time in seconds since 1970, None for `ED25519`.
 
         `text`: the note's text with its last line feed. Raises BadSignature.
         """
@@ -140,8 +146,11 @@ class VerifierKey:
 
 
 def cosigned_message(text: bytes, at: int) -> bytes:
-    """What a witness signs: header, time in seconds since 1970, and the whole text of the checkpoint
-    (tlog-cosignature, *Ed25519 signed message*)."""
+    """Return the bytes that a witness signs.
+
+    They are a header, the time in seconds since 1970, and the whole text of the checkpoint (tlog-cosignature, *Ed25519
+    signed message*).
+    """
     return b"cosignature/v1\ntime %d\n" % at + text
 
 
@@ -151,7 +160,8 @@ class SignerKey:
     __slots__ = ("__private", "verifier")
 
     def __init__(self, name: str, seed: bytes) -> None:
-        """`name`: printable ASCII without blank, plus and comma, e.g. `example.com/evenkeel`; `seed`: 32 bytes."""
+        """Take `name`, printable ASCII without blank, plus and comma, e.g. `example.com/evenkeel`, and `seed`, 32
+        bytes."""
         if not _OWN_NAME.fullmatch(name) or not is_key_name(name):
             raise SettingsError(
                 f"a key named {shown(name)}: a name is 1 to {MOST_NAME_BYTES} printable ASCII characters, no blank, "
@@ -167,7 +177,7 @@ class SignerKey:
 
     @classmethod
     def read(cls, secret: Secret) -> SignerKey:
-        """Return the key in its private text. Raises SettingsError, which shows nothing of the text."""
+        """Return the key in its private text; raises SettingsError, which shows nothing of the text."""
         parts = secret.reveal().split("+", 2)
         try:
             if tuple(parts[:2]) != _PRIVATE:
@@ -200,27 +210,27 @@ class SignerKey:
 
 
 def signers_in(text: str, place: str) -> tuple[SignerKey, ...]:
-    """The private keys in a text, with commas or line feeds between them: after a rotation the new one, and for a while
-    the old one, which then both sign.
+    """Return the private keys in a text, separated by commas or line feeds.
 
-    Raises SettingsError, which names the place that the text comes from and shows nothing of it.
+    After a rotation it is the new one, and for a while the old one, which then both sign. Raises SettingsError, which
+    names the origin of the text and shows nothing of it.
     """
     parts = [part for part in re.split(r"[,\n]", text) if part.strip()]
     try:
-        found = tuple(SignerKey.read(Secret(part)) for part in parts)
+        signers = tuple(SignerKey.read(Secret(part)) for part in parts)
     except SettingsError:
         raise SettingsError(
             f"{place}: a private key cannot be read: each is one line that begins with PRIVATE+KEY+, as it was made"
         ) from None
-    if not found or len({signer.verifier for signer in found}) < len(found):
-        raise SettingsError(f"{place} holds {'no private key' if not found else 'a private key twice'}")
-    return found
+    if not signers or len({signer.verifier for signer in signers}) < len(signers):
+        raise SettingsError(f"{place} holds {'no private key' if not signers else 'a private key twice'}")
+    return signers
 
 
 def _parts_of(text: str, what: str) -> tuple[int, str, str, bytes]:
-    """Kind, name, id and key of `<name>+<id>+<base64>`; the base64 itself may hold plus signs."""
-    name, _, rest = text.partition("+")
-    key_id, _, encoded = rest.partition("+")
+    """Return kind, name, id and key of `<name>+<id>+<base64>`; the base64 itself may hold plus signs."""
+    name, _, id_and_key = text.partition("+")
+    key_id, _, encoded = id_and_key.partition("+")
     data = base64_bytes(encoded)
     if not is_key_name(name) or not _ID.fullmatch(key_id) or not data:
         raise BadNote(f"a {what} is <name>+<8 hex digits>+<base64>, and this text is not")

@@ -1,6 +1,6 @@
-"""Whether the log names the keys that sign it: a leaf joins where they are others, and an old key signs over it once.
+"""Record of the log's keys: changed keys get a leaf, and an old key signs over it once.
 
-A catch-up that was killed between the leaf and the file `rotations` is mended by the next, before anything is appended.
+If a catch-up was killed between the leaf and the file `rotations`, the next one repairs it before anything is appended.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from evenkeel.transparency.storage import LogStorage
 
 
 def demand_handover(storage: LogStorage, log: TransparencyLog) -> None:
-    """Raises LogError where none of the keys has signed the newest checkpoint of this log, but others of its name."""
+    """Raise LogError if none of the keys has signed the newest checkpoint of this log, but others of its name have."""
     try:
         note = parse_note(storage.get(CHECKPOINT) or b"")
         if parse_checkpoint(note.text).origin != log.origin:
             return
     except BadNote:
-        return  # `checkpoint` says so
+        return  # `checkpoint` reports it
     known = {(key.name, key.key_id) for key in log.log_keys}
-    ids = sorted({one.key_id.hex() for one in note.signatures if one.name == log.origin})
-    if ids and not any((one.name, one.key_id) in known for one in note.signatures):
+    ids = sorted({signature.key_id.hex() for signature in note.signatures if signature.name == log.origin})
+    if ids and not any((signature.name, signature.key_id) in known for signature in note.signatures):
         raise LogError(_not_handed_over(ids_of(log.log_keys), " and ".join(ids)))
 
 
@@ -40,9 +40,9 @@ def _not_handed_over(new: str, old: str) -> str:
 
 
 class KeysOnRecord:
-    """Sees to it that the log names the keys that sign it.
+    """Writer of the log's keys into the log.
 
-    `index`: of the newest leaf of keys. `rotation`: the leaf that joins, None where the keys are those of before.
+    `index`: of the newest leaf of keys. `rotation`: the new leaf, None if the keys are unchanged.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class KeysOnRecord:
     def look_at(self, newest: tuple[int, KeysLeaf] | None) -> None:
         """Compare the keys with those in force, by index and content of the newest leaf of keys.
 
-        For the holder of the log's lock. Raises LogError if no key is among them and none is said to be lost.
+        For the holder of the log's lock. Raises LogError if no key is among them and none is reported as lost.
         """
         note = self._log.checkpoint().note
         self.index, leaf = newest or (None, None)
@@ -78,18 +78,18 @@ class KeysOnRecord:
             self._last = note if is_lost else None
 
     def entries(self) -> Iterator[bytes]:
-        """The leaf of the keys, where they are others."""
+        """Yield the leaf of the keys if they have changed."""
         if self.rotation is not None:
             yield self.rotation.text
 
     def keep(self, index: int, note: Note) -> None:
-        """Keeps the checkpoint that the old keys have signed over the leaf."""
+        """Keep the checkpoint that the old keys have signed over the leaf."""
         self.index = index
         with self._storage.appending():
             keep_rotation(self._storage, index, note, self._last)
 
     def _mend(self, leaf: KeysLeaf, note: Note) -> None:
-        """Keeps the checkpoint over the newest leaf where a catch-up was killed before it did."""
+        """Keep the checkpoint over the newest leaf if a catch-up was killed before it did."""
         assert self.index is not None
         if any(line.index == self.index for line in rotation_lines(self._storage)):
             return
@@ -98,5 +98,5 @@ class KeysOnRecord:
         else:
             self.problems.append(
                 f"_log/{ROTATIONS} lacks the checkpoint with which {ids_of(leaf.before)} handed over at leaf "
-                f"{self.index}: restore the file from a copy, else whoever has the old key only cannot follow"
+                f"{self.index}: restore the file from a copy, else readers who have only the old key cannot follow"
             )

@@ -1,4 +1,4 @@
-"""Commits that lie in the Delta logs of a lake's tables, with their data files hashed as they lie."""
+"""Commits in the Delta logs of a lake's tables, with their data files hashed as stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COMMIT = re.compile(r"([0-9]{20})\.json")
 
 
 def table_place(lake: str, table: str) -> TableFiles:
-    """Return the files of a table. Raises LakeError for a store that does not speak S3."""
+    """Return the files of a table; raises LakeError for a store that does not speak S3."""
     place = files_of(Lake(lake).path(table))
     if place is None:
         raise LakeError(f"{lake}: the tables of a lake lie in a folder, or in a store that speaks S3")
@@ -30,7 +30,7 @@ def table_place(lake: str, table: str) -> TableFiles:
 
 
 def commit_numbers(lake: str, table: str) -> list[int]:
-    """Return the versions of a table whose JSON lies in its Delta log, in ascending order."""
+    """Return the versions of a table whose JSON is in its Delta log, in ascending order."""
     names = table_place(lake, table).names(_LOG)
     return sorted(int(name[1]) for name in map(_COMMIT.fullmatch, names) if name)
 
@@ -48,19 +48,19 @@ def commit_data(lake: str, table: str, number: int) -> bytes | None:
 def actions_of(data: bytes) -> list[dict[str, Any]]:
     """Return the actions in a commit's JSON; none if it is not such a text."""
     try:
-        found = [json.loads(line) for line in data.splitlines() if line.strip()]
+        actions = [json.loads(line) for line in data.splitlines() if line.strip()]
     except (ValueError, RecursionError):
         return []
-    return [action for action in found if isinstance(action, dict)]
+    return [action for action in actions if isinstance(action, dict)]
 
 
 def paths_of(actions: list[dict[str, Any]], kind: str = "add") -> list[str]:
-    """Return the paths of the data files that a commit adds, or with `remove` takes away, in ascending order."""
+    """Return the paths of the data files that a commit adds, or with `remove` removes, in ascending order."""
     return sorted(unquote(action[kind]["path"]) for action in actions if kind in action)
 
 
 def commits_there(lake: str, table: str, numbers: Iterable[int]) -> Iterator[Commit]:
-    """Yield commits of a table as they lie; data files that are gone are left out of their lists.
+    """Yield commits of a table as stored; data files that are gone are left out of their lists.
 
     Raises LakeError if a commit is gone.
     """
@@ -74,16 +74,18 @@ def commits_there(lake: str, table: str, numbers: Iterable[int]) -> Iterator[Com
 
 
 def numbers_by_table(lake: str) -> dict[str, list[int]]:
-    """Return the versions in the Delta log of each table of the record that is there."""
-    found = {name: commit_numbers(lake, name) for name in OF_RECORD}
-    return {name: numbers for name, numbers in found.items() if numbers}
+    """Return the versions in the Delta log of each existing table of the record."""
+    versions = {name: commit_numbers(lake, name) for name in OF_RECORD}
+    return {name: numbers for name, numbers in versions.items() if numbers}
 
 
 def adding_commit(lake: str, table: str, path: str, modified: int) -> int | None:
-    """Return the version that added a data file, which was last changed at `modified` (ms since 1970); None if its
-    commit is gone."""
+    """Return the version that added a data file; None if its commit is gone.
+
+    `modified` is the file's last change (ms since 1970).
+    """
     numbers = commit_numbers(lake, table)
-    # Commits bear their times in ascending order, but for clocks that differ: so all are looked at, the likely first.
+    # Commits have their times in ascending order, except for differing clocks: so all are checked, the likely first.
     near = bisect_left(numbers, modified, key=lambda number: committed_at(actions_of(_data(lake, table, number))) or 0)
     for place in sorted(range(len(numbers)), key=lambda place: abs(place - near)):
         number = numbers[place]
@@ -93,7 +95,7 @@ def adding_commit(lake: str, table: str, path: str, modified: int) -> int | None
 
 
 def committed_at(actions: list[dict[str, Any]]) -> int | None:
-    """Return when a commit says that it was made (ms since 1970); None if it does not."""
+    """Return the time in a commit (ms since 1970); None without one."""
     for action in actions:
         info = action.get("commitInfo")
         at = info.get("timestamp") if isinstance(info, dict) else None

@@ -1,8 +1,8 @@
-"""The log of a lake: begun once with all commits that lie there, then grown by the commits that writers hand on.
+"""The log of a lake: begun once with all existing commits, then grown by the commits that writers hand on.
 
-Nothing is logged because it merely lies in a table: a commit that no writer handed on gets a leaf when an operator asks
-for it (`adopt`), with the operator's name. No leaf is taken back. A commit number that is logged with another digest is
-a problem, which is reported.
+A commit is not logged just because it is in a table. A commit that no writer handed on gets a leaf when an operator
+requests it (`adopt`), with the operator's name. No leaf is removed. A commit number that is logged with another digest
+is a problem, which is reported.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from evenkeel.transparency.storage import FolderStorage, LogStorage
 from evenkeel.transparency.tiles import Tree
 
 KEYS = "keys"
-"""The file with the verifier keys that have signed the log, a line each; nobody signs it."""
+"""The file with the verifier keys that have signed the log, a line each; it is not signed."""
 Progress = Callable[[int, int], None]
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The result of an append to the log of a lake.
+    """Result of an append to the log of a lake.
 
     `leaves`: the number appended, `commits` of them of commits. `checkpoint`: the newest. `problems`: a sentence for
     each commit that the log contradicts, and for keys that cannot be followed. `rotation`: the change of the log's
-    keys, None if there is none.
+    keys, None without one.
     """
 
     leaves: int
@@ -53,7 +53,7 @@ class Growth:
 
 
 def storage_of(lake: str) -> LogStorage:
-    """Return the place of a lake's log. Raises LogError for an object store that does not speak S3."""
+    """Return the place of a lake's log; raises LogError for an object store that does not speak S3."""
     files = files_of(Lake(lake).root)
     if isinstance(files, FolderFiles):
         return FolderStorage(Path(files.full(LOG_FOLDER)))
@@ -65,12 +65,12 @@ def storage_of(lake: str) -> LogStorage:
 
 
 def has_log(storage: LogStorage) -> bool:
-    """Return True if something of a log lies there."""
+    """Return True if the place has any file of a log."""
     return any(storage.get(name) is not None for name in (CHECKPOINT, KEYS))
 
 
 def keys_beside(storage: LogStorage) -> tuple[VerifierKey, ...]:
-    """Return the verifier keys that the log itself names. Anybody who may write to the lake can put others there."""
+    """Return the verifier keys that the log itself names. Any writer of the lake can replace them."""
     lines = (storage.get(KEYS) or b"").decode("utf-8", "replace").split("\n")
     try:
         return tuple(VerifierKey.read(line) for line in lines if line.strip())
@@ -83,8 +83,8 @@ def open_log(
 ) -> TransparencyLog:
     """Return the log in a place, read by the given keys, or without any by those that it names itself.
 
-    Keys that took over from these on record count, and retired ones do not. Raises BadInput if they do not bear one
-    name, LogError if there is no key at all, DamagedLog.
+    Keys that took over from these on record count, and retired ones do not. Raises BadInput if they have different
+    names, LogError if there is no key at all, DamagedLog.
     """
     return open_followed(storage, signers, log_keys)[0]
 
@@ -92,7 +92,7 @@ def open_log(
 def open_followed(
     storage: LogStorage, signers: Sequence[SignerKey] = (), log_keys: Collection[VerifierKey] = ()
 ) -> tuple[TransparencyLog, FollowedKeys]:
-    """Return the log as `open_log` does, and how its keys follow from those that were given."""
+    """Return the log as `open_log` does, and how its keys follow from the given ones."""
     keys = [*(signer.verifier for signer in signers), *log_keys] or [*keys_beside(storage)]
     if not keys:
         raise LogError("there is no transparency log: `evenkeel log begin` makes one, with the key in EVENKEEL_LOG_KEY")
@@ -133,14 +133,13 @@ def append_commits(
     clock: Clock = time.time,
     progress: Progress = lambda done, of: None,
 ) -> Growth:
-    """Append leaves of the commits that have none yet, and of the log's keys if these are others now.
+    """Append leaves of the commits that have none yet, and of the log's keys if they have changed.
 
-    `by`: who made commits (table, version) that were handed on by a file. `adopt_by`: the login of an operator who
-    takes in all other commits that lie in the tables, too. A new key takes over when an old one signs with it, once.
-    `lost`: the verifier key of an old one that cannot sign any more; the log goes on without it, and says so.
-
-    Raises LogError if no log was begun, another process holds it, or the old key is missing; DamagedLog,
-    InconsistentLog, and LakeError if a table cannot be read. The log is then as it was.
+    `by`: the maker of commits (table, version) that were handed on by a file. `adopt_by`: the login of an operator who
+    also takes in all other commits in the tables. A new key takes over when an old one signs with it, once. `lost`: the
+    verifier key of an old one that can no longer sign; the log goes on without it, and says so. Raises LogError if no
+    log was begun, another process holds it, or the old key is missing; DamagedLog, InconsistentLog, and LakeError if a
+    table cannot be read. The log is then unchanged.
     """
     storage = storage_of(lake)
     log = open_log(storage, signers, () if lost is None else [lost])
@@ -174,14 +173,16 @@ def append_commits(
 
 
 def unlogged_commits(lake: str, state: LogState) -> dict[str, list[int]]:
-    """Return the versions that lie in the Delta log of each table without a leaf; tables without any are left out."""
-    there = numbers_by_table(lake)
-    found = {table: [one for one in numbers if not state.has(table, one)] for table, numbers in there.items()}
-    return {table: numbers for table, numbers in found.items() if numbers}
+    """Return the versions in the Delta log of each table without a leaf; tables without any are left out."""
+    versions = numbers_by_table(lake)
+    unlogged = {
+        table: [number for number in numbers if not state.has(table, number)] for table, numbers in versions.items()
+    }
+    return {table: numbers for table, numbers in unlogged.items() if numbers}
 
 
 class _NewLeaves:
-    """Makes the leaves that a log lacks. `count`: those made so far."""
+    """Maker of the leaves that a log lacks. `count`: those made so far."""
 
     def __init__(
         self, lake: str, storage: LogStorage, clock: Clock, progress: Progress, by: Mapping[tuple[str, int], str]
@@ -196,23 +197,23 @@ class _NewLeaves:
         self.count = 0
 
     def of_all(self) -> Iterator[bytes]:
-        """The first leaves of a log: how it begins, and one for each commit that lies in a table."""
-        there = numbers_by_table(self._lake)
-        begun = BegunLeaf({table: len(numbers) for table, numbers in there.items()}, utc_milliseconds(self._at))
+        """Yield the first leaves of a log: its beginning, and one for each commit in a table."""
+        versions = numbers_by_table(self._lake)
+        begun = BegunLeaf({table: len(numbers) for table, numbers in versions.items()}, utc_milliseconds(self._at))
         yield begun.text
-        for table, numbers in there.items():
+        for table, numbers in versions.items():
             yield from self._leaves(table, numbers, BEFORE_THE_LOG, begun.commits)
 
     def of_commits(self, tree: Tree, commits: Iterable[Commit]) -> Iterator[bytes]:
-        """Leaves of commits that were handed on, by table and number."""
+        """Yield leaves of commits that were handed on, by table and number."""
         by_key: dict[tuple[str, int, str], Commit] = {}
-        for one in commits:  # a task that handles one cluster of a run knows a part of a commit's files
-            same = by_key.setdefault((one.table, one.version, one.digest), one)
-            if len(one.files) > len(same.files):
-                by_key[one.table, one.version, one.digest] = one
+        for handed_on in commits:  # a task that handles one cluster of a run knows a part of a commit's files
+            same = by_key.setdefault((handed_on.table, handed_on.version, handed_on.digest), handed_on)
+            if len(handed_on.files) > len(same.files):
+                by_key[handed_on.table, handed_on.version, handed_on.digest] = handed_on
         given = sorted(by_key.items())
         known = {key[:2]: commit_leaf_in(tree, *key[:2]) for key, _ in given if self.state.has(*key[:2])}
-        logged = {key: None if found is None else found[1].digest for key, found in known.items()}
+        logged = {key: None if leaf is None else leaf[1].digest for key, leaf in known.items()}
         if None in logged.values() and not self.state.is_read:  # the file claims leaves that are not in the log
             self.state = read_state(self._storage, tree, from_leaves=True)
         for (table, number, digest), commit in given:
@@ -222,11 +223,11 @@ class _NewLeaves:
             elif logged[table, number] != digest:
                 self.problems.append(
                     f"{table}: version {number} is in the log with the digest {logged[table, number]}, and was handed "
-                    f"on with {digest}: the table was set back or written anew. `evenkeel verify` says more"
+                    f"on with {digest}: the table was set back or replaced. `evenkeel verify` says more"
                 )
 
     def of_others(self, by: str) -> Iterator[bytes]:
-        """Leaves of all other commits that lie in the tables and have none."""
+        """Yield leaves of all other commits in the tables that have none."""
         missing = unlogged_commits(self._lake, self.state)
         of = self.count + sum(map(len, missing.values()))
         for table, numbers in missing.items():
@@ -253,7 +254,7 @@ def commit_leaf_in(tree: Tree, table: str, number: int) -> tuple[int, CommitLeaf
 
 
 def _keep_keys(storage: LogStorage, signers: Sequence[SignerKey]) -> None:
-    own = [signer.verifier.text for signer in signers]
-    there = (storage.get(KEYS) or b"").decode("utf-8", "replace").split()
-    if missing := [text for text in own if text not in there]:
-        storage.put(KEYS, "".join(f"{text}\n" for text in (*there, *missing)).encode())
+    own_keys = [signer.verifier.text for signer in signers]
+    known_keys = (storage.get(KEYS) or b"").decode("utf-8", "replace").split()
+    if missing := [text for text in own_keys if text not in known_keys]:
+        storage.put(KEYS, "".join(f"{text}\n" for text in (*known_keys, *missing)).encode())

@@ -24,7 +24,7 @@ BEGUN, COMMIT, KEYS = "begun", "commit", "keys"
 """The kinds of leaves."""
 VERSION = 1
 BEFORE_THE_LOG = "log begin"
-"""Stands in `by` of commits that lay in the lake when its log began: nothing had witnessed them before."""
+"""Value of `by` for commits that existed when the log began: nothing had witnessed them before."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -34,8 +34,8 @@ class CommitLeaf:
 
     `table`, `commit`: the table, and the version in its Delta log. `digest`: SHA-256 (hex) of the commit's JSON.
     `files`, `files_digest`: the number of data files that it added, and the SHA-256 (hex) of their list. `at`: when it
-    was logged (UTC, to the millisecond). `by`: who made it and handed it on by a file, or took it in although no writer
-    handed it on; "" if it came with a hand-over.
+    was logged (UTC, to the millisecond). `by`: its maker if it was handed on by a file, or the operator who took it in
+    although no writer handed it on; "" if it came with a hand-over.
     """
 
     table: str
@@ -55,8 +55,8 @@ class CommitLeaf:
     @property
     def text(self) -> bytes:
         """The entry of the log."""
-        said = {name: getattr(self, name) for name in CommitLeaf.__slots__ if name != "by" or self.by}
-        return canonical({"kind": COMMIT, "version": VERSION, **said})
+        body = {name: getattr(self, name) for name in CommitLeaf.__slots__ if name != "by" or self.by}
+        return canonical({"kind": COMMIT, "version": VERSION, **body})
 
     @property
     def moment(self) -> datetime:
@@ -66,7 +66,7 @@ class CommitLeaf:
 
 @dataclass(frozen=True, slots=True)
 class BegunLeaf:
-    """The first leaf: `tables` has the number of commits that lay in each table when the log began (`at`).
+    """The first leaf: `tables` has the number of each table's commits when the log began (`at`).
 
     Their leaves follow it.
     """
@@ -89,7 +89,7 @@ class BegunLeaf:
 class KeysLeaf:
     """Verifier keys of one log: those in force from this leaf on (`keys`), and those in force until then (`before`).
 
-    `is_lost`: no key of `before` could sign, and the operator has said so.
+    `is_lost`: no key of `before` could sign, and the operator has confirmed it.
     """
 
     keys: tuple[VerifierKey, ...]
@@ -98,14 +98,14 @@ class KeysLeaf:
 
     @property
     def text(self) -> bytes:
-        """The entry of the log. A key stands without its name, which is that of the log (`origin`)."""
-        said = {name: " ".join(key.bare for key in getattr(self, name)) for name in ("keys", "before")}
+        """The entry of the log. A key has no name in it, since its name is that of the log (`origin`)."""
+        body = {name: " ".join(key.bare for key in getattr(self, name)) for name in ("keys", "before")}
         origin, lost = self.keys[0].name, int(self.is_lost)
-        return canonical({"kind": KEYS, "version": VERSION, "origin": origin, "old_key_is_lost": lost, **said})
+        return canonical({"kind": KEYS, "version": VERSION, "origin": origin, "old_key_is_lost": lost, **body})
 
     @property
     def added(self) -> tuple[VerifierKey, ...]:
-        """The keys that join with this leaf."""
+        """The keys added by this leaf."""
         return tuple(key for key in self.keys if key not in self.before)
 
     @property
@@ -146,18 +146,18 @@ def canonical(value: object) -> bytes:
 
 
 def parse_leaf(entry: bytes) -> Leaf:
-    """Return the leaf in an entry of the log. Raises DamagedLog if there is none of a known kind and version."""
+    """Return the leaf in an entry of the log; raises DamagedLog if there is none of a known kind and version."""
     try:
-        said = parse_json(entry, depth=3, values=1_000)
-        if not isinstance(said, dict) or said.pop("version") != VERSION:
+        body = parse_json(entry, depth=3, values=1_000)
+        if not isinstance(body, dict) or body.pop("version") != VERSION:
             raise ValueError
-        kind = said.pop("kind")
+        kind = body.pop("kind")
         if kind == COMMIT:
-            return _commit(said)
+            return _commit(body)
         if kind == BEGUN:
-            return _begun(said)
+            return _begun(body)
         if kind == KEYS:
-            return _keys(said)
+            return _keys(body)
         raise ValueError
     except (NotJson, BadNote, KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f" ({error})" if isinstance(error, BadNote) else ""
@@ -166,8 +166,8 @@ def parse_leaf(entry: bytes) -> Leaf:
         ) from None
 
 
-def _commit(said: dict[str, Any]) -> CommitLeaf:
-    leaf = CommitLeaf(**said)
+def _commit(body: dict[str, Any]) -> CommitLeaf:
+    leaf = CommitLeaf(**body)
     is_whole = type(leaf.commit) is int and leaf.commit >= 0 and type(leaf.files) is int and leaf.files >= 0
     digests = (leaf.digest, leaf.files_digest)
     texts = isinstance(leaf.table, str) and isinstance(leaf.by, str) and moment_in(leaf.at) is not None
@@ -176,17 +176,17 @@ def _commit(said: dict[str, Any]) -> CommitLeaf:
     return leaf
 
 
-def _begun(said: dict[str, Any]) -> BegunLeaf:
-    leaf = BegunLeaf(**said)
+def _begun(body: dict[str, Any]) -> BegunLeaf:
+    leaf = BegunLeaf(**body)
     if any(type(count) is not int or count < 0 for count in leaf.tables.values()) or moment_in(leaf.at) is None:
         raise ValueError
     return leaf
 
 
-def _keys(said: dict[str, Any]) -> KeysLeaf:
-    origin, lost = said["origin"], said["old_key_is_lost"]
+def _keys(body: dict[str, Any]) -> KeysLeaf:
+    origin, lost = body["origin"], body["old_key_is_lost"]
     keys, before = (
-        tuple(VerifierKey.read_bare(origin, text) for text in said[name].split()) for name in ("keys", "before")
+        tuple(VerifierKey.read_bare(origin, text) for text in body[name].split()) for name in ("keys", "before")
     )
     if lost not in (0, 1) or not keys or not isinstance(origin, str):
         raise ValueError

@@ -1,12 +1,12 @@
-"""The log itself: a tree in files that only grows, and a signed checkpoint that says how far.
+"""The log itself: a tree in files that only grows, and a signed checkpoint of its size.
 
-An append writes bundles and tiles first and the checkpoint last. Killed anywhere, it leaves the log as it was: what it
-wrote lies beyond the checkpoint and is written over by the next append. The checkpoint is signed only when everything
-under it lasts, so no signature is given for a tree that is not there.
+An append writes bundles and tiles first and the checkpoint last. Killed at any point, it leaves the log unchanged: the
+written files are beyond the checkpoint and are overwritten by the next append. The checkpoint is signed only when
+everything under it is durable, so a signature always has its tree.
 
-A log whose files were all set back to an earlier state (a restored copy, a deleted end) cannot tell. A later checkpoint
-that somebody kept shows it (`TransparencyLog.demand_continues`), and every witness refuses. Where only some files were
-set back, the cosigned checkpoint beside the newest shows it before anything is appended.
+A log whose files were all rolled back to an earlier state (a restored copy, a deleted end) cannot detect it. A later
+checkpoint that a reader kept shows it (`TransparencyLog.demand_continues`), and every witness refuses. If only some
+files were rolled back, the cosigned checkpoint beside the newest shows it before anything is appended.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from evenkeel.transparency.tiles import (
 CHECKPOINT = "checkpoint"
 """The newest checkpoint (tlog-tiles, *Checkpoints*)."""
 COSIGNED = "cosigned"
-"""The newest checkpoint that a witness has cosigned; a name of ours, outside tlog-tiles."""
+"""The newest checkpoint that a witness has cosigned; a name of Evenkeel, outside tlog-tiles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What an append came to.
+    """Result of an append.
 
     `first`: the index of the first of the entries. `checkpoint`: the one that covers them all. `is_new`: False if
     nothing was appended.
@@ -53,8 +53,8 @@ class Appended:
 class TransparencyLog:
     """A log in a place, under a name (`origin`), signed by keys of that name.
 
-    `log_keys`: keys one of which has to have signed the newest checkpoint; the public halves of `signers` are among
-    them always. `former_keys`: those before a rotation, which may have signed what was kept of the log earlier. Without
+    `log_keys`: keys, one of which must have signed the newest checkpoint; the public halves of `signers` are always
+    among them. `former_keys`: those before a rotation, which may have signed earlier kept checkpoints. Without
     `signers` the log can be read.
     """
 
@@ -69,7 +69,7 @@ class TransparencyLog:
         self.origin = origin
         self.log_keys = (*dict.fromkeys([*(signer.verifier for signer in signers), *log_keys]),)
         self.all_keys = (*dict.fromkeys([*self.log_keys, *former_keys]),)
-        """The keys by which what somebody kept of the log is read; it counts only where the log has grown from it."""
+        """The keys that verify a kept checkpoint; it counts only if the log has grown from it."""
         self._storage = storage
         self._signers = signers
         for key in self.all_keys:
@@ -78,23 +78,25 @@ class TransparencyLog:
                 raise BadInput(f"the key {shown(key.name)} is not for checkpoints of the log {shown(origin)}")
 
     def create(self) -> SignedCheckpoint:
-        """Begins the log with the checkpoint of an empty tree. Raises LogError where files of a log lie there."""
+        """Begin the log with the checkpoint of an empty tree; raises LogError if files of a log exist."""
         with self._storage.appending():
             for name in (CHECKPOINT, COSIGNED, *(tile_name(0, 0, width) for width in range(1, WIDTH + 1))):
                 if self._storage.get(name) is not None:
-                    raise LogError(f"a transparency log cannot begin here: {name} is there already")
+                    raise LogError(f"a transparency log cannot begin in this place: {name} exists already")
             return self._publish(0, EMPTY)
 
     def checkpoint(self) -> SignedCheckpoint:
-        """The newest checkpoint. Raises DamagedLog where it is missing or not signed by a key of the log."""
+        """Return the newest checkpoint; raises DamagedLog if it is missing or not signed by a key of the log."""
         return self._opened(CHECKPOINT) or self._without_checkpoint()
 
     def cosigned(self, witness_keys: Collection[VerifierKey]) -> SignedCheckpoint | None:
-        """The newest checkpoint that was cosigned, with the cosignatures by these keys; None where there is none."""
+        """Return the newest checkpoint that was cosigned, with the cosignatures by these keys; None if there is
+        none."""
         return self._opened(COSIGNED, witness_keys)
 
     def tree(self, checkpoint: Checkpoint | None = None) -> Tree:
-        """The tree of a checkpoint of this log, by default the newest. Raises DamagedLog where its edge was changed."""
+        """Return the tree of a checkpoint of this log, by default the newest; raises DamagedLog if its edge was
+        changed."""
         of = self.checkpoint().checkpoint if checkpoint is None else checkpoint
         return Tree(self._storage, of.size, of.root)
 
@@ -103,11 +105,12 @@ class TransparencyLog:
         return self.append_made(lambda tree: entries)
 
     def append_made(self, make: Callable[[Tree], Iterable[bytes]]) -> Appended:
-        """Appends the entries that `make` gives for the tree as it is while nobody else appends: all or none of them.
+        """Append the entries that `make` gives for the current tree while no other process appends: all or none of
+        them.
 
-        They are taken one by one; there may be none. Raises DamagedLog where the files do not lead to the checkpoint's
-        root; InconsistentLog where they do not continue the cosigned checkpoint beside it; BadInput where an entry is
-        too long; and whatever `make` raises. The log is as it was then.
+        They are taken one by one; there may be none. Raises DamagedLog if the files do not lead to the checkpoint's
+        root; InconsistentLog if they do not continue the cosigned checkpoint beside it; BadInput if an entry is too
+        long; and all that `make` raises. The log is then unchanged.
         """
         if not self._signers:
             raise LogError(f"the log {shown(self.origin)} was opened without a private key: nothing can be appended")
@@ -125,7 +128,7 @@ class TransparencyLog:
                     raise LogError(f"the log {shown(self.origin)} is full")
                 growth.add(entry)
             if not count:
-                # Its writer may have been killed before the disk had the checkpoint for sure.
+                # Its writer may have been killed before the checkpoint was on disk.
                 self._storage.put(CHECKPOINT, before.note.data)
                 return Appended(size, before, is_new=False)
             root = growth.finish()
@@ -137,43 +140,46 @@ class TransparencyLog:
     def add_cosignatures(
         self, checkpoint: SignedCheckpoint, signatures: Iterable[NoteSignature], witness_keys: Collection[VerifierKey]
     ) -> SignedCheckpoint:
-        """Keeps a checkpoint of this log with cosignatures of it, and gives it back with them.
+        """Keep a checkpoint of this log with cosignatures of it, and return it with them.
 
-        Signatures by other keys are left out. Raises BadSignature where one by a known witness is wrong. A smaller
-        checkpoint than the cosigned one that is kept changes nothing.
+        Signatures by other keys are left out. Raises BadSignature if one by a known witness is wrong. A smaller
+        checkpoint than the kept cosigned one changes nothing.
         """
         known = {(key.name, key.key_id) for key in witness_keys}
-        note = checkpoint.note.with_signatures(one for one in signatures if (one.name, one.key_id) in known)
-        found = open_checkpoint(note.data, self.origin, self.all_keys, witness_keys)
+        note = checkpoint.note.with_signatures(
+            signature for signature in signatures if (signature.name, signature.key_id) in known
+        )
+        cosigned = open_checkpoint(note.data, self.origin, self.all_keys, witness_keys)
         with self._storage.appending():
             kept = self._opened(COSIGNED)
-            if kept is None or kept.checkpoint.size <= found.checkpoint.size:
-                self._storage.put(COSIGNED, _joined(found, kept))
+            if kept is None or kept.checkpoint.size <= cosigned.checkpoint.size:
+                self._storage.put(COSIGNED, _joined(cosigned, kept))
             newest = self.checkpoint()
             if newest.note.text == note.text:
-                self._storage.put(CHECKPOINT, _joined(found, newest))
-        return found
+                self._storage.put(CHECKPOINT, _joined(cosigned, newest))
+        return cosigned
 
     def demand_continues(self, kept: Checkpoint) -> None:
-        """Demands that this log has grown from a checkpoint of it that somebody kept.
+        """Demand that this log has grown from a kept checkpoint.
 
-        Raises InconsistentLog, with both sizes and roots, where the log was set back or shows another past.
+        Raises InconsistentLog, with both sizes and roots, if the log was rolled back or shows another past.
         """
-        own = self.checkpoint().checkpoint
+        newest = self.checkpoint().checkpoint
         if kept.origin != self.origin:
             raise BadNote(f"a checkpoint of the log {shown(kept.origin)}, and not of {shown(self.origin)}")
-        self._demand_grown(kept, own, self.tree(own))
+        self._demand_grown(kept, newest, self.tree(newest))
 
-    def _demand_grown(self, kept: Checkpoint, own: Checkpoint, tree: Tree) -> None:
-        if own.size < kept.size:
+    def _demand_grown(self, kept: Checkpoint, newest: Checkpoint, tree: Tree) -> None:
+        if newest.size < kept.size:
             raise InconsistentLog(
-                f"the log {shown(self.origin)} was set back: it has {own.words}, and a kept checkpoint has {kept.words}"
+                f"the log {shown(self.origin)} was set back: it has {newest.words}, and a kept "
+                f"checkpoint has {kept.words}"
             )
         root = tree.root_at(kept.size)
         if root != kept.root:
             raise InconsistentLog(
                 f"the log {shown(self.origin)} shows another past: a kept checkpoint has {kept.words}, and the log had "
-                f"{Checkpoint(self.origin, kept.size, root).words} then ({own.words} now)"
+                f"{Checkpoint(self.origin, kept.size, root).words} then ({newest.words} now)"
             )
 
     def _opened(self, name: str, witness_keys: Collection[VerifierKey] = ()) -> SignedCheckpoint | None:
@@ -188,7 +194,7 @@ class TransparencyLog:
 
     def _without_checkpoint(self) -> SignedCheckpoint:
         raise DamagedLog(
-            f"the log {shown(self.origin)} has no checkpoint: it was never begun, or the file was removed; where it "
+            f"the log {shown(self.origin)} has no checkpoint: it was never begun, or the file was removed; if it "
             "had one, restore the file from a copy"
         )
 
@@ -199,15 +205,15 @@ class TransparencyLog:
         return SignedCheckpoint(checkpoint, note, {})
 
 
-def _joined(found: SignedCheckpoint, kept: SignedCheckpoint | None) -> bytes:
-    """The note with the signatures that are kept of the same text, too."""
-    if kept is None or kept.note.text != found.note.text:
-        return found.note.data
-    return kept.note.with_signatures(found.note.signatures).data
+def _joined(signed: SignedCheckpoint, kept: SignedCheckpoint | None) -> bytes:
+    """Return the note with the kept signatures of an equal text, too."""
+    if kept is None or kept.note.text != signed.note.text:
+        return signed.note.data
+    return kept.note.with_signatures(signed.note.signatures).data
 
 
 class _Growth:
-    """Writes the files of entries that come behind a tree."""
+    """Writer of the files of entries that follow a tree."""
 
     def __init__(self, storage: LogStorage, tree: Tree) -> None:
         self._storage = storage
@@ -216,10 +222,10 @@ class _Growth:
         self._bundle = tree.bundle(tree.size // WIDTH) if tree.size % WIDTH else []
         self._touched: set[int] = set()
         self.outgrown: list[str] = []
-        """Folders of partial files whose full ones are there."""
+        """Folders of partial files whose full ones exist."""
 
     def add(self, entry: bytes) -> None:
-        """Takes an entry in, and writes what becomes full by it."""
+        """Take an entry in, and write the files that it fills."""
         self._bundle.append(entry)
         if len(self._bundle) == WIDTH:
             self._storage.put(bundle_name(self._size // WIDTH), bundle_of(self._bundle))
@@ -228,7 +234,7 @@ class _Growth:
         self._push(0, leaf_of(entry))
 
     def finish(self) -> bytes:
-        """Writes the partial files, and gives the root."""
+        """Write the partial files, and return the root."""
         if self._bundle:
             self._storage.put(bundle_name(self._size // WIDTH, len(self._bundle)), bundle_of(self._bundle))
         for level in sorted(self._touched):
@@ -246,8 +252,8 @@ class _Growth:
         if len(hashes) == WIDTH:
             index = (self._size >> 8 * level) // WIDTH - 1
             self._storage.put(tile_name(level, index), b"".join(hashes))
-            # The tile before it, too: the append that filled it may have been killed before it came to this.
-            for one in range(max(index - 1, 0), index + 1):
-                self.outgrown += partial_folders(level, one)
+            # The tile before it, too: the append that filled it may have been killed before this step.
+            for number in range(max(index - 1, 0), index + 1):
+                self.outgrown += partial_folders(level, number)
             self._levels[level] = []
             self._push(level + 1, root_above(hashes))

@@ -1,7 +1,6 @@
-"""Which commits have leaves, and where the newest leaf of keys is: a small file beside the tiles.
+"""Commits that have leaves, and the place of the newest leaf of keys: a small file beside the tiles.
 
-The file names the tree that it was written for; later leaves are read. If it is missing, or is of another tree, all
-leaves are read once.
+The file names its tree; later leaves are read. If it is missing, or is of another tree, all leaves are read once.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import Tree
 
 STATE = "commits"
-"""The file's name; one of ours, outside tlog-tiles."""
+"""The file's name; one of Evenkeel's, outside tlog-tiles."""
 
 
 class Numbers:
-    """A set of numbers, nearly all of them in a row."""
+    """A set of numbers, nearly all of them consecutive."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
-        """`ranges`: first and last of each, in ascending order."""
+        """Take `ranges`: first and last of each, in ascending order."""
         self.ranges = [(int(first), int(last)) for first, last in ranges]
 
     def __contains__(self, number: int) -> bool:
@@ -49,7 +48,7 @@ class Numbers:
 
     @property
     def last(self) -> int:
-        """The largest number; -1 if there is none."""
+        """Return the largest number; -1 if there is none."""
         return self.ranges[-1][1] if self.ranges else -1
 
 
@@ -57,7 +56,7 @@ class Numbers:
 class LogState:
     """The commits that have leaves, by table, and index and content of the newest leaf of keys.
 
-    `is_read`: all leaves were read for it, and none of it rests on the file.
+    `is_read`: all leaves were read for it, and nothing comes from the file.
     """
 
     commits: dict[str, Numbers] = field(default_factory=dict)
@@ -87,21 +86,22 @@ def read_state(storage: LogStorage, tree: Tree, *, from_leaves: bool = False) ->
 
 def keep_state(storage: LogStorage, tree: Tree, state: LogState) -> None:
     """Write the file for a tree."""
-    said = {
+    body = {
         "size": tree.size,
         "root": base64_text(tree.root),
         "keys": None if state.keys is None else state.keys[0],
         "tables": {name: numbers.ranges for name, numbers in sorted(state.commits.items())},
     }
-    storage.put(STATE, json.dumps(said).encode())
+    storage.put(STATE, json.dumps(body).encode())
 
 
 def _kept(storage: LogStorage, tree: Tree) -> tuple[int, LogState]:
-    """The state in the file and the size of its tree; the empty state of size 0 if the file is not of this tree."""
+    """Return the state in the file and the size of its tree; the empty state of size 0 if the file is not of this
+    tree."""
     try:
-        said: dict[str, Any] = parse_json(storage.get(STATE) or b"{}", depth=4)
-        size, keys_at = said["size"], said["keys"]
-        if type(size) is not int or not 0 <= size <= tree.size or said["root"] != base64_text(tree.root_at(size)):
+        body: dict[str, Any] = parse_json(storage.get(STATE) or b"{}", depth=4)
+        size, keys_at = body["size"], body["keys"]
+        if type(size) is not int or not 0 <= size <= tree.size or body["root"] != base64_text(tree.root_at(size)):
             return 0, LogState()
         keys = None
         if keys_at is not None:
@@ -109,7 +109,7 @@ def _kept(storage: LogStorage, tree: Tree) -> tuple[int, LogState]:
             if not isinstance(leaf, KeysLeaf):
                 return 0, LogState()
             keys = keys_at, leaf
-        commits = {str(name): Numbers(ranges) for name, ranges in said["tables"].items()}
+        commits = {str(name): Numbers(ranges) for name, ranges in body["tables"].items()}
         return size, LogState(commits, keys, is_read=False)
     except (NotJson, DamagedLog, KeyError, TypeError, ValueError, AttributeError):
         return 0, LogState()

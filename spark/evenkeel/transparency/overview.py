@@ -1,4 +1,4 @@
-"""A lake's transparency log as it is now: checkpoint, keys, commits beside it, and witnesses."""
+"""State of a lake's transparency log: checkpoint, keys, unlogged commits, and witnesses."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ UNSIGNED = "no: the lake has no transparency log, so nothing outside of it vouch
 class LogOverview:
     """A log at a moment.
 
-    `keys`: by which it is read; `named`: those among them that it names itself. `rotations`: a line on each change of
-    keys. `unlogged`: table -> commits in its Delta log that have no leaf. `lost`: table -> commits that have a leaf and
-    are newer than the newest in its Delta log. `witnesses`: the state of each, by name.
+    `keys`: keys to read it; `named`: those among them that it names itself. `rotations`: a line on each change of keys.
+    `unlogged`: table -> commits in its Delta log that have no leaf. `lost`: table -> commits that have a leaf and are
+    newer than the newest in its Delta log. `witnesses`: the state of each, by name.
     """
 
     checkpoint: SignedCheckpoint
@@ -39,10 +39,10 @@ class LogOverview:
     @property
     def is_wrong(self) -> bool:
         """Return True if commits are lost, or a witness has seen another tree."""
-        return bool(self.lost) or any(one.is_inconsistent for one in self.witnesses)
+        return bool(self.lost) or any(state.is_inconsistent for state in self.witnesses)
 
     def table_words(self) -> list[str]:
-        """A line on each table with commits that have no leaf, or that are lost, with what to run."""
+        """Return a line on each table with commits that have no leaf, or that are lost, with what to run."""
         lines = [f"{table}: {plural(count, 'commit')} lost: `evenkeel verify`" for table, count in self.lost.items()]
         for table, count in self.unlogged.items():
             lines.append(
@@ -52,10 +52,10 @@ class LogOverview:
         return lines
 
     def witness_words(self) -> list[str]:
-        """A line on each witness; one that says what it means if there is none."""
+        """Return a line on each witness, or one on the meaning of having none."""
         size = self.checkpoint.checkpoint.size
-        lines = [f"witness {one.words(size)}" for one in self.witnesses]
-        return lines or ["no witness: that all are shown one log is the word of whoever holds the key"]
+        lines = [f"witness {state.words(size)}" for state in self.witnesses]
+        return lines or ["no witness: only the holder of the key vouches that all readers see one log"]
 
 
 def read_overview(lake: str, signers: Sequence[SignerKey] = ()) -> LogOverview:
@@ -84,10 +84,10 @@ def read_overview(lake: str, signers: Sequence[SignerKey] = ()) -> LogOverview:
 
 
 def _beside(lake: str, state: LogState) -> tuple[dict[str, int], dict[str, int]]:
-    """By table, how many commits have no leaf, and how many leaves are of commits behind the newest one."""
-    there = numbers_by_table(lake)
-    unlogged = {table: sum(not state.has(table, one) for one in numbers) for table, numbers in there.items()}
-    lost = {table: logged.last - max(there.get(table, [-1])) for table, logged in state.commits.items()}
+    """Return by table the number of commits without a leaf, and of leaves of commits after the newest one."""
+    versions = numbers_by_table(lake)
+    unlogged = {table: sum(not state.has(table, number) for number in numbers) for table, numbers in versions.items()}
+    lost = {table: logged.last - max(versions.get(table, [-1])) for table, logged in state.commits.items()}
     return (
         {table: count for table, count in unlogged.items() if count},
         {table: count for table, count in sorted(lost.items()) if count > 0},
@@ -95,11 +95,11 @@ def _beside(lake: str, state: LogState) -> tuple[dict[str, int], dict[str, int]]
 
 
 def signed_words(lake: str, manifest_version: Callable[[], int]) -> str:
-    """Return, for a page, the log that has the commit of a manifest under its newest checkpoint.
+    """Return, for a page, words on the log's newest checkpoint that covers the commit of a manifest.
 
-    `manifest_version`: returns the version of `cycles` that added the manifest; asked if there is a log. By the log's
-    own word, with the keys that lie beside it: `evenkeel verify --log-key` proves it. If something cannot be read, the
-    words say so.
+    `manifest_version` returns the version of `cycles` that added the manifest; it is called if there is a log. The
+    words rest on the log itself, with the keys beside it: `evenkeel verify --log-key` proves it. If something cannot be
+    read, the words say so.
     """
     try:
         storage = storage_of(lake)

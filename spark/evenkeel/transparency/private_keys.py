@@ -1,4 +1,4 @@
-"""Private keys of logs as operators give them: in the environment, or in files that only they read."""
+"""Private keys of logs as operators give them: in the environment, or in files with access for their owner only."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from evenkeel.secret import Secret
 
 IN_FILE = "file:"
-"""Begins a setting whose value stands in a file."""
+"""Prefix of a setting whose value is in a file."""
 KeyResolver = Callable[[str], "Secret | None"]
-"""From the name of a connection to the private key in it; None where it is not known."""
+"""Function from the name of a connection to the private key in it; None if the name is unknown."""
 _MOST_KEYS = 2
 
 
 def signers_from_environment(
     environment: Mapping[str, str] = ENVIRONMENT, resolve: KeyResolver | None = None
 ) -> tuple[SignerKey, ...]:
-    """The log's private keys; none where no variable says where they are.
+    """Return the log's private keys; none if no variable says where they are.
 
-    One key, or two after a rotation: the new one first. `resolve`: knows connections. Raises SettingsError, which shows
-    nothing of them.
+    One key, or two after a rotation: the new one first. `resolve` looks up connections. Raises SettingsError, which
+    shows nothing of them.
     """
     given = [name for name in KEY_PLACES if environment.get(name)]
     if len(given) > 1:
@@ -48,17 +48,17 @@ def signers_from_environment(
 
 
 def _password_of(connection: str, resolve: KeyResolver | None) -> str:
-    found = None if resolve is None else resolve(connection)
-    if found is None:
+    password = None if resolve is None else resolve(connection)
+    if password is None:
         raise SettingsError(
-            f"{LOG_CONNECTION} names the connection {connection!r}, which is not known here: make it in Airflow, with "
+            f"{LOG_CONNECTION} names the connection {connection!r}, which is unknown: make it in Airflow, with "
             f"the log's private key as its password, or set {LOG_KEY} instead. Outside of Airflow none is known"
         )
-    return found.reveal()
+    return password.reveal()
 
 
 def signers_of(text: str, place: str) -> tuple[SignerKey, ...]:
-    """The private keys in a text, or in the file that `file:PATH` names, which nobody but its owner may read."""
+    """Return the private keys in a text, or in the file that `file:PATH` names, which only its owner may read."""
     if not text.startswith(IN_FILE):
         return signers_in(text, place)
     file = text.removeprefix(IN_FILE)
@@ -66,11 +66,11 @@ def signers_of(text: str, place: str) -> tuple[SignerKey, ...]:
 
 
 def make_key_file(path: Path, key: Secret) -> None:
-    """Writes a private key into a new file that its owner alone may read. Raises BadInput where the file is there."""
+    """Write a private key into a new file that only its owner may read; raises BadInput if the file exists."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise BadInput(f"{path} is there already: no key is ever written over; name another file") from None
+        raise BadInput(f"{path} exists already: no key is ever overwritten; name another file") from None
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from None
     with os.fdopen(descriptor, "w", encoding="ascii") as file:

@@ -1,8 +1,7 @@
-"""Proofs as files (C2SP tlog-proof): what a stranger needs to check a commit's data file, with the keys alone.
+"""Proofs as files (C2SP tlog-proof): all that a stranger needs to check a commit's data file, with the keys alone.
 
-`extra` is JSON that nobody signs: `leaf` (the text of the commit's leaf), `files` (its list of data files) and `file`
-(the path of the one that is proven). A verifier computes the way from the file to the signed root;
-`tools/check_proof.py` does so.
+`extra` is unsigned JSON: `leaf` (the text of the commit's leaf), `files` (its list of data files) and `file` (the path
+of the proven one). A verifier computes the way from the file to the signed root; `tools/check_proof.py` does so.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _MOST_PATH = 63
 
 @dataclass(frozen=True, slots=True)
 class ProofFile:
-    """A proof as it stands in a file.
+    """A proof in its file.
 
-    `index`: of the leaf. `path`: hashes from the leaf to the root. `checkpoint`: the signed note as it is. `extra`: of
+    `index`: of the leaf. `path`: hashes from the leaf to the root. `checkpoint`: the signed note unchanged. `extra`: of
     the application, None if there is none.
     """
 
@@ -41,19 +40,19 @@ class ProofFile:
 
     @property
     def data(self) -> bytes:
-        """The file's content. Raises BadInput if it is larger than `MOST_PROOF_BYTES`."""
+        """The file's content; raises BadInput if it is larger than `MOST_PROOF_BYTES`."""
         extra = [] if self.extra is None else [f"extra {base64_text(self.extra)}"]
         lines = [HEAD, *extra, f"index {self.index}", *map(base64_text, self.path), ""]
-        found = "".join(f"{line}\n" for line in lines).encode() + self.checkpoint
-        if len(found) > MOST_PROOF_BYTES:
+        content = "".join(f"{line}\n" for line in lines).encode() + self.checkpoint
+        if len(content) > MOST_PROOF_BYTES:
             raise BadInput(
-                f"a proof of {len(found):,} bytes, for its commit has many files; {MOST_PROOF_BYTES:,} at most"
+                f"a proof of {len(content):,} bytes, for its commit has many files; {MOST_PROOF_BYTES:,} at most"
             )
-        return found
+        return content
 
     @classmethod
     def read(cls, data: bytes) -> ProofFile:
-        """Return the proof in a file's content; nothing of it is verified. Raises BadNote with the fault."""
+        """Return the proof in a file's content, without verification; raises BadNote with the fault."""
         if len(data) > MOST_PROOF_BYTES:
             raise BadNote(f"a proof of {len(data):,} bytes: {MOST_PROOF_BYTES:,} are read at most")
         head, _, checkpoint = data.partition(b"\n\n")
@@ -63,7 +62,7 @@ class ProofFile:
         extra = base64_bytes(lines.pop(0)[6:]) if lines and lines[0].startswith("extra ") else None
         index = number_of(lines.pop(0)[6:]) if lines and lines[0].startswith("index ") else None
         path = [base64_bytes(line) for line in lines]
-        hashes = tuple(one for one in path if one is not None and len(one) == len(EMPTY))
+        hashes = tuple(part for part in path if part is not None and len(part) == len(EMPTY))
         if index is None or len(hashes) != len(lines) or len(hashes) > _MOST_PATH or not checkpoint:
             raise BadNote("a proof has a line `index <number>`, at most 63 hashes, an empty line and a checkpoint")
         return cls(index, hashes, checkpoint, extra)
@@ -77,7 +76,7 @@ def prove(
     path: str,
     witness_keys: Collection[VerifierKey] = (),
 ) -> ProofFile:
-    """Return the proof that a log has a commit with these files, one of which lies at `path` below the table's folder.
+    """Return the proof that a log has a commit with these files, one of which is `path` below the table's folder.
 
     It leads to the newest checkpoint that a witness has cosigned, or if that does not cover the leaf, to the newest.
     Raises LogError if the log has another leaf at that index or the leaf has other files, DamagedLog.
@@ -92,5 +91,5 @@ def prove(
         raise LogError(f"the log has another leaf at {index} than that of version {leaf.commit} of {leaf.table}")
     if files_digest(known) != leaf.files_digest or path not in [file.path for file in known]:
         raise LogError(f"the files are not those that leaf {index} holds of version {leaf.commit} of {leaf.table}")
-    said = {"leaf": leaf.text.decode("ascii"), "files": file_list(known), "file": path}
-    return ProofFile(index, tuple(hashes), under.note.data, json.dumps(said, sort_keys=True).encode())
+    extra = {"leaf": leaf.text.decode("ascii"), "files": file_list(known), "file": path}
+    return ProofFile(index, tuple(hashes), under.note.data, json.dumps(extra, sort_keys=True).encode())

@@ -1,6 +1,6 @@
-"""What a publish and an upkeep do for the log: their commits become leaves, the checkpoint goes to the witnesses.
+"""The log's share of a publish and an upkeep: their commits become leaves, the checkpoint goes to the witnesses.
 
-Nothing that goes wrong here undoes or stops them: their rows are on record.
+A fault of the log neither undoes nor stops them: their rows are on record.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def log_commits(
 ) -> None:
     """Append leaves of the commits that have none yet, and with `to_witnesses` give the checkpoint to the witnesses.
 
-    `commits` is not looked at without a key; then nothing is done and nothing is loaded. Never raises: errors are
-    logged, with what to do.
+    `commits` is not read without a key; then nothing is done and nothing is loaded. Never raises: errors are logged,
+    with what to do.
     """
     try:
         if not any(environment.get(name) for name in KEY_PLACES):
@@ -51,12 +51,14 @@ def log_commits(
         from evenkeel.transparency.private_keys import signers_from_environment
 
         signers = signers_from_environment(environment, _resolve)
-        made = [*commits]
-        own = {(one.table, one.version) for one in made}
-        others = [(one, by) for one, by in pending(lake) if (one.table, one.version) not in own]
-        made += [one for one, _ in others]
-        grown = append_commits(lake, signers, made, by={(one.table, one.version): by for one, by in others})
-        take_away(lake, made)
+        new_commits = [*commits]
+        versions = {(commit.table, commit.version) for commit in new_commits}
+        others = [(commit, by) for commit, by in pending(lake) if (commit.table, commit.version) not in versions]
+        new_commits += [commit for commit, _ in others]
+        grown = append_commits(
+            lake, signers, new_commits, by={(commit.table, commit.version): by for commit, by in others}
+        )
+        take_away(lake, new_commits)
         if grown.rotation is not None:
             log.warning("transparency log: its keys have changed: %s", grown.rotation.words)
         for problem in grown.problems:

@@ -1,12 +1,13 @@
-"""From an old key of a log to a new one: the checkpoints that the old keys signed over the leaves that name the new.
+"""Rotations from an old key of a log to a new one: checkpoints that the old keys signed over the leaves with the new
+keys.
 
-A log signs with the new key alone once the old one is dropped, so the checkpoint with which an old key vouched for the
+A log signs only with the new key once the old one is dropped. So the checkpoint with which an old key vouched for the
 new one is kept for good, in the file `rotations`: one line of JSON each, its `leaf` (the index) and its `checkpoint`.
-Nobody signs the file. A line counts as far as its checkpoint is signed by a key that is trusted and its tree is there.
+The file is not signed. A line counts as far as its checkpoint is signed by a trusted key and its tree exists.
 
-Trust goes forward alone. A key that joins is trusted by the signature of a key that was in force before it, and one
-that is retired is trusted no more. The key that was retired never becomes trusted by the newer one's signature: it may
-have been retired because somebody stole it.
+Trust only goes forward. A new key is trusted by the signature of a key that was in force before it. A retired key is no
+longer trusted, and the newer one's signature never makes it trusted again: it may have been retired because it was
+stolen.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import Tree
 
 ROTATIONS = "rotations"
-"""The file's name; one of ours, outside tlog-tiles."""
+"""The file's name; one of Evenkeel's, outside tlog-tiles."""
 MOST_ROTATIONS = 1_000
-"""So many lines are kept and read at most. Each takes 0.6 ms of processor time to follow."""
+"""Most lines that are kept and read. Each takes 0.6 ms of processor time to follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class RotationLine:
-    """A line of the file, nothing of it verified. `last`: of a lost key the last checkpoint that it had signed."""
+    """A line of the file, without verification. `last`: of a lost key the last checkpoint that it had signed."""
 
     index: int
     note: Note
@@ -44,7 +45,7 @@ class RotationLine:
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """A leaf of keys, and the checkpoint over it that keys have signed which were trusted (`signers`)."""
+    """A leaf of keys, and the checkpoint over it that trusted keys have signed (`signers`)."""
 
     index: int
     leaf: KeysLeaf
@@ -53,17 +54,16 @@ class Rotation:
 
     @property
     def is_handed_over(self) -> bool:
-        """Whether one that signed was in force before the leaf."""
+        """True if one of the signers was in force before the leaf."""
         return any(key in self.leaf.before for key in self.signers)
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedKeys:
-    """What follows from the keys that somebody was given.
+    """Keys that follow from a reader's keys.
 
-    `trusted`: whose signature under the newest checkpoint counts. `former`: other keys of this log, which may have
-    signed what somebody kept of it. `rotations`: those that a trusted key has signed. `others`: the lines that none
-    has signed.
+    `trusted`: keys whose signature under the newest checkpoint counts. `former`: other keys of this log, which may have
+    signed kept checkpoints. `rotations`: those that a trusted key has signed. `others`: the lines that none has signed.
     """
 
     trusted: tuple[VerifierKey, ...]
@@ -73,7 +73,7 @@ class FollowedKeys:
 
 
 def rotation_lines(storage: LogStorage) -> Iterator[RotationLine]:
-    """The lines of the file, by the sizes of their checkpoints. Raises DamagedLog where it holds anything else."""
+    """Yield the lines of the file, by the sizes of their checkpoints; raises DamagedLog if it holds anything else."""
     lines = [line for line in (storage.get(ROTATIONS) or b"").split(b"\n") if line]
     if len(lines) > MOST_ROTATIONS:
         raise DamagedLog(f"{ROTATIONS}: {len(lines)} lines, and {MOST_ROTATIONS} are read at most: it was replaced")
@@ -81,10 +81,10 @@ def rotation_lines(storage: LogStorage) -> Iterator[RotationLine]:
 
 
 def follow(storage: LogStorage, given: Collection[VerifierKey]) -> FollowedKeys:
-    """The keys that are trusted by whoever was given some, after all rotations on record.
+    """Return the keys that are trusted from the given ones, after all rotations on record.
 
-    That the log has grown from the rotations' checkpoints is not looked at: `newest_checkpoint` does.
-    Raises DamagedLog where the file, or the tree of a checkpoint that a trusted key has signed, is not as it was.
+    It does not check that the log has grown from the rotations' checkpoints: `newest_checkpoint` does. Raises
+    DamagedLog if the file, or the tree of a checkpoint that a trusted key has signed, has changed.
     """
     trusted = list(dict.fromkeys(given))
     known, rotations, others = dict.fromkeys(trusted), list[Rotation](), list[RotationLine]()
@@ -92,7 +92,7 @@ def follow(storage: LogStorage, given: Collection[VerifierKey]) -> FollowedKeys:
     for line in rotation_lines(storage):
         try:
             _demand_origin(line, trusted)
-            signers = tuple(one.key for one in verified(line.note, trusted))
+            signers = tuple(signature.key for signature in verified(line.note, trusted))
         except BadNote:
             others.append(line)
             continue
@@ -107,7 +107,7 @@ def follow(storage: LogStorage, given: Collection[VerifierKey]) -> FollowedKeys:
         trusted = [key for key in trusted if key not in rotation.leaf.retired]
     for line in others if tree is not None else ():
         assert tree is not None
-        # The newest tree that a trusted key has signed vouches for what it holds of earlier rotations.
+        # The newest tree that a trusted key has signed vouches for its leaves of earlier rotations.
         leaf = parse_leaf(tree.entry(line.index)) if line.index < tree.size else None
         if isinstance(leaf, KeysLeaf):
             known |= dict.fromkeys([*leaf.keys, *leaf.before])
@@ -117,7 +117,7 @@ def follow(storage: LogStorage, given: Collection[VerifierKey]) -> FollowedKeys:
 
 
 def rotations_in(storage: LogStorage, tree: Tree) -> Iterator[str]:
-    """A line on each rotation of a log, by the leaves of its newest tree. Raises DamagedLog."""
+    """Yield a line on each rotation of a log, by the leaves of its newest tree; raises DamagedLog."""
     for line in rotation_lines(storage):
         leaf = _leaf_in(tree, line.index)
         signers = signers_among(line.note, (*leaf.keys, *leaf.retired))
@@ -125,16 +125,16 @@ def rotations_in(storage: LogStorage, tree: Tree) -> Iterator[str]:
 
 
 def newest_checkpoint(storage: LogStorage, opened: TransparencyLog, followed: FollowedKeys) -> SignedCheckpoint:
-    """The newest checkpoint of a log.
+    """Return the newest checkpoint of a log.
 
-    Raises DamagedLog where no trusted key has signed it, with what is on record of the one that has, and
-    InconsistentLog where the log has not grown from a checkpoint with which a key was handed over.
+    Raises DamagedLog if no trusted key has signed it, with the record of the key that has, and InconsistentLog if the
+    log has not grown from a checkpoint with which a key was handed over.
     """
     try:
         newest = opened.checkpoint()
     except DamagedLog as error:
-        if (said := _not_followed(storage, followed)) is not None:
-            raise DamagedLog(f"{said} ({error})") from None
+        if (reason := _not_followed(storage, followed)) is not None:
+            raise DamagedLog(f"{reason} ({error})") from None
         raise
     for rotation in followed.rotations:
         opened.demand_continues(rotation.checkpoint)
@@ -142,21 +142,21 @@ def newest_checkpoint(storage: LogStorage, opened: TransparencyLog, followed: Fo
 
 
 def keep_rotation(storage: LogStorage, index: int, note: Note, last: Note | None = None) -> bool:
-    """Keeps a checkpoint that covers the leaf of keys at an index; False where one of that leaf is kept.
+    """Keep a checkpoint that covers the leaf of keys at an index; return False if one of that leaf is kept.
 
-    For whoever holds the log's lock. Raises LogError where the file is full.
+    For the holder of the log's lock. Raises LogError if the file is full.
     """
     lines = [*rotation_lines(storage)]
     if any(line.index == index for line in lines):
         return False
     demand_room(len(lines))
-    said = {"leaf": index, "checkpoint": note.data.decode()} | ({"last": last.data.decode()} if last else {})
-    storage.put(ROTATIONS, (storage.get(ROTATIONS) or b"") + json.dumps(said).encode() + b"\n")
+    body = {"leaf": index, "checkpoint": note.data.decode()} | ({"last": last.data.decode()} if last else {})
+    storage.put(ROTATIONS, (storage.get(ROTATIONS) or b"") + json.dumps(body).encode() + b"\n")
     return True
 
 
 def demand_room(lines: int) -> None:
-    """Raises LogError where a file of so many lines takes no further one."""
+    """Raise LogError if a file of so many lines takes no further one."""
     if lines >= MOST_ROTATIONS:
         raise LogError(
             f"the keys of this log have changed {lines} times, and {MOST_ROTATIONS} are the most: do several machines "
@@ -165,9 +165,9 @@ def demand_room(lines: int) -> None:
 
 
 def _not_followed(storage: LogStorage, followed: FollowedKeys) -> str | None:
-    """Why the keys that somebody has lead no further, in words; None where the file says nothing of it.
+    """Return why a reader's keys lead no further, in words; None if the file says nothing about it.
 
-    What it tells of is signed by none of these keys: somebody who may write to the lake can have made it up.
+    None of these keys has signed the file: any writer of the lake may have invented it.
     """
     behind = max((rotation.index for rotation in followed.rotations), default=-1)
     for line in followed.others:
@@ -187,7 +187,7 @@ def _not_followed(storage: LogStorage, followed: FollowedKeys) -> str | None:
 
 
 def _said_lost(storage: LogStorage, followed: FollowedKeys, line: RotationLine, leaf: KeysLeaf) -> str:
-    """Words on a rotation without the old key, and how far the old key's last checkpoint goes."""
+    """Return words on a rotation without the old key, and the size of the old key's last checkpoint."""
     proven = ""
     with suppress(LogError, BadNote):
         assert line.last is not None
@@ -203,7 +203,7 @@ def _said_lost(storage: LogStorage, followed: FollowedKeys, line: RotationLine, 
 
 
 def _demand_origin(line: RotationLine, keys: Sequence[VerifierKey]) -> None:
-    """Raises BadNote where a line is of another log than the keys'."""
+    """Raise BadNote if a line is of another log than the keys'."""
     if any(key.name != line.checkpoint.origin for key in keys):
         raise BadNote(f"a checkpoint of the log {shown(line.checkpoint.origin)}")
 
@@ -217,20 +217,22 @@ def _leaf_in(tree: Tree, index: int) -> KeysLeaf:
 
 def _line(data: bytes) -> RotationLine:
     try:
-        said = parse_json(data, depth=2, values=10)
-        index, text, last = said["leaf"], said["checkpoint"], said.get("last")
+        body = parse_json(data, depth=2, values=10)
+        index, text, last = body["leaf"], body["checkpoint"], body.get("last")
         note = parse_note(text.encode())
         checkpoint = parse_checkpoint(note.text)
         if type(index) is not int or not 0 <= index < checkpoint.size:
             raise BadNote("a leaf that its checkpoint does not cover")
         return RotationLine(index, note, checkpoint, None if last is None else parse_note(last.encode()))
     except (NotJson, KeyError, TypeError, AttributeError, UnicodeEncodeError, BadNote) as error:
-        raise DamagedLog(f"{ROTATIONS}: a line that is no rotation ({error}); restore the file from a copy") from None
+        raise DamagedLog(
+            f"{ROTATIONS}: a line that is not a rotation ({error}); restore the file from a copy"
+        ) from None
 
 
 def signers_among(note: Note, keys: Sequence[VerifierKey]) -> tuple[VerifierKey, ...]:
-    """The keys that have signed a note, of those given; none where one of the signatures is wrong."""
+    """Return the given keys that have signed a note; none if one of the signatures is wrong."""
     try:
-        return tuple(dict.fromkeys(one.key for one in verified(note, keys)))
+        return tuple(dict.fromkeys(signature.key for signature in verified(note, keys)))
     except BadNote:
         return ()

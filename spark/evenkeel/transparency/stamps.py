@@ -1,7 +1,7 @@
 """Time stamps beside a log: for each stamped size a folder with its checkpoint, and the authorities' answers.
 
-`stamps/<size>/checkpoint` is the signed note, `stamps/<size>/<hex>.tsr` an answer, as it came, over the SHA-256 of the
-note's text. No file is ever changed. A folder without an answer is what a kill has left.
+`stamps/<size>/checkpoint` is the signed note, `stamps/<size>/<hex>.tsr` an unchanged answer, over the SHA-256 of the
+note's text. No file is ever changed. A folder without an answer is left by a killed process.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.time_stamp import authorities_in, request_stamp
 
 STAMPS = "stamps"
-"""The folder's name; one of ours, outside tlog-tiles."""
+"""The folder's name; one of Evenkeel's, outside tlog-tiles."""
 DEFAULT_EVERY = 3_600
-"""So many seconds lie between two requests to an authority: public ones limit them."""
+"""Default seconds between two requests to an authority: public ones limit them."""
 RETRY_SECONDS = 300
-"""After a request that failed none is sent for so many seconds, or `every` where that is less."""
+"""Seconds after a failed request in which none is sent, or `every` if that is less."""
 MOST_STAMPED = 1_000_000
-"""So many stamped sizes are read at most: nine years of the most frequent stamps."""
+"""Most stamped sizes that are read: nine years of the most frequent stamps."""
 _MOST_ANSWERS = 64
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _CHECKPOINT, _ANSWER = "checkpoint", ".tsr"
@@ -51,21 +51,23 @@ class StampAuthority:
             raise BadInput("the URL of a time stamp authority is https:// with a host, without user and query")
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not self.plain_http:
             raise BadInput(
-                "a time stamp authority by plain HTTP: whoever is on the way sees when a lake publishes, and can keep "
-                "stamps from it. Write https://, or plain_http=true behind the URL"
+                "a time stamp authority by plain HTTP: anyone on the network path sees when a lake publishes, and "
+                "can withhold stamps. Write https://, or plain_http=true behind the URL"
             )
 
     def is_due(self, stamped_at: int, tried_at: int, now: float) -> bool:
-        """Whether it may be asked, by the moments (seconds since 1970; 0: never) of the last stamp and request. A
-        moment in the future, by a clock that was set back, counts for nothing."""
+        """Return True if it may be asked, by the moments (seconds since 1970; 0: never) of the last stamp and request.
+
+        A moment in the future, by a clock that was set back, does not count.
+        """
         waits = ((stamped_at, self.every), (tried_at, min(self.every, RETRY_SECONDS)))
         return all(at > now or now - at >= seconds for at, seconds in waits)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptStamps:
-    """What is kept of a stamped size, nothing of it verified: the checkpoint (None where the file is gone), and the
-    answers, each with its name."""
+    """Files of a stamped size, without verification: the checkpoint (None if the file is gone), and the answers by
+    name."""
 
     size: int
     checkpoint: bytes | None
@@ -75,17 +77,17 @@ class KeptStamps:
 def stamp(
     storage: LogStorage, authority: StampAuthority, checkpoint: SignedCheckpoint, *, timeout_seconds: float
 ) -> None:
-    """Has an authority stamp a checkpoint, and keeps what it answers.
+    """Have an authority stamp a checkpoint, and keep its answer.
 
-    Raises WitnessError where it gives no stamp that holds, SettingsError where its certificates cannot be read,
-    InconsistentLog where another checkpoint of that size was stamped, and LogError where a file cannot be written.
+    Raises WitnessError if it gives no valid stamp, SettingsError if its certificates cannot be read, InconsistentLog if
+    another checkpoint of that size was stamped, and LogError if a file cannot be written.
     """
     folder = f"{STAMPS}/{checkpoint.checkpoint.size}"
     kept = storage.get(f"{folder}/{_CHECKPOINT}")
     if kept is not None and parse_note(kept).text != checkpoint.note.text:
         raise InconsistentLog(
             f"{folder} is of another tree of that size than {checkpoint.checkpoint.words}: the log was set back and "
-            "written anew, or the file was changed"
+            "written again, or the file was changed"
         )
     certificates = authorities_in(_pem(authority), str(authority.ca_file))
     text = checkpoint.note.text.encode()
@@ -96,7 +98,7 @@ def stamp(
 
 
 def kept_stamps(storage: LogStorage) -> Iterator[KeptStamps]:
-    """What is kept, by size. Raises DamagedLog where it is more than is ever kept."""
+    """Yield the kept files, by size; raises DamagedLog if they are more than are ever kept."""
     sizes = [size for name in storage.names(STAMPS, MOST_STAMPED) if (size := number_of(name)) is not None]
     for size in sorted(sizes):
         folder = f"{STAMPS}/{size}"

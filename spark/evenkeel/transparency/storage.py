@@ -1,8 +1,8 @@
-"""Where the files of a log lie: what a log asks of a place, and a folder that gives it.
+"""Storage of the files of a log: its interface, and a folder that implements it.
 
-A log is safe where a file that was put is there whole or not at all, also after a power cut, and where one process at a
-time appends. The tree itself demands no more: checkpoints are put last, and everything that was put before without its
-checkpoint is written over.
+A log is safe if a written file exists whole or not at all, also after a power cut, and if one process at a time
+appends. The tree itself demands no more: checkpoints are written last, and files written before without a checkpoint
+are overwritten.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 MOST_FILE_BYTES = 256 * (2 + 65_535)
-"""The largest file of a log: a full bundle of the longest entries."""
+"""Largest file of a log: a full bundle of the longest entries."""
 
 _PARTS = ".parts"
 _LOCK = ".lock"
@@ -31,37 +31,38 @@ _TRIES = 20
 
 
 class LogStorage(Protocol):
-    """A place for the files of one log. Names are relative, with `/`, as C2SP tlog-tiles has them."""
+    """A place for the files of one log. Names are relative, with `/`, as in C2SP tlog-tiles."""
 
     def get(self, name: str) -> bytes | None:
-        """The content of a file; None where there is none."""
+        """Return the content of a file; None if it does not exist."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Makes or replaces a file. It lasts, and readers find the old or the new content whole, never a part. Raises
-        LogError where it cannot be written."""
+        """Make or replace a file durably; readers find either the old or the new content. Raises LogError on
+        failure."""
 
     def names(self, folder: str, most: int) -> list[str]:
-        """The names in a folder, sorted; none where there is none. Raises DamagedLog where there are more than
-        `most`."""
+        """Return the names in a folder, sorted; none if it does not exist. Raises DamagedLog for more than `most`."""
 
     def remove(self, folder: str) -> None:
-        """Removes a folder with all that is in it; nothing where there is none."""
+        """Remove a folder with all that is in it; do nothing if it does not exist."""
 
     def appending(self) -> AbstractContextManager[None]:
-        """Excludes everybody else who appends for a `with` block. Raises LogBusy where another does not end."""
+        """Exclude all other appenders for a `with` block; raises LogBusy if another does not end."""
 
 
 class FolderStorage:
     """A log in a folder of a file system that has locks."""
 
     def __init__(self, folder: Path, *, wait_seconds: float = 30.0) -> None:
-        """`wait_seconds`: how long `appending` waits for another process."""
+        """Take `wait_seconds`, how long `appending` waits for another process."""
         self._folder = folder
         self._wait_seconds = wait_seconds
 
     def get(self, name: str) -> bytes | None:
-        """The content of a file; None where there is none. Raises DamagedLog where it is larger than any file of a log,
-        or cannot be read."""
+        """Return the content of a file; None if it does not exist.
+
+        Raises DamagedLog if it is larger than any file of a log, or cannot be read.
+        """
         try:
             with (self._folder / name).open("rb") as file:
                 data = file.read(MOST_FILE_BYTES + 1)
@@ -74,15 +75,17 @@ class FolderStorage:
         return data
 
     def put(self, name: str, data: bytes) -> None:
-        """Writes the file under another name, has the disk keep it, then gives it its own. Raises LogError where that
-        cannot be; the file then has its old content."""
+        """Write the file under another name, sync it, then give it its own name.
+
+        Raises LogError on failure; the file then has its old content.
+        """
         path = self._folder / name
         for left in reversed(range(_TRIES)):
             try:
                 self._put(path, data)
                 return
             except OSError as error:
-                # Who begins to append clears away what writers have left, and this one may just have begun.
+                # An appender that begins removes the leftovers of writers, and this one may just have begun.
                 if not isinstance(error, FileNotFoundError) or not left:
                     raise LogError(f"{path} cannot be written: {error.strerror}") from None
 
@@ -98,29 +101,30 @@ class FolderStorage:
         keep_names(path.parent)
 
     def names(self, folder: str, most: int) -> list[str]:
-        """The names in a folder, sorted. Raises DamagedLog where there are more than `most`, or it cannot be read."""
+        """Return the names in a folder, sorted; raises DamagedLog if there are more than `most`, or it cannot be
+        read."""
         try:
             with os.scandir(self._folder / folder) as entries:
-                found = [entry.name for entry in islice(entries, most + 1)]
+                names = [entry.name for entry in islice(entries, most + 1)]
         except FileNotFoundError:
             return []
         except OSError as error:
             raise DamagedLog(f"{self._folder / folder} cannot be read: {error.strerror}") from None
-        if len(found) > most:
+        if len(names) > most:
             raise DamagedLog(f"{self._folder / folder} holds more than {most:,} files: remove what is not the log's")
-        return sorted(found)
+        return sorted(names)
 
     def remove(self, folder: str) -> None:
-        """Removes a folder with all that is in it; nothing where there is none."""
+        """Remove a folder with all that is in it; do nothing if it does not exist."""
         shutil.rmtree(self._folder / folder, ignore_errors=True)
 
     @contextmanager
     def appending(self) -> Iterator[None]:
-        """Holds the folder's lock, which the system gives up when its holder is killed. Raises LogError where there can
-        be no lock."""
+        """Hold the folder's lock, which the system releases when its holder is killed; raises LogError if it has no
+        locks."""
         lock = self._locked()
         try:
-            self.remove(_PARTS)  # what a writer that was killed has left
+            self.remove(_PARTS)  # leftovers of a killed writer
             yield
         finally:
             lock.release()
@@ -140,7 +144,7 @@ class FolderStorage:
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder and those above it, so that the disk keeps their names."""
+    """Make a folder and those above it, and sync their names to disk."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -148,7 +152,7 @@ def make_folder(folder: Path) -> None:
 
 
 def keep_names(folder: Path) -> None:
-    """Has the disk keep the names that stand in a folder now."""
+    """Sync the names in a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,9 +1,8 @@
-"""The files of a Merkle tree: tiles of 256 hashes, bundles of 256 entries (C2SP tlog-tiles), and how they are read.
+"""Files of a Merkle tree: tiles of 256 hashes, bundles of 256 entries (C2SP tlog-tiles), and reading them.
 
 A hash of level 0 is that of a leaf; one of level n stands for a full tile of level n - 1. The tiles at the right edge
-of a tree (`edge_of`) lead to its root by themselves. Every tile that is read is held against the root, the edge at
-once and a full tile by its hash in the tile above, so that a file that was cut or replaced is named, and no proof is
-made of it.
+of a tree (`edge_of`) lead to its root by themselves. Every read tile is checked against the root, the edge at once and
+a full tile by its hash in the tile above. So a file that was cut or replaced is named, and no proof is made of it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from evenkeel.transparency.storage import LogStorage
 WIDTH = 256
 """Hashes in a full tile, entries in a full bundle."""
 MOST_ENTRY_BYTES = 65_535
-"""The longest entry: its length stands before it in two bytes."""
+"""Longest entry: its length is stored in two bytes."""
 
 _BITS = 8  # levels of the tree within a tile
 _HASH = len(EMPTY)
@@ -34,17 +33,17 @@ _LENGTH = struct.Struct(">H")
 
 
 def tile_name(level: int, index: int, width: int = WIDTH) -> str:
-    """The name of a tile: level 0 … 63, index within the level, and how many hashes it has."""
+    """Return the name of a tile: level 0 … 63, index within the level, and how many hashes it has."""
     return f"tile/{level}/{_path_of(index, width)}"
 
 
 def bundle_name(index: int, width: int = WIDTH) -> str:
-    """The name of a bundle of entries: its index, and how many entries it has."""
+    """Return the name of a bundle of entries: its index, and how many entries it has."""
     return f"tile/entries/{_path_of(index, width)}"
 
 
 def partial_folders(level: int, index: int) -> list[str]:
-    """The folders in which partial forms of a tile lie, and of level 0 those of its bundle too."""
+    """Return the folders of the partial forms of a tile, and at level 0 also those of its bundle."""
     names = [tile_name(level, index)] + ([bundle_name(index)] if level == 0 else [])
     return [f"{name}.p" for name in names]
 
@@ -58,17 +57,17 @@ def _path_of(index: int, width: int) -> str:
 
 
 def edge_of(size: int) -> list[tuple[int, int, int]]:
-    """(level, index, width) of the partial tiles of a tree, the lowest level first."""
-    found = []
+    """Return (level, index, width) of the partial tiles of a tree, the lowest level first."""
+    tiles = []
     for level in range(0, size.bit_length(), _BITS):
         index, width = divmod(size >> level, WIDTH)
         if width:
-            found.append((level // _BITS, index, width))
-    return found
+            tiles.append((level // _BITS, index, width))
+    return tiles
 
 
 def root_of_edge(levels: Sequence[Sequence[bytes]]) -> bytes:
-    """The root of a tree by the hashes of its partial tiles, level by level from the lowest."""
+    """Return the root of a tree by the hashes of its partial tiles, level by level from the lowest."""
     parts: list[bytes] = []
     for hashes in levels:
         parts = [root_above([*hashes, *parts])] if hashes or parts else []
@@ -76,27 +75,30 @@ def root_of_edge(levels: Sequence[Sequence[bytes]]) -> bytes:
 
 
 def bundle_of(entries: Sequence[bytes]) -> bytes:
-    """The content of a bundle. Raises BadInput where an entry is longer than `MOST_ENTRY_BYTES`."""
+    """Return the content of a bundle; raises BadInput if an entry is longer than `MOST_ENTRY_BYTES`."""
     if any(len(entry) > MOST_ENTRY_BYTES for entry in entries):
         raise BadInput(f"an entry of a transparency log has at most {MOST_ENTRY_BYTES:,} bytes")
     return b"".join(_LENGTH.pack(len(entry)) + entry for entry in entries)
 
 
 def entries_of(data: bytes) -> list[bytes] | None:
-    """The entries of a bundle; None where it is cut."""
-    found, at = [], 0
+    """Return the entries of a bundle; None if it is cut."""
+    entries, at = [], 0
     while at < len(data):
         begin = at + _LENGTH.size
         if begin > len(data):
             return None
         at = begin + _LENGTH.unpack_from(data, at)[0]
-        found.append(data[begin:at])
-    return found if at == len(data) else None
+        entries.append(data[begin:at])
+    return entries if at == len(data) else None
 
 
 class Tree:
-    """The tree of a given size and root, as its files have it. Proofs and entries come out only if they lead to the
-    root; each method raises DamagedLog, which names the file, where a file does not."""
+    """The tree of a given size and root, from its files.
+
+    Proofs and entries are returned only if they lead to the root; each method raises DamagedLog, which names the file,
+    if a file does not.
+    """
 
     def __init__(self, storage: LogStorage, size: int, root: bytes) -> None:
         self._storage = storage
@@ -106,52 +108,53 @@ class Tree:
         self._read_edge()
 
     def edge(self, level: int) -> list[bytes]:
-        """The hashes of the partial tile of a level; none where that level has no partial tile."""
+        """Return the hashes of the partial tile of a level; none if that level has no partial tile."""
         index, width = divmod(self.size >> level * _BITS, WIDTH)
         return [*self._tiles[level, index]] if width else []
 
     def leaf_hash(self, index: int) -> bytes:
-        """The hash of the leaf at an index below the size."""
+        """Return the hash of the leaf at an index below the size."""
         return self._whole(0, index)
 
     def root_at(self, size: int) -> bytes:
-        """The root that the tree had at a size up to its own. Raises LogError beyond it."""
+        """Return the root that the tree had at a size up to its own; raises LogError beyond it."""
         self._demand_size(size)
         return self._range(0, size) if size else EMPTY
 
     def inclusion(self, index: int, size: int | None = None) -> list[bytes]:
-        """The hashes that lead from the leaf at an index to the root at a size, by default the tree's own."""
+        """Return the hashes that lead from the leaf at an index to the root at a size, by default the tree's own."""
         size = self.size if size is None else size
         self._demand_size(size)
         if not 0 <= index < size:
             raise LogError(f"the log has no leaf {index}: its {size} leaves are counted from 0")
-        return [self._range(*one) for one in inclusion_ranges(index, size)]
+        return [self._range(*span) for span in inclusion_ranges(index, size)]
 
     def consistency(self, old: int, new: int | None = None) -> list[bytes]:
-        """The hashes that show that the tree of size `new`, by default the whole, begins with the one of size `old`."""
+        """Return the hashes that show that the tree of size `new`, by default the whole, begins with the one of size
+        `old`."""
         new = self.size if new is None else new
         self._demand_size(new)
         if not 0 <= old <= new:
             raise LogError(f"a tree of {old} leaves is not the beginning of one of {new}")
-        return [self._range(*one) for one in consistency_ranges(old, new)]
+        return [self._range(*span) for span in consistency_ranges(old, new)]
 
     def entry(self, index: int) -> bytes:
-        """The entry at an index below the size."""
+        """Return the entry at an index below the size."""
         if not 0 <= index < self.size:
             raise LogError(f"the log has no leaf {index}: its {self.size} leaves are counted from 0")
         return self.bundle(index // WIDTH)[index % WIDTH]
 
     def entries(self, begin: int, end: int) -> Iterator[bytes]:
-        """The entries from one index up to another, bundle by bundle."""
+        """Yield the entries from one index up to another, bundle by bundle."""
         for number in range(begin // WIDTH, -(-min(end, self.size) // WIDTH)):
             first = number * WIDTH
             yield from self.bundle(number)[max(begin - first, 0) : max(end - first, 0)]
 
     def find(self, part: bytes) -> Iterator[tuple[int, bytes]]:
-        """Index and entry of the entries that hold these bytes, the newest first.
+        """Yield index and entry of the entries that hold these bytes, the newest first.
 
-        Only bundles in which something is found are held against their leaves: that nothing is found shows no more than
-        that the files, as they are, do not hold it; `entries` reads them strictly.
+        Only bundles with a match are checked against their leaves. So a missing match shows only that the present files
+        do not hold it; `entries` reads them strictly.
         """
         for number in reversed(range(-(-self.size // WIDTH))):
             if part in self._bundle_file(number)[1]:
@@ -160,7 +163,7 @@ class Tree:
                         yield number * WIDTH + place, entry
 
     def bundle(self, index: int) -> list[bytes]:
-        """The entries of a bundle, each held against its leaf."""
+        """Return the entries of a bundle, each checked against its leaf."""
         width = min(WIDTH, self.size - index * WIDTH)
         name, data = self._bundle_file(index)
         entries = entries_of(data)
@@ -180,7 +183,7 @@ class Tree:
             raise LogError(f"the log has {self.size} leaves: it has no tree of {size} yet")
 
     def _range(self, begin: int, end: int) -> bytes:
-        """The root over leaves that stand under one node of a tree that begins at 0."""
+        """Return the root over leaves that are under one node of a tree that begins at 0."""
         width = end - begin
         if width & (width - 1) == 0:
             bits = width.bit_length() - 1
@@ -189,7 +192,7 @@ class Tree:
         return node_of(self._range(begin, middle), self._range(middle, end))
 
     def _whole(self, bits: int, index: int) -> bytes:
-        """The root over the `index`-th 2^bits leaves."""
+        """Return the root over the `index`-th 2^bits leaves."""
         level, height = divmod(bits, _BITS)
         tile, first = divmod(index << height, WIDTH)
         return root_above(self._tile(level, tile)[first : first + (1 << height)])
@@ -209,7 +212,7 @@ class Tree:
             self._tiles[level, index] = self._hashes(level, index, width)
         levels = [self.edge(level) for level in range(edge[-1][0] + 1)] if edge else []
         if root_of_edge(levels) != self.root:
-            names = ", ".join(tile_name(*one) for one in edge)
+            names = ", ".join(tile_name(*tile) for tile in edge)
             raise DamagedLog(
                 f"the tree of {self.size} leaves has not the root that its checkpoint names: "
                 f"{f'one of {names} was' if names else 'the checkpoint was'} changed; restore it from a copy"
@@ -222,7 +225,7 @@ class Tree:
         return [data[at : at + _HASH] for at in range(0, width * _HASH, _HASH)]
 
     def _found(self, full: str, wanted: str) -> tuple[str, bytes]:
-        """Name and content of a file; of a partial one that is gone the full one holds the beginning."""
+        """Return name and content of a file; if a partial one is gone, the full one holds its beginning."""
         for name in dict.fromkeys((wanted, full)):
             if (data := self._storage.get(name)) is not None:
                 return name, data

@@ -1,8 +1,8 @@
-"""Time stamps of RFC 3161: an authority's signature over a digest and the time at which it saw it.
+"""Time stamps of RFC 3161: an authority's signature over a digest and the time of its observation.
 
-What an authority answers is kept as it came (a `TimeStampResp` in DER), so `openssl ts -verify` reads it, too. Its time
-counts once the signature leads to a certificate of an authority that the reader trusts, was made for time stamps, and
-held at that time. Whether the certificate was revoked later is not asked.
+An authority's answer is kept unchanged (a `TimeStampResp` in DER), so `openssl ts -verify` reads it, too. Its time
+counts once the signature leads to a certificate of an authority that the reader trusts. The certificate must be for
+time stamps and valid at that time. A later revocation is not checked.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 MOST_RESPONSE_BYTES = 64 * 1024
-"""The largest answer of an authority that is read; it holds certificates, of some kB each."""
+"""Largest answer of an authority that is read; it holds certificates, of some kB each."""
 _SHA256 = "2.16.840.1.101.3.4.2.1"
 _GRANTED = 0
 _QUERY_TYPE = "application/timestamp-query"
-_WHY = 300  # characters of another library's message that are shown
+_WHY = 300  # shown characters of another library's message
 
 
 @dataclass(frozen=True, slots=True)
 class TimeStampQuery:
-    """A request for a text (DER), and the number that the answer has to bring back."""
+    """A request for a text (DER), and the number that the answer must repeat."""
 
     data: bytes
     nonce: int
@@ -39,10 +39,10 @@ class TimeStampQuery:
 
 @dataclass(frozen=True, slots=True)
 class TimeStamp:
-    """An answer as it was read; of the signature nothing is verified.
+    """A parsed answer; its signature is not verified.
 
-    `at`: the time in it. `by`: the subject of the certificate that signed, as it names itself. `digest`: SHA-256 of
-    what was stamped. `nonce`: the request's, None where it names none.
+    `at`: the time in it. `by`: the subject of the certificate that signed, as it names itself. `digest`: SHA-256 of the
+    stamped bytes. `nonce`: the request's, None if it has none.
     """
 
     at: datetime
@@ -53,21 +53,21 @@ class TimeStamp:
 
 
 def query_for(text: bytes) -> TimeStampQuery:
-    """The request for the SHA-256 of a text, with a number of its own; the certificate is asked for as well."""
+    """Return the request for the SHA-256 of a text, with a random number; it requests the certificate as well."""
     library = rfc3161_library()
-    made = library.TimestampRequestBuilder().data(text).hash_algorithm(library.HashAlgorithm.SHA256).build()
-    return TimeStampQuery(made.as_bytes(), made.nonce)
+    request = library.TimestampRequestBuilder().data(text).hash_algorithm(library.HashAlgorithm.SHA256).build()
+    return TimeStampQuery(request.as_bytes(), request.nonce)
 
 
 def read_stamp(data: bytes) -> TimeStamp:
-    """What an authority's answer says. Raises BadStamp where it grants no stamp over a SHA-256."""
+    """Read an authority's answer; raises BadStamp if it grants no stamp over a SHA-256."""
     if len(data) > MOST_RESPONSE_BYTES:
         raise BadStamp(f"an answer of {len(data):,} bytes: {MOST_RESPONSE_BYTES:,} are read at most")
     with _refused("no answer of a time stamp authority"):
         response = rfc3161_library().decode_timestamp_response(data)
-        status, said = int(response.status), " ".join(map(str, response.status_string or ()))
+        status, words = int(response.status), " ".join(map(str, response.status_string or ()))
         if status != _GRANTED:
-            raise BadStamp(f"the request was not granted: status {status} {shown(said)}")
+            raise BadStamp(f"the request was not granted: status {status} {shown(words)}")
         info = response.tst_info
         imprint = info.message_imprint
         if imprint.hash_algorithm.dotted_string != _SHA256 or len(imprint.message) != hashlib.sha256().digest_size:
@@ -76,9 +76,9 @@ def read_stamp(data: bytes) -> TimeStamp:
 
 
 def demand_stamp(stamp: TimeStamp, text: bytes, authorities: Sequence[Certificate], nonce: int | None = None) -> None:
-    """Demands that a stamp is over this text, and signed under one of these certificates.
+    """Demand that a stamp is over this text, and signed under one of these certificates.
 
-    `nonce`: of the request, where it is known. Without certificates the signature is not looked at. Raises BadStamp.
+    `nonce`: of the request, if known. Without certificates the signature is not checked. Raises BadStamp.
     """
     if stamp.digest != hashlib.sha256(text).digest():
         raise BadStamp("the stamp is over another text")
@@ -93,10 +93,10 @@ def demand_stamp(stamp: TimeStamp, text: bytes, authorities: Sequence[Certificat
 
 
 def request_stamp(url: str, text: bytes, authorities: Sequence[Certificate], *, timeout_seconds: float) -> bytes:
-    """Ask an authority by HTTP (RFC 3161, section 3.4); returns its answer for a text, as it came, signed under one of
-    these certificates.
+    """Ask an authority by HTTP (RFC 3161, section 3.4); return its answer for a text unchanged, signed as demanded.
 
-    Raises WitnessError where none comes in `timeout_seconds`, or it is not one for this request.
+    It is signed under one of these certificates. Raises WitnessError if none comes in `timeout_seconds`, or it is not
+    one for this request.
     """
     query = query_for(text)
     status, answer = exchange(
@@ -118,7 +118,7 @@ def request_stamp(url: str, text: bytes, authorities: Sequence[Certificate], *, 
 
 
 def authorities_in(pem: bytes, place: str) -> tuple[Certificate, ...]:
-    """The certificates in a text in PEM. Raises BadInput, which names the place, where it holds none."""
+    """Return the certificates in a text in PEM; raises BadInput, which names the place, if it holds none."""
     from cryptography.x509 import load_pem_x509_certificates
 
     try:
@@ -129,8 +129,10 @@ def authorities_in(pem: bytes, place: str) -> tuple[Certificate, ...]:
 
 @contextmanager
 def _refused(words: str) -> Iterator[None]:
-    """Raises BadStamp, which begins with these words, for whatever a hostile answer makes its readers raise. They are
-    libraries that name no common error, and a panic of Rust is not even an `Exception`."""
+    """Raise BadStamp, which begins with these words, for every error of reading a hostile answer.
+
+    The readers are libraries without a common error, and a panic of Rust is not even an `Exception`.
+    """
     try:
         yield
     except EvenkeelError:
@@ -144,7 +146,7 @@ def _refused(words: str) -> Iterator[None]:
 
 
 def _signer(response: Any) -> str:
-    """The subject of the certificate that a response says has signed it."""
+    """Return the subject of the certificate that a response names as its signer."""
     from cryptography.x509 import load_der_x509_certificate
 
     signers = [*response.signed_data.signer_infos]
@@ -156,7 +158,7 @@ def _signer(response: Any) -> str:
 
 
 def rfc3161_library() -> Any:
-    """The package `rfc3161-client`, which is needed for time stamps alone."""
+    """Return the package `rfc3161-client`, which is needed only for time stamps."""
     try:
         import rfc3161_client
     except ImportError:

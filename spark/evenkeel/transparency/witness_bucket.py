@@ -1,9 +1,9 @@
-"""A witness that is a bucket with Object Lock: each checkpoint an object that nobody can change for a time.
+"""A witness that is a bucket with Object Lock: each checkpoint is an object that cannot be changed for a time.
 
 The object of a checkpoint is `<prefix>/<SHA-256 of the log's name>/<size, 20 digits>`, locked in the mode COMPLIANCE,
-which not even the owner of the bucket can lift. It is put only where there is none. A bucket with Object Lock keeps all
-versions of an object: whoever may write there can put another one on top, or a mark that hides it, and both are seen
-(`kept`). It signs nothing; whoever reads it has to be told the bucket by somebody else than the lake.
+which not even the owner of the bucket can lift. It is put only if it does not exist. A bucket with Object Lock keeps
+all versions of an object. A writer can put another version on top, or a mark that hides it, and both are seen (`kept`).
+The bucket signs nothing; its readers must learn the bucket's name from another source than the lake.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from evenkeel.transparency.notes import MOST_BYTES
 from evenkeel.transparency.witness_client import Prove, origin_hash
 
 DEFAULT_RETAIN_DAYS = 400
-"""So long an object is locked where nothing else is asked for. No lock of this mode can be shortened afterwards."""
+"""Default days for which an object is locked. No lock of this mode can be shortened afterwards."""
 MOST_RETAIN_DAYS = 36_500
 MOST_VERSIONS = 1_000_000
-"""So many versions of objects are read at most: two years of a publish a minute."""
+"""Most versions of objects that are read: two years of a publish a minute."""
 _MODE = "COMPLIANCE"
 _AT_ONCE = 16
-_TRIES = 3  # where another puts the same object at the same time
+_TRIES = 3  # if another process puts an equal object at that time
 _DIGITS = 20
 _SIZE = re.compile(rf"[0-9]{{{_DIGITS}}}")
 _THERE_ALREADY = frozenset({"PreconditionFailed", "412"})
@@ -48,7 +48,7 @@ _AT_THE_SAME_TIME = frozenset({"ConditionalRequestConflict", "409"})
 
 @dataclass(frozen=True, slots=True)
 class BucketPlace:
-    """Where the checkpoints lie. `url`: `s3://BUCKET/PREFIX`; `retain_days`: for how long an object is locked."""
+    """Place of the checkpoints. `url`: `s3://BUCKET/PREFIX`; `retain_days`: for how long an object is locked."""
 
     url: str
     retain_days: int = DEFAULT_RETAIN_DAYS
@@ -64,7 +64,7 @@ class BucketPlace:
         return bucket_of(canonical(self.url))
 
     def folder(self, origin: str) -> str:
-        """What the keys of a log's objects begin with."""
+        """Return the prefix of the keys of a log's objects."""
         prefix = canonical(self.url).removeprefix(SCHEME).partition("/")[2]
         return f"{prefix}/{origin_hash(origin)}/".lstrip("/")
 
@@ -88,12 +88,11 @@ class WitnessBucket:
         self._folder = place.folder(origin)
 
     def put(self, checkpoint: SignedCheckpoint, prove: Prove, known: int = 0) -> bool:
-        """Puts a checkpoint and locks it; False where it is there already. `known`: size of one that was put before, 0
-        where none is known.
+        """Put a checkpoint and lock it; return False if it exists already.
 
-        Raises InconsistentLog, with both sizes and roots, where the bucket has another of that size, a larger one, or
-        one from which this has not grown; BadNote where no key of the log has signed it; WitnessError where the bucket
-        cannot be reached, refuses, or does not lock.
+        `known`: size of one that was put before, 0 if none is known. Raises InconsistentLog, with both sizes and roots,
+        if the bucket has another of that size, a larger one, or one from which this has not grown. Raises BadNote if no
+        key of the log has signed it, and WitnessError if the bucket cannot be reached, refuses, or does not lock.
         """
         open_checkpoint(checkpoint.note.data, self._origin, self._log_keys)
         new = checkpoint.checkpoint
@@ -110,10 +109,10 @@ class WitnessBucket:
         return is_new
 
     def kept(self) -> Iterator[SignedCheckpoint | str]:
-        """What lies there of the log, all versions of all objects: checkpoints that it has signed, and of whatever else
-        a sentence that says what is wrong with it.
+        """Yield all versions of all objects of the log: its signed checkpoints, and a sentence for each other object.
 
-        Raises WitnessError where the bucket cannot be reached or refuses, or holds more than `MOST_VERSIONS`.
+        The sentence says what is wrong with it. Raises WitnessError if the bucket cannot be reached or refuses, or
+        holds more than `MOST_VERSIONS`.
         """
         count = 0
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -155,10 +154,10 @@ class WitnessBucket:
         raise WitnessError(f"{self._place.url}: others put the same checkpoint all the while: try again")
 
     def _demand_same(self, checkpoint: SignedCheckpoint, key: str) -> None:
-        there, new = self._read(key), checkpoint.checkpoint
-        if there is not None and there.checkpoint.root != new.root:
+        kept, new = self._read(key), checkpoint.checkpoint
+        if kept is not None and kept.checkpoint.root != new.root:
             raise InconsistentLog(
-                f"split view: {self._place.url} has the log {shown(self._origin)} at {there.checkpoint.words}, and now "
+                f"split view: {self._place.url} has the log {shown(self._origin)} at {kept.checkpoint.words}, and now "
                 f"it is given {new.words}"
             )
 
@@ -168,11 +167,11 @@ class WitnessBucket:
             listed = self._client.list_objects_v2(
                 Bucket=self._place.bucket, Prefix=self._folder, StartAfter=self._key(new.size), MaxKeys=1
             )
-        for one in listed.get("Contents", ()):
-            if _SIZE.fullmatch(one["Key"].removeprefix(self._folder)) and (later := self._read(one["Key"])):
+        for entry in listed.get("Contents", ()):
+            if _SIZE.fullmatch(entry["Key"].removeprefix(self._folder)) and (later := self._read(entry["Key"])):
                 raise InconsistentLog(
                     f"{self._place.url} has the log {shown(self._origin)} at {later.checkpoint.words}, and now it is "
-                    f"given {new.words}: the log was set back to an earlier state, or somebody else signs for it"
+                    f"given {new.words}: the log was set back to an earlier state, or a second signer uses its key"
                 )
 
     def _demand_lock(self, key: str) -> None:
@@ -185,8 +184,10 @@ class WitnessBucket:
             )
 
     def _read(self, key: str, version: str | None = None) -> SignedCheckpoint | None:
-        """The checkpoint that an object is; None where there is none. Raises WitnessError where it is none of the log,
-        or of another size than its key says."""
+        """Return the checkpoint in an object; None if it does not exist.
+
+        Raises WitnessError if it is not one of the log, or of another size than its key says.
+        """
         from botocore.exceptions import ClientError
 
         from evenkeel.aws_errors import is_absent
@@ -201,39 +202,39 @@ class WitnessBucket:
                 return None
             raise self._error(error, "cannot be read") from None
         try:
-            found = open_checkpoint(data, self._origin, self._log_keys)
-            if self._key(found.checkpoint.size) != key:
-                raise BadNote(f"it is of another size than its key says: {found.checkpoint.words}")
+            signed = open_checkpoint(data, self._origin, self._log_keys)
+            if self._key(signed.checkpoint.size) != key:
+                raise BadNote(f"it is of another size than its key says: {signed.checkpoint.words}")
         except BadNote as error:
-            raise WitnessError(f"{self._place.url}: {shown(key)} is no checkpoint of this log: {error}") from None
-        return found
+            raise WitnessError(f"{self._place.url}: {shown(key)} is not a checkpoint of this log: {error}") from None
+        return signed
 
-    def _version(self, one: tuple[str, str | None]) -> SignedCheckpoint | str:
-        """The checkpoint that a version is, or what is wrong with it."""
-        key, version = one
+    def _version(self, key_and_version: tuple[str, str | None]) -> SignedCheckpoint | str:
+        """Return the checkpoint of a version, or what is wrong with it."""
+        key, version = key_and_version
         if version is None:
             return f"{shown(key)} was marked as deleted; its versions are read all the same"
         try:
-            found = self._read(key, version)
+            signed = self._read(key, version)
         except WitnessError as error:
             return str(error)
-        return f"{shown(key)} is gone while it is read" if found is None else found
+        return f"{shown(key)} is gone while it is read" if signed is None else signed
 
     def _pages(self) -> Iterator[list[tuple[str, str | None]]]:
-        """Key and version of all that lies there, page by page; no version for a mark that hides an object."""
+        """Yield key and version of all objects, page by page; no version for a mark that hides an object."""
         where: dict[str, str] = {}
         while True:
             with self._explained("cannot be listed"):
                 page = self._client.list_object_versions(Bucket=self._place.bucket, Prefix=self._folder, **where)
-            versions = [(one["Key"], one["VersionId"]) for one in page.get("Versions", ())]
-            yield [*versions, *((one["Key"], None) for one in page.get("DeleteMarkers", ()))]
+            versions = [(entry["Key"], entry["VersionId"]) for entry in page.get("Versions", ())]
+            yield [*versions, *((entry["Key"], None) for entry in page.get("DeleteMarkers", ()))]
             if not page.get("IsTruncated"):
                 return
             where = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page.get("NextVersionIdMarker", "")}
 
     @contextmanager
     def _explained(self, what: str, but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
-        """Raises WitnessError for what boto3 raises, except for errors of the kind `but`."""
+        """Raise WitnessError for boto3's errors, except for those of the kind `but`."""
         from evenkeel.aws_errors import RAISED_BY_BOTO
 
         try:

@@ -1,4 +1,4 @@
-"""Submitting checkpoints to a witness by HTTP (C2SP tlog-witness, the client's side)."""
+"""Submission of checkpoints to a witness by HTTP (C2SP tlog-witness, the client's side)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from evenkeel.transparency.keys import COSIGNATURE, NoteSignature, VerifierKey, 
 from evenkeel.transparency.notes import MOST_BYTES, parse_signatures
 
 Prove = Callable[[int, int], Sequence[bytes]]
-"""From an old and a new size of a log to the consistency proof between them, e.g. `Tree.consistency`."""
+"""Function from an old and a new size of a log to the consistency proof between them, e.g. `Tree.consistency`."""
 
-_ROUNDS = 3  # the witness may meanwhile have seen another checkpoint
+_ROUNDS = 3  # the witness may meanwhile have received another checkpoint
 _WHY_BYTES = 300
 _MEANING = {
     400: "it finds the request malformed",
     403: "it does not know the key that signed; give it the log's newest verifier key",
-    404: "it does not know this log; configure the log's origin and verifier key there",
+    404: "it does not know this log; configure the log's origin and verifier key at the witness",
 }
 
 
@@ -33,7 +33,7 @@ def origin_hash(origin: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WitnessAddress:
-    """Where a witness listens (`http://host:port`, or `https://…`, its prefix), and its keys."""
+    """URL of a witness (`http://host:port`, or `https://…`, its prefix), and its keys."""
 
     url: str
     keys: tuple[VerifierKey, ...]
@@ -48,9 +48,9 @@ class WitnessAddress:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """What a witness gave: its signatures, and the size that it had seen before.
+    """Answer of a witness: its signatures, and the size that it had seen before.
 
-    `old` below a size that the witness had cosigned means that the witness has forgotten what it saw.
+    `old` below a size that the witness had cosigned means that the witness has lost its state.
     """
 
     signatures: tuple[NoteSignature, ...]
@@ -66,11 +66,12 @@ def submit(
     known: int = 0,
     timeout_seconds: float = 10.0,
 ) -> Submitted:
-    """Has a witness cosign a checkpoint; its signatures by keys that are known come back, verified.
+    """Have a witness cosign a checkpoint; return its signatures by known keys, verified.
 
-    `known`: the size that the witness has cosigned last, as far as that is known; it tells where it is another.
-    `timeout_seconds`: for each of at most four exchanges. Raises WitnessError where the witness cannot be reached,
-    refuses or answers nonsense; InconsistentLog, with both sizes and roots, where it has seen another tree.
+    `known`: the size that the witness has cosigned last, as far as that is known; the witness reports it if it is
+    another. `timeout_seconds`: for each of at most four exchanges. Raises WitnessError if the witness cannot be
+    reached, refuses or gives an invalid answer; InconsistentLog, with both sizes and roots, if it has seen another
+    tree.
     """
     new = checkpoint.checkpoint
     old = known if known <= new.size else 0
@@ -91,7 +92,7 @@ def submit(
             raise InconsistentLog(
                 f"the witness {address.url} has seen the log {shown(new.origin)} at "
                 f"{_seen(address, checkpoint, log_keys, timeout_seconds, seen)}, and now it is given {new.words}: the "
-                "log was set back to an earlier state, or somebody else signs for it"
+                "log was set back to an earlier state, or a second signer uses its key"
             )
         old = seen
     else:
@@ -104,16 +105,16 @@ def submit(
             f"{_seen(address, checkpoint, log_keys, timeout_seconds, old)}, and {new.words} has not grown from that"
         )
     why = _MEANING.get(status, "it cannot answer now")
-    said = shown(answer[:_WHY_BYTES].decode("utf-8", "replace").strip(), _WHY_BYTES)
-    raise WitnessError(f"the witness {address.url} refuses with {status}: {why} (it says {said})")
+    reason = shown(answer[:_WHY_BYTES].decode("utf-8", "replace").strip(), _WHY_BYTES)
+    raise WitnessError(f"the witness {address.url} refuses with {status}: {why} (it says {reason})")
 
 
 def latest_checkpoint(
     address: WitnessAddress, origin: str, log_keys: Collection[VerifierKey], *, timeout_seconds: float = 10.0
 ) -> SignedCheckpoint | None:
-    """The last checkpoint of a log that a witness has cosigned, verified; None where it has none.
+    """Return the last checkpoint of a log that a witness has cosigned, verified; None if it has none.
 
-    Raises WitnessError where it cannot be reached or gives no checkpoint that holds.
+    Raises WitnessError if it cannot be reached or gives no valid checkpoint.
     """
     path = f"/{origin_hash(origin)}/checkpoint"
     status, answer = _exchange(address.url, "GET", path, None, timeout_seconds)
@@ -122,18 +123,18 @@ def latest_checkpoint(
     if status != 200:
         raise WitnessError(f"the witness {address.url} does not give its checkpoint of {shown(origin)}: {status}")
     try:
-        found = open_checkpoint(answer, origin, log_keys, address.keys)
+        signed = open_checkpoint(answer, origin, log_keys, address.keys)
     except BadNote as error:
         raise WitnessError(f"the witness {address.url} gives a checkpoint that does not hold: {error}") from None
-    if not found.cosigned:
+    if not signed.cosigned:
         raise WitnessError(f"the witness {address.url} gives a checkpoint that it has not cosigned")
-    return found
+    return signed
 
 
 def fetch_note(url: str, *, timeout_seconds: float = 10.0) -> bytes:
-    """What lies at a URL (`http://` or `https://`), e.g. a checkpoint that somebody publishes; nothing is verified.
+    """Return the content at a URL (`http://` or `https://`), e.g. a published checkpoint, without verification.
 
-    Raises WitnessError where it cannot be had.
+    Raises WitnessError if it cannot be fetched.
     """
     status, answer = _exchange(url, "GET", "", None, timeout_seconds)
     if status != 200:
@@ -147,14 +148,14 @@ def _cosignatures(
     ids = {(key.name, key.key_id) for key in address.keys}
     try:
         given = parse_signatures(answer.decode("utf-8", "replace"))
-        own = tuple(one for one in given if (one.name, one.key_id) in ids)
-        note = checkpoint.note.with_signatures(own)
-        if not own:
+        cosignatures = tuple(signature for signature in given if (signature.name, signature.key_id) in ids)
+        note = checkpoint.note.with_signatures(cosignatures)
+        if not cosignatures:
             raise BadNote("no signature by its key")
         open_checkpoint(note.data, checkpoint.checkpoint.origin, log_keys, address.keys)
     except BadNote as error:
         raise WitnessError(f"the witness {address.url} answers with no valid cosignature: {error}") from None
-    return own
+    return cosignatures
 
 
 def _seen(
@@ -164,11 +165,11 @@ def _seen(
     timeout_seconds: float,
     size: int,
 ) -> str:
-    """Size and root that a witness has seen, in words; the size alone where it does not show more."""
+    """Return size and root that a witness has seen, in words; only the size if it does not show more."""
     with suppress(WitnessError):
-        found = latest_checkpoint(address, checkpoint.checkpoint.origin, log_keys, timeout_seconds=timeout_seconds)
-        if found is not None:
-            return found.checkpoint.words
+        signed = latest_checkpoint(address, checkpoint.checkpoint.origin, log_keys, timeout_seconds=timeout_seconds)
+        if signed is not None:
+            return signed.checkpoint.words
     return f"size {size}, root not shown"
 
 

@@ -1,7 +1,7 @@
-"""A witness that is a file elsewhere: every checkpoint that was given out, one line of JSON each.
+"""A witness that is a file elsewhere: every published checkpoint, one line of JSON each.
 
-It signs nothing. It is worth as much as the place where it lies is out of the reach of whoever writes the log: another
-host's disk, or a store that keeps what it was given. It takes only what has grown from its last line.
+It signs nothing. It is worth as much as its place is out of the reach of the log's writers: another host's disk, or a
+store that keeps its files. It accepts only checkpoints that have grown from its last line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from evenkeel.transparency.witness_client import Prove
 
 log = logging.getLogger(__name__)
 
-_TAIL_BYTES = 3 * MOST_BYTES  # a line: a note, whose line feeds and dashes JSON writes longer
+_TAIL_BYTES = 3 * MOST_BYTES  # a line: a note, whose line feeds and dashes are longer in JSON
 _WAIT_SECONDS = 30.0
 
 
@@ -48,8 +48,10 @@ class WitnessFile:
         self._clock = clock
 
     def latest(self) -> SignedCheckpoint | None:
-        """The last checkpoint in the file; None where there is none. Raises DamagedLog where its line is no checkpoint
-        that a key of the log has signed."""
+        """Return the last checkpoint in the file; None if there is none.
+
+        Raises DamagedLog if its line is not a checkpoint that a key of the log has signed.
+        """
         try:
             with self._path.open("rb") as file:
                 return self._last(file)[0]
@@ -57,10 +59,10 @@ class WitnessFile:
             return None
 
     def append(self, checkpoint: SignedCheckpoint, prove: Prove) -> bool:
-        """Appends a checkpoint; False where the file ends with it already. The line lasts when this returns.
+        """Append a checkpoint durably; return False if the file ends with it already.
 
-        Raises InconsistentLog, with both sizes and roots, where it has not grown from the last line, BadNote where no
-        key of the log has signed it, and WitnessError where the file cannot be written, or is held by another process.
+        Raises InconsistentLog, with both sizes and roots, if it has not grown from the last line, BadNote if no key of
+        the log has signed it, and WitnessError if the file cannot be written, or is held by another process.
         """
         open_checkpoint(checkpoint.note.data, self._origin, self._log_keys)
         try:
@@ -100,7 +102,7 @@ class WitnessFile:
         if old.size > new.size:
             raise InconsistentLog(
                 f"{self._path} has the log {shown(self._origin)} at {old.words}, and now it is given {new.words}: the "
-                "log was set back to an earlier state, or somebody else signs for it"
+                "log was set back to an earlier state, or a second signer uses its key"
             )
         if not is_consistent(old.size, new.size, old.root, new.root, prove(old.size, new.size)):
             raise InconsistentLog(
@@ -110,17 +112,20 @@ class WitnessFile:
 
     @staticmethod
     def notes_in(data: bytes) -> Iterator[bytes]:
-        """The signed notes in the content of such a file; nothing of them is verified. Raises BadNote where a line
-        holds none; what was cut behind the last line feed is passed over."""
+        """Yield the signed notes in the content of such a file, without verification.
+
+        Raises BadNote if a line holds none; a cut line after the last line feed is passed over.
+        """
         for line in data.rpartition(b"\n")[0].split(b"\n"):
             try:
-                found = parse_json(line, depth=2, values=100)
-                yield found["checkpoint"].encode()
+                body = parse_json(line, depth=2, values=100)
+                yield body["checkpoint"].encode()
             except (NotJson, KeyError, TypeError, AttributeError, UnicodeEncodeError):
                 raise BadNote(f"a line that holds no checkpoint: {line[:80]!a}") from None
 
     def _last(self, file: BinaryIO) -> tuple[SignedCheckpoint | None, int]:
-        """The last whole line's checkpoint, and where that line ends: what a power cut left behind it is not one."""
+        """Return the last whole line's checkpoint, and the end of that line: a rest left by a power cut does not
+        count."""
         size = file.seek(0, os.SEEK_END)
         begin = max(size - _TAIL_BYTES, 0)
         file.seek(begin)
@@ -136,4 +141,4 @@ class WitnessFile:
             text = line["checkpoint"].encode() if isinstance(line, dict) else b""
             return open_checkpoint(text, self._origin, self._log_keys), size - len(cut)
         except (NotJson, KeyError, AttributeError, UnicodeEncodeError, BadNote) as error:
-            raise DamagedLog(f"{self._path}: its last line is no checkpoint of the log: {error}") from None
+            raise DamagedLog(f"{self._path}: its last line is not a checkpoint of the log: {error}") from None

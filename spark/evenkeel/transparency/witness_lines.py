@@ -21,9 +21,9 @@ from evenkeel.transparency.witness_bucket import BucketPlace, WitnessBucket
 from evenkeel.transparency.witness_client import WitnessAddress
 
 STAMP = "rfc3161"
-"""Begins the line of a time stamp authority."""
+"""First word of the line of a time stamp authority."""
 BUCKET = "s3://"
-"""Begins the line of a bucket."""
+"""Prefix of the line of a bucket."""
 _USER = re.compile(r"//[^/\s]*@")
 _RETAIN = re.compile(r"retain_days=([1-9][0-9]{0,5})")
 _PERIOD = re.compile(r"([1-9][0-9]{0,5})([smhd])")
@@ -33,10 +33,10 @@ _LEAST_EVERY = 300
 
 @dataclass(frozen=True, slots=True)
 class LakeWitness:
-    """A witness of a lake's log: one that listens at an address, a file or a bucket that keeps every checkpoint, or an
-    authority that stamps some of them with the time.
+    """A witness of a lake's log.
 
-    `name` is the URL or the path as it was given; one of `address`, `path`, `authority` and `bucket` is set.
+    It is a server at an address, a file or a bucket that keeps every checkpoint, or an authority that stamps some of
+    them with the time. `name` is the given URL or path; one of `address`, `path`, `authority` and `bucket` is set.
     """
 
     name: str
@@ -46,35 +46,38 @@ class LakeWitness:
     bucket: BucketPlace | None = None
 
     def load_libraries(self) -> None:
-        """Import what asks the witness. For callers that start threads: two must not import one package at the same
-        time."""
+        """Import the client of the witness. For callers that start threads: two must not import one package at once."""
         if self.bucket is not None:
             load_client(SCHEME)
         if self.authority is not None:
-            with suppress(SettingsError):  # a missing one is reported with what the witness answers
+            with suppress(SettingsError):  # a missing one is reported with the witness's answer
                 rfc3161_library()
 
     def bucket_of(
         self, origin: str, log_keys: Collection[VerifierKey], *, timeout_seconds: float = 30.0
     ) -> WitnessBucket:
-        """The checkpoints of a log in the bucket. Raises SettingsError where no keys of the store are found."""
+        """Return the checkpoints of a log in the bucket; raises SettingsError if no keys of the store are found."""
         assert self.bucket is not None
         client = access(what=f"the witness {self.name}").for_boto(timeout_seconds=timeout_seconds, tries=2)
         return WitnessBucket(client, self.bucket, origin, log_keys)
 
 
 def witnesses_from_environment(environment: Mapping[str, str] = ENVIRONMENT) -> tuple[LakeWitness, ...]:
-    """The witnesses that `EVENKEEL_WITNESSES` names; none where it is not set."""
+    """Return the witnesses that `EVENKEEL_WITNESSES` names; none if it is not set."""
     text = environment.get(WITNESSES, "")
     return witnesses_of(text, WITNESSES) if text.strip() else ()
 
 
 def witnesses_of(text: str, place: str) -> tuple[LakeWitness, ...]:
-    """The witnesses in a text, or in the file that `file:PATH` names: one a line (or with commas between them).
+    """Return the witnesses in a text, or in the file that `file:PATH` names: one a line (or separated by commas).
 
-    A line is `<vkey> <URL>`, the path of a file that keeps every checkpoint, `s3://<bucket>/<prefix>` of a bucket with
-    Object Lock, with `retain_days=<number>` as one likes, or `rfc3161 <URL> ca_file=<path>` with
-    `every=<number><s, m, h or d>` and `plain_http=true` as one likes; lines that begin with `#` are passed over.
+    A line has one of these forms; lines that begin with `#` are passed over:
+
+    - `<vkey> <URL>`.
+    - The path of a file that keeps every checkpoint.
+    - `s3://<bucket>/<prefix>` of a bucket with Object Lock, optionally with `retain_days=<number>`.
+    - `rfc3161 <URL> ca_file=<path>`, optionally with `every=<number><s, m, h or d>` and `plain_http=true`.
+
     Raises SettingsError, which names the place and the line.
     """
     if text.startswith(IN_FILE):
@@ -85,10 +88,10 @@ def witnesses_of(text: str, place: str) -> tuple[LakeWitness, ...]:
             reason = getattr(error, "strerror", None) or "it is not text"
             raise SettingsError(f"{place} names {file}, which cannot be read: {reason}") from None
     lines = [line.strip() for line in re.split(r"[,\n]", text)]
-    found = tuple(_witness(line, place) for line in lines if line and not line.startswith("#"))
-    if len({one.name for one in found}) < len(found):
+    witnesses = tuple(_witness(line, place) for line in lines if line and not line.startswith("#"))
+    if len({witness.name for witness in witnesses}) < len(witnesses):
         raise SettingsError(f"{place} names a witness twice")
-    return found
+    return witnesses
 
 
 def _witness(line: str, place: str) -> LakeWitness:
@@ -110,12 +113,12 @@ def _witness(line: str, place: str) -> LakeWitness:
             raise BadNote("the key is one of a log, and not of a witness")
         return LakeWitness(url, WitnessAddress(url, (key,)))
     except (BadInput, ValueError) as error:
-        line = _USER.sub("//…@", line)  # of a URL: what stands there may be secret
+        line = _USER.sub("//…@", line)  # the part of a URL that may be secret
         raise SettingsError(f"{place}: the witness {shown(line)} cannot be read: {error}") from None
 
 
 def _bucket(words: list[str]) -> LakeWitness:
-    """The bucket that a line names."""
+    """Return the bucket that a line names."""
     url, *options = words
     days = _RETAIN.fullmatch(options[0]) if options else None
     if len(options) > 1 or (options and days is None):
@@ -124,7 +127,7 @@ def _bucket(words: list[str]) -> LakeWitness:
 
 
 def _authority(words: list[str]) -> LakeWitness:
-    """The time stamp authority that the words behind `rfc3161` name."""
+    """Return the time stamp authority that the words after `rfc3161` name."""
     url, *options = words or [""]
     given = dict(option.partition("=")[::2] for option in options)
     every, plain = given.pop("every", f"{DEFAULT_EVERY}s"), given.pop("plain_http", "false")

@@ -1,7 +1,7 @@
-"""Checkpoints given to the witnesses of a lake, and what is known of each: how far it is behind, and since when.
+"""Checkpoints given to the witnesses of a lake, and the state of each: how far it is behind, and since when.
 
 A witness that cannot be reached stops nothing: it gets the newest checkpoint the next time. One that has seen another
-tree says so, and that stands beside the log until it cosigns again.
+tree reports it, and that is recorded beside the log until it cosigns again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from evenkeel.transparency.witness_file import WitnessFile
 from evenkeel.transparency.witness_lines import LakeWitness
 
 STATES = "witnesses"
-"""The file with what is known of the witnesses; one of ours, outside tlog-tiles."""
+"""The file with the states of the witnesses; one of Evenkeel's, outside tlog-tiles."""
 _TRIES = 3  # the log may grow meanwhile
 _TIMEOUT_SECONDS = 5.0
 
@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WitnessState:
-    """What is known of a witness.
+    """State of a witness.
 
     `size`: of the newest checkpoint that it took, and `at` when it did (seconds since 1970; 0: never). `since`: when it
-    first failed to take a newer one, 0 where it does not fail; `fault` says why. `is_inconsistent`: it has seen
-    another tree, so somebody is shown another past. `tried`: when a time stamp authority was asked last.
+    first failed to take a newer one, 0 if it does not fail; `fault` says why. `is_inconsistent`: it has seen another
+    tree, so some readers get another past. `tried`: when a time stamp authority was last asked.
     """
 
     name: str
@@ -53,7 +53,7 @@ class WitnessState:
     tried: int = 0
 
     def words(self, size: int) -> str:
-        """One line on the witness, where the log has `size` leaves."""
+        """Return one line on the witness of a log with `size` leaves."""
         if self.is_inconsistent:
             return f"{self.name}: INCONSISTENT since {_moment(self.since)}: {self.fault}"
         behind = size - self.size
@@ -64,10 +64,10 @@ class WitnessState:
 
 
 def witness_states(storage: LogStorage) -> dict[str, WitnessState]:
-    """What is known of the witnesses, by name; nothing where the file cannot be read."""
+    """Return the states of the witnesses, by name; none if the file cannot be read."""
     try:
-        said = parse_json(storage.get(STATES) or b"{}", depth=3)
-        return {name: WitnessState(**one) for name, one in said.items()}
+        body = parse_json(storage.get(STATES) or b"{}", depth=3)
+        return {name: WitnessState(**state) for name, state in body.items()}
     except (NotJson, TypeError, AttributeError):
         return {}
 
@@ -79,33 +79,33 @@ def tell_witnesses(
     clock: Callable[[], float] = time.time,
     timeout_seconds: float = _TIMEOUT_SECONDS,
 ) -> list[WitnessState]:
-    """Gives the newest checkpoint to each witness that has not taken it, and notes what came of it.
+    """Give the newest checkpoint to each witness that has not taken it, and note the results.
 
-    `timeout_seconds`: for each of at most four exchanges with a witness; all are asked at the same time. Never raises
-    for a witness. What each says is logged.
+    `timeout_seconds`: for each of at most four exchanges with a witness; all are asked in parallel. Never raises for a
+    witness. Their answers are logged.
     """
     before = witness_states(storage)
-    known = [before.get(one.name, WitnessState(one.name)) for one in witnesses]
+    known = [before.get(witness.name, WitnessState(witness.name)) for witness in witnesses]
     size = opened.checkpoint().checkpoint.size
-    asked = [
-        (one, state)
-        for one, state in zip(witnesses, known, strict=True)
-        if (state.size != size or state.fault) and _may_be_asked(one, state, clock())
+    due = [
+        (witness, state)
+        for witness, state in zip(witnesses, known, strict=True)
+        if (state.size != size or state.fault) and _may_be_asked(witness, state, clock())
     ]
-    if not asked:
+    if not due:
         return known
-    for one, _ in asked:
-        one.load_libraries()
-    with ThreadPoolExecutor(len(asked)) as pool:
-        told = pool.map(lambda pair: _told(storage, opened, pair[0], pair[1], clock, timeout_seconds), asked)
-        after = {state.name: state for state in told}
-    found = [after.get(state.name, state) for state in known]
-    storage.put(STATES, json.dumps({state.name: asdict(state) for state in found}, indent=1).encode())
-    return found
+    for witness, _ in due:
+        witness.load_libraries()
+    with ThreadPoolExecutor(len(due)) as pool:
+        states = pool.map(lambda pair: _told(storage, opened, pair[0], pair[1], clock, timeout_seconds), due)
+        after = {state.name: state for state in states}
+    all_states = [after.get(state.name, state) for state in known]
+    storage.put(STATES, json.dumps({state.name: asdict(state) for state in all_states}, indent=1).encode())
+    return all_states
 
 
 def _may_be_asked(witness: LakeWitness, state: WitnessState, now: float) -> bool:
-    """Whether a witness is asked now; a time stamp authority is asked once in a while."""
+    """Return True if a witness is asked now; a time stamp authority is asked once in a while."""
     return witness.authority is None or witness.authority.is_due(state.at, state.tried, now)
 
 
@@ -126,17 +126,17 @@ def _told(
             newest = opened.checkpoint()
             stamp(storage, witness.authority, newest, timeout_seconds=timeout_seconds)
     except InconsistentLog as error:
-        log.error("%s. Somebody is shown another past: stop, and compare with `evenkeel verify --against`", error)
+        log.error("%s. Some readers get another past: stop, and compare with `evenkeel verify --against`", error)
         return replace(state, since=since, fault=str(error), is_inconsistent=True)
     except EvenkeelError as error:
         behind = opened.checkpoint().checkpoint.size - state.size
-        log.warning("%s. It is %s behind, and is told again the next time", error, plural(behind, "leaf", "leaves"))
+        log.warning("%s. It is %s behind, and is asked again the next time", error, plural(behind, "leaf", "leaves"))
         return replace(state, since=since, fault=str(error), is_inconsistent=False)
     return WitnessState(witness.name, newest.checkpoint.size, int(clock()), tried=state.tried)
 
 
 def _taken(opened: TransparencyLog, witness: LakeWitness, known: int, timeout_seconds: float) -> SignedCheckpoint:
-    """The checkpoint that the witness took, the newest when it did."""
+    """Return the checkpoint that the witness took, the newest when it did."""
     for left in reversed(range(_TRIES)):
         newest = opened.checkpoint()
         try:

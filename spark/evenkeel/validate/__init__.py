@@ -1,3 +1,4 @@
-"""Validate: whether what was observed can be trusted.
+"""Validate: check that the observed rows can be trusted.
 
-Great Expectations suites per table, and rules across tables; there is no round."""
+Great Expectations suites per table, and rules across tables; this task has no round.
+"""

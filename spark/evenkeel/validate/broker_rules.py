@@ -1,4 +1,4 @@
-"""Rules on the snapshot as a whole and on what the brokers said of themselves."""
+"""Rules on the snapshot as a whole and on the brokers' own figures."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 
 
 def snapshot_is_short(facts: ClusterFacts) -> Found:
-    """From first request to last answer at most evenkeelMaxSnapshotSeconds."""
+    """Check that the snapshot took at most evenkeelMaxSnapshotSeconds, from first request to last answer."""
     most = facts.settings.evenkeelMaxSnapshotSeconds
     began, ended = facts.policies.get("snapshot_started_at"), facts.ended_at
     if began is None or ended is None:
         return Found(0, threshold=most)
     took = (ended - began).total_seconds()
-    said = f"The snapshot took {took:.1f} s, {took - most:.1f} s more than the {most:.0f} s allowed."
-    return Found(1, [facts.cluster] if took > most else [], said, took, most)
+    sentence = f"The snapshot took {took:.1f} s, {took - most:.1f} s more than the {most:.0f} s allowed."
+    return Found(1, [facts.cluster] if took > most else [], sentence, took, most)
 
 
 def cluster_has_brokers(facts: ClusterFacts) -> Found:
-    """At least one broker is listed."""
+    """Check that at least one broker is listed."""
     return Found(
         len(facts.listed),
         [] if facts.listed else [facts.cluster],
@@ -35,57 +35,57 @@ def cluster_has_brokers(facts: ClusterFacts) -> Found:
 
 
 def brokers_are_listed_once(facts: ClusterFacts) -> Found:
-    """No broker stands twice in the list."""
+    """Check that no broker is in the list twice."""
     doubled = sorted(name for name, times in Counter(facts.listed).items() if times > 1)
-    said = f"{len(doubled)} of {len(set(facts.listed))} brokers are listed more than once: {listing(doubled)}."
-    return Found(len(facts.listed), doubled, said)
+    sentence = f"{len(doubled)} of {len(set(facts.listed))} brokers are listed more than once: {listing(doubled)}."
+    return Found(len(facts.listed), doubled, sentence)
 
 
 def a_broker_is_usable(facts: ClusterFacts) -> Found:
-    """At least one report can be used."""
+    """Check that at least one report can be used."""
     usable = _usable(facts)
-    said = f"None of {len(facts.brokers)} brokers gave a report that can be used."
-    return Found(len(facts.brokers), [] if usable else [facts.cluster], said, float(len(usable)), 1.0)
+    sentence = f"None of {len(facts.brokers)} brokers gave a report that can be used."
+    return Found(len(facts.brokers), [] if usable else [facts.cluster], sentence, float(len(usable)), 1.0)
 
 
 def enough_brokers_answered(facts: ClusterFacts) -> Found:
-    """The share of brokers without a usable report is at most evenkeelMissingBrokersToleratedPercent."""
+    """Check that at most evenkeelMissingBrokersToleratedPercent of the brokers lack a usable report."""
     most = facts.settings.evenkeelMissingBrokersToleratedPercent
     usable = _usable(facts)
     expected = set(facts.listed) | {row["broker"] for row in facts.brokers if row["is_listed"]}
     missing = sorted(expected - usable)
     percent = 100.0 * len(missing) / len(expected) if expected else 0.0
-    said = (
+    sentence = (
         f"{len(missing)} of {len(expected)} brokers ({percent:.1f} %) gave no report that can be used, "
         f"{most:.1f} % are tolerated: {listing(missing)}."
     )
-    return Found(len(expected), missing if percent > most else [], said, percent, most)
+    return Found(len(expected), missing if percent > most else [], sentence, percent, most)
 
 
 def reports_are_fresh(facts: ClusterFacts) -> Found:
-    """No report is older than evenkeelMaxReportAgeSeconds when the snapshot ends."""
+    """Check that no report is older than evenkeelMaxReportAgeSeconds when the snapshot ends."""
     most = facts.settings.evenkeelMaxReportAgeSeconds
     ages = _ages(facts)
     oldest = max(ages.values(), default=None)
     old = [name for name, age in ages.items() if age > most]
     age = f"A broker's report is up to {oldest or 0:.0f} s older than the snapshot"
-    said = f"{age}; {most:.0f} s are allowed: {listing(old)}."
-    return Found(len(ages), old, said, oldest, most)
+    sentence = f"{age}; {most:.0f} s are allowed: {listing(old)}."
+    return Found(len(ages), old, sentence, oldest, most)
 
 
 def reports_are_not_ahead(facts: ClusterFacts) -> Found:
-    """No report is dated more than evenkeelFutureToleranceSeconds after the snapshot's end."""
+    """Check that no report is dated more than evenkeelFutureToleranceSeconds after the snapshot's end."""
     most = facts.settings.evenkeelFutureToleranceSeconds
     ages = _ages(facts)
     furthest = max((-age for age in ages.values()), default=None)
     ahead = [name for name, age in ages.items() if -age > most]
     date = f"A broker's report is dated up to {furthest or 0:.0f} s after the snapshot"
-    said = f"{date}; {most:.0f} s are allowed: {listing(ahead)}."
-    return Found(len(ages), ahead, said, furthest, most)
+    sentence = f"{date}; {most:.0f} s are allowed: {listing(ahead)}."
+    return Found(len(ages), ahead, sentence, furthest, most)
 
 
 def usage_is_within_limits(facts: ClusterFacts) -> Found:
-    """Usage is at most 105 % of its limit; CPU is a mean over a minute and may end a little above."""
+    """Check that usage is at most 105 % of its limit; CPU is a mean over a minute and may end a little above."""
     shares = {
         f"{row['broker']} {name}": 100.0 * row[f"{name}_usage"] / row[f"{name}_limit"]
         for row in facts.brokers
@@ -94,23 +94,25 @@ def usage_is_within_limits(facts: ClusterFacts) -> Found:
     }
     over = [name for name, percent in shares.items() if percent > _USAGE_SLACK_PERCENT]
     most = max(shares.values(), default=None)
-    said = f"Usage is up to {most or 0:.1f} % of its limit, {_USAGE_SLACK_PERCENT:.0f} % are believed: {listing(over)}."
-    return Found(len(shares), over, said, most, _USAGE_SLACK_PERCENT)
+    sentence = (
+        f"Usage is up to {most or 0:.1f} % of its limit, {_USAGE_SLACK_PERCENT:.0f} % are believed: {listing(over)}."
+    )
+    return Found(len(shares), over, sentence, most, _USAGE_SLACK_PERCENT)
 
 
 def brokers_do_not_hang(facts: ClusterFacts) -> Found:
-    """No broker answers while its metadata store or its load manager does not."""
+    """Check that no broker answers while its metadata store or its load manager does not."""
     hung = [row["broker"] for row in facts.brokers if row["state"] == "hung"]
-    said = f"{len(hung)} of {len(facts.brokers)} brokers hang: {listing(hung)}."
-    return Found(len(facts.brokers), hung, said)
+    sentence = f"{len(hung)} of {len(facts.brokers)} brokers hang: {listing(hung)}."
+    return Found(len(facts.brokers), hung, sentence)
 
 
 def topic_figures_came(facts: ClusterFacts) -> Found:
-    """Every broker that reported also gave its topics' figures."""
+    """Check that every broker that reported also gave its topics' figures."""
     answering = [row for row in facts.brokers if row["state"] == "reported"]
     silent = [row["broker"] for row in answering if not row["has_topic_figures"]]
-    said = f"{len(silent)} of {len(answering)} brokers gave no topic figures that can be read: {listing(silent)}."
-    return Found(len(answering), silent, said)
+    sentence = f"{len(silent)} of {len(answering)} brokers gave no topic figures that can be read: {listing(silent)}."
+    return Found(len(answering), silent, sentence)
 
 
 def _ages(facts: ClusterFacts) -> dict[str, float]:
@@ -125,8 +127,8 @@ def _ages(facts: ClusterFacts) -> dict[str, float]:
 
 
 def _usable(facts: ClusterFacts) -> set[str]:
-    """Brokers whose report can be used: it came, is in time, and breaks no expectation that rejects."""
-    ages, settings, unusable = _ages(facts), facts.settings, {*map(repr, facts.unusable)}  # NaN is no equal of NaN
+    """Return the brokers whose report can be used: it came, is in time, and breaks no rejecting expectation."""
+    ages, settings, unusable = _ages(facts), facts.settings, {*map(repr, facts.unusable)}  # NaN does not equal NaN
     oldest, furthest = settings.evenkeelMaxReportAgeSeconds, settings.evenkeelFutureToleranceSeconds
     return {
         row["broker"]

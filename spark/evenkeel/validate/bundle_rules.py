@@ -1,6 +1,6 @@
-"""Rules on boundaries and on who owns what.
+"""Rules on boundaries and owners of bundles.
 
-While a bundle moves, two brokers may claim it, and a split's parent may stand beside its children: that only warns.
+While a bundle moves, two brokers may claim it, and a split's parent may exist beside its children: that only warns.
 """
 
 from __future__ import annotations
@@ -16,62 +16,64 @@ from evenkeel.validate.suites import QUARANTINE, REJECT, WARN, Found, listing
 
 
 def cluster_has_namespaces(facts: ClusterFacts) -> Found:
-    """There is something to balance."""
-    said = "The cluster has no namespace, so there is nothing to balance."
-    return Found(len(facts.namespaces), [] if facts.namespaces else [facts.cluster], said)
+    """Check that the cluster has a namespace to balance."""
+    sentence = "The cluster has no namespace, so there is nothing to balance."
+    return Found(len(facts.namespaces), [] if facts.namespaces else [facts.cluster], sentence)
 
 
 def boundaries_are_whole(facts: ClusterFacts) -> Found:
-    """Each namespace covers 0x00000000 to 0xffffffff without hole or overlap."""
+    """Check that each namespace covers 0x00000000 to 0xffffffff without hole or overlap."""
     problems = {
-        row["namespace"]: found for row in facts.namespaces if (found := validate_boundaries(row["boundaries"] or []))
+        row["namespace"]: faults for row in facts.namespaces if (faults := validate_boundaries(row["boundaries"] or []))
     }
     first = min(problems) if problems else ""
-    said = (
+    sentence = (
         f"{len(problems)} of {len(facts.namespaces)} namespaces do not cover 0x00000000 to 0xffffffff without hole or "
         f"overlap; {first}: {'; '.join(problems.get(first, ())[:3])}."
     )
-    return Found(len(facts.namespaces), list(problems), said)
+    return Found(len(facts.namespaces), list(problems), sentence)
 
 
 def bundle_counts_agree(facts: ClusterFacts) -> Found:
-    """The number of bundles that a namespace names is the number it has."""
+    """Check that each namespace has the number of bundles that it reports."""
     odd = [row["namespace"] for row in facts.namespaces if row["bundles"] != len(row["boundaries"] or []) - 1]
     many = f"{len(odd)} of {len(facts.namespaces)} namespaces"
-    said = f"{many} name another number of bundles than they have: {listing(odd)}."
-    return Found(len(facts.namespaces), odd, said)
+    sentence = f"{many} name another number of bundles than they have: {listing(odd)}."
+    return Found(len(facts.namespaces), odd, sentence)
 
 
 def bundles_have_one_owner(facts: ClusterFacts) -> Found:
-    """At most one broker says that it owns a bundle."""
+    """Check that at most one broker claims a bundle."""
     owners: dict[str, set[str]] = defaultdict(set)
     for claim in facts.claims:
         if claim["is_owned"]:
             owners[claim["bundle"]].add(claim["broker"])
     doubled = [bundle for bundle, names in owners.items() if len(names) > 1]
     example = f" ({', '.join(sorted(owners[min(doubled)]))})" if doubled else ""
-    said = f"{len(doubled)} of {len(owners)} bundles are claimed by more than one broker: {listing(doubled)}{example}."
-    return Found(len(owners), doubled, said)
+    sentence = (
+        f"{len(doubled)} of {len(owners)} bundles are claimed by more than one broker: {listing(doubled)}{example}."
+    )
+    return Found(len(owners), doubled, sentence)
 
 
 def owners_are_known(facts: ClusterFacts) -> Found:
-    """Whoever claims a bundle is a broker of the cluster."""
+    """Check that every claiming broker is a broker of the cluster."""
     strange = sorted({claim["broker"] for claim in _claims_of_strangers(facts)})
-    said = f"Bundles are claimed for a broker that the cluster does not list: {listing(strange)}."
-    return Found(len(facts.claims), strange, said, failed=len(_claims_of_strangers(facts)))
+    sentence = f"Bundles are claimed for a broker that the cluster does not list: {listing(strange)}."
+    return Found(len(facts.claims), strange, sentence, failed=len(_claims_of_strangers(facts)))
 
 
 def claimed_bundles_exist(facts: ClusterFacts) -> Found:
-    """Claimed bundles lie between boundaries in force."""
+    """Check that claimed bundles are between boundaries in force."""
     known = known_bundles(facts)
     claimed = {claim["bundle"] for claim in facts.claims if not is_brokers_own(claim["namespace"])}
-    gone = sorted(claimed - known)
-    said = f"{len(gone)} of {len(claimed)} claimed bundles are not among the boundaries: {listing(gone)}."
-    return Found(len(claimed), gone, said)
+    missing = sorted(claimed - known)
+    sentence = f"{len(missing)} of {len(claimed)} claimed bundles are not among the boundaries: {listing(missing)}."
+    return Found(len(claimed), missing, sentence)
 
 
 def known_bundles(facts: ClusterFacts) -> set[str]:
-    """The bundles between the boundaries in force."""
+    """Return the bundles between the boundaries in force."""
     return {
         bundle_name(row["namespace"], f"{lower}_{upper}")
         for row in facts.namespaces
@@ -80,7 +82,7 @@ def known_bundles(facts: ClusterFacts) -> set[str]:
 
 
 def is_brokers_own(namespace: str) -> bool:
-    """Whether it is a heartbeat or SLA-monitor namespace, which stands in no list of namespaces."""
+    """Return True for a heartbeat or SLA-monitor namespace, which is in no list of namespaces."""
     return is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True)
 
 
@@ -136,52 +138,55 @@ BUNDLE_RULES: tuple[CrossRule, ...] = (
 
 
 def unknown_namespaces(facts: ClusterFacts) -> list[str]:
-    """Namespaces that have topics and no boundaries, brokers' own left out; their topics are set aside."""
+    """Return the namespaces that have topics and no boundaries, except brokers' own; their topics are rejected."""
     known = {row["namespace"] for row in facts.namespaces}
     shown = {row["namespace"] for row in facts.topics}
     return sorted(name for name in shown - known if not is_brokers_own(name))
 
 
 def topics_have_a_namespace(facts: ClusterFacts) -> Found:
-    """Every topic's namespace has boundaries, brokers' own namespaces left out."""
+    """Check that every topic's namespace has boundaries, except brokers' own namespaces."""
     unknown = unknown_namespaces(facts)
     topics = sum(row["rows"] for row in facts.topics if row["namespace"] in set(unknown))
-    said = f"{topics} topics are of namespaces that the cluster does not have: {listing(unknown)}."
-    return Found(sum(row["rows"] for row in facts.topics), unknown, said, failed=topics)
+    sentence = f"{topics} topics are of namespaces that the cluster does not have: {listing(unknown)}."
+    return Found(sum(row["rows"] for row in facts.topics), unknown, sentence, failed=topics)
 
 
 def shown_ranges_exist(facts: ClusterFacts) -> Found:
-    """Topics are shown under bundles between boundaries in force."""
+    """Check that topics are shown under bundles between boundaries in force."""
     known, unknown = known_bundles(facts), set(unknown_namespaces(facts))
     shown = {
         bundle_name(row["namespace"], row["bundle_range"])
         for row in facts.topics
         if row["bundle_range"] is not None and row["namespace"] not in unknown and not is_brokers_own(row["namespace"])
     }
-    gone = sorted(shown - known)
-    many = f"{len(gone)} of {len(shown)} bundles"
-    said = f"Topics are shown under {many} that are not among the boundaries: {listing(gone)}."
-    return Found(len(shown), gone, said)
+    missing = sorted(shown - known)
+    many = f"{len(missing)} of {len(shown)} bundles"
+    sentence = f"Topics are shown under {many} that are not among the boundaries: {listing(missing)}."
+    return Found(len(shown), missing, sentence)
 
 
 def topics_lie_in_their_range(facts: ClusterFacts) -> Found:
-    """A topic's hash lies in the range under which it is shown; the highest hash in the last bundle."""
+    """Check that a topic's hash is in the range under which it is shown; the highest hash in the last bundle."""
     shown = [row for row in facts.topics if row["bundle_range"] is not None]
     odd = [f"{bundle_name(row['namespace'], row['bundle_range'])}" for row in shown if not _holds_its_hashes(row)]
-    said = f"{len(odd)} of {len(shown)} bundles show topics whose hash lies outside their range: {listing(odd)}."
-    return Found(len(shown), odd, said)
+    sentence = f"{len(odd)} of {len(shown)} bundles show topics whose hash lies outside their range: {listing(odd)}."
+    return Found(len(shown), odd, sentence)
 
 
 def loaded_topics_have_rates(facts: ClusterFacts) -> Found:
-    """A loaded topic has all four rates."""
+    """Check that a loaded topic has all four rates."""
     missing = sum(row["without_rate"] for row in facts.topics)
     bundles = [f"{row['namespace']}/{row['bundle_range']}" for row in facts.topics if row["without_rate"]]
-    said = f"{missing} loaded topics lack a rate, in {listing(bundles)}."
-    return Found(sum(row["loaded"] for row in facts.topics), bundles, said, failed=missing)
+    sentence = f"{missing} loaded topics lack a rate, in {listing(bundles)}."
+    return Found(sum(row["loaded"] for row in facts.topics), bundles, sentence, failed=missing)
 
 
 def topic_sums_agree(facts: ClusterFacts) -> Found:
-    """Both tolerances must be exceeded: rates move between two requests, and small differences are nothing."""
+    """Check the sums of topics; both tolerances must be exceeded.
+
+    Rates move between two requests, and small differences do not matter.
+    """
     percent = facts.settings.evenkeelTopicSumTolerancePercent
     slack = facts.settings.evenkeelTopicSumToleranceMsgPerSecond
     sums = {
@@ -190,31 +195,31 @@ def topic_sums_agree(facts: ClusterFacts) -> Found:
         for row in facts.topics
         if row["bundle_range"] is not None
     }
-    told = {row["broker"] for row in facts.brokers if row["has_topic_figures"]}
-    own = {
+    reporting = {row["broker"] for row in facts.brokers if row["has_topic_figures"]}
+    own_totals = {
         (claim["bundle"], claim["broker"]): claim["msg_rate_in"] + claim["msg_rate_out"]
         for claim in facts.claims
-        if claim["broker"] in told and claim["msg_rate_in"] is not None and claim["msg_rate_out"] is not None
+        if claim["broker"] in reporting and claim["msg_rate_in"] is not None and claim["msg_rate_out"] is not None
     }
-    apart = {key: abs(sums.get(key, 0.0) - rate) for key, rate in own.items()}
-    odd = {key: gap for key, gap in apart.items() if gap > slack and gap > percent / 100.0 * own[key]}
+    apart = {key: abs(sums.get(key, 0.0) - rate) for key, rate in own_totals.items()}
+    odd = {key: gap for key, gap in apart.items() if gap > slack and gap > percent / 100.0 * own_totals[key]}
     worst = max(apart.values(), default=None)
-    said = _sums_said(odd, sums, own, percent, slack) if odd else ""
-    return Found(len(own), [bundle for bundle, _ in odd], said, worst, slack)
+    sentence = _sums_said(odd, sums, own_totals, percent, slack) if odd else ""
+    return Found(len(own_totals), [bundle for bundle, _ in odd], sentence, worst, slack)
 
 
 def _sums_said(
     odd: dict[tuple[str, str], float],
     sums: dict[tuple[str, str], float],
-    own: dict[tuple[str, str], float],
+    own_totals: dict[tuple[str, str], float],
     percent: float,
     slack: float,
 ) -> str:
     worst = min(odd, key=lambda key: (-odd[key], key))
     return (
-        f"In {len(odd)} of {len(own)} bundles the topics' rates do not add up to the broker's own figure within "
+        f"In {len(odd)} of {len(own_totals)} bundles the topics' rates do not add up to the broker's own figure within "
         f"{percent:.0f} % and {slack:.0f} msg/s; {worst[0]} on {worst[1]}: {sums.get(worst, 0.0):.1f} msg/s from its "
-        f"topics, {own[worst]:.1f} msg/s by the broker."
+        f"topics, {own_totals[worst]:.1f} msg/s by the broker."
     )
 
 

@@ -1,8 +1,8 @@
-"""Great Expectations' Data Docs pages of a validation, as a local site that asks for nothing over the network.
+"""Great Expectations' Data Docs pages of a validation, as a local site without network requests.
 
-The pages come from the rows of validation_results, so those of any cycle on record can be rendered, without Spark.
-Great Expectations renders the results of each suite; the front page lists the rules across tables, which it does not
-know. Its pages refer to style sheets and scripts of others; those references are replaced by a small sheet of our own.
+The pages come from the rows of validation_results, so those of any recorded cycle can be rendered, without Spark. Great
+Expectations renders the results of each suite. The front page lists the rules across tables, which it does not know.
+Its pages refer to foreign style sheets and scripts; a small sheet of Evenkeel replaces those references.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ nav, footer, input, label, .navbar, .navbar-collapse, .modal, button, .ge-walkth
 
 
 def render(rows: Iterable[Row], directory: Path) -> Path:
-    """Writes the site for these rows of validation_results under `directory` and returns its front page.
+    """Write the site for these rows of validation_results under `directory` and return its front page.
 
     One page per cluster and suite (`<cluster>/<table>.html`) and `index.html`. Existing pages are replaced.
     """
     results = sorted(rows, key=lambda row: (row["cluster"], row["checked_table"], row["rule"]))
     pages: dict[tuple[str, str], str] = {}
     for cluster, table in sorted({(row["cluster"], row["checked_table"]) for row in results}):
-        own = [row for row in results if (row["cluster"], row["checked_table"]) == (cluster, table)]
-        of_suite = [row for row in own if row["kind"] == "expectation"]
+        suite_rows = [row for row in results if (row["cluster"], row["checked_table"]) == (cluster, table)]
+        of_suite = [row for row in suite_rows if row["kind"] == "expectation"]
         if of_suite:
             name = f"{_folder_name(cluster)}/{table}.html"
             _write(directory / name, _suite_page(cluster, table, of_suite))
@@ -64,7 +64,7 @@ def _suite_page(cluster: str, table: str, rows: list[Row]) -> str:
 
     document = ValidationResultsPageRenderer(run_info_at_end=True).render(_suite_result(cluster, table, rows))
     page = DefaultJinjaPageView().render(document)
-    # Its links lead to pages of a larger site that is not here.
+    # Its links lead to pages of a larger site that is not part of this one.
     return _LINK.sub(r"\1", offline(page))
 
 
@@ -88,7 +88,7 @@ def _suite_result(cluster: str, table: str, rows: list[Row]) -> Any:
 
 
 def _result(row: Row) -> Any:
-    """One expectation's result. Its renderer escapes nothing, so names from the cluster are escaped here."""
+    """Return one expectation's result. Its renderer escapes nothing, so names from the cluster are escaped in it."""
     from great_expectations.core import ExpectationValidationResult
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
@@ -110,7 +110,7 @@ def _result(row: Row) -> Any:
 
 
 def offline(page: str) -> str:
-    """The page without anything fetched from elsewhere and without scripts, styled by a sheet of its own."""
+    """Return the page without anything fetched from elsewhere and without scripts, styled by a sheet of its own."""
     bare = _INLINE_SCRIPT.sub("", _EXTERNAL.sub("", page))
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     return bare.replace("</head>", f"{head}{_STYLE}</head>", 1)
@@ -119,16 +119,15 @@ def offline(page: str) -> str:
 def _front_page(results: list[Row], pages: Mapping[tuple[str, str], str]) -> str:
     parts = ["<h1>Validation</h1>"]
     for cluster in sorted({row["cluster"] for row in results}):
-        own = [row for row in results if row["cluster"] == cluster]
-        failed = sum(not row["passed"] for row in own)
-        parts.append(
-            f"<h2>{escape(cluster)}</h2><p>{len(own)} rules, {failed} failed, as of {_moment(own[0]['cycle_at'])}</p>"
-        )
+        cluster_rows = [row for row in results if row["cluster"] == cluster]
+        failed = sum(not row["passed"] for row in cluster_rows)
+        at = _moment(cluster_rows[0]["cycle_at"])
+        parts.append(f"<h2>{escape(cluster)}</h2><p>{len(cluster_rows)} rules, {failed} failed, as of {at}</p>")
         links = [
             f'<li><a href="{page}">{table}</a></li>' for (name, table), page in sorted(pages.items()) if name == cluster
         ]
         parts.append(f"<ul>{''.join(links)}</ul>" if links else "")
-        ordered = sorted(own, key=lambda row: (row["passed"], row["kind"], row["checked_table"], row["rule"]))
+        ordered = sorted(cluster_rows, key=lambda row: (row["passed"], row["kind"], row["checked_table"], row["rule"]))
         lines = [_line(row) for row in ordered if row["kind"] != "expectation" or not row["passed"]]
         header = "<tr><th>Rule</th><th>Table</th><th>Severity</th><th>Result</th><th>Detail</th></tr>"
         parts.append(f"<table><thead>{header}</thead><tbody>{''.join(lines)}</tbody></table>")
@@ -148,12 +147,12 @@ def _line(row: Row) -> str:
 
 
 def _moment(at: datetime) -> str:
-    """UTC; a time without a zone, as Spark hands it over, is UTC already."""
+    """Return the moment in UTC; a time without a zone, as Spark gives it, is UTC already."""
     return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _folder_name(cluster: str) -> str:
-    """A folder for a cluster whatever its name: its plain characters, with a digest where others were left out."""
+    """Return a folder for a cluster of any name: its plain characters, with a digest if others were left out."""
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", cluster)[:60]
     return plain if plain == cluster else f"{plain}-{hashlib.sha256(cluster.encode()).hexdigest()[:8]}"
 

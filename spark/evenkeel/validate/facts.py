@@ -1,6 +1,6 @@
-"""The facts that rules across tables look at, and what such a rule is.
+"""Facts for the rules across tables, and the definition of such a rule.
 
-One Spark job per table for all cycles, all jobs at the same time.
+One Spark job per table for all cycles, all jobs in parallel.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GROUP = ("cluster", "cycle_at", "namespace", "bundle_range", "broker")
 """The columns by which topics are summed."""
 LACKS_A_RATE = "observation = 'loaded' and (" + " or ".join(f"{rate} is null" for rate in RATES) + ")"
 
-# Texts that no rule looks at, and that are as large as the snapshot itself.
+# Texts that no rule reads, and that are as large as the snapshot itself.
 _UNREAD = {
     "broker_reports": ("rest",),
     "namespace_bundles": ("policies",),
@@ -45,12 +45,12 @@ _UNREAD = {
 }
 AT = "_cycle_at"
 MOST_TOPICS = 1_000_000
-"""Up to so many topics are fetched and judged here; of more, Spark counts those that break a rule."""
+"""Most topics that are fetched and judged in this process; of more, Spark counts those that break a rule."""
 _TOGETHER = "together"
 
 
 class RowsOfCycles:
-    """Rows of many cycles, put in order once, so that those of each lie side by side. `rows` are all of them."""
+    """Rows of many cycles, sorted once, so that those of each are adjacent. `rows` are all of them."""
 
     def __init__(self, rows: pa.Table) -> None:
         import pyarrow.compute as pc
@@ -65,27 +65,27 @@ class RowsOfCycles:
             self._spans[key] = first, length + 1
 
     def of(self, key: CycleKey) -> pa.Table:
-        """The rows of one cycle."""
+        """Return the rows of one cycle."""
         first, length = self._spans.get(key, (0, 0))
         return self.rows.slice(first, length)
 
     def at(self, positions: Sequence[int], columns: Iterable[str] | None = None) -> list[Row]:
-        """The rows at these places of all, with all columns or some."""
+        """Return the rows at these places of all, with all columns or some."""
         names = self.rows.column_names if columns is None else [*dict.fromkeys(columns)]
-        found: list[Row] = self.rows.select(names).take([*positions]).to_pylist() if positions else []
-        return found
+        rows: list[Row] = self.rows.select(names).take([*positions]).to_pylist() if positions else []
+        return rows
 
     def counts(self) -> dict[CycleKey, int]:
-        """The number of rows of each cycle that has any."""
+        """Return the number of rows of each cycle that has any."""
         return {key: length for key, (_, length) in self._spans.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was observed in all open cycles. Every table has the column `_cycle_at`, the text of `cycle_at`.
+    """Observed rows of all open cycles. Every table has the column `_cycle_at`, the text of `cycle_at`.
 
-    `small` are the tables but topic_stats. `topics` has one row per cycle, namespace, bundle_range and broker.
-    `topic_rows` are the columns of topic_stats that its suite looks at and that name a topic; None if there are more
+    `small` are the tables except topic_stats. `topics` has one row per cycle, namespace, bundle_range and broker.
+    `topic_rows` are the columns of topic_stats that its suite reads and that name a topic. It is None if there are more
     than `MOST_TOPICS`, and then `topics` counts the topics that break each rule (`broken_<rule>`).
     """
 
@@ -94,19 +94,19 @@ class Facts:
     topic_rows: RowsOfCycles | None
 
     def checked(self, table: str) -> RowsOfCycles | None:
-        """The rows that the table's suite is run on; None for topics that stay in Spark."""
+        """Return the rows that the table's suite is run on; None for topics that stay in Spark."""
         return self.topic_rows if table == TOPICS else self.small[table]
 
     def rows(self, table: str, key: CycleKey) -> list[Row]:
-        """The rows of one cycle in a small table, or of the summed `topic_stats`."""
+        """Return the rows of one cycle in a small table, or of the summed `topic_stats`."""
         rows = self.topics if table == TOPICS else self.small[table]
-        found: list[Row] = rows.of(key).to_pylist()
-        return found
+        cycle_rows: list[Row] = rows.of(key).to_pylist()
+        return cycle_rows
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What was observed of one cluster in one cycle, as the cross-table rules look at it. Times are aware, in UTC.
+    """Observed rows of one cluster in one cycle, for the cross-table rules. Times are aware, in UTC.
 
     `unusable`: reports of `brokers` that break a rejecting rule of their suite.
     """
@@ -123,23 +123,26 @@ class ClusterFacts:
 
     @property
     def key(self) -> CycleKey:
-        """What tells the cycle apart from the others of the run."""
+        """Key of the cycle within the run."""
         return self.cluster, self.cycle_at
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """Broker ids as the cluster lists them, doubled ones included."""
+        """Broker ids as the cluster lists them, duplicates included."""
         return tuple(self.policies.get("brokers") or ())
 
     @property
     def ended_at(self) -> datetime | None:
-        """The moment that ages are measured against: the end of the snapshot, never the clock."""
+        """The moment from which ages are measured: the end of the snapshot, never the clock."""
         return self.policies.get("snapshot_finished_at")
 
 
 def fetch(tables: Mapping[str, DataFrame], suites: Mapping[str, Suite], topics: int, *, are_few: bool = False) -> Facts:
-    """Runs the jobs. `tables` are the observed tables of open cycles, `topics` the number of rows of topic_stats.
-    `are_few`: rows of small tables, which then come together."""
+    """Run the jobs.
+
+    `tables` are the observed tables of open cycles, `topics` the number of rows of topic_stats. With `are_few` rows of
+    small tables come in one job.
+    """
     small = {
         name: rows.select(*small_columns(suites[name]), iso("cycle_at").alias(AT))
         for name, rows in tables.items()
@@ -154,44 +157,46 @@ def fetch(tables: Mapping[str, DataFrame], suites: Mapping[str, Suite], topics: 
         jobs["topic_rows"] = partial(arrow_of, rows.select(*topic_columns(suites[TOPICS]), iso("cycle_at").alias(AT)))
     with ThreadPoolExecutor(len(jobs)) as pool:
         futures = {name: pool.submit(job) for name, job in jobs.items()}
-        found = {name: future.result() for name, future in futures.items()}
+        tables_by_name = {name: future.result() for name, future in futures.items()}
     if are_few:
-        found |= _apart(found.pop(_TOGETHER), small)
-    read = {name: RowsOfCycles(one) for name, one in found.items()}
+        tables_by_name |= _apart(tables_by_name.pop(_TOGETHER), small)
+    read = {name: RowsOfCycles(table) for name, table in tables_by_name.items()}
     summed, of_topics = read.pop("topics"), read.pop("topic_rows", None)
     return Facts(read, summed, of_topics)
 
 
 def small_columns(suite: Suite) -> list[str]:
-    """The columns of a table in `Facts.small`."""
+    """Return the columns of a table in `Facts.small`."""
     return [*dict.fromkeys((*looked_at(TABLES[suite.table]), *suite.columns()))]
 
 
 def topic_columns(suite: Suite) -> list[str]:
-    """The columns of `Facts.topic_rows`, sorted."""
+    """Return the columns of `Facts.topic_rows`, sorted."""
     return sorted({*suite.columns(), *TABLES[TOPICS].key, *GROUP})
 
 
 def _together(frames: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows of all frames in one; the column named like a frame holds its rows. A job for each costs more than a few
-    rows do."""
+    """Return the rows of all frames in one; the column named like a frame holds its rows.
+
+    A job for each costs more than a few rows do.
+    """
     return united((frame.select(F.struct("*").alias(name)) for name, frame in frames.items()), with_missing=True)
 
 
-def _apart(found: pa.Table, names: Iterable[str]) -> dict[str, pa.Table]:
-    """The other way round."""
+def _apart(together: pa.Table, names: Iterable[str]) -> dict[str, pa.Table]:
+    """Return the tables from the rows of `_together`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     apart = {}
     for name in names:
-        own = found.column(name).filter(pc.is_valid(found.column(name))).combine_chunks()
-        apart[name] = pa.Table.from_batches([pa.RecordBatch.from_struct_array(own)])
+        column = together.column(name).filter(pc.is_valid(together.column(name))).combine_chunks()
+        apart[name] = pa.Table.from_batches([pa.RecordBatch.from_struct_array(column)])
     return apart
 
 
 def topic_groups(rows: DataFrame, rules: Iterable[ValidationRule]) -> DataFrame:
-    """Topics by the columns of `GROUP`: counts, extreme hashes, rates, and how many break each rule."""
+    """Return topics by the columns of `GROUP`: counts, extreme hashes, rates, and how many break each rule."""
     offenders = [F.count_if(is_broken(rule)).alias(f"broken_{rule.name}") for rule in by_row(rules)]
     return (
         rows.groupBy(*GROUP)
@@ -210,18 +215,18 @@ def topic_groups(rows: DataFrame, rules: Iterable[ValidationRule]) -> DataFrame:
 
 
 def looked_at(table: Table) -> list[str]:
-    """The columns of a small table without the texts that no rule looks at."""
+    """Return the columns of a small table without the texts that no rule reads."""
     return [column.name for column in table.body_columns() if column.name not in _UNREAD.get(table.name, ())]
 
 
-# A rule over several tables of one cluster, and how it is looked up.
+# A rule over several tables of one cluster, and its registration.
 
 
 @dataclass(frozen=True, slots=True)
 class CrossRule:
-    """`look` is a pure function from what was observed to what was found; `refuse` names the records to set aside.
+    """`look` is a pure function from the observed rows to its result; `refuse` names the records to reject.
 
-    `refuse` is for records of small tables; topics are set aside by a Spark filter.
+    `refuse` is for records of small tables; topics are rejected by a Spark filter.
     """
 
     rule: ValidationRule
@@ -232,16 +237,16 @@ class CrossRule:
 def rule(
     name: str, table: str, severity: str, advice: str, unit: str | None = None, setting: str | None = None
 ) -> ValidationRule:
-    """A cross-table rule; `setting` is the key that holds its threshold."""
+    """Return a cross-table rule; `setting` is the key that holds its threshold."""
     return ValidationRule(name, table, severity, advice, unit=unit, definition={"setting": setting} if setting else {})
 
 
-# What breaks a rule, as a Spark expression made from the suite: for topics that are too many to be named one by one. As
-# for Great Expectations, NULL breaks no rule but `not_be_null`, and NaN is above every number.
+# A broken rule as a Spark expression made from the suite: for topics too many to be named one by one. As for Great
+# Expectations, NULL breaks no rule except `not_be_null`, and NaN is above every number.
 
 
 def is_broken(rule: ValidationRule) -> Column:
-    """Whether a row breaks the rule; never NULL. The rule's type must be one of `suites.BY_ROW`."""
+    """Return a condition that a row breaks the rule; never NULL. The rule's type must be one of `suites.BY_ROW`."""
     kwargs: Mapping[str, Any] = rule.definition["kwargs"]
     column = F.col(kwargs["column"])
     if rule.definition["type"] == "expect_column_values_to_not_be_null":
@@ -260,12 +265,12 @@ def is_broken(rule: ValidationRule) -> Column:
 
 
 def by_row(rules: Iterable[ValidationRule]) -> list[ValidationRule]:
-    """The rules that single rows break."""
+    """Return the rules that single rows break."""
     return [rule for rule in rules if rule.definition["type"] in BY_ROW]
 
 
 def rejected_rows(rows: DataFrame, table: str) -> DataFrame:
-    """Rows of `rejected` from records of a table with the columns `_rule`, `_words` and `_file`."""
+    """Return rows of `rejected` from records of a table with the columns `_rule`, `_words` and `_file`."""
     where = place(TABLES[table])
     return rows.select(
         "cluster",

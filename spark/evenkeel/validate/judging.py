@@ -1,6 +1,6 @@
-"""From what was observed to findings, quarantined cycles and records set aside.
+"""From observed rows to findings, quarantined cycles and rejected records.
 
-Each cycle is judged by itself; only Great Expectations looks at all of them at once, since a look takes a tenth of a
+Each cycle is judged by itself; only Great Expectations runs on all of them at once, since a run takes a tenth of a
 second and more. It names the rows that break a rule.
 """
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 MOST_NAMED = 10_000
-"""Topics that break one rule are named one by one up to so many; beyond, Spark filters them by the suite's rule."""
+"""Most topics that break one rule and are named one by one; beyond, Spark filters them by the suite's rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedRecord:
-    """A record to set aside: a row of a table as it was read, the rule and why."""
+    """A record to reject: a row of a table as it was read, the rule and the reason."""
 
     table: str
     row: Row
@@ -50,15 +50,15 @@ class RefusedRecord:
 
     @property
     def key(self) -> CycleKey:
-        """What tells the record's cycle apart from the others of the run."""
+        """Key of the record's cycle within the run."""
         return self.row["cluster"], self.row[AT]
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What validate says of the open cycles.
+    """Validate's judgement of the open cycles.
 
-    `refusals` are records to set aside. Topics come besides: all that break one of `topic_rules`, and those of
+    `refusals` are records to reject. Topics are separate: all that break one of `topic_rules`, and those of
     `strange_namespaces`, each with its cycle.
     """
 
@@ -71,7 +71,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Offenders:
-    """Who breaks a rule in one cycle: the number of rows, None where all cycles together cannot tell it, and names."""
+    """Rows that break a rule in one cycle: their number, None if it is not known per cycle, and names."""
 
     rows: int | None
     names: Sequence[str]
@@ -80,32 +80,36 @@ class Offenders:
 def judge(
     facts: Facts, suites: Mapping[str, Suite], settings: Mapping[CycleKey, Settings], topic_stats: DataFrame
 ) -> Judgement:
-    """Runs every suite and every cross-table rule. `settings` are those in force, by open cycle."""
+    """Run every suite and every cross-table rule. `settings` are those in force, by open cycle."""
     keys = sorted(settings)
     findings: list[Finding] = []
     refusals: list[RefusedRecord] = []
     for suite in suites.values():
-        found, refused = judge_suite(facts, suite, keys, topic_stats)
-        findings += found
+        suite_findings, refused = judge_suite(facts, suite, keys, topic_stats)
+        findings += suite_findings
         refusals += refused
-    named = {one.rule.name for one in refusals if one.table == TOPICS}
+    named = {refusal.rule.name for refusal in refusals if refusal.table == TOPICS}
     unusable: dict[CycleKey, list[Row]] = {}
-    for one in refusals:
-        if one.table == "broker_reports":
-            unusable.setdefault(one.key, []).append(one.row)
+    for refusal in refusals:
+        if refusal.table == "broker_reports":
+            unusable.setdefault(refusal.key, []).append(refusal.row)
     strange: list[tuple[CycleKey, str]] = []
     for key in keys:
         seen = cluster_facts(facts, key, settings[key], unusable.get(key, ()))
         findings += check_cluster(seen)
         refusals += refused_records(seen)
         strange += [(key, name) for name in unknown_namespaces(seen)]
-    of_topics = [one.rule for one in findings if not one.passed and one.rule.table == TOPICS]
+    of_topics = [refusal.rule for refusal in findings if not refusal.passed and refusal.rule.table == TOPICS]
     return Judgement(
         findings=tuple(findings),
         quarantined=quarantined(findings),
         refusals=tuple(refusals),
         topic_rules=tuple(
-            {one.name: one for one in of_topics if one.severity == REJECT and one.name not in named}.values()
+            {
+                refusal.name: refusal
+                for refusal in of_topics
+                if refusal.severity == REJECT and refusal.name not in named
+            }.values()
         ),
         strange_namespaces=tuple(strange),
     )
@@ -114,8 +118,9 @@ def judge(
 def _refused_by_suite(
     rows: RowsOfCycles, findings: Iterable[Finding], verdicts: Iterable[ExpectationVerdict]
 ) -> Iterator[RefusedRecord]:
-    """The records that break a rejecting rule of a suite, once per rule; none of topics that Spark has to filter."""
-    failed = {(one.key, one.rule.name) for one in findings if not one.passed}
+    """Yield the records that break a rejecting rule of a suite, once per rule; none of topics that Spark has to
+    filter."""
+    failed = {(finding.key, finding.rule.name) for finding in findings if not finding.passed}
     for verdict in verdicts:
         rule = verdict.rule
         is_topics = rule.table == TOPICS
@@ -128,25 +133,25 @@ def _refused_by_suite(
 
 
 def quarantined(findings: Iterable[Finding]) -> dict[CycleKey, str]:
-    """Per quarantined cycle the reason in words: the first finding, and how many more there are."""
+    """Return the reason in words for each quarantined cycle: the first finding, and how many more there are."""
     broken: dict[CycleKey, list[Finding]] = {}
     for finding in findings:
         if not finding.passed and finding.rule.severity == QUARANTINE:
             broken.setdefault(finding.key, []).append(finding)
     return {
-        key: f"validation: {found[0].found.said} {found[0].rule.advice}".strip()
-        + (f" ({len(found) - 1} more rules failed, see validation_results)" if len(found) > 1 else "")
-        for key, found in broken.items()
+        key: f"validation: {cycle_findings[0].found.said} {cycle_findings[0].rule.advice}".strip()
+        + (f" ({len(cycle_findings) - 1} more rules failed, see validation_results)" if len(cycle_findings) > 1 else "")
+        for key, cycle_findings in broken.items()
     }
 
 
 def judge_suite(
     facts: Facts, suite: Suite, keys: Sequence[CycleKey], topic_stats: DataFrame
 ) -> tuple[list[Finding], list[RefusedRecord]]:
-    """One finding per rule and cycle, and the records that break a rejecting rule.
+    """Return one finding per rule and cycle, and the records that break a rejecting rule.
 
-    Great Expectations looks at a cycle by itself only where all rows cannot tell: with `mostly`, where one cycle may
-    fail and all together pass, and where rows of Spark are to be unique.
+    Great Expectations checks a cycle by itself only if all rows together cannot decide. That is so with `mostly`, if
+    one cycle may fail and all together pass, and if rows of Spark are to be unique.
     """
     rows, columns, checked = facts.checked(suite.table), [*suite.columns()], _counts(facts, suite.table)
     verdicts = run_suite(suite, topic_stats.select(*columns) if rows is None else rows.rows.select(columns))
@@ -155,29 +160,33 @@ def judge_suite(
         rule = verdict.rule
         offenders = _offenders(facts, rows, verdict, keys)
         for key in keys:
-            own = offenders.get(key)
-            if own is not None and len(keys) > 1 and ("mostly" in rule.definition["kwargs"] or own.rows is None):
+            offending = offenders.get(key)
+            if (
+                offending is not None
+                and len(keys) > 1
+                and ("mostly" in rule.definition["kwargs"] or offending.rows is None)
+            ):
                 (alone,) = _alone(suite, rule, key, rows, topic_stats)
-                own = None if alone.passed else Offenders(alone.failed, own.names or alone.samples)
+                offending = None if alone.passed else Offenders(alone.failed, offending.names or alone.samples)
             elif verdict.passed:
-                own = None
-            findings.append(_finding(key, rule, checked.get(key, 0), own))
+                offending = None
+            findings.append(_finding(key, rule, checked.get(key, 0), offending))
     return findings, [] if rows is None else [*_refused_by_suite(rows, findings, verdicts)]
 
 
 def _alone(
     suite: Suite, rule: ValidationRule, key: CycleKey, rows: RowsOfCycles | None, topic_stats: DataFrame
 ) -> tuple[ExpectationVerdict, ...]:
-    """The verdict on one rule in one cycle."""
+    """Return the verdict on one rule in one cycle."""
     columns = [*suite.columns()]
-    own = topic_stats.where(is_one_of([key])).select(*columns) if rows is None else rows.of(key).select(columns)
-    return run_suite(Suite(suite.table, (rule,)), own)
+    cycle_rows = topic_stats.where(is_one_of([key])).select(*columns) if rows is None else rows.of(key).select(columns)
+    return run_suite(Suite(suite.table, (rule,)), cycle_rows)
 
 
 def _offenders(
     facts: Facts, rows: RowsOfCycles | None, verdict: ExpectationVerdict, keys: Sequence[CycleKey]
 ) -> dict[CycleKey, Offenders]:
-    """Who breaks a rule, by cycle; of topics the bundles (the records themselves stand in `rejected`)."""
+    """Return the offenders by cycle; of topics the bundles (the records themselves are in `rejected`)."""
     rule = verdict.rule
     if not verdict.failed:
         return {}
@@ -186,7 +195,7 @@ def _offenders(
         columns = _named_by(rule)
         for row in rows.at(verdict.positions, ("cluster", AT, *columns)):
             names.setdefault((row["cluster"], row[AT]), []).append(_name(rule, row, columns))
-        return {key: Offenders(len(own), own) for key, own in names.items()}
+        return {key: Offenders(len(cycle_names), cycle_names) for key, cycle_names in names.items()}
     if not by_row([rule]):
         return {key: Offenders(verdict.failed if len(keys) == 1 else None, verdict.samples) for key in keys}
     counts: Counter[CycleKey] = Counter()
@@ -210,7 +219,8 @@ def _name(rule: ValidationRule, row: Row, columns: Sequence[str]) -> str:
 
 
 def cluster_facts(facts: Facts, key: CycleKey, settings: Settings, unusable: Sequence[Row] = ()) -> ClusterFacts:
-    """What the cross-table rules look at, of one cycle; `unusable` are the broker reports that its suite rejects."""
+    """Return the rows of one cycle for the cross-table rules; `unusable` are the broker reports that its suite
+    rejects."""
     policies = facts.rows("cluster_policies", key)
     return ClusterFacts(
         cluster=key[0],
@@ -226,7 +236,7 @@ def cluster_facts(facts: Facts, key: CycleKey, settings: Settings, unusable: Seq
 
 
 def broken_words(rule: ValidationRule, row: Row | None = None) -> str:
-    """What is wrong with a record, in words, with the value where the record is at hand."""
+    """Return the fault of a record in words, with the value if the record is in memory."""
     kwargs, kind = rule.definition["kwargs"], rule.definition["type"]
     column = kwargs["column"]
     is_value = f"{column} is {row[column]}" if row is not None else f"{column} is out of order"
@@ -240,39 +250,39 @@ def broken_words(rule: ValidationRule, row: Row | None = None) -> str:
 
 
 def _counts(facts: Facts, table: str) -> dict[CycleKey, int]:
-    """The rows of each cycle."""
+    """Return the number of rows of each cycle."""
     if table != TOPICS:
         return facts.small[table].counts()
     rows = facts.topics.rows
-    found = rows.group_by(["cluster", AT]).aggregate([("rows", "sum")]).to_pylist()
-    return {(row["cluster"], row[AT]): row["rows_sum"] for row in found}
+    counted = rows.group_by(["cluster", AT]).aggregate([("rows", "sum")]).to_pylist()
+    return {(row["cluster"], row[AT]): row["rows_sum"] for row in counted}
 
 
 def _finding(key: CycleKey, rule: ValidationRule, checked: int, offenders: Offenders | None) -> Finding:
     if offenders is None:
         return Finding(key[0], rule, Found(checked), key[1])
-    said = f"{offenders.rows} of {checked} rows of {rule.table} break {rule.name}: {listing(offenders.names)}."
-    return Finding(key[0], rule, Found(checked, offenders.names, said, failed=offenders.rows), key[1])
+    sentence = f"{offenders.rows} of {checked} rows of {rule.table} break {rule.name}: {listing(offenders.names)}."
+    return Finding(key[0], rule, Found(checked, offenders.names, sentence, failed=offenders.rows), key[1])
 
 
 # All rules over several tables, run on one cycle.
 #
-# Transient effects of a move only warn. What cannot come from a move and touches the whole cluster's picture
-# quarantines. What touches one record sets that record aside.
+# Transient effects of a move only warn. A fault that cannot come from a move and affects the whole cluster's picture
+# quarantines. A fault of one record rejects that record.
 
 CROSS_RULES = (*BROKER_RULES, *BUNDLE_RULES, *TOPIC_RULES)
 
 
 def check_cluster(facts: ClusterFacts) -> list[Finding]:
-    """Every rule, in order."""
+    """Return the findings of every rule, in order."""
     return [Finding(facts.cluster, each.rule, each.look(facts), facts.cycle_at) for each in CROSS_RULES]
 
 
 def refused_records(facts: ClusterFacts) -> list[RefusedRecord]:
-    """Records of small tables that a cross-table rule sets aside."""
-    found: list[RefusedRecord] = []
+    """Return the records of small tables that a cross-table rule rejects."""
+    records: list[RefusedRecord] = []
     for each in CROSS_RULES:
         rows = each.refuse(facts) if each.refuse is not None else []
         words = f"{each.look(facts).said} {each.rule.advice}".strip() if rows else ""
-        found += (RefusedRecord(each.rule.table, row, each.rule, words) for row in rows)
-    return found
+        records += (RefusedRecord(each.rule.table, row, each.rule, words) for row in rows)
+    return records

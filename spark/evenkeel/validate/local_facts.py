@@ -1,4 +1,4 @@
-"""The facts of a cycle with few rows, read in this process: a cycle in which all is in order asks Spark nothing."""
+"""The facts of a cycle with few rows, read in this process: a faultless cycle asks Spark nothing."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _ADDED = ("msg_rate_in", "msg_rate_out")
 
 
 def facts_at_hand(lake: Lake, handover: Handover, suites: Mapping[str, Suite]) -> Facts | None:
-    """The facts of open cycles; None where a file cannot be read from here."""
-    found: dict[str, RowsOfCycles] = {}
+    """Return the facts of open cycles; None if this process cannot read a file."""
+    small: dict[str, RowsOfCycles] = {}
     for table, suite in suites.items():
         names = {*topic_columns(suite), *_TOPIC_COLUMNS} if table == TOPICS else {*small_columns(suite)}
         rows = _read(lake, handover, table, names)
         if rows is None:
             return None
-        found[table] = RowsOfCycles(rows)
-    topics = found.pop(TOPICS)
-    return Facts(found, RowsOfCycles(_summed(topics.rows)), topics)
+        small[table] = RowsOfCycles(rows)
+    topics = small.pop(TOPICS)
+    return Facts(small, RowsOfCycles(_summed(topics.rows)), topics)
 
 
 def _read(lake: Lake, handover: Handover, table: str, names: Iterable[str]) -> pa.Table | None:
-    """The rows of a table in the types that Spark gives them, with `cluster`, `cycle_at` and its text."""
+    """Return the rows of a table in the types that Spark gives them, with `cluster`, `cycle_at` and its text."""
     import pyarrow as pa
 
     kinds, ordered = types_of(table), sorted({"cluster", "cycle_at", *names})
@@ -56,7 +56,7 @@ def _read(lake: Lake, handover: Handover, table: str, names: Iterable[str]) -> p
 
 
 def _summed(topics: pa.Table) -> pa.Table:
-    """The rows of `facts.topic_groups`."""
+    """Return the rows of `facts.topic_groups`."""
     import pyarrow as pa
 
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
@@ -66,7 +66,7 @@ def _summed(topics: pa.Table) -> pa.Table:
     types = dict.fromkeys((*_GROUP,), pa.string()) | {"cycle_at": topics.schema.field("cycle_at").type}
     types |= dict.fromkeys(("rows", "loaded", "without_rate", "lowest_hash", "highest_hash"), whole)
     types |= dict.fromkeys(_ADDED, double)
-    rows = [_group(own) for own in groups.values()]
+    rows = [_group(group) for group in groups.values()]
     return pa.Table.from_pylist(rows, pa.schema([*types.items()]))
 
 

@@ -1,8 +1,8 @@
-"""The suites in `expectations/`, read and run: expectations per table, each with its rule, severity and what to do.
+"""The suites in `expectations/`, read and run: expectations per table, each with its rule, severity and advice.
 
 A suite is a file `expectations/<table>.json` in Great Expectations' own format; every expectation's `meta` names its
-rule, its severity and what to do. `EVENKEEL_EXPECTATIONS` may name another folder. Suites belong to what the code
-digest covers, so `engine.code` says where they lie.
+rule, its severity and its advice. `EVENKEEL_EXPECTATIONS` may name another folder. The code digest covers suites, so
+`engine.code` says where they are.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ class Suite:
     rules: tuple[ValidationRule, ...]
 
     def columns(self) -> tuple[str, ...]:
-        """The columns that Great Expectations needs, sorted."""
+        """Return the columns that Great Expectations needs, sorted."""
         return tuple(sorted({column for rule in self.rules for column in columns_of(rule)}))
 
 
 def read_suites(place: Path | None = None) -> dict[str, Suite]:
-    """All suites by table; `SuiteError` names the file, the rule and what is wrong with it."""
+    """Return all suites by table; raises `SuiteError`, which names the file, the rule and the fault."""
     place = place or suites_folder()
     return {table: read_suite(place / f"{table}.json", table) for table in SUITES}
 
 
 def read_suite(path: Path, table: str) -> Suite:
-    """One suite, checked against the table's columns."""
+    """Return one suite, checked against the table's columns."""
     try:
         body = parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -80,7 +80,8 @@ def read_suite(path: Path, table: str) -> Suite:
 
 
 def columns_of(rule: ValidationRule) -> list[str]:
-    """The columns that an expectation names, also in its `row_condition`, and those within which rows are unique."""
+    """Return the columns that an expectation names, also in its `row_condition`, and those within which rows are
+    unique."""
     kwargs = rule.definition["kwargs"]
     words = re.findall(r"\w+", json.dumps(kwargs.get("row_condition")))
     named = [kwargs["column"]] if "column" in kwargs else [*OF_CYCLE, *kwargs["column_list"]]
@@ -120,7 +121,7 @@ def _unit(table: str, kwargs: Mapping[str, Any]) -> str | None:
     return units.get(kwargs.get("column", "")) or None
 
 
-# What a rule is, and what came of it for one cycle.
+# Definition of a rule, and its result for one cycle.
 
 REJECT = "reject"
 QUARANTINE = "quarantine"
@@ -135,8 +136,8 @@ _NAME_LENGTH = 200
 class ValidationRule:
     """A rule of one table or of several.
 
-    `severity`: reject sets the record aside, quarantine leaves the cluster out of the cycle, warn only records.
-    `kind` is expectation or cross_table; `advice` says what an operator can do; `definition` is the rule as it stands.
+    `severity`: reject rejects the record, quarantine leaves the cluster out of the cycle, warn only records. `kind` is
+    expectation or cross_table; `advice` says what an operator can do; `definition` is the rule as written.
     """
 
     name: str
@@ -150,7 +151,7 @@ class ValidationRule:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a rule found in one cycle: how many it looked at, who broke it, and the sentence to say so."""
+    """Result of a rule in one cycle: how many it checked, the offenders, and the sentence about them."""
 
     checked: int
     offenders: Sequence[str] = ()
@@ -161,7 +162,7 @@ class Found:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing broke the rule."""
+        """True if nothing broke the rule."""
         return not self.offenders and not self.failed
 
 
@@ -176,35 +177,35 @@ class Finding:
 
     @property
     def key(self) -> CycleKey:
-        """What tells the cycle apart from the others of the run."""
+        """Key of the cycle within the run."""
         return self.cluster, self.cycle_at
 
     @property
     def passed(self) -> bool:
-        """Whether the cluster meets the rule."""
+        """True if the cluster meets the rule."""
         return self.found.passed
 
     def row(self) -> dict[str, Any]:
-        """The columns of `validation_results`, without cluster and cycle."""
-        rule, found = self.rule, self.found
+        """Return the columns of `validation_results`, without cluster and cycle."""
+        rule, result = self.rule, self.found
         return {
             "checked_table": rule.table,
             "rule": rule.name,
             "kind": rule.kind,
             "severity": rule.severity,
-            "passed": found.passed,
-            "checked_rows": found.checked,
-            "failed_rows": len(found.offenders) if found.failed is None else found.failed,
-            "measured": found.measured,
-            "threshold": found.threshold,
+            "passed": result.passed,
+            "checked_rows": result.checked,
+            "failed_rows": len(result.offenders) if result.failed is None else result.failed,
+            "measured": result.measured,
+            "threshold": result.threshold,
             "unit": rule.unit,
-            "sample": [shortened(name) for name in sorted(set(found.offenders))[:_SAMPLE]],
+            "sample": [shortened(name) for name in sorted(set(result.offenders))[:_SAMPLE]],
             "detail": self.sentence(),
             "definition": json.dumps(definition_of(rule), sort_keys=True, ensure_ascii=False),
         }
 
     def sentence(self) -> str:
-        """What was found and what to do."""
+        """Return the finding and what to do."""
         if self.passed:
             return f"{self.found.checked} looked at, all in order."
         return f"{self.found.said} {_CONSEQUENCES[self.rule.severity]} {self.rule.advice}".strip()
@@ -218,28 +219,28 @@ _CONSEQUENCES = {
 
 
 def definition_of(rule: ValidationRule) -> dict[str, Any]:
-    """The rule as it stands, for the record."""
+    """Return the rule as written, for the record."""
     return {"rule": rule.name, "severity": rule.severity, "advice": rule.advice, **rule.definition}
 
 
 def shortened(name: str) -> str:
-    """A name that fits a line: the middle of very long ones is left out."""
+    """Return a name that fits a line: the middle of very long ones is left out."""
     return name if len(name) <= _NAME_LENGTH else f"{name[:120]}… ({len(name)} characters) …{name[-40:]}"
 
 
 def listing(names: Sequence[str], most: int = 3) -> str:
-    """A few names in order, and how many more there are."""
+    """Return a few names in order, and how many more there are."""
     ordered = sorted(set(names))
     shown = ", ".join(shortened(name) for name in ordered[:most])
     return shown if len(ordered) <= most else f"{shown} and {len(ordered) - most} more"
 
 
-# Runs a suite with Great Expectations: over pandas where the rows are here, else over Spark.
+# Runs a suite with Great Expectations: over pandas if the rows are in this process, else over Spark.
 #
 # Over a few hundred rows its pandas engine takes a tenth of the time that its Spark engine does. Importing the library
 # takes seconds, so it happens only when a suite is run.
 
-# The second sets a level of its own, and notes a temporary folder for every context.
+# The second sets a level of its own, and logs a temporary folder for every context.
 _TALKATIVE = ("great_expectations", "great_expectations.data_context.types.base")
 _COMPLETE = {"result_format": "COMPLETE", "return_unexpected_index_query": False}
 
@@ -248,8 +249,8 @@ _COMPLETE = {"result_format": "COMPLETE", "return_unexpected_index_query": False
 class ExpectationVerdict:
     """Great Expectations' verdict on one rule.
 
-    `failed`: number of rows that break the rule; with `mostly` a rule may pass nevertheless. `positions`: these rows,
-    counted from 0, in an Arrow table; none for a Spark frame, of which `samples` has some values.
+    `failed`: number of rows that break the rule; with `mostly` a rule may still pass. `positions`: these rows, counted
+    from 0, in an Arrow table; none for a Spark frame, of which `samples` has some values.
     """
 
     rule: ValidationRule
@@ -267,10 +268,10 @@ def run_suite(suite: Suite, rows: pa.Table | DataFrame) -> tuple[ExpectationVerd
     """
     is_arrow = hasattr(rows, "to_pandas") and hasattr(rows, "column_names")
     batch = _batch(_to_pandas(rows) if is_arrow else rows, "pandas" if is_arrow else "spark")
-    found = _validated(batch, suite.table, suite.rules, "BASIC")
-    broken = [rule for rule in suite.rules if is_arrow and found[rule.name].get("unexpected_count")]
+    results = _validated(batch, suite.table, suite.rules, "BASIC")
+    broken = [rule for rule in suite.rules if is_arrow and results[rule.name].get("unexpected_count")]
     if broken:
-        found |= _validated(batch, suite.table, broken, _COMPLETE)
+        results |= _validated(batch, suite.table, broken, _COMPLETE)
     return tuple(
         ExpectationVerdict(
             rule,
@@ -280,19 +281,19 @@ def run_suite(suite: Suite, rows: pa.Table | DataFrame) -> tuple[ExpectationVerd
             tuple(_text(value) for value in result.get("partial_unexpected_list", ())),
         )
         for rule in suite.rules
-        for result in [found[rule.name]]
+        for result in [results[rule.name]]
     )
 
 
 def _batch(frame: Any, engine: str) -> Any:
-    """A frame as Great Expectations takes it."""
+    """Return a frame in the form that Great Expectations takes."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
 
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
-    # A context of its own for each run: a shared one gets slower with every suite that was added to it. Batch and suite
-    # are put together here, since what a context is to keep it first writes as YAML.
+    # A context of its own for each run: a shared one gets slower with every added suite. Batch and suite are put
+    # together in this function, since a context first writes its contents as YAML.
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     source = getattr(context.data_sources, f"add_{engine}")("rows")
@@ -301,11 +302,11 @@ def _batch(frame: Any, engine: str) -> Any:
 
 
 def _validated(batch: Any, table: str, rules: Sequence[ValidationRule], form: Any) -> dict[str, dict[str, Any]]:
-    """Rule name -> its result with `success`. Raises SuiteError for a rule that cannot be checked."""
+    """Return rule name -> its result with `success`; raises SuiteError for a rule that cannot be checked."""
     import great_expectations as gx
 
     suite = gx.ExpectationSuite(name=table, expectations=[expectation_of(rule) for rule in rules])
-    found = {}
+    results = {}
     for each in batch.validate(suite, result_format=form).results:
         name = each.expectation_config.meta["rule"]
         infos = [each.exception_info] if "raised_exception" in each.exception_info else each.exception_info.values()
@@ -315,12 +316,12 @@ def _validated(batch: Any, table: str, rules: Sequence[ValidationRule], form: An
                 raise SuiteError(
                     f"rule {name} on {table} could not be checked: {why}; look at expectations/{table}.json"
                 )
-        found[name] = {**each.result, "success": each.success}
-    return found
+        results[name] = {**each.result, "success": each.success}
+    return results
 
 
 def expectation_of(rule: ValidationRule) -> dict[str, Any]:
-    """The rule in Great Expectations' own form. Rows of several cycles are unique only within their cycle."""
+    """Return the rule in Great Expectations' own form. Rows of several cycles are unique only within their cycle."""
     kwargs = dict(rule.definition["kwargs"])
     if "column_list" in kwargs:
         kwargs["column_list"] = [*dict.fromkeys((*OF_CYCLE, *kwargs["column_list"]))]
@@ -328,8 +329,11 @@ def expectation_of(rule: ValidationRule) -> dict[str, Any]:
 
 
 def _to_pandas(rows: pa.Table) -> Any:
-    """Rows as a pandas frame that keeps whole numbers whole, and NULL apart from NaN: pandas has one sign for both, so
-    NaN becomes infinite. Both break the same rules, since every rule on a figure has an upper bound."""
+    """Return rows as a pandas frame that keeps whole numbers whole, and NULL apart from NaN.
+
+    Pandas has one value for both, so NaN becomes infinite. Both break the same rules, since every rule on a figure has
+    an upper bound.
+    """
     import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,12 +1,13 @@
-"""Whether what was observed can be trusted.
+"""Check that the observed rows can be trusted.
 
-Reads: the observed tables. Writes: `validation_results`, a row per rule, table and cycle, passed or failed, and
-`rejected`, a row per record set aside.
+Reads: the observed tables.
+Writes: `validation_results`, a row per rule, table and cycle, passed or failed, and `rejected`, a row per rejected
+record.
 Skips: cycles that are not open. Leaves out cycles that break a rule of severity quarantine, with the reason.
 Fails when: a suite in `expectations/` cannot be read or run.
 
-Rows of small tables are looked at in this process. Of a window that has very many they come a part of its cycles at a
-time, so that memory is bounded by rows.
+This process checks the rows of small tables. In a window with very many rows it checks some of its cycles at a time, so
+that memory is bounded by rows.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ if TYPE_CHECKING:
 FEW_ROWS = 20_000
 """Rows of small tables that are fetched by one job."""
 MOST_ROWS = 300_000
-"""Rows of small tables that are looked at together, but for the cycle that alone has more."""
+"""Most rows of small tables that are checked together, except for a single cycle that has more."""
 
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
-    """Checks the snapshots of all open cycles."""
+    """Check the snapshots of all open cycles."""
     if not handover.open_cycles():
         return handover
     lake, suites = Lake(handover.lake), read_suites()
@@ -66,7 +67,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
 
 
 def judged(lake: Lake, handover: Handover, suites: Mapping[str, Suite], tables: Mapping[str, DataFrame]) -> Judgement:
-    """What is to be said of the open cycles; `tables` are their observed ones. Few rows are read in this process."""
+    """Return the judgement of the open cycles; `tables` are their observed ones. Few rows are read in this process."""
     rows = {table: sum(write.rows for write in handover.open_writes(table)) for table in suites}
     topics = rows.pop(TOPICS)
     are_few = sum(rows.values()) <= FEW_ROWS
@@ -79,7 +80,7 @@ def judged(lake: Lake, handover: Handover, suites: Mapping[str, Suite], tables: 
 
 
 def parts(handover: Handover, most_rows: int = MOST_ROWS) -> Iterator[Handover]:
-    """The hand-over, with a part of its open cycles at a time where they have too many rows together."""
+    """Yield the hand-over with some of its open cycles at a time if they have too many rows together."""
     rows: Counter[CycleKey] = Counter()
     for write in handover.writes:
         if write.table in SUITES and write.table != TOPICS:
@@ -96,24 +97,24 @@ def parts(handover: Handover, most_rows: int = MOST_ROWS) -> Iterator[Handover]:
 
 
 def observed(spark: SparkSession, lake: Lake, handover: Handover) -> dict[str, DataFrame]:
-    """The observed tables of this run's open cycles, as ingest wrote them."""
+    """Return the observed tables of this run's open cycles, as ingest wrote them."""
     return {table: lake.read(spark, table, handover.open_writes(table)) for table in SUITES}
 
 
 def settings_of(handover: Handover) -> dict[CycleKey, Settings]:
-    """The settings in force, by open cycle."""
+    """Return the settings in force, by open cycle."""
     texts = {cycle.settings for cycle in handover.open_cycles()}
     read = {text: settings_in(text) for text in texts}
     return {cycle.key: read[cycle.settings] for cycle in handover.open_cycles()}
 
 
-# The rows that validate writes.
+# Rows that validate writes.
 
 _RATELESS = "loaded_topics_have_rates"
 
 
 def result_rows(handover: Handover, judgement: Judgement) -> list[Row]:
-    """Rows of validation_results."""
+    """Return rows of validation_results."""
     times = {cycle.key: cycle.at for cycle in handover.cycles}
     return [
         {"cluster": finding.cluster, "cycle_at": times[finding.key], **finding.row()} for finding in judgement.findings
@@ -127,28 +128,28 @@ def rejected_frames(
     suites: Mapping[str, Suite],
     tables: Mapping[str, DataFrame],
 ) -> list[DataFrame]:
-    """Rows of rejected, a frame for each table and one for topics by filter; none if nothing is set aside."""
+    """Return rows of rejected, a frame for each table and one for topics by filter; none if nothing is rejected."""
     frames = []
     for table in dict.fromkeys(refusal.table for refusal in judgement.refusals):
-        own = [refusal for refusal in judgement.refusals if refusal.table == table]
-        frames.append((_found_again(spark, suites[table], own, tables[table]), table))
+        table_refusals = [refusal for refusal in judgement.refusals if refusal.table == table]
+        frames.append((_found_again(spark, suites[table], table_refusals, tables[table]), table))
     if judgement.topic_rules:
         frames.append((_broken_topics(spark, judgement, tables[TOPICS]), TOPICS))
     return [rejected_rows(_with_files(rows, handover), table) for rows, table in frames]
 
 
 def _found_again(spark: SparkSession, suite: Suite, refusals: Sequence[RefusedRecord], rows: DataFrame) -> DataFrame:
-    """The rows of a table that are refused, once per rule, with `_rule` and `_words`.
+    """Return the rejected rows of a table, once per rule, with `_rule` and `_words`.
 
-    A row is known again by its key and by all that its suite looks at, so rows that are alike there are refused alike.
+    A row is identified by its key and by all that its suite reads, so rows equal in these are rejected alike.
     """
     kinds = {column.name: column.type for column in TABLES[suite.table].columns if "<" not in column.type}
     names = sorted({*OF_CYCLE, *TABLES[suite.table].key, *suite.columns()} & {*kinds})
     known: dict[str, tuple[Any, ...]] = {}
-    for one in refusals:
-        values = [one.row[name] for name in names]
+    for refusal in refusals:
+        values = [refusal.row[name] for name in names]
         same = repr([value + 0.0 if isinstance(value, float) else value for value in values])  # -0.0 is 0.0
-        known[f"{one.rule.name} {same}"] = (*values, one.rule.name, one.words)
+        known[f"{refusal.rule.name} {same}"] = (*values, refusal.rule.name, refusal.words)
     schema = ", ".join([*(f"same_{name} {kinds[name]}" for name in names), "_rule string", "_words string"])
     named = spark.createDataFrame([*known.values()], schema)
     return rows.join(
@@ -157,13 +158,13 @@ def _found_again(spark: SparkSession, suite: Suite, refusals: Sequence[RefusedRe
 
 
 def _broken_topics(spark: SparkSession, judgement: Judgement, rows: DataFrame) -> DataFrame:
-    """The topics that break a rule of `topic_rules`, once per rule, with `_rule` and `_words`."""
+    """Return the topics that break a rule of `topic_rules`, once per rule, with `_rule` and `_words`."""
     marks = []
     for rule in judgement.topic_rules:
         if rule.kind == "expectation":
             breaks, words = is_broken(rule), broken_words(rule)
             if "mostly" in rule.definition["kwargs"]:
-                failed = [one.key for one in judgement.findings if one.rule == rule and not one.passed]
+                failed = [finding.key for finding in judgement.findings if finding.rule == rule and not finding.passed]
                 breaks = breaks & is_one_of(failed)
         elif rule.name == _RATELESS:
             breaks, words = F.expr(LACKS_A_RATE), "it is loaded and a rate is missing."
@@ -174,14 +175,14 @@ def _broken_topics(spark: SparkSession, judgement: Judgement, rows: DataFrame) -
             marked = strange.select("cluster", at, "namespace", F.lit(True).alias("is_strange"))
             rows = rows.join(F.broadcast(marked), ["cluster", "cycle_at", "namespace"], how="left")
             breaks, words = F.col("is_strange").isNotNull(), "the cluster has no such namespace."
-        said = F.lit(f"{words} {rule.advice}".strip()).alias("_words")
-        marks.append(F.when(breaks, F.struct(F.lit(rule.name).alias("_rule"), said)))
+        words_of_rule = F.lit(f"{words} {rule.advice}".strip()).alias("_words")
+        marks.append(F.when(breaks, F.struct(F.lit(rule.name).alias("_rule"), words_of_rule)))
     broken = rows.withColumn("_broken", F.explode(F.array_compact(F.array(*marks))))
     return broken.select("*", "_broken.*")
 
 
 def _with_files(rows: DataFrame, handover: Handover) -> DataFrame:
-    """The rows with the path of their cycle's snapshot."""
+    """Return the rows with the path of their cycle's snapshot."""
     paths = [(*cycle.key, cycle.snapshot.path) for cycle in handover.open_cycles()]
     if len(paths) == 1:
         return rows.withColumn("_file", F.lit(paths[0][2]))

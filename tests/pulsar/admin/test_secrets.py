@@ -41,5 +41,5 @@ def test_what_cannot_be_used_is_refused_unshown(environment: dict[str, str], wor
 
 
 def test_a_connection_that_nobody_knows_says_what_to_set() -> None:
-    with pytest.raises(SettingsError, match=r"'east' is not known: set EVENKEEL_TOKEN_EAST to the token"):
+    with pytest.raises(SettingsError, match=r"'east' is unknown: set EVENKEEL_TOKEN_EAST to the token"):
         resolved("east", lambda _: None)

@@ -37,7 +37,7 @@ def told(connection: AdminConnection, path: str = BROKERS) -> str:
         (Answer(401, NO_SUPER_USER), ["requires super-user access", "not a super user", "superUserRoles"]),
         (Answer(401, '{"reason":"Unauthorized to validate"}'), ["Unauthorized to validate", "not a super user"]),
         (Answer(403, "{}"), ["403", "take the token of a super user"]),
-        (Answer(404, '{"reason":"HTTP 404 Not Found"}'), ["404", "this Pulsar version does not know it"]),
+        (Answer(404, '{"reason":"HTTP 404 Not Found"}'), ["404", "the Pulsar version lacks it"]),
         (Answer(404, "<html>not here</html>"), ["404", "or this is not Pulsar"]),
         (Answer(404, '{"reason":"Namespace not found"}'), ["404 (Namespace not found)", "check what was asked"]),
         (Answer(500, STACK), ["500 (it broke)", "look at the broker's log"]),

@@ -159,7 +159,7 @@ def test_a_cluster_without_a_usable_snapshot_is_left_out_and_the_others_go_on(
     assert "its snapshot was not fetched" in reasons["empty"]
     assert "holds no snapshot of empty; it holds lab" in reasons["empty"]
     assert "there is no such bucket" in reasons["nowhere"]
-    assert "connection 'unnamed' is not known here" in reasons["unnamed"]
+    assert "connection 'unnamed' is unknown" in reasons["unnamed"]
 
 
 def test_a_connection_brings_the_keys(

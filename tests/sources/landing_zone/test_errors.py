@@ -58,7 +58,7 @@ def test_an_unknown_key_is_named(bucket: Bucket, tmp_path: Path) -> None:
 
 def test_a_connection_that_nobody_knows() -> None:
     for resolve in (None, lambda name: None):
-        with pytest.raises(SettingsError, match="connection 'aws_landing' is not known here: make it, or leave it out"):
+        with pytest.raises(SettingsError, match="connection 'aws_landing' is unknown: make it, or leave it out"):
             connect("aws_landing", resolve)
 
 
@@ -79,7 +79,11 @@ def test_a_bucket_that_is_not_there(bucket: Bucket, tmp_path: Path) -> None:
         (refuse(403, "AccessDenied"), "access is denied. Uploading needs s3:ListBucket"),
         (refuse(400, "ExpiredToken"), "session token has expired. Log in again"),
         (refuse(400, "AuthorizationHeaderMalformed"), "signed for another region. Set AWS_REGION"),
-        (SKEWED, r"clock .* too far apart \(here 20260301T120000Z, there 2026-03-01T12:20:00Z\). Set the clock by NTP"),
+        (
+            SKEWED,
+            r"clock .* too far apart \(this machine 20260301T120000Z, the store 2026-03-01T12:20:00Z\). "
+            "Set the clock by NTP",
+        ),
         (refuse(501, "NotImplemented"), "It must know conditional writes"),
         (refuse(418, "Teapot"), "the store answered Teapot, HTTP status 418: told to"),
         (page(200), r"is not one of S3.*Is a proxy in between"),

@@ -158,7 +158,7 @@ def test_a_snapshot_beyond_its_limits_is_refused_and_the_one_before_is_taken(buc
     found = S3Landing(bucket.url, tmp_path / "landing", "lab", bucket.client, Limits(packed_mib=1)).snapshot_at()
     assert minutes_of(found.snapshot.cycle_at) == 1
     (problem,) = found.problems
-    assert "bytes as it lies there, beyond the limit of 1 MiB (`packed_mib`, set in [limits]" in problem.reason
+    assert "bytes as stored, beyond the limit of 1 MiB (`packed_mib`, set in [limits]" in problem.reason
     assert len(list((tmp_path / "landing").iterdir())) == 1, "nothing is left of the one that was refused"
 
 

@@ -123,7 +123,7 @@ def test_a_kept_snapshot_that_was_damaged_is_put_aside(
     collect(into, 2)
     assert landed(bucket) == [0, 2]
     assert [path.suffix for path in into.folder.iterdir()] == [".refused"]
-    assert "It will not be tried again, and lies at" in caplog.text
+    assert "It will not be tried again; its file is" in caplog.text
 
 
 def test_a_snapshot_that_shows_several_clusters_is_kept_until_one_is_named(bucket: Bucket, tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_wrong_options_are_told_in_words(
     assert "--token-env NOT_SET: the variable is not set" in capsys.readouterr().err
     monkeypatch.delenv("EVENKEEL_KEYS_TESTS")
     assert main(options(pulsar, queues, tmp_path, "--once")) == 2
-    assert "the keys 'tests' are not known: set EVENKEEL_KEYS_TESTS" in capsys.readouterr().err
+    assert "the keys 'tests' are unknown: set EVENKEEL_KEYS_TESTS" in capsys.readouterr().err
     monkeypatch.setenv("EVENKEEL_KEYS_TESTS", KEY)
     absent = Pair(queues.commands.replace("commands", "absent"), queues.reports, None)
     assert main(options(pulsar, absent, tmp_path, "--once")) == 2

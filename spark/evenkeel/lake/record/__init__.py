@@ -1,7 +1,7 @@
-"""Reading the lake without a JVM: which attempts count, and exactly the rows that a manifest lists.
+"""Reads of the lake without a JVM: the attempts that count, and exactly the rows that a manifest lists.
 
-Reports, pages and the command line read through here. Nothing here writes, and nothing trusts a row whose write no
-manifest in `cycles` lists.
+Reports, pages and the command line read through this room. It writes nothing, and trusts no row whose write is not
+listed by a manifest in `cycles`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attempts at cycles: what the manifests in `cycles` say of them, and which one of each cycle counts."""
+"""Attempts at cycles, by the manifests in `cycles`, and the attempt of each cycle that counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from evenkeel.lake.record.tables import (
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a cluster's cycle: its `planned` row of `cycles`, and the `closed` one once there is one."""
+    """One attempt at a cluster's cycle: its `planned` row of `cycles`, and its `closed` row, once that exists."""
 
     planned: Mapping[str, Any]
     closed: Mapping[str, Any] | None = None
@@ -67,48 +67,48 @@ class Attempt:
 
     @property
     def plan_id(self) -> str | None:
-        """The id of the plan; None where the attempt came to no plan."""
+        """The id of the plan; None if the attempt came to no plan."""
         plan: str | None = self.planned["plan_id"]
         return plan
 
     @property
     def status(self) -> str:
-        """planned, closed, skipped, failed or withheld: the last word on it."""
+        """Final status so far: planned, closed, skipped, failed or withheld."""
         return str((self.closed or self.planned)["status"])
 
     @property
     def reason(self) -> str | None:
-        """Why the attempt ended as it did, by its last manifest that gives a reason; None where none does."""
+        """Reason of the attempt's end, by its last manifest that has one; None if none has."""
         closed = self.closed["reason"] if self.closed is not None else None
         reason: str | None = closed or self.planned["reason"]
         return reason
 
     @property
     def decided(self) -> bool:
-        """Whether it came to decisions; a skipped or failed attempt did not."""
+        """True if it came to decisions; a skipped or failed attempt did not."""
         return self.status not in ("skipped", "failed")
 
     @cached_property
     def writes(self) -> tuple[Write, ...]:
-        """What it wrote until its plan was on record, each write with its files where the manifest lists them."""
+        """Its writes until its plan was recorded, each with its files if the manifest lists them."""
         return writes_of(self.cluster, self.planned["writes"], self.planned.get("files") or ())
 
     @cached_property
     def reads(self) -> tuple[Write, ...]:
-        """The writes of earlier cycles that it rests on."""
+        """The writes of earlier cycles that it read."""
         return writes_of(self.cluster, self.planned["reads"], self.planned.get("files") or ())
 
     @property
     def schema_version(self) -> int:
-        """That of the tables when it was written."""
+        """The version of the tables when it was written."""
         return int(self.planned.get("schema_version") or 1)
 
     def writes_of(self, table: str) -> tuple[Write, ...]:
-        """Its writes to one table."""
+        """Return its writes to one table."""
         return self._writes_by_table.get(table, ())
 
     def reads_of(self, table: str) -> tuple[Write, ...]:
-        """The writes to one table that it rests on."""
+        """Return the writes to one table that it read."""
         return self._reads_by_table.get(table, ())
 
     @cached_property
@@ -121,55 +121,57 @@ class Attempt:
 
 
 def _by_table(writes: Iterable[Write]) -> dict[str, tuple[Write, ...]]:
-    found: dict[str, list[Write]] = {}
+    by_table: dict[str, list[Write]] = {}
     for write in writes:
-        found.setdefault(write.table, []).append(write)
-    return {table: tuple(own) for table, own in found.items()}
+        by_table.setdefault(write.table, []).append(write)
+    return {table: tuple(table_writes) for table, table_writes in by_table.items()}
 
 
 def read_attempts(lake: str | Path, *, cluster: str | None = None) -> list[Attempt]:
-    """All attempts on record, oldest cycle first; the order within a cycle is that of the chain.
+    """Return all attempts on record, oldest cycle first; the order within a cycle is that of the chain.
 
-    Raises LakeError where there is no lake, or its `cycles` table cannot be read.
+    Raises LakeError if there is no lake, or its `cycles` table cannot be read.
     """
     return attempts_of(rows_where(lake, "cycles", equals("cluster", cluster)))
 
 
 def attempts_of(rows: Iterable[Row]) -> list[Attempt]:
-    """The attempts that rows of `cycles` tell of, by cluster, cycle and number."""
+    """Return the attempts of rows of `cycles`, by cluster, cycle and number."""
     attempts: dict[tuple[str, datetime, str], dict[str, Row]] = {}
     for row in sorted(rows, key=lambda row: (row["cluster"], row["sequence"])):
         kinds = attempts.setdefault((row["cluster"], row["cycle_at"], row["attempt_id"]), {})
         kinds.setdefault(row["row_kind"], row)
-    found = [Attempt(kinds["planned"], kinds.get("closed")) for kinds in attempts.values() if "planned" in kinds]
-    return sorted(found, key=lambda a: (a.cluster, a.cycle_at, a.number))
+    complete = [Attempt(kinds["planned"], kinds.get("closed")) for kinds in attempts.values() if "planned" in kinds]
+    return sorted(complete, key=lambda a: (a.cluster, a.cycle_at, a.number))
 
 
 def chunked(
     attempts: Iterable[Attempt], rows_of: Callable[[Attempt], int], most_rows: int, most_cycles: int
 ) -> Iterator[list[Attempt]]:
-    """The attempts in their order, cut so that no chunk holds more rows or cycles than that, but one cycle at least."""
+    """Yield the attempts in their order, cut so that no chunk exceeds these limits of rows or cycles, one cycle at
+    least."""
     chunk: list[Attempt] = []
     rows = 0
     for attempt in attempts:
-        own = rows_of(attempt)
-        if chunk and (rows + own > most_rows or len(chunk) >= most_cycles):
+        row_count = rows_of(attempt)
+        if chunk and (rows + row_count > most_rows or len(chunk) >= most_cycles):
             yield chunk
             chunk, rows = [], 0
         chunk.append(attempt)
-        rows += own
+        rows += row_count
     if chunk:
         yield chunk
 
 
 def read_cycles(lake: str | Path, *, cluster: str | None = None) -> list[Attempt]:
-    """The attempt that counts for each cluster and cycle, by cluster and time; see `trusted`."""
+    """Return the attempt that counts for each cluster and cycle, by cluster and time; see `trusted`."""
     attempts = read_attempts(lake, cluster=cluster)
     return trusted(attempts, _plans_sent(lake, attempts))
 
 
 def trusted(attempts: Iterable[Attempt], plans_sent: frozenset[str] = frozenset()) -> list[Attempt]:
-    """One attempt per cluster and cycle: the one that sent commands, else the newest live one, else the newest."""
+    """Return one attempt per cluster and cycle: the one that sent commands, else the newest live one, else the
+    newest."""
     chosen: dict[tuple[str, datetime], Attempt] = {}
     for attempt in attempts:
         key = (attempt.cluster, attempt.cycle_at)
@@ -183,20 +185,21 @@ def _rank(attempt: Attempt, plans_sent: frozenset[str]) -> tuple[bool, bool, int
 
 
 def _plans_sent(lake: str | Path, attempts: Sequence[Attempt]) -> frozenset[str]:
-    """Plans of which a command went out; a dry run sends none, so nothing is read for it."""
+    """Return the plans of which a command went out; a dry run sends none, so nothing is read for it."""
     if all(attempt.mode == "dry_run" for attempt in attempts):
         return frozenset()
     return plans_of(rows_where(lake, "commands"), rows_where(lake, "outcomes"))
 
 
 def are_told_apart_by_commands(attempts: Sequence[Attempt]) -> bool:
-    """Whether it takes what was sent to say which attempts count: a cycle has several, and not all are dry runs."""
+    """Return True if only sent commands can show which attempts count: a cycle has several, and not all are dry
+    runs."""
     several = len({attempt.cycle_at for attempt in attempts}) < len(attempts)
     return several and any(attempt.mode != "dry_run" for attempt in attempts)
 
 
 def plans_of(commands: Iterable[Row], outcomes: Iterable[Row]) -> frozenset[str]:
-    """The plans of which a command went out, or may have."""
+    """Return the plans of which a command went out, or may have."""
     sent = {row["command_id"] for row in outcomes if row["outcome"] in SENT}
     return frozenset(row["plan_id"] for row in commands if row["command_id"] in sent)
 
@@ -205,41 +208,43 @@ def plans_of(commands: Iterable[Row], outcomes: Iterable[Row]) -> frozenset[str]
 
 
 def read_table(lake: str | Path, table: str, *, cluster: str | None = None) -> list[Row]:
-    """All rows of a table that no manifest lists."""
+    """Return all rows of a table that no manifest lists."""
     return rows_where(lake, table, equals("cluster", cluster))
 
 
 def read_table_if_any(lake: str | Path, table: str) -> list[Row]:
-    """Rows as `read_table` reads them, of a table that a lake may lack; then there are no rows."""
+    """Return the rows of `read_table` for a table that a lake may lack; then there are no rows."""
     return read_table(lake, table) if is_table(lake, table) else []
 
 
 def read_where(lake: str | Path, table: str, where: Mapping[str, Sequence[object]]) -> list[Row]:
-    """Rows of a table that no manifest lists, whose columns have one of the values given."""
+    """Return the rows of a table that no manifest lists, whose columns have one of the values given."""
     return rows_where(lake, table, all_of(*(is_in(column, values) for column, values in where.items())))
 
 
 def read_commands(lake: str | Path, manifest: Attempt) -> list[Row]:
-    """The commands of an attempt's plan, each once, with the last `outcome`, `seen_at` and `detail` of it, if any.
+    """Return the commands of an attempt's plan, each once, with their last `outcome`, `seen_at` and `detail`, if any.
 
-    By command id, whatever manifest lists the rows: what a later cycle has seen of a command counts too.
+    They are read by command id, whatever manifest lists the rows: a later cycle's observation of a command counts too.
     """
     if manifest.plan_id is None or manifest.mode == "dry_run":
         return []
-    own = all_of(is_in("cluster", [manifest.cluster]), is_in("cycle_at", [manifest.cycle_at]))
+    condition = all_of(is_in("cluster", [manifest.cluster]), is_in("cycle_at", [manifest.cycle_at]))
     files = _files_of([manifest])
-    commands = [row for row in rows_where(lake, "commands", own, files=files) if row["plan_id"] == manifest.plan_id]
-    asked = {row["command_id"]: row for row in commands if row["mode"] != "dry_run"}
-    return with_outcomes(asked.values(), rows_where(lake, "outcomes", own, files=files)) if asked else []
+    commands = [
+        row for row in rows_where(lake, "commands", condition, files=files) if row["plan_id"] == manifest.plan_id
+    ]
+    sent = {row["command_id"]: row for row in commands if row["mode"] != "dry_run"}
+    return with_outcomes(sent.values(), rows_where(lake, "outcomes", condition, files=files)) if sent else []
 
 
 def read_rows(
     lake: str | Path, manifest: Attempt, table: str, *, columns: Sequence[str] | None = None, check: bool = True
 ) -> list[Row]:
-    """The rows of `table` that this attempt wrote for its cluster, as dicts, in the order of the table's key.
+    """Return the rows of `table` that this attempt wrote for its cluster, as dicts, in the order of the table's key.
 
-    A map column comes as a dict, a timestamp as an aware datetime in UTC. With `check`, fewer rows than the manifest
-    lists raise LakeError: they expired, or the table is damaged.
+    A map column comes as a dict, a timestamp as an aware datetime in UTC. With `check`, raises LakeError for fewer rows
+    than the manifest lists: they expired, or the table is damaged.
     """
     return read_rows_of(lake, [manifest], table, columns=columns, check=check)[manifest.attempt_id]
 
@@ -253,7 +258,7 @@ def read_rows_of(
     check: bool = False,
     where: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, list[Row]]:
-    """`read_rows` for several attempts in one pass: attempt_id -> rows. `where` is column -> allowed values."""
+    """Return `read_rows` for several attempts in one pass: attempt_id -> rows. `where` is column -> allowed values."""
     from evenkeel.lake.schemas import TABLES
 
     rows: dict[str, list[Row]] = {manifest.attempt_id: [] for manifest in manifests}
@@ -281,13 +286,13 @@ def read_rows_of(
         for attempt_id in owners.get((row["cluster"], row["cycle_at"], row["write_id"]), ()):
             rows[attempt_id].append(row)
     key = [column for column in TABLES[table].key if columns is None or column in columns]
-    for found in rows.values():
-        found.sort(key=lambda row: tuple(str(row[column]) for column in key))
+    for attempt_rows in rows.values():
+        attempt_rows.sort(key=lambda row: tuple(str(row[column]) for column in key))
     return rows
 
 
 def _files_of(manifests: Sequence[Attempt]) -> list[FileFilter]:
-    """Where rows of these attempts may lie; the log knows between which moments a file's rows are."""
+    """Return filters of the files that may have rows of these attempts; the log knows the span of a file's moments."""
     moments = [manifest.cycle_at for manifest in manifests]
     clusters = sorted({manifest.cluster for manifest in manifests})
     return files_between(clusters, min(moments), max(moments), sorted({moment.date() for moment in moments}))
@@ -298,11 +303,11 @@ def _check_complete(lake: str | Path, table: str, manifest: Attempt) -> None:
     expected = sum(write.rows for write in writes)
     ids = sorted(write.write_id for write in writes)
     at = manifest.cycle_at
-    own = (is_in("cluster", [manifest.cluster]), is_in("cycle_date", [at.date()]), between("cycle_at", at, at))
-    found = count(lake, table, all_of(*own, is_in("write_id", ids)), _files_of([manifest]))
-    if found < expected:
+    conditions = (is_in("cluster", [manifest.cluster]), is_in("cycle_date", [at.date()]), between("cycle_at", at, at))
+    existing = count(lake, table, all_of(*conditions, is_in("write_id", ids)), _files_of([manifest]))
+    if existing < expected:
         raise LakeError(
-            f"table {table} of {lake} holds {found} of the {expected} rows that the manifest of {manifest.cluster} "
+            f"table {table} of {lake} holds {existing} of the {expected} rows that the manifest of {manifest.cluster} "
             f"at {manifest.cycle_at.isoformat()} lists (writes {', '.join(ids)}): they are past their retention, or "
-            "the table is damaged. Restore the table, or decide the cycle anew."
+            "the table is damaged. Restore the table, or decide the cycle again."
         )

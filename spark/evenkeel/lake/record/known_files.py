@@ -1,7 +1,7 @@
-"""What a table's log says of its files: whose rows they hold, and the moments that these lie between.
+"""Files of a table as its log describes them: the cluster of their rows, and the moments of the rows.
 
-A year has a hundred thousand files. So it is kept in columns, and a `KnownFile` is made of those alone that are asked
-for. Moments are microseconds since 1970; the log has them to the millisecond.
+A year has a hundred thousand files. So they are kept in columns, and a `KnownFile` is made only for requested ones.
+Moments are microseconds since 1970; the log has them to the millisecond.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _DAY_US = timedelta(days=1) // _TICK
 
 
 def log_moment(at: datetime) -> int:
-    """A moment as `KnownFile` has it: microseconds since 1970."""
+    """Return a moment as `KnownFile` has it: microseconds since 1970."""
     return (at - FIRST_MOMENT) // _TICK
 
 
 def moment_of_log(microseconds: int) -> datetime:
-    """The moment that `log_moment` makes such a number of."""
+    """Return the moment of a number that `log_moment` makes."""
     return FIRST_MOMENT + microseconds * _TICK
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """A file of a table: its path in the table's folder, its cluster, and the moments that its rows lie between, with
-    their number and its size."""
+    """A file of a table: its path in the table's folder, its cluster, the span of its rows' moments, their number, its
+    size."""
 
     path: str
     cluster: str
@@ -46,7 +46,7 @@ class KnownFile:
 
 
 class KnownFiles:
-    """The files of a table by cluster, those with the newest row first; none of no `actions`."""
+    """The files of a table by cluster, those with the newest row first; `actions` may have none."""
 
     def __init__(self, actions: Any = None) -> None:
         import numpy as np
@@ -58,10 +58,10 @@ class KnownFiles:
         self._first = self._last = self._rows = np.empty(0, np.int64)
         if actions is None or not actions.num_rows:
             return
-        there, none = set(actions.column_names), pa.nulls(actions.num_rows, pa.string())
-        days = actions.column("partition.cycle_date") if "partition.cycle_date" in there else none
+        present, none = set(actions.column_names), pa.nulls(actions.num_rows, pa.string())
+        days = actions.column("partition.cycle_date") if "partition.cycle_date" in present else none
         days = days.cast(pa.string())
-        # A file of which the log has no moments may hold any of its date's.
+        # A file without moments in the log may hold any of its date's.
         begins = pc.cast(pc.cast(days, pa.timestamp("us")), pa.int64())
         whole = {"first": begins, "last": pc.add(begins, _DAY_US - 1)}
         widest = {"first": log_moment(FIRST_MOMENT), "last": log_moment(LAST_MOMENT)}
@@ -73,8 +73,10 @@ class KnownFiles:
             "size": actions.column("size_bytes"),
         }
         for name, statistic in (("first", "min.cycle_at"), ("last", "max.cycle_at")):
-            found = actions.column(statistic) if statistic in there else pa.nulls(actions.num_rows, pa.int64())
-            moments = found if found.type == pa.int64() else pc.cast(pc.cast(found, pa.timestamp("us")), pa.int64())
+            figures = actions.column(statistic) if statistic in present else pa.nulls(actions.num_rows, pa.int64())
+            moments = (
+                figures if figures.type == pa.int64() else pc.cast(pc.cast(figures, pa.timestamp("us")), pa.int64())
+            )
             columns[name] = pc.fill_null(pc.coalesce(moments, whole[name]), widest[name])
         table = pa.table(columns).sort_by([("cluster", "ascending"), ("last", "descending")])
         self._path, self._cluster = table["path"].combine_chunks(), table["cluster"].combine_chunks()
@@ -88,24 +90,24 @@ class KnownFiles:
             begin = end
 
     def clusters(self) -> list[str]:
-        """Clusters with a file, by name."""
+        """Return the clusters with a file, by name."""
         return sorted(self._starts)
 
     def newest_first(self, cluster: str) -> Iterator[KnownFile]:
-        """The cluster's files, those with the newest row first."""
+        """Yield the cluster's files, those with the newest row first."""
         for place in range(*self._span(cluster)):
             yield self._file(place)
 
     def between(self, cluster: str, first: datetime, last: datetime) -> list[KnownFile]:
-        """The cluster's files that may hold rows of cycles from one moment to another."""
+        """Return the cluster's files that may hold rows of cycles from one moment to another."""
         begin, end = self._span(cluster)
         low, high = log_moment(first) - _ROUNDING_US, log_moment(last) + _ROUNDING_US
-        # Newest first: what ends before `low` stands behind.
+        # Newest first: files that end before `low` come last.
         until = bisect_left(range(begin, end), True, key=lambda place: bool(self._last[place] < low)) + begin
         return [self._file(place) for place in range(begin, until) if self._first[place] <= high]
 
     def dates(self, cluster: str) -> list[date]:
-        """The dates of which there are files of the cluster, oldest first."""
+        """Return the dates for which the cluster has files, oldest first."""
         import pyarrow.compute as pc
 
         begin, end = self._span(cluster)
@@ -114,7 +116,7 @@ class KnownFiles:
         return sorted(date.fromisoformat(day) for day in pc.unique(self._day[begin:end]).to_pylist() if day)
 
     def ends(self, clusters: Iterable[str]) -> tuple[datetime, datetime] | None:
-        """The moments that all rows of these clusters lie between; None without a file."""
+        """Return the first and the last moment of the rows of these clusters; None without a file."""
         spans = [(begin, end) for begin, end in map(self._span, clusters) if begin < end]
         if not spans:
             return None
@@ -122,25 +124,26 @@ class KnownFiles:
         return moment_of_log(oldest), moment_of_log(max(int(self._last[begin]) for begin, _ in spans))
 
     def last_known(self, cluster: str, at: datetime) -> datetime | None:
-        """A moment at `at` or before it, from which on there is a row of the cluster, as far as the log can tell."""
+        """Return a moment at or before `at` from which on the cluster has a row, as far as the log shows."""
         begin, end = self._span(cluster)
-        first, last, asked = self._first[begin:end], self._last[begin:end], log_moment(at)
-        ended, begun = last[last <= asked], first[(first <= asked) & (last > asked)]
+        first, last, wanted = self._first[begin:end], self._last[begin:end], log_moment(at)
+        ended, begun = last[last <= wanted], first[(first <= wanted) & (last > wanted)]
         known = [int(moments.max()) for moments in (ended, begun) if len(moments)]
         return moment_of_log(max(known)) if known else None
 
     def next_known(self, cluster: str, at: datetime) -> datetime | None:
-        """A moment after `at` up to which there is a row of the cluster, as far as the log can tell."""
+        """Return a moment after `at` up to which the cluster has a row, as far as the log shows."""
         begin, end = self._span(cluster)
-        first, last, asked = self._first[begin:end], self._last[begin:end], log_moment(at)
-        to_come, under_way = first[first > asked], last[(first <= asked) & (last > asked)]
+        first, last, wanted = self._first[begin:end], self._last[begin:end], log_moment(at)
+        to_come, under_way = first[first > wanted], last[(first <= wanted) & (last > wanted)]
         known = [int(moments.min()) for moments in (to_come, under_way) if len(moments)]
         return moment_of_log(min(known)) if known else None
 
     def since(self, clusters: Sequence[str], until: datetime, rows: int) -> datetime | None:
-        """From when on these clusters have about so many rows up to a moment; None where all are no more.
+        """Return the moment from which on these clusters have about so many rows until another; None if they have
+        fewer.
 
-        A file's rows are taken to lie evenly between its first and its last.
+        A file's rows are assumed to be spread evenly between its first and its last moment.
         """
         import numpy as np
 
@@ -154,17 +157,17 @@ class KnownFiles:
             return None
         file = int(chosen[place])
         first, last = int(self._first[file]), min(int(self._last[file]), high)
-        own = int(self._rows[file])
-        wanted = rows - (int(counted[place]) - own)
-        return moment_of_log(last - (last - first) * wanted // max(1, own))
+        rows_of_file = int(self._rows[file])
+        wanted = rows - (int(counted[place]) - rows_of_file)
+        return moment_of_log(last - (last - first) * wanted // max(1, rows_of_file))
 
     def _span(self, cluster: str) -> tuple[int, int]:
         return self._starts.get(cluster, (0, 0))
 
     def _file(self, place: int) -> KnownFile:
-        found = self._made.get(place)
-        if found is None:
-            found = self._made[place] = KnownFile(
+        known_file = self._made.get(place)
+        if known_file is None:
+            known_file = self._made[place] = KnownFile(
                 unquote(self._path[place].as_py()),
                 self._cluster[place].as_py(),
                 int(self._first[place]),
@@ -172,4 +175,4 @@ class KnownFiles:
                 int(self._rows[place]),
                 int(self._size[place]),
             )
-        return found
+        return known_file

@@ -1,7 +1,7 @@
-"""Tables that one process looks at again and again: opened once, and brought up to date once a look.
+"""Tables that one process reads again and again: opened once, and updated once a look.
 
-To open a table is to read its log since the last checkpoint: some forty requests where it lies in an object store, and
-a page is made of a dozen tables. Commands look once, and need none of this.
+Opening a table reads its log since the last checkpoint: some forty requests in an object store, and a page reads a
+dozen tables. Commands read a table once, and do not need this.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ _MANIFESTS = "/cycles"
 
 
 def open_at(path: str) -> Any:
-    """The table as its log describes it: within a look the one that the look has; raises what deltalake raises."""
+    """Return the table as its log describes it: within a look the look's one; raises what deltalake raises."""
     look = _LOOK.get()
     return delta_table(path) if look is None else look.table(path)
 
 
 def mark_of(path: str) -> object:
-    """What tells a table from another one that took its place: the identity of its log's folder; None in a store."""
+    """Return the identity of a table, to detect a replaced one: the inode of its log's folder; None in a store."""
     try:
-        found = os.stat(f"{path.removeprefix('file://')}/_delta_log")
+        status = os.stat(f"{path.removeprefix('file://')}/_delta_log")
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def brought_up_to_date(opened: Any, path: str, mark: object) -> bool | None:
-    """Takes up what was committed to an open table; whether that was anything.
+    """Take up new commits of an open table; return True if there were any.
 
-    None where another table has taken its place, it is gone, or cannot be read on: what was opened is of no use then.
+    Returns None if another table has replaced it, it is gone, or cannot be read further: then the open table is
+    useless.
     """
     newest = newest_version(path, since=opened.version())
     if newest < opened.version() or mark != mark_of(path):
@@ -47,20 +48,20 @@ def brought_up_to_date(opened: Any, path: str, mark: object) -> bool | None:
         return False
     try:
         opened.update_incremental()
-    except Exception:  # whatever it is, opening the table anew will say it
+    except Exception:  # whatever the error, opening the table again reports it
         return None
     return True
 
 
 class OpenTables:
-    """The tables of one process, those used last."""
+    """The tables of one process, most recently used last."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, tuple[Any, object]] = OrderedDict()
 
     @contextmanager
     def look(self) -> Iterator[None]:
-        """Within it, each table is as it was when it was first asked for; other threads do not take part."""
+        """Hold one look: in the block each table stays as first opened; other threads do not take part."""
         token = _LOOK.set(_Look(self))
         try:
             yield
@@ -68,7 +69,7 @@ class OpenTables:
             _LOOK.reset(token)
 
     def current(self, path: str) -> Any:
-        """The table as it is now."""
+        """Return the table as it is now."""
         opened, mark = self._kept.pop(path, (None, None))
         if opened is None or brought_up_to_date(opened, path, mark) is None:
             mark = mark_of(path)
@@ -85,7 +86,7 @@ class _Look:
         self._seen: dict[str, Any] = {}
 
     def table(self, path: str) -> Any:
-        """A table, not older than the manifests: what they list was written before them."""
+        """Return a table that is not older than the manifests: their listed rows were written before them."""
         if path not in self._seen:
             if path.endswith(_MANIFESTS):
                 self._seen.clear()

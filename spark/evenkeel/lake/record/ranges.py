@@ -1,4 +1,4 @@
-"""The record in ranges of time: only the manifests and partitions that a question is about are read."""
+"""The record in ranges of time: a question reads only the manifests and partitions that it concerns."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HANDOVER = ("sequence", "attempt_id", "cycle_at", "predecessor_attempt_id", "sp
 
 
 class Record:
-    """A lake's tables, opened where they are needed and read in ranges."""
+    """A lake's tables, opened when needed and read in ranges."""
 
     def __init__(self, lake: str | Path) -> None:
         self.lake = lake
@@ -44,29 +44,29 @@ class Record:
         self._files: dict[str, KnownFiles] = {}
         self._datasets: dict[tuple[Any, ...], Any] = {}
 
-    # What there is
+    # Contents
 
     def clusters(self) -> list[str]:
-        """Clusters with a cycle on record, by name."""
+        """Return clusters with a cycle on record, by name."""
         return self.files("cycles").clusters()
 
     def files(self, table: str) -> KnownFiles:
-        """What the log knows of a table's files; none where the table is missing, as nothing was written to it yet."""
+        """Return the files of a table by its log; none if the table is missing, as nothing was written to it yet."""
         import pyarrow as pa
 
         if table not in self._files:
-            there = table == "cycles" or is_table(self.lake, table)
-            actions = pa.table(self._table(table).get_add_actions(flatten=True)) if there else None
+            exists = table == "cycles" or is_table(self.lake, table)
+            actions = pa.table(self._table(table).get_add_actions(flatten=True)) if exists else None
             self._files[table] = KnownFiles(actions)
         return self._files[table]
 
     def newest_row_at(self, table: str, cluster: str) -> datetime | None:
-        """The newest cycle of which the table holds rows, to the millisecond, listed or not."""
+        """Return the newest cycle with rows in the table, to the millisecond, listed or not."""
         ends = self.files(table).ends([cluster])
         return None if ends is None else ends[1]
 
     def dates(self, table: str, cluster: str) -> list[date]:
-        """The dates of which the table still holds files."""
+        """Return the dates for which the table still has files."""
         return self.files(table).dates(cluster)
 
     # Cycles
@@ -74,12 +74,14 @@ class Record:
     def cycles(
         self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None, where: Any = None
     ) -> list[Attempt]:
-        """The attempt that counts for each cycle from `first` to `last`, both included, oldest first; with `where` of
-        those cycles only that meet a condition on their moment (`at_moments`)."""
+        """Return the attempt that counts for each cycle from `first` to `last`, both included, oldest first.
+
+        With `where` only cycles that meet a condition on their moment (`at_moments`).
+        """
         attempts = self.attempts(cluster, first, last, columns, where)
         if not are_told_apart_by_commands(attempts):
             return trusted(attempts)
-        # Whole dates: an outcome carries the date of its command's cycle.
+        # Whole dates: an outcome has the date of its command's cycle.
         commands = self.outbox("commands", cluster, first, last, ["command_id", "plan_id"])
         outcomes = self.outbox("outcomes", cluster, first, last, ["command_id", "outcome"])
         return trusted(attempts, plans_of(commands, outcomes))
@@ -87,25 +89,25 @@ class Record:
     def attempts(
         self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None, where: Any = None
     ) -> list[Attempt]:
-        """All attempts at the cycles from `first` to `last`, both included."""
+        """Return all attempts at the cycles from `first` to `last`, both included."""
         return attempts_of(self.manifests(cluster, first, last, columns, where))
 
     def manifests(
         self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None, where: Any = None
     ) -> list[Row]:
-        """The rows of `cycles` themselves."""
+        """Return the rows of `cycles` themselves."""
         return as_rows(self._table_of("cycles", cluster, (first, last), where, columns))
 
     def links(self, cluster: str) -> Any:
-        """All manifests of a cluster in the chain's order, as an Arrow table of what makes it a chain."""
-        found = self._table_of("cycles", cluster, (FIRST_MOMENT, LAST_MOMENT), None, _LINK)
-        return found.sort_by([("sequence", "ascending"), ("manifest_digest", "ascending")])
+        """Return all manifests of a cluster in the chain's order, as an Arrow table of the columns of the chain."""
+        table = self._table_of("cycles", cluster, (FIRST_MOMENT, LAST_MOMENT), None, _LINK)
+        return table.sort_by([("sequence", "ascending"), ("manifest_digest", "ascending")])
 
     def moments(
         self, cluster: str, where: Any = None, *, first: datetime = FIRST_MOMENT, last: datetime = LAST_MOMENT
     ) -> Any:
-        """When there was a cycle from `first` to `last`, as an Arrow array, oldest first: a year has half a million of
-        them.
+        """Return the moments of cycles from `first` to `last`, as an Arrow array, oldest first: a year has half a
+        million.
 
         With `where` only cycles with an attempt whose plan meets it.
         """
@@ -113,26 +115,26 @@ class Record:
 
         planned = text("row_kind") == "planned"
         condition = planned if where is None else planned & where
-        found = pc.unique(self._table_of("cycles", cluster, (first, last), condition, ["cycle_at"])[0])
-        return found.take(pc.sort_indices(found))
+        moments = pc.unique(self._table_of("cycles", cluster, (first, last), condition, ["cycle_at"])[0])
+        return moments.take(pc.sort_indices(moments))
 
     def listing(self, cluster: str, first: datetime, last: datetime, beginning: str) -> list[Attempt]:
-        """The attempts that list a write whose id begins so."""
+        """Return the attempts that list a write whose id begins so."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         columns = ["attempt_id", "writes"]
-        found = self._table_of("cycles", cluster, (first, last), None, columns)
-        if not found.num_rows:
+        table = self._table_of("cycles", cluster, (first, last), None, columns)
+        if not table.num_rows:
             return []
-        lists = found.column("writes").combine_chunks()
+        lists = table.column("writes").combine_chunks()
         ids = pc.struct_field(pc.list_flatten(lists), "write_id")
         rows = pc.list_parent_indices(lists).filter(pc.starts_with(ids, pattern=beginning))
-        wanted = pc.unique(found.column("attempt_id").take(pa.array(rows))).to_pylist()
+        wanted = pc.unique(table.column("attempt_id").take(pa.array(rows))).to_pylist()
         return self.attempts(cluster, first, last, where=is_in("attempt_id", wanted)) if wanted else []
 
     def planned(self, cluster: str, beginning: str) -> list[Attempt]:
-        """The attempts whose plan's id begins so."""
+        """Return the attempts whose plan's id begins so."""
         import pyarrow.compute as pc
 
         moments = self.moments(cluster, pc.starts_with(text("plan_id"), pattern=beginning)).to_pylist()
@@ -140,49 +142,49 @@ class Record:
         return [attempt for attempt in near if (attempt.plan_id or "").startswith(beginning)]
 
     def handovers(self, cluster: str, first: datetime, last: datetime) -> list[Row]:
-        """Of every attempt from `first` to `last`, in the chain's order: whose state it took over, and its figures.
+        """Return for every attempt from `first` to `last`, in the chain's order, its predecessor and its figures.
 
-        `reads` is how many writes of earlier cycles it read.
+        `reads` is the number of writes of earlier cycles that it read.
         """
         import pyarrow.compute as pc
 
         columns = [*_HANDOVER, "reads"]
-        found = self._table_of("cycles", cluster, (first, last), text("row_kind") == "planned", columns)
-        counted = found.set_column(len(_HANDOVER), "reads", pc.list_value_length(found.column("reads")))
+        table = self._table_of("cycles", cluster, (first, last), text("row_kind") == "planned", columns)
+        counted = table.set_column(len(_HANDOVER), "reads", pc.list_value_length(table.column("reads")))
         return sorted(as_rows(counted), key=lambda row: row["sequence"])
 
     def recorded_after(self, cluster: str, sequence: int) -> Any:
-        """The rows of a cluster's chain behind a place in it, as an Arrow table of `cycle_at` and `sequence`."""
+        """Return the rows of a cluster's chain after a place in it, as an Arrow table of `cycle_at` and `sequence`."""
         import pyarrow.compute as pc
 
         chosen: list[FileFilter] = [("cluster", "in", [cluster]), ("sequence", ">", sequence)]
         where = is_in("cluster", [cluster]) & (pc.field("sequence") > sequence)
         try:
-            found = dataset_of(self._table("cycles"), self.lake, "cycles", chosen)
-            return found.to_table(columns=["cycle_at", "sequence"], filter=where)
+            dataset = dataset_of(self._table("cycles"), self.lake, "cycles", chosen)
+            return dataset.to_table(columns=["cycle_at", "sequence"], filter=where)
         except (OSError, ValueError, KeyError) as error:
             raise damaged(self.lake, "cycles", error) from error
 
     def in_force(self, cluster: str, at: datetime) -> Attempt | None:
-        """The newest cycle that is not later than `at`."""
+        """Return the newest cycle that is not later than `at`."""
         while True:
             since = self.files("cycles").last_known(cluster, at)
             if since is None:
                 return None
-            found = self.cycles(cluster, since - ROUNDING, at)
-            if found:
-                return found[-1]
+            cycles = self.cycles(cluster, since - ROUNDING, at)
+            if cycles:
+                return cycles[-1]
             at = since - ROUNDING
 
     def following(self, cluster: str, at: datetime) -> Attempt | None:
-        """The first cycle that is later than `at`."""
+        """Return the first cycle that is later than `at`."""
         while True:
             until = self.files("cycles").next_known(cluster, at)
             if until is None:
                 return None
-            found = [one for one in self.cycles(cluster, at, until + ROUNDING) if one.cycle_at > at]
-            if found:
-                return found[0]
+            cycles = [cycle for cycle in self.cycles(cluster, at, until + ROUNDING) if cycle.cycle_at > at]
+            if cycles:
+                return cycles[0]
             at = until + ROUNDING
 
     # Rows
@@ -195,16 +197,21 @@ class Record:
         columns: Sequence[str] | None = None,
         where: Any = None,
     ) -> dict[str, list[Row]]:
-        """attempt_id -> the rows of the table that its manifest lists and that meet `where`, by the table's key.
+        """Return attempt_id -> the rows of the table that its manifest lists and that meet `where`, by the table's key.
 
-        Of one cluster. Rows that are past their retention are missing.
+        The attempts are of one cluster. Expired rows are missing.
         """
         from evenkeel.lake.schemas import TABLES
 
-        found: dict[str, list[Row]] = {attempt.attempt_id: [] for attempt in attempts}
-        owner = {write.write_id: one.attempt_id for one in attempts for write in one.writes_of(table) if write.rows}
+        rows_by_attempt: dict[str, list[Row]] = {attempt.attempt_id: [] for attempt in attempts}
+        owner = {
+            write.write_id: attempt.attempt_id
+            for attempt in attempts
+            for write in attempt.writes_of(table)
+            if write.rows
+        }
         if not owner:
-            return found
+            return rows_by_attempt
         moments = [attempt.cycle_at for attempt in attempts]
         listed = at_moments(moments) & is_in("write_id", sorted(owner))
         condition = listed if where is None else listed & where
@@ -215,56 +222,65 @@ class Record:
         for row in as_rows(self._table_of(table, attempts[0].cluster, span, condition, wanted, dates)):
             attempt_id = owner.get(row["write_id"])
             if attempt_id is not None and row["cycle_at"] == at[attempt_id]:
-                found[attempt_id].append(row)
+                rows_by_attempt[attempt_id].append(row)
         key = [column for column in TABLES[table].key if columns is None or column in columns]
-        for rows in found.values():
+        for rows in rows_by_attempt.values():
             rows.sort(key=lambda row: tuple(str(row[column]) for column in key))
-        return found
+        return rows_by_attempt
 
     def arrow_rows(self, attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any = None) -> Any:
-        """The rows that `rows` gives, as an Arrow table in any order: `columns`, and before them `attempt`, the place
-        of the row's attempt among those given. None where their manifests list no rows of the table."""
+        """Return the rows of `rows` as an Arrow table in any order: `columns`, and before them `attempt`.
+
+        `attempt` is the place of the row's attempt among those given. Returns None if their manifests list no rows of
+        the table.
+        """
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        listed = [(n, one, write) for n, one in enumerate(attempts) for write in one.writes_of(table) if write.rows]
+        listed = [(n, each, write) for n, each in enumerate(attempts) for write in each.writes_of(table) if write.rows]
         if not listed:
             return None
         ids = pa.array([write.write_id for _, _, write in listed])
-        moments = [one.cycle_at for _, one, _ in listed]
-        # With a condition few rows are left: their writes are looked up then, which costs less than for all rows.
+        moments = [each.cycle_at for _, each, _ in listed]
+        # A condition leaves few rows: looking up only their writes costs less.
         whole = at_moments(moments) & is_in("write_id", sorted({*ids.to_pylist()}))
         condition = whole if where is None else at_moments(moments) & where
         wanted = list(dict.fromkeys((*columns, "cycle_at", "write_id")))
         dates = tuple(sorted({moment.date() for moment in moments}))
         span = min(moments), max(moments)
-        found = self._table_of(table, listed[0][1].cluster, span, condition, wanted, dates)
+        arrow_table = self._table_of(table, listed[0][1].cluster, span, condition, wanted, dates)
         if where is not None:
-            found = found.filter(pc.is_in(found.column("write_id").cast(pa.string()), value_set=ids))
-        places = pc.index_in(found.column("write_id").cast(pa.string()), value_set=ids).to_numpy()
-        at = found.column("cycle_at").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
-        own = pa.array(moments, pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
+            arrow_table = arrow_table.filter(pc.is_in(arrow_table.column("write_id").cast(pa.string()), value_set=ids))
+        places = pc.index_in(arrow_table.column("write_id").cast(pa.string()), value_set=ids).to_numpy()
+        at = arrow_table.column("cycle_at").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
+        moments_us = pa.array(moments, pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
         attempt = pa.array(np.array([n for n, _, _ in listed], np.int64)[places])
-        return found.select(list(columns)).add_column(0, "attempt", attempt).filter(pa.array(own[places] == at))
+        return (
+            arrow_table.select(list(columns))
+            .add_column(0, "attempt", attempt)
+            .filter(pa.array(moments_us[places] == at))
+        )
 
     def counts(self, attempts: Sequence[Attempt], table: str) -> dict[str, int]:
-        """attempt_id -> how many of the rows that its manifest lists are still there. Of one cluster."""
+        """Return attempt_id -> the number of rows that its manifest lists and that still exist. Of one cluster."""
         import pyarrow.compute as pc
 
-        listed = [(one, write) for one in attempts for write in one.writes_of(table) if write.rows]
-        found = {attempt.attempt_id: 0 for attempt in attempts}
+        listed = [(attempt, write) for attempt in attempts for write in attempt.writes_of(table) if write.rows]
+        counts = {attempt.attempt_id: 0 for attempt in attempts}
         if not listed:
-            return found
-        moments = [one.cycle_at for one, _ in listed]
+            return counts
+        moments = [attempt.cycle_at for attempt, _ in listed]
         dates = tuple(sorted({moment.date() for moment in moments}))
         condition = is_in("write_id", sorted({write.write_id for _, write in listed}))
         span = min(moments), max(moments)
         rows = self._table_of(table, listed[0][0].cluster, span, condition, ["write_id"], dates)
-        counted = {one["values"]: one["counts"] for one in pc.value_counts(rows.column("write_id")).to_pylist()}
+        counted = {
+            attempt["values"]: attempt["counts"] for attempt in pc.value_counts(rows.column("write_id")).to_pylist()
+        }
         for attempt, write in listed:
-            found[attempt.attempt_id] += counted.get(write.write_id, 0)
-        return found
+            counts[attempt.attempt_id] += counted.get(write.write_id, 0)
+        return counts
 
     def outbox(
         self,
@@ -275,8 +291,10 @@ class Record:
         columns: Sequence[str] | None = None,
         where: Any = None,
     ) -> list[Row]:
-        """Rows of `commands`, `outcomes` or another table that belong to cycles from `first` to `last`, whatever lists
-        them: of other tables than those two a manifest has to be asked whether they count."""
+        """Return rows of `commands`, `outcomes` or another table of cycles from `first` to `last`, whatever lists them.
+
+        For tables other than these two the manifests must be asked whether the rows count.
+        """
         dates = tuple(day for day in self.dates(table, cluster) if first.date() <= day <= last.date())
         if not dates:
             return []
@@ -291,7 +309,7 @@ class Record:
         columns: Sequence[str] | None,
         dates: tuple[date, ...] = (),
     ) -> Any:
-        """An Arrow table of a cluster's rows between two moments, of these dates only where some are given."""
+        """Return an Arrow table of a cluster's rows between two moments, of these dates only if some are given."""
         inside = all_of(is_in("cluster", [cluster]), between("cycle_at", *span), *(() if where is None else (where,)))
         try:
             chosen = self._dataset(table, cluster, span, dates)
@@ -300,7 +318,7 @@ class Record:
             raise damaged(self.lake, table, error) from error
 
     def _dataset(self, table: str, cluster: str, span: tuple[datetime, datetime], dates: tuple[date, ...]) -> Any:
-        """The files that may hold such rows, by their partitions and by the moments that the log knows of them."""
+        """Return the files that may hold such rows, by their partitions and by the log's moments."""
         key = (table, cluster, span, dates)
         if key not in self._datasets:
             chosen = files_between([cluster], *span, dates)
@@ -314,13 +332,13 @@ class Record:
 
 
 def at_moments(moments: Iterable[datetime]) -> Any:
-    """Rows of cycles at these very moments: files that hold none of them are not opened."""
+    """Return a condition for rows of cycles at exactly these moments: files without them are not opened."""
     import pyarrow.compute as pc
 
     return pc.field("cycle_at").isin(sorted({*moments}))
 
 
-# Which cycles are meant: by cluster and time, with the nearest ones on record where there is none.
+# Requested cycles: by cluster and time, with the nearest recorded ones if there is none.
 
 LATEST = "latest"
 
@@ -328,34 +346,33 @@ LATEST = "latest"
 def find_cycles(
     lake: str | Path, *, cluster: str | None = None, cycle: str | datetime | None = None, option: str = "--cycle"
 ) -> list[Attempt]:
-    """The attempt asked for, of one cluster or (where none is named) of each cluster that has such a cycle.
+    """Return the requested attempt, of one cluster or (if none is named) of each cluster that has such a cycle.
 
-    `cycle` is `latest` (also for None), or a time as `times_given` reads it, which stands for the one cycle within it;
-    `option` is what that is called where it was given. Raises NoSuchCycle, which names the nearest cluster or cycle on
-    record.
+    `cycle` is `latest` (also for None), or a time as `times_given` reads it, for the only cycle within it; `option` is
+    its name in the command. Raises NoSuchCycle, which names the nearest cluster or cycle on record.
     """
     record = Record(lake)
     wanted = clusters_of(record, cluster)
     if cycle is None or cycle == LATEST:
         return [newest for name in wanted if (newest := record.in_force(name, LAST_MOMENT)) is not None]
     earliest, latest = _span(cycle, option)
-    found = [a for name in wanted for a in record.cycles(name, earliest, latest)]
-    return _only_one_each(found, record, wanted, earliest, str(cycle))
+    attempts = [a for name in wanted for a in record.cycles(name, earliest, latest)]
+    return _only_one_each(attempts, record, wanted, earliest, str(cycle))
 
 
 class OnRecord(Protocol):
-    """A lake as somebody reads it, who knows its clusters."""
+    """A lake for readers: its place and its clusters."""
 
     @property
     def lake(self) -> str | Path:
         """Where the tables are."""
 
     def clusters(self) -> list[str]:
-        """Clusters with a cycle on record, by name."""
+        """Return clusters with a cycle on record, by name."""
 
 
 def clusters_of(record: OnRecord, cluster: str | None) -> list[str]:
-    """The cluster that is named, or all on record. Raises NoSuchCycle with the nearest name where there is none."""
+    """Return the named cluster, or all on record; raises NoSuchCycle with the nearest name if there is none."""
     clusters = record.clusters()
     if not clusters:
         lake = record.lake
@@ -366,35 +383,35 @@ def clusters_of(record: OnRecord, cluster: str | None) -> list[str]:
 
 
 def _only_one_each(
-    found: list[Attempt], record: Record, wanted: Sequence[str], at: datetime, asked: str
+    attempts: list[Attempt], record: Record, wanted: Sequence[str], at: datetime, requested: str
 ) -> list[Attempt]:
-    exact = [a for a in found if a.cycle_at == at]
-    chosen = exact or found
+    exact = [a for a in attempts if a.cycle_at == at]
+    chosen = exact or attempts
     if not chosen:
         near = [a for name in wanted for a in (record.in_force(name, at), record.following(name, at)) if a is not None]
         closest = min(near, key=lambda a: (abs(a.cycle_at - at), a.cluster))
         raise NoSuchCycle(
-            f"no cycle at {asked} is on record in {record.lake} (clusters looked at: {', '.join(wanted)}). "
+            f"no cycle at {requested} is on record in {record.lake} (clusters looked at: {', '.join(wanted)}). "
             f"The nearest is {closest.cycle_at.isoformat()} of {closest.cluster}."
         )
     clusters = [a.cluster for a in chosen]
     if len(set(clusters)) < len(clusters):
         times = ", ".join(a.cycle_at.isoformat() for a in chosen)
-        raise NoSuchCycle(f"{asked} fits several cycles: {times}. Give the time in full.")
+        raise NoSuchCycle(f"{requested} fits several cycles: {times}. Give the time in full.")
     return chosen
 
 
 def _span(cycle: str | datetime, option: str) -> tuple[datetime, datetime]:
-    """The moments that a given time stands for: itself, or all that its text names."""
+    """Return the moments that a given time covers: itself, or all that its text names."""
     if isinstance(cycle, datetime):
         at = cycle if cycle.tzinfo else cycle.replace(tzinfo=UTC)
         return at, at
-    found = time_given(cycle, option)
-    return found.first, found.last
+    given = time_given(cycle, option)
+    return given.first, given.last
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """A hint at the nearest of the names on record, and the first of them."""
+    """Return a hint at the nearest of the names on record, and the first of them."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"{hint} On record: {', '.join(known[:20])}."

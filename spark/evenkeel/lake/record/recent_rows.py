@@ -1,8 +1,7 @@
-"""What is newest in a lake, of many clusters at once: files chosen by what the log knows of them, each read once.
+"""The newest rows of many clusters at once: files chosen by the log's statistics, each read once.
 
-A file of a table never changes, so its rows are kept, and whoever looks again reads new files alone. A `Recent` may
-live as long as its process: `refresh` takes up what has been committed since, and begins anew where the lake was
-replaced.
+A file of a table never changes, so its rows are kept, and a later look reads only new files. A `Recent` may live as
+long as its process: `refresh` takes up new commits, and begins again if the lake was replaced.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from evenkeel.lake.table_files import arrow_place, load_libraries
 from evenkeel.object_store import canonical, is_object_store
 
 _THREADS_HERE, _THREADS_IN_STORE = 2, 8
-"""Files of a folder are opened faster than threads take turns; a store is waited for."""
+"""Threads that read files: opening files of a folder is faster than switching threads; a store is waited for."""
 _KEPT_BYTES = 192 << 20
-"""So much of what was read stays at hand."""
+"""Most bytes of read rows that stay in memory."""
 _SMALL_BYTES = 8 << 20
-"""Of a larger file only the row groups are read that may hold what is asked for."""
+"""Size in bytes above which only the needed row groups of a file are read."""
 _NUMBER = "file number"
 MANY_ROWS = 1_000
-"""Of a file with more rows not all are to be asked for."""
+"""Number of rows above which not all rows of a file should be requested."""
 
 
 class Recent:
-    """A lake whose newest rows are looked at again and again. Threads may share it, one `refresh` at a time."""
+    """A lake whose newest rows are read again and again. Threads may share it, one `refresh` at a time."""
 
     def __init__(self, lake: str | Path) -> None:
         self.lake = str(lake)
@@ -44,10 +43,10 @@ class Recent:
         self._held = 0
         self._lock = threading.Lock()
         self.memo: dict[tuple[str, str], tuple[object, Any]] = {}
-        """What a reader worked out of files that it read: name and cluster -> the files, and what came of them."""
+        """Results that a reader computed from files: name and cluster -> the files, and the result."""
 
     def refresh(self) -> None:
-        """Takes up what was committed since; forgets everything of a table that is another one now, or gone."""
+        """Take up new commits; forget everything of a table that was replaced or removed."""
         for table, (opened, mark) in [*self._opened.items()]:
             is_newer = brought_up_to_date(opened, self._path(table), mark)
             if is_newer is None:
@@ -57,19 +56,19 @@ class Recent:
                 self._files = {key: files for key, files in self._files.items() if key[0] != table}
 
     def clusters(self) -> list[str]:
-        """Clusters with a cycle on record, by name. Raises NoLake or LakeError."""
+        """Return the clusters with a cycle on record, by name; raises NoLake or LakeError."""
         return self.files("cycles").clusters()
 
     def files(self, table: str, kinds_from: str = "") -> KnownFiles:
-        """The table's files; none where the lake lacks it (only `cycles` it must have).
+        """Return the table's files; none if the lake lacks it (`cycles` it must have).
 
-        `kinds_from`: those alone that may hold a row whose `kind` is that word or a later one.
+        `kinds_from`: only those that may hold a row whose `kind` is that word or a later one.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = self._files.get((table, kinds_from))
-        if found is None:
+        known = self._files.get((table, kinds_from))
+        if known is None:
             if table not in self._opened:
                 if table != "cycles" and not is_table(self.lake, table):
                     return KnownFiles(pa.table({}))
@@ -78,11 +77,11 @@ class Recent:
             if kinds_from and "max.kind" in actions.column_names:
                 highest = actions.column("max.kind")
                 actions = actions.filter(pc.fill_null(pc.greater_equal(highest, kinds_from), True))
-            found = self._files[table, kinds_from] = KnownFiles(actions)
-        return found
+            known = self._files[table, kinds_from] = KnownFiles(actions)
+        return known
 
     def is_kept(self, table: str, file: KnownFile, columns: Sequence[str]) -> bool:
-        """Whether the rows of the file are at hand."""
+        """Return True if the rows of the file are in memory."""
         return (table, file.path, tuple(columns), "") in self._kept
 
     def rows(
@@ -94,21 +93,22 @@ class Recent:
         name: str = "",
         shown: Sequence[str] = (),
     ) -> list[Row]:
-        """These columns of all rows of the files that meet `where`: a condition on these columns, with its `name`.
+        """Return these columns of all rows of the files that meet `where`: a condition on these columns, with its
+        `name`.
 
-        Each row has `cluster`. `shown`: of the columns, which are kept for later, those that the rows are to have.
-        Raises LakeError for a file that cannot be read, FileNotFoundError for one that is gone.
+        Each row has `cluster`. `shown`: the columns that the rows are to have, of the columns kept for later. Raises
+        LakeError for a file that cannot be read, FileNotFoundError for one that is gone.
         """
         chosen, key = [*files], (tuple(columns), name)
         with self._lock:
-            found = {file: self._kept.get((table, file.path, *key)) for file in chosen}
-        missing = [file for file, held in found.items() if held is None]
+            held_by_file = {file: self._kept.get((table, file.path, *key)) for file in chosen}
+        missing = [file for file, held in held_by_file.items() if held is None]
         if missing:
-            found |= zip(missing, self._read(table, missing, key, where), strict=True)
+            held_by_file |= zip(missing, self._read(table, missing, key, where), strict=True)
         view = tuple(shown) or key[0]
-        kept = [(file.cluster, held) for file, held in found.items() if held is not None]
+        kept = [(file.cluster, held) for file, held in held_by_file.items() if held is not None]
         _make_views(kept, view)
-        of_file = {file: held.views[view] for file, held in found.items() if held is not None}
+        of_file = {file: held.views[view] for file, held in held_by_file.items() if held is not None}
         return [row for file in chosen for row in of_file[file]]
 
     def _read(
@@ -127,23 +127,23 @@ class Recent:
             except (OSError, ValueError, KeyError) as error:
                 raise damaged(self.lake, table, error) from error
 
-        made: list[_Kept] = [*files]  # type: ignore[list-item]
+        read_kept: list[_Kept] = [*files]  # type: ignore[list-item]
         with ThreadPoolExecutor(threads, thread_name_prefix="recent") as pool:
-            for number, own in enumerate(pool.map(read, slices)):
-                made[number::threads] = own
+            for number, tables in enumerate(pool.map(read, slices)):
+                read_kept[number::threads] = tables
         with self._lock:
-            for file, one in zip(files, made, strict=True):
-                self._kept[table, file.path, *key] = one
-                self._held += one.size
+            for file, kept in zip(files, read_kept, strict=True):
+                self._kept[table, file.path, *key] = kept
+                self._held += kept.size
             while self._held > _KEPT_BYTES and len(self._kept) > len(files):
                 self._held -= self._kept.popitem(last=False)[1].size
-        return made
+        return read_kept
 
     def newest_moment(self, table: str, file: KnownFile, number: int) -> datetime | None:
-        """The cycle from which on the file holds so many rows; None where it holds fewer."""
+        """Return the cycle from which on the file holds so many rows; None if it holds fewer."""
         moments = sorted((row["cycle_at"] for row in self.rows(table, [file], ("cycle_at",))), reverse=True)
-        found: datetime | None = moments[number - 1] if len(moments) >= number else None
-        return found
+        newest: datetime | None = moments[number - 1] if len(moments) >= number else None
+        return newest
 
     def _path(self, table: str) -> str:
         return f"{canonical(self.lake).rstrip('/')}/{table}"
@@ -157,7 +157,7 @@ class Recent:
 
 
 class _Kept:
-    """Columns of one file, and the rows that were made of them, by the columns that they show: not to be changed."""
+    """Columns of one file, and the rows made of them, by their shown columns: not to be changed."""
 
     def __init__(self, table: Any) -> None:
         self.table, self.views = table, dict[tuple[str, ...], list[Row]]()
@@ -165,40 +165,43 @@ class _Kept:
 
 
 def _make_views(kept: Sequence[tuple[str, _Kept]], columns: tuple[str, ...]) -> None:
-    """Rows with `cluster` and these columns, of all files that have none yet: made at once, as each file has few.
+    """Make rows with `cluster` and these columns, of all files that have none yet: at once, as each file has few.
 
     Columns that a file lacks are None.
     """
     import pyarrow as pa
 
     groups: dict[tuple[str, ...], list[tuple[str, _Kept]]] = {}
-    for cluster, one in kept:
-        if columns not in one.views:
-            groups.setdefault(tuple(one.table.column_names), []).append((cluster, one))
+    for cluster, columns_of_file in kept:
+        if columns not in columns_of_file.views:
+            groups.setdefault(tuple(columns_of_file.table.column_names), []).append((cluster, columns_of_file))
     for names, group in groups.items():
-        there = [name for name in names if name in columns]
+        present = [name for name in names if name in columns]
         lacking = dict.fromkeys(name for name in columns if name not in names)
-        whole = pa.concat_tables([one.table.select(there) for _, one in group], promote_options="permissive")
+        whole = pa.concat_tables(
+            [columns_of_file.table.select(present) for _, columns_of_file in group], promote_options="permissive"
+        )
         rows = iter(as_rows(whole.combine_chunks()) if whole.num_rows else [])
-        for cluster, one in group:
-            one.views[columns] = [{"cluster": cluster, **lacking, **next(rows)} for _ in range(one.table.num_rows)]
+        for cluster, columns_of_file in group:
+            columns_of_file.views[columns] = [
+                {"cluster": cluster, **lacking, **next(rows)} for _ in range(columns_of_file.table.num_rows)
+            ]
 
 
 def _read_files(root: str, system: Any, files: Sequence[KnownFile], columns: Sequence[str], where: Any) -> list[Any]:
-    """A table per file, of the columns that it has; those that have joined since are missing from its rows."""
+    """Return a table per file, of the columns that it has; its rows lack columns added later."""
     reader = _SmallFiles(system, columns)
-    found = [
+    fragments = [
         reader.read(f"{root}/{file.path}")
         if file.size <= _SMALL_BYTES
         else _read_large(f"{root}/{file.path}", system, columns, where)
         for file in files
     ]
-    return found if where is None else _filtered(found, where)
+    return fragments if where is None else _filtered(fragments, where)
 
 
 class _SmallFiles:
-    """Reads whole files of one table one after the other. What a schema says is worked out once: most files share
-    it."""
+    """Reader of whole files of one table, one after the other. A schema is analysed once: most files share it."""
 
     def __init__(self, system: Any, columns: Sequence[str]) -> None:
         self._system, self._columns = system, columns
@@ -207,23 +210,26 @@ class _SmallFiles:
         self._in_utc: Any = None
 
     def read(self, path: str) -> Any:
-        """The columns that the file has, moments in UTC."""
+        """Return the columns that the file has, moments in UTC."""
         with _parquet_file()(self._system.open_input_file(path)) as file:
             schema = file.metadata.schema
             if self._schema is None or not self._schema.equals(schema):
                 tops = [schema.column(leaf).path.partition(".")[0] for leaf in range(len(schema))]
                 self._schema, self._leaves = schema, [leaf for leaf, top in enumerate(tops) if top in self._columns]
-            found = file.reader.read_all(column_indices=self._leaves, use_threads=False)
-        if self._in_utc is None or not self._in_utc.equals(found.schema):
-            as_read, found = found.schema, _in_utc(found)
-            self._in_utc = found.schema if found.schema.equals(as_read) else None
-        return found
+            table = file.reader.read_all(column_indices=self._leaves, use_threads=False)
+        if self._in_utc is None or not self._in_utc.equals(table.schema):
+            as_read, table = table.schema, _in_utc(table)
+            self._in_utc = table.schema if table.schema.equals(as_read) else None
+        return table
 
 
 @cache
 def _parquet_file() -> Any:
-    """Opens a file. Arrow's own class lists the paths of all nested columns, and reads ahead in further threads: both
-    take half of the time of a small file."""
+    """Open a file.
+
+    Arrow's own class lists the paths of all nested columns, and reads ahead in further threads: both take half of the
+    time of a small file.
+    """
     import pyarrow.parquet as pq
 
     class PlainFile(pq.ParquetFile):
@@ -238,12 +244,12 @@ def _read_large(path: str, system: Any, columns: Sequence[str], where: Any) -> A
 
     form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
     inside = _schema_in_utc(ds.dataset(path, filesystem=system, format=form).schema)
-    dataset, there = ds.dataset(path, filesystem=system, format=form, schema=inside), set(inside.names)
-    return dataset.to_table(columns=[name for name in columns if name in there], filter=where, use_threads=False)
+    dataset, present = ds.dataset(path, filesystem=system, format=form, schema=inside), set(inside.names)
+    return dataset.to_table(columns=[name for name in columns if name in present], filter=where, use_threads=False)
 
 
 def _filtered(tables: Sequence[Any], where: Any) -> list[Any]:
-    """Of each table the rows that meet the condition: tables of one schema are looked through at once."""
+    """Return the rows of each table that meet the condition: tables of one schema are filtered at once."""
     import numpy as np
     import pyarrow as pa
 
@@ -252,7 +258,7 @@ def _filtered(tables: Sequence[Any], where: Any) -> list[Any]:
         if not groups or not groups[-1][0].equals(table.schema):
             groups.append((table.schema, []))
         groups[-1][1].append(place)
-    found = [*tables]
+    filtered = [*tables]
     for schema, places in groups:
         whole = pa.concat_tables([tables[place] for place in places])
         numbers = np.repeat(np.arange(len(places)), [tables[place].num_rows for place in places])
@@ -260,8 +266,8 @@ def _filtered(tables: Sequence[Any], where: Any) -> list[Any]:
         counts = np.bincount(met.column(_NUMBER).to_numpy(), minlength=len(places)).tolist()
         rows, begin = met.select(schema.names), 0
         for place, count in zip(places, counts, strict=True):
-            found[place], begin = rows.slice(begin, count), begin + count
-    return found
+            filtered[place], begin = rows.slice(begin, count), begin + count
+    return filtered
 
 
 def _in_utc(table: Any) -> Any:
@@ -275,7 +281,7 @@ def _in_utc(table: Any) -> Any:
 
 
 def _schema_in_utc(schema: Any) -> Any:
-    """The schema with moments as a table's log declares them: Spark's files hold them without a zone."""
+    """Return the schema with moments as a table's log declares them: Spark's files hold them without a zone."""
     import pyarrow as pa
 
     utc = pa.timestamp("us", tz="UTC")

@@ -1,4 +1,4 @@
-"""Delta tables as Arrow datasets, without a JVM: rows by a condition, and what is wrong where they cannot be read."""
+"""Delta tables as Arrow datasets, without a JVM: rows by a condition, and the fault of a table that cannot be read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evenkeel.object_store import canonical, explained, is_object_store
 
 Row = dict[str, Any]
 _TOLD = 200
-# Logs keep moments to the millisecond, rounded either way; rows keep microseconds.
+# Logs keep moments to the millisecond, rounded up or down; rows keep microseconds.
 ROUNDING = timedelta(milliseconds=2)
 FileFilter = tuple[str, str, Any]
 """A condition on files as deltalake takes it: column, operator, text or texts; by partition or the log's figures."""
@@ -29,42 +29,42 @@ def rows_where(
     columns: Sequence[str] | None = None,
     files: Sequence[FileFilter] | None = None,
 ) -> list[Row]:
-    """The rows that meet a condition, all of them without one; of such files only where these are given."""
+    """Return the rows that meet a condition, all of them without one; `files` restricts them to some files."""
     try:
         return as_rows(dataset(lake, table, files).to_table(columns=columns, filter=condition))
     except (OSError, ValueError, KeyError) as error:
         raise damaged(lake, table, error) from error
 
 
-def as_rows(found: Any) -> list[Row]:
-    """Arrow's rows as dicts; a map column comes as a dict."""
-    names = found.column_names
-    return [dict(zip(names, row, strict=True)) for row in zip(*map(_values, found.columns), strict=True)]
+def as_rows(table: Any) -> list[Row]:
+    """Return Arrow's rows as dicts; a map column comes as a dict."""
+    names = table.column_names
+    return [dict(zip(names, row, strict=True)) for row in zip(*map(_values, table.columns), strict=True)]
 
 
 def _values(column: Any) -> list[Any]:
-    """A column's values. Manifests list some fifty structs a row: made field by field they take half the time."""
+    """Return a column's values. Manifests list some fifty structs a row: by field they take half the time."""
     import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
         return [value for chunk in column.chunks for value in _values(chunk)]
-    kind, found = column.type, list[Any]()
+    kind, values = column.type, list[Any]()
     if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
         inside, lengths = _values(column.flatten()), column.value_lengths().to_pylist()
         places = pairwise(accumulate((length or 0 for length in lengths), initial=0))
-        found = [
+        values = [
             None if length is None else inside[begin:end] for length, (begin, end) in zip(lengths, places, strict=True)
         ]
     elif pa.types.is_struct(kind) and not column.null_count:
         names = [field.name for field in kind]
-        found = [dict(zip(names, row, strict=True)) for row in zip(*map(_values, column.flatten()), strict=True)]
+        values = [dict(zip(names, row, strict=True)) for row in zip(*map(_values, column.flatten()), strict=True)]
     else:
-        found = column.to_pylist(maps_as_pydicts="lossy")
-    return found
+        values = column.to_pylist(maps_as_pydicts="lossy")
+    return values
 
 
 def count(lake: str | Path, table: str, condition: Any, files: Sequence[FileFilter] | None = None) -> int:
-    """How many rows meet a condition."""
+    """Return the number of rows that meet a condition."""
     try:
         return int(dataset(lake, table, files).count_rows(filter=condition))
     except (OSError, ValueError) as error:
@@ -72,14 +72,14 @@ def count(lake: str | Path, table: str, condition: Any, files: Sequence[FileFilt
 
 
 def dataset(lake: str | Path, table: str, files: Sequence[FileFilter] | None = None) -> Any:
-    """The files of a table as one dataset."""
+    """Return the files of a table as one dataset."""
     return dataset_of(open_table(lake, table), lake, table, files)
 
 
 def open_table(lake: str | Path, table: str, *, is_own: bool = False) -> Any:
-    """The table as its log describes it; no file is read yet. LakeError where it is missing or its log is damaged.
+    """Return the table as its log describes it, without reading a file; raises LakeError if it is missing or damaged.
 
-    `is_own`: one that nobody else brings up to date.
+    `is_own`: a private one that no other reader updates.
     """
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -99,7 +99,7 @@ def open_table(lake: str | Path, table: str, *, is_own: bool = False) -> Any:
 
 
 def is_table(lake: str | Path, table: str) -> bool:
-    """Whether the lake has the table. Raises LakeError for an object store that cannot be asked."""
+    """Return True if the lake has the table; raises LakeError for an object store that cannot be asked."""
     try:
         return is_delta_table(_path(lake, table))
     except OSError as error:
@@ -107,55 +107,57 @@ def is_table(lake: str | Path, table: str) -> bool:
 
 
 def dataset_of(opened: Any, lake: str | Path, table: str, files: Sequence[FileFilter] | None = None) -> Any:
-    """The files of an open table, those only that may meet the conditions: others are not even looked for."""
+    """Return the files of an open table, only those that may meet the conditions: others are not even looked up."""
     from deltalake.exceptions import DeltaError
 
     try:
-        found = opened.to_pyarrow_dataset(
+        dataset = opened.to_pyarrow_dataset(
             file_pruning_predicate=list(files) if files else None,
             filesystem=_own_files(_path(lake, table)),
         )
-        return _with_sizes(found, opened) if is_object_store(str(lake)) else found
+        return _with_sizes(dataset, opened) if is_object_store(str(lake)) else dataset
     except (DeltaError, OSError, ValueError) as error:
         raise damaged(lake, table, error) from error
 
 
-def _with_sizes(found: Any, opened: Any) -> Any:
-    """The dataset, its files with the sizes that the log has, so that a store need not be asked for each of them."""
+def _with_sizes(dataset: Any, opened: Any) -> Any:
+    """Return the dataset with the log's file sizes, so that a store need not be asked for each of them."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow.dataset import FileSystemDataset
 
-    if found.filesystem is None or not found.files:
-        return found
-    # A year's log knows a hundred thousand files, of which a question is about a few.
-    last = pa.array([file.rpartition("/")[2] for file in found.files])
+    if dataset.filesystem is None or not dataset.files:
+        return dataset
+    # A year's log knows a hundred thousand files, of which a question concerns a few.
+    last = pa.array([file.rpartition("/")[2] for file in dataset.files])
     every = pa.table(opened.get_add_actions()).select(["path", "size_bytes"])
     actions = every.filter(pc.is_in(pc.replace_substring_regex(every["path"].cast(pa.string()), ".*/", ""), last))
     names = (unquote(path) for path in actions.column("path").to_pylist())
     sizes = dict(zip(names, actions.column("size_bytes").to_pylist(), strict=True))
     fragments = [
-        found.format.make_fragment(one.path, found.filesystem, one.partition_expression, file_size=sizes.get(one.path))
-        for one in found.get_fragments()
+        dataset.format.make_fragment(
+            fragment.path, dataset.filesystem, fragment.partition_expression, file_size=sizes.get(fragment.path)
+        )
+        for fragment in dataset.get_fragments()
     ]
-    return FileSystemDataset(fragments, found.schema, found.format, found.filesystem)
+    return FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
 
 
 def files_between(
     clusters: Sequence[str], first: datetime, last: datetime, dates: Iterable[date] = ()
 ) -> list[FileFilter]:
-    """The files that may hold rows of these clusters' cycles from one moment to another, of these dates if any."""
+    """Return the files that may hold rows of these clusters' cycles between two moments, of these dates if any."""
     chosen: list[FileFilter] = [
         ("cluster", "in", [*clusters]),
         ("cycle_at", ">=", _moved(first, -ROUNDING).isoformat()),
         ("cycle_at", "<=", _moved(last, ROUNDING).isoformat()),
     ]
-    own = [day.isoformat() for day in dates]
-    return [*chosen, ("cycle_date", "in", own)] if own else chosen
+    dates_as_text = [day.isoformat() for day in dates]
+    return [*chosen, ("cycle_date", "in", dates_as_text)] if dates_as_text else chosen
 
 
 def _moved(at: datetime, way: timedelta) -> datetime:
-    """The moment so much later, or itself at either end of time."""
+    """Return the moment so much later, or itself at either end of time."""
     try:
         return at + way
     except OverflowError:
@@ -178,25 +180,25 @@ def _own_files(path: str) -> Any:
 
 
 def damaged(lake: str | Path, table: str, error: Exception) -> LakeError:
-    """The error for a table that is there and cannot be read."""
+    """Return the error for an existing table that cannot be read."""
     from evenkeel.lake.delta_log import log_state
 
-    found = explained(error, lake)
-    if found is not None:  # nothing is known of its files
-        return found
+    store_error = explained(error, lake)
+    if store_error is not None:  # its files are unknown
+        return store_error
     known = log_state(_path(lake, table)) or (
-        "Its files are damaged or incomplete; restore them from a copy, or decide the cycle anew."
+        "Its files are damaged or incomplete; restore them from a copy, or decide the cycle again."
     )
     return LakeError(f"table {table} of the lake {lake} cannot be read: {str(error)[:_TOLD].rstrip('.')}. {known}")
 
 
 def equals(column: str, value: object | None) -> Any:
-    """Rows with that value; no condition for None."""
+    """Return a condition for rows with that value; no condition for None."""
     return None if value is None else is_in(column, [value])
 
 
 def is_in(column: str, values: Sequence[object]) -> Any:
-    """Rows with one of these values; with none of any kind, no rows of a column of texts."""
+    """Return a condition for rows with one of these values; without values it matches no row of a column of texts."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -206,10 +208,10 @@ def is_in(column: str, values: Sequence[object]) -> Any:
 
 
 def text(column: str) -> Any:
-    """A column of texts, to be compared with texts.
+    """Return a column of texts, to be compared with texts.
 
-    Files that deltalake has written anew hold another kind of text, which Arrow does not compare with its own; a cast
-    settles that. Of `cluster` no file holds anything: it is a partition, and is compared before a file is opened.
+    Files that deltalake rewrote hold another kind of text, which Arrow does not compare with its own; a cast fixes
+    that. No file holds `cluster`: it is a partition, and is compared before a file is opened.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -218,14 +220,14 @@ def text(column: str) -> Any:
 
 
 def between(column: str, first: object, last: object) -> Any:
-    """Rows from one value to another, both included."""
+    """Return a condition for rows from one value to another, both included."""
     import pyarrow.compute as pc
 
     return (pc.field(column) >= first) & (pc.field(column) <= last)
 
 
 def all_of(*conditions: Any) -> Any:
-    """Rows that meet every condition."""
+    """Return a condition for rows that meet every condition."""
     whole = conditions[0]
     for condition in conditions[1:]:
         whole = whole & condition

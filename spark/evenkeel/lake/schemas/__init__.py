@@ -14,9 +14,9 @@ TABLES: dict[str, Table] = {
     table.name: table for table in (*OBSERVED, *DERIVED, *WISHED, *DECIDED, *ACTED, *STEERED, *KEPT, *REPLAYED)
 }
 OF_RECORD = tuple(name for name, table in TABLES.items() if table not in REPLAYED)
-"""The tables of the record; the others are made when something is replayed."""
+"""The tables of the record; the others are made by the first replay."""
 FROM_THE_FIRST = tuple(name for name in OF_RECORD if name not in PLANNER_TABLES)
-"""What every lake has from its first cycle on; those of the planner are made when it first runs, or by upkeep."""
+"""Tables of every lake from its first cycle on; the planner's are made when it first runs, or by upkeep."""
 HEAT_TABLES: dict[str, Table] = {table.name: table for table in HEAT}
-"""Tables outside the record that Python alone writes: their bytes are no values that rules take."""
+"""Tables outside the record that Python alone writes: rules cannot read their bytes."""
 EVERY_TABLE: dict[str, Table] = {**TABLES, **HEAT_TABLES}

@@ -1,4 +1,4 @@
-"""Acted tables: commands, what was seen of them, the cycles themselves, and what operators asked for and said."""
+"""Acted tables: commands, their observed outcomes, the cycles themselves, and operators' requests and controls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = cycle_table(
     Column("plan_id", "string", "plan that asks for it", nullable=False),
     Column("step", "int", "position in the plan: splits, then unloads, then topics", nullable=False),
     Column("kind", "string", "split, unload or unload_topic", nullable=False),
-    Column("bundle", "string", "bundle concerned; of a topic the one that it lies in", nullable=False),
+    Column("bundle", "string", "bundle concerned; of a topic its bundle", nullable=False),
     Column("from_broker", "string", "owner when it was decided"),
     Column("destination", "string", "broker asked for; NULL where Pulsar is to find one"),
     Column("algorithm", "string", "split algorithm"),
@@ -36,7 +36,7 @@ COMMANDS = cycle_table(
 OUTCOMES = cycle_table(
     "outcomes",
     "acted",
-    "One row per command and observation of it; `harmed` stands beside what became of a command and replaces nothing.",
+    "One row per command and observation of it; `harmed` is a row beside a command's outcome and replaces none.",
     ("command_id", "outcome"),
     ("publish", "ingest"),
     Column("command_id", "string", "command observed", nullable=False),
@@ -134,7 +134,7 @@ CYCLES = Table(
 ACTED = (COMMANDS, OUTCOMES, SETTINGS, CYCLES)
 
 
-# Who may steer a cluster, and what an operator said to it: pauses, leases of publishers, approvals of plans.
+# Control of a cluster: operators' pauses, leases of publishers, approvals of plans.
 
 CONTROLS = Table(
     "controls",
@@ -169,7 +169,7 @@ APPROVALS = Table(
         Column("answer", "string", "approved, approved_without_splits or rejected", nullable=False),
         Column("by", "string", "who answered", nullable=False),
         Column("at", "timestamp", "when", nullable=False),
-        Column("note", "string", "what the operator said"),
+        Column("note", "string", "the operator's text"),
     ),
     partition=("cluster",),
 )
@@ -177,14 +177,14 @@ APPROVALS = Table(
 STEERED = (CONTROLS, APPROVALS)
 
 
-# Wishes: what operators ask for. A wish is put on record once and never changed.
+# Wishes: operators' requests. A wish is recorded once and never changed.
 
 SPLIT, UNLOAD, UNLOAD_TOPIC, DRAIN, UNDRAIN = "split", "unload", "unload_topic", "drain", "undrain"
 
 WISHES = Table(
     "wishes",
     "wished",
-    "One row per wish; it waits until a cycle takes it, and then stands in that cycle's `wishes` and decisions. A "
+    "One row per wish; it waits until a cycle takes it, and is then listed in that cycle's `wishes` and decisions. A "
     "drain is taken by each cycle until an undrain of its broker. Doubled rows of one id are one wish.",
     ("wish_id",),
     ("ingest",),

@@ -1,4 +1,4 @@
-"""Decided tables: one row per subject considered, with the rule that settled it and its numbers."""
+"""Decided tables: one row per subject considered, with the deciding rule and its numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REASON = (
     ),
     Column("numbers", "map<string,double>", "other figures that the rule used", nullable=False),
     Column("sentence", "string", "the reason in words", nullable=False),
-    Column("wish_id", "string", "wish that was judged; NULL where no wish had a say"),
+    Column("wish_id", "string", "wish that was judged; NULL without one"),
 )
 
 SPLIT_DECISIONS = cycle_table(
@@ -45,7 +45,7 @@ UNLOAD_DECISIONS = cycle_table(
     "unload_decisions",
     "decided",
     "One row per broker and bundle considered for shedding, per wish for an unload of a bundle or topic, and per "
-    "broker that is emptied with its bundles.",
+    "draining broker with its bundles.",
     ("subject_kind", "subject", "wish_id", "strategy"),
     ("shed",),
     *_REASON,
@@ -54,7 +54,7 @@ UNLOAD_DECISIONS = cycle_table(
 PLACEMENT_DECISIONS = cycle_table(
     "placement_decisions",
     "decided",
-    "One row per bundle that needs a broker: shed, wished away, on a broker that is emptied, or without owner.",
+    "One row per bundle that needs a broker: shed, wished away, on a draining broker, or without owner.",
     ("subject",),
     ("place",),
     *_REASON,
@@ -101,7 +101,7 @@ GUARD_DECISIONS = cycle_table(
     Column("unit", "string", "unit of measured, threshold and margin"),
     Column("numbers", "map<string,double>", "other figures that the rule used", nullable=False),
     Column("sentence", "string", "the reason in words", nullable=False),
-    Column("wish_id", "string", "wish that asked for the command; NULL where none did"),
+    Column("wish_id", "string", "wish that asked for the command; NULL without one"),
 )
 
 PLANNER_TARGETS = cycle_table(
@@ -160,7 +160,7 @@ PLANNER_FINDINGS = cycle_table(
 )
 
 PLANNED = (PLANNER_TARGETS, PLANNER_MODELS, PLANNER_FINDINGS)
-"""What Evenkeel's own planner leaves on record, where it is not off."""
+"""The planner's tables, written if it is not off."""
 PLANNER_TABLES = tuple(table.name for table in PLANNED)
 
 DECIDED = (SPLIT_DECISIONS, UNLOAD_DECISIONS, PLACEMENT_DECISIONS, GUARD_DECISIONS, *PLANNED)

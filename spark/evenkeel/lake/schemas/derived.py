@@ -1,4 +1,4 @@
-"""Checked and derived tables: verdicts on what was observed, and the loads that decisions use."""
+"""Checked and derived tables: verdicts on the observed rows, and the loads that decisions use."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ BUNDLE_LOAD = cycle_table(
     Column("listed_topics", "bigint", "topics known, loaded or not", "count", nullable=False),
     Column("consumers", "bigint", "consumers", "count"),
     Column("producers", "bigint", "producers", "count"),
-    *_figures("measured_", "sum over its topics; NULL if not known"),
+    *_figures("measured_", "sum over its topics; NULL if unknown"),
     *_figures("used_", "what decisions use: measured, else the last trusted figures"),
     Column("used_reason", "string", "measured, carried, inherited (by a split's child) or unknown", nullable=False),
     Column(

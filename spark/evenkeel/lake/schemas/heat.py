@@ -1,8 +1,8 @@
-"""Heat tables: what the heat map draws, derived from the record and outside its chain.
+"""Heat tables: the data of the heat map, derived from the record and outside its chain.
 
-Rows here have no write id and no manifest lists them. They are made anew where the record says otherwise, and all of
-them can be made again as long as the rows behind them are kept: nothing is verified, exported or logged of them.
-Values are bytes that only `evenkeel.heat` reads, and rules never see them.
+The rows have no write id and no manifest lists them. They are made again if the record differs, and all of them can be
+made again as long as the source rows are kept. They are neither verified, exported nor logged. Values are bytes that
+only `evenkeel.heat` reads, and rules never see them.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ HEAT_BLOCKS = Table(
         Column(
             "cells",
             "binary",
-            "column after column: a byte per range on the metric's scale, 0 not known, 1 nothing; "
-            "of owner 16 bits, 0 nobody known, 65535 several, else position in `brokers` from 1",
+            "column after column: a byte per range on the metric's scale, 0 unknown, 1 nothing; "
+            "of owner 16 bits, 0 unknown, 65535 several, else position in `brokers` from 1",
         ),
         Column(
             "shared",

@@ -1,4 +1,4 @@
-"""Tables beside the record: what upkeep put on record, and what replays came to."""
+"""Tables beside the record: upkeep's records, and results of replays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANCHORS = Table(
     "anchors",
     "kept",
     "One row each time that rows at the beginning of a cluster's chain in `cycles` are dropped, written before they "
-    "are: the last row that goes. What is left of the chain is verified from there. Doubled rows of one sequence are "
+    "are: the last row that goes. The rest of the chain is verified from it. Duplicate rows of one sequence are "
     "one anchor.",
     ("sequence",),
     ("upkeep",),
@@ -37,8 +37,8 @@ ANCHORS = Table(
 UPKEEPS = Table(
     "upkeeps",
     "kept",
-    "Two rows per upkeep: `begun`, with the periods that hold from then on, and `done`, with what came of it. An "
-    "upkeep that was killed has no second one. The periods of the newest row hold for the lake.",
+    "Two rows per upkeep: `begun`, with the periods from then on, and `done`, with its result. A "
+    "killed upkeep has no second row. The periods of the newest row apply to the lake.",
     ("upkeep_id", "state"),
     ("upkeep",),
     (
@@ -81,7 +81,7 @@ PROOFS = Table(
 KEPT = (ANCHORS, UPKEEPS, PROOFS)
 
 
-# Replayed tables: what other strategies or settings would have decided. Never part of the record, never sent.
+# Replayed tables: the decisions of other strategies or settings. Never part of the record, never sent.
 
 _WHOSE = (
     Column("replay_id", "string", "the replay that made the row", nullable=False),
@@ -154,7 +154,7 @@ REPLAY_RUNS = Table(
         Column("writes", WRITES_TYPE, "every write of the replay: write id, version, rows, digest", nullable=False),
         Column("code_version", "string", "version of Evenkeel"),
         Column("code_digest", "string", "digest of the deciding code"),
-        Column("made_at", "timestamp", "clock of whoever replayed", nullable=False),
+        Column("made_at", "timestamp", "clock of the replaying process", nullable=False),
     ),
     partition=("cluster",),
 )

@@ -1,4 +1,4 @@
-"""Observed tables: what a snapshot showed, nothing inferred."""
+"""Observed tables: the content of a snapshot, nothing inferred."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RATES = (
 BROKER_REPORTS = cycle_table(
     "broker_reports",
     "observed",
-    "One row per broker and cycle: what the broker said of itself, or that it said nothing.",
+    "One row per broker and cycle: the broker's own figures, or that it sent none.",
     ("broker",),
     _INGEST,
     Column("broker", "string", "broker id host:port", nullable=False),
@@ -32,7 +32,7 @@ BROKER_REPORTS = cycle_table(
     Column("state_reason", "string", "why the state is not `reported`, in words"),
     Column("is_listed", "boolean", "in the cluster's list of available brokers", nullable=False),
     Column("is_leader", "boolean", "named as leader of the load manager", nullable=False),
-    Column("manager", "string", "load manager that runs there: modular, extensible or unknown", nullable=False),
+    Column("manager", "string", "load manager that it runs: modular, extensible or unknown", nullable=False),
     Column("pulsar_version", "string", "version that the broker reported"),
     Column("load_manager_class", "string", "loadManagerClassName of the report, or of what it shows to run"),
     Column("report_at", "timestamp", "when the broker computed its report"),
@@ -113,9 +113,9 @@ BUNDLE_OWNERSHIP = cycle_table(
     Column("bundle", "string", "tenant/namespace/0x…_0x…", nullable=False),
     Column("namespace", "string", "tenant/namespace", nullable=False),
     Column("broker", "string", "broker id host:port", nullable=False),
-    Column("is_owned", "boolean", "by its own list, or by its load report where that list is not asked for"),
+    Column("is_owned", "boolean", "by its own list, or by its load report if that list is not requested"),
     Column("is_active", "boolean", "`is_active` of the owned-bundles answer"),
-    Column("is_reported", "boolean", "in the load report's list of bundles; NULL where there is no report"),
+    Column("is_reported", "boolean", "in the load report's list of bundles; NULL without a report"),
     *_RATES,
     Column("topics", "bigint", "loaded topics by the broker's own count", "count"),
     Column("consumers", "bigint", "consumers by the broker's own count", "count"),

@@ -1,1 +1,1 @@
-"""Which brokers may take a bundle, and which bundles may leave: asked by plan_splits, shed and place. Pure."""
+"""Filters of brokers that may take a bundle and of bundles that may leave, for plan_splits, shed and place. Pure."""

@@ -28,7 +28,7 @@ class GroupSpread:
 
 
 class AntiAffinity:
-    """The groups and failure domains of one cycle over who owns what.
+    """Groups, failure domains and ownership of one cycle.
 
     `counts_bundles`: count a group's bundles on a broker (extensible manager), not its distinct namespaces (modular).
     """
@@ -46,7 +46,7 @@ class AntiAffinity:
         self._counts: dict[str, dict[str, int]] = {}
 
     def group_of(self, namespace: str) -> str | None:
-        """The group of the namespace, in lower case; None without one."""
+        """Return the group of the namespace, in lower case; None without one."""
         return self._group_of.get(namespace)
 
     def give(self, bundle: str, broker: str) -> None:
@@ -60,7 +60,8 @@ class AntiAffinity:
             counts[broker] = counts.get(broker, 0) + (more if self._counts_bundles else int(before == 0 < more))
 
     def counts(self, namespace: str) -> Mapping[str, int] | None:
-        """Per broker how many namespaces of the group it serves, the asked one included; None without a group."""
+        """Return per broker how many namespaces of the group it serves, the given one included; None without a
+        group."""
         group = self._group_of.get(namespace)
         if group is None:
             return None
@@ -92,7 +93,8 @@ class AntiAffinity:
         return GroupSpread(tuple(compress(kept, [count == least for count in served])), removed)
 
     def should_unload(self, namespace: str, current: str, candidates: Iterable[str]) -> bool:
-        """Whether moving a bundle of the namespace away can help its group: no only where all candidates are even.
+        """Return True if moving a bundle of the namespace away can help its group: False only if all candidates are
+        even.
 
         `candidates`: all brokers that may own the bundle, the current one included if it is one of them.
         """
@@ -117,7 +119,7 @@ class AntiAffinity:
 
 
 def domains_of_brokers(policies: Policies, settings: Settings) -> dict[str, str]:
-    """Broker -> failure domain; empty where domains are switched off. In two domains the later name wins."""
+    """Return each broker's failure domain; empty if domains are switched off. Of two domains the later name wins."""
     if not settings.failureDomainsEnabled:
         return {}
     return {broker: domain for domain, brokers in sorted(policies.domains.items()) for broker in brokers}

@@ -3,8 +3,8 @@
 Pulsar: ExtensibleLoadManagerImpl.brokerFilterPipeline: BrokerLoadManagerClassFilter, BrokerMaxTopicCountFilter,
 BrokerVersionFilter, AntiAffinityGroupPolicyFilter, BrokerIsolationPoliciesFilter. Keys: loadManagerClassName,
 loadBalancerBrokerMaxTopics (a broker exactly at it is out, unlike under the modular manager), preferLaterVersions,
-failureDomainsEnabled. Before all of them go brokers that are being emptied. There is no way back to brokers filtered
-out: where none is left, nobody gets the bundle.
+failureDomainsEnabled. Draining brokers are removed before all of them. Removed brokers are never taken back: if none is
+left, no broker gets the bundle.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class BrokerFilters:
     """The filters over the brokers of one round; bundles that are filtered alike share their answer.
 
     Bundles given away in the round count at once for their anti-affinity group: ownership is what the leader itself
-    wrote down, not what brokers report. `unreadable_version`: the version filter failed, as a broker's version cannot
-    be read. Placement goes on without it; a transfer is not made. `owners`: broker -> the bundles it owns.
+    wrote down, not what brokers report. `unreadable_version`: the version filter failed, since a broker's version
+    cannot be read. Placement goes on without it; a transfer is not made. `owners`: broker -> the bundles it owns.
     """
 
     def __init__(
@@ -54,14 +54,15 @@ class BrokerFilters:
         self._answers: dict[tuple[str | None, tuple[str | None, bool]], Filtered] = {}
 
     def candidates(self, bundle: str) -> Filtered:
-        """Who may get the bundle."""
+        """Return the brokers that may get the bundle."""
         alike = self._anti_affinity.group_of(namespace_of(bundle)), self._isolation.kind(bundle)
         if alike not in self._answers:
             self._answers[alike] = self._filter(bundle)
         return self._answers[alike]
 
     def why_not(self, bundle: str, broker: str) -> str | None:
-        """None if the broker may get the bundle, else the rule of the filter that removed it, or "not_available"."""
+        """Return None if the broker may get the bundle, else the rule of the filter that removed it, or
+        "not_available"."""
         if broker not in self._load.brokers:
             return "not_available"
         return self.candidates(bundle).removed.get(broker)
@@ -80,7 +81,7 @@ class BrokerFilters:
         return Filtered(allowed.brokers, removed)
 
     def _common_filters(self) -> Filtered:
-        """The filters that do not look at the bundle."""
+        """Return the result of the filters that do not look at the bundle."""
         removed: dict[str, str] = {}
         kept = sorted(self._load.brokers)
         kept = _without(kept, removed, DRAINING, set(draining(kept, self._settings)))
@@ -100,13 +101,13 @@ class BrokerFilters:
     def _older(self, brokers: list[str]) -> set[str]:
         if not self._settings.preferLaterVersions or not brokers:
             return set()
-        found = newest({broker: self._load.brokers[broker].version for broker in brokers})
-        self.unreadable_version = found is None
-        return set() if found is None else set(brokers) - found
+        newest_brokers = newest({broker: self._load.brokers[broker].version for broker in brokers})
+        self.unreadable_version = newest_brokers is None
+        return set() if newest_brokers is None else set(brokers) - newest_brokers
 
 
 def _ownership_of_groups(owners: Mapping[str, Iterable[str]], policies: Policies) -> Ownership:
-    """Who owns what of the namespaces in anti-affinity groups; the filters ask for no others."""
+    """Return the ownership of the namespaces in anti-affinity groups; the filters ask for no others."""
     if not policies.groups:
         return Ownership()
     grouped = policies.groups.keys()
@@ -120,7 +121,7 @@ def _without(brokers: Iterable[str], removed: dict[str, str], rule: str, out: se
     return [broker for broker in brokers if broker not in out]
 
 
-# Which of several broker versions is the newest (Pulsar: BrokerVersionFilter; key preferLaterVersions).
+# Newest of several broker versions (Pulsar: BrokerVersionFilter; key preferLaterVersions).
 
 _SEMANTIC = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
 
@@ -128,7 +129,7 @@ Rank = tuple[tuple[int, int, int], tuple[tuple[int, int, str], ...]]
 
 
 def version_rank(version: str | None) -> Rank | None:
-    """A value that orders semantic versions (a release after its pre-releases); None if it is not one."""
+    """Return a value that orders semantic versions (a release after its pre-releases); None for other texts."""
     match = _SEMANTIC.fullmatch(version or "")
     if match is None:
         return None
@@ -143,12 +144,12 @@ def version_rank(version: str | None) -> Rank | None:
 
 
 def newest(versions: Mapping[str, str | None]) -> frozenset[str] | None:
-    """The brokers on the newest version; None if any version is missing or unreadable, and so nothing can be said."""
+    """Return the brokers on the newest version; None if any version is missing or unreadable."""
     return highest({broker: version_rank(version) for broker, version in versions.items()})
 
 
 def highest(ranks: Mapping[str, Rank | None]) -> frozenset[str] | None:
-    """The brokers on the newest version, for versions that are ranked already."""
+    """Return the brokers on the newest version, for versions that are ranked already."""
     known = [rank for rank in ranks.values() if rank is not None]
     if len(known) < len(ranks) or not known:
         return None

@@ -1,10 +1,10 @@
-"""Isolation policies, and brokers that are being drained: which brokers a namespace may use.
+"""Isolation policies, and draining brokers: the brokers that a namespace may use.
 
-Pulsar: LoadManagerShared.applyNamespacePolicies, SimpleResourceAllocationPolicies, NamespaceIsolationPolicyImpl.
-A namespace under a policy goes to the policy's primary brokers, and to its secondary ones too where fewer than
-`min_available` primaries are there. A namespace without one goes to brokers that are primary for no policy and serve
-its topic domain. Regular expressions match the host part of a broker's name; from 5.0 on also the whole name. Brokers
-that are being emptied may own nothing (evenkeelDrainingBrokers).
+Pulsar: LoadManagerShared.applyNamespacePolicies, SimpleResourceAllocationPolicies, NamespaceIsolationPolicyImpl. A
+namespace under a policy goes to the policy's primary brokers. It goes to its secondary ones too if fewer than
+`min_available` primaries are available. A namespace without one goes to brokers that are primary for no policy and
+serve its topic domain. Regular expressions match the host part of a broker's name; from 5.0 on also the whole name.
+Draining brokers may own nothing (evenkeelDrainingBrokers).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALLOWED = "allowed"
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Brokers a bundle may have, in name order, and why each other one may not have it."""
+    """Brokers that may own a bundle, in name order, and the reason for each other one."""
 
     brokers: tuple[str, ...]
     removed: Mapping[str, str]
@@ -41,8 +41,7 @@ class _Compiled:
 class Isolation:
     """The isolation policies over the brokers of one cycle.
 
-    Answers depend on the policy that a namespace is under and, without one, on the topic domain: they are remembered
-    by these two.
+    Answers depend on the namespace's policy and, without one, on the topic domain: they are cached by these two.
     """
 
     def __init__(self, policies: Policies, brokers: Mapping[str, BrokerReport], settings: Settings) -> None:
@@ -56,20 +55,21 @@ class Isolation:
         self._answers: dict[tuple[str | None, bool], Allowed] = {}
 
     def allowed(self, bundle: str) -> Allowed:
-        """Who may own the bundle."""
-        policy, asked = self._asked(bundle)
-        if asked not in self._answers:
-            self._answers[asked] = _settled(policy, self._reasons_for(policy, asked))
-        return self._answers[asked]
+        """Return the brokers that may own the bundle."""
+        policy, kind = self._asked(bundle)
+        if kind not in self._answers:
+            self._answers[kind] = _settled(policy, self._reasons_for(policy, kind))
+        return self._answers[kind]
 
     def allowed_among(self, bundle: str, candidates: Iterable[str]) -> Allowed:
-        """Who of the candidates may own the bundle; only primaries among them count towards `min_available`."""
-        policy, asked = self._asked(bundle)
-        reasons = self._reasons_for(policy, asked)
+        """Return the candidates that may own the bundle; only primaries among them count towards `min_available`."""
+        policy, kind = self._asked(bundle)
+        reasons = self._reasons_for(policy, kind)
         return _settled(policy, {broker: reasons[broker] for broker in sorted(candidates)})
 
     def kind(self, bundle: str) -> tuple[str | None, bool]:
-        """The policy it is under, and whether its brokers must serve non-persistent topics: alike bundles go alike."""
+        """Return the bundle's policy, and True if its brokers must serve non-persistent topics: equal kinds go
+        alike."""
         return self._asked(bundle)[1]
 
     def _asked(self, bundle: str) -> tuple[_Compiled | None, tuple[str | None, bool]]:
@@ -79,9 +79,9 @@ class Isolation:
         policy = self._policy_of[namespace]
         return policy, (policy.name, False) if policy else (None, bundle in self._non_persistent)
 
-    def _reasons_for(self, policy: _Compiled | None, asked: tuple[str | None, bool]) -> Mapping[str, str]:
-        """For each broker "allowed", "secondary", or why it may not own such a bundle."""
-        if asked not in self._reasons:
+    def _reasons_for(self, policy: _Compiled | None, kind: tuple[str | None, bool]) -> Mapping[str, str]:
+        """Return for each broker "allowed", "secondary", or why it may not own such a bundle."""
+        if kind not in self._reasons:
             reasons = {}
             for broker, names in self._names.items():
                 if not names:
@@ -91,9 +91,9 @@ class Isolation:
                 elif policy is not None:
                     reasons[broker] = _place_under(policy, names)
                 else:
-                    reasons[broker] = self._place_without_policy(broker, names, asked[1])
-            self._reasons[asked] = reasons
-        return self._reasons[asked]
+                    reasons[broker] = self._place_without_policy(broker, names, kind[1])
+            self._reasons[kind] = reasons
+        return self._reasons[kind]
 
     def _place_without_policy(self, broker: str, names: tuple[str, ...], non_persistent: bool) -> str:
         report = self._brokers[broker]
@@ -104,12 +104,12 @@ class Isolation:
 
 
 def policy_finder(policies: Policies) -> Callable[[str], str | None]:
-    """Finds the name of the policy that a namespace is under: the first by name that matches, None if none does."""
+    """Return a function that finds the policy of a namespace: the first by name that matches, None if none does."""
     compiled = _compiled(policies)
 
     def find(namespace: str) -> str | None:
-        found = _policy_for(compiled, namespace)
-        return found.name if found else None
+        policy = _policy_for(compiled, namespace)
+        return policy.name if policy else None
 
     return find
 
@@ -123,7 +123,7 @@ def _policy_for(policies: list[_Compiled], namespace: str) -> _Compiled | None:
 
 
 def _settled(policy: _Compiled | None, reasons: Mapping[str, str]) -> Allowed:
-    """Secondary brokers are allowed only where too few primaries are."""
+    """Return the allowed brokers; secondary ones are allowed only if too few primaries are."""
     primaries = sum(reason == _ALLOWED for reason in reasons.values())
     fails_over = policy is not None and primaries < policy.min_available
     allowed = {_ALLOWED, "secondary"} if fails_over else {_ALLOWED}
@@ -161,11 +161,11 @@ def _compile(name: str, policy: IsolationPolicy) -> _Compiled:
         raise BadInput(f"isolation policy {name!r} has a regular expression that cannot be read: {error}") from None
 
 
-# Which policy, if any, a namespace is under (Pulsar: IsolationPoliciesHelper, AntiAffinityGroupPolicyHelper).
+# Kind of policy that a namespace is under (Pulsar: IsolationPoliciesHelper, AntiAffinityGroupPolicyHelper).
 
 
 class PoliciesPresent:
-    """The policies of one cycle; answers are remembered per namespace."""
+    """The policies of one cycle; answers are cached per namespace."""
 
     def __init__(self, policies: Policies) -> None:
         self._isolation_of = policy_finder(policies)
@@ -173,7 +173,7 @@ class PoliciesPresent:
         self._answers: dict[str, str | None] = {}
 
     def policy(self, namespace: str) -> str | None:
-        """The kind of policy it is under: "isolation_policy", "anti_affinity_group", or None."""
+        """Return the kind of policy of the namespace: "isolation_policy", "anti_affinity_group", or None."""
         if namespace not in self._answers:
             self._answers[namespace] = self._find(namespace)
         return self._answers[namespace]
@@ -184,17 +184,17 @@ class PoliciesPresent:
         return "anti_affinity_group" if namespace in self._groups else None
 
 
-# Brokers that are being emptied: whatever asks who may have a bundle gets an answer without them.
+# Draining brokers: no answer about the possible owners of a bundle contains them.
 #
-# Key: evenkeelDrainingBrokers, a list of broker ids; Pulsar has no such thing. A draining broker counts as not there:
-# it is never a candidate, also where the filters are undone because they left nobody; nor does it count towards the
-# primary brokers that an isolation policy asks for; and bundles may still leave it. `Isolation` asks here, and the
-# extensible manager's filters ask before all others, as they have no way back to brokers that anti-affinity took away.
-# No load is transferred to it either.
+# Key: evenkeelDrainingBrokers, a list of broker ids; Pulsar has no such setting. A draining broker counts as absent. It
+# is never a candidate, also if the filters are undone because they left none. It does not count towards the primary
+# brokers that an isolation policy asks for. Bundles may still leave it, and no load is transferred to it. `Isolation`
+# uses this function. The extensible manager's filters call it before all others, as they never take brokers back that
+# anti-affinity removed.
 
 RULE = "draining"
 
 
 def draining(brokers: Iterable[str], settings: Settings) -> frozenset[str]:
-    """The brokers of the list that are being emptied."""
+    """Return the brokers that are being drained, by the list."""
     return settings.evenkeelDrainingBrokers.intersection(brokers)

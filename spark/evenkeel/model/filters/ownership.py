@@ -1,4 +1,4 @@
-"""Which broker has how many bundles of which namespace: reported or assigned in this round."""
+"""Bundles of each broker by namespace: reported or assigned in this round."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ Owned = Mapping[str, Mapping[str, Collection[str]]]
 
 
 def by_namespace(bundles: Mapping[str, Iterable[str]]) -> Owned:
-    """Broker -> its bundles, sorted by namespace; `BadName` for a name that is not a bundle's."""
-    found: dict[str, dict[str, set[str]]] = {}
+    """Return the bundles of brokers sorted by namespace; raises `BadName` for a name that is not a bundle's."""
+    owned: dict[str, dict[str, set[str]]] = {}
     for broker, names in sorted(bundles.items()):
-        own: dict[str, set[str]] = {}
+        of_broker: dict[str, set[str]] = {}
         for bundle in names:
             namespace = bundle.rpartition("/")[0]
-            if namespace not in own:
-                own[namespace] = found.setdefault(namespace_of(bundle), {}).setdefault(broker, set())
-            own[namespace].add(bundle)
-    return found
+            if namespace not in of_broker:
+                of_broker[namespace] = owned.setdefault(namespace_of(bundle), {}).setdefault(broker, set())
+            of_broker[namespace].add(bundle)
+    return owned
 
 
 def owned_of(load: LoadData) -> Owned:
-    """Which broker has which bundles of a namespace: reported, or assigned and not reported yet."""
+    """Return the bundles of brokers by namespace: reported, or assigned and not reported yet."""
     given = {name: load.preallocated.get(name, {}) for name in load.brokers}
     return by_namespace({name: chain(r.bundles, r.stats, given[name]) for name, r in load.brokers.items()})
 
@@ -34,8 +34,8 @@ def owned_of(load: LoadData) -> Owned:
 class Ownership:
     """Bundles per namespace and broker (Pulsar: BundleRangeCache). A bundle given twice to a broker counts once.
 
-    They are sorted by namespace when somebody asks for the first time: in most rounds nobody does. `known` gives what
-    was sorted before for somebody else; it stays as it is.
+    They are sorted by namespace on the first question: most rounds ask none. `known` is the sorted result for another
+    caller; it stays unchanged.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Ownership:
         self._given: dict[str, dict[str, set[str]]] = {}
 
     def _of(self, namespace: str) -> Mapping[str, Collection[str]]:
-        """Broker -> bundles of the namespace, what was given in this round included."""
+        """Return broker -> bundles of the namespace, those assigned in this round included."""
         if namespace in self._given:
             return self._given[namespace]
         if self._sorted is None:
@@ -61,9 +61,9 @@ class Ownership:
         self._given[namespace].setdefault(broker, set()).add(bundle)
 
     def bundles_of(self, namespace: str, broker: str) -> int:
-        """How many bundles of the namespace the broker has."""
+        """Return how many bundles of the namespace the broker has."""
         return len(self._of(namespace).get(broker, ()))
 
     def owners_of(self, namespace: str) -> Mapping[str, int]:
-        """Brokers with at least one bundle of the namespace, with how many."""
+        """Return the brokers with at least one bundle of the namespace, with how many."""
         return {broker: len(bundles) for broker, bundles in self._of(namespace).items()}

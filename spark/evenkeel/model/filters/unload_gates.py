@@ -1,4 +1,4 @@
-"""What may keep a bundle on its broker although a strategy wants it gone.
+"""Gates that may keep a bundle on its broker although a strategy wants to unload it.
 
 Pulsar: ModularLoadManagerImpl.shouldNamespacePoliciesUnload, shouldAntiAffinityNamespaceUnload.
 """
@@ -16,14 +16,14 @@ from evenkeel.settings import Settings
 
 
 class UnloadGates:
-    """Isolation policies and anti-affinity groups, asked whether a bundle may leave its broker."""
+    """Isolation policies and anti-affinity groups as gates of a bundle that is to leave its broker."""
 
     def __init__(self, isolation: Isolation, anti_affinity: AntiAffinity) -> None:
         self._isolation = isolation
         self._anti_affinity = anti_affinity
 
     def refusal(self, bundle: str, broker: str) -> str | None:
-        """None if the bundle may leave, else the rule: "no_other_broker_allowed" or "anti_affinity_even"."""
+        """Return None if the bundle may leave, else the rule: "no_other_broker_allowed" or "anti_affinity_even"."""
         allowed = self._isolation.allowed(bundle).brokers
         if all(candidate == broker for candidate in allowed):
             return "no_other_broker_allowed"
@@ -35,6 +35,7 @@ class UnloadGates:
 def unload_gates(
     load: LoadData, policies: Policies, settings: Settings, *, owned: Callable[[], Owned] | None = None
 ) -> UnloadGates:
-    """The gates over a cluster's policies and ownership. `owned` gives what `owned_of` has found for another caller."""
+    """Return the gates over a cluster's policies and ownership. `owned` is the result of `owned_of` for another
+    caller."""
     ownership = Ownership(known=owned or (lambda: owned_of(load)))
     return UnloadGates(Isolation(policies, load.brokers, settings), AntiAffinity(policies, ownership, settings))

@@ -1,4 +1,4 @@
-"""Split algorithms by Pulsar's names, and which one a broker uses.
+"""Split algorithms by Pulsar's names, and the one that a broker uses.
 
 Pulsar: NamespaceBundleSplitAlgorithm, NamespaceService. Keys: defaultNamespaceBundleSplitAlgorithm, and the three of
 flow_or_qps_equally_divide.
@@ -35,29 +35,30 @@ _MIB = 1_048_576
 
 
 def algorithm_named(name: str) -> Algorithm:
-    """The algorithm of that name; `BadInput` if Pulsar knows none."""
-    found = IMPLEMENTED.get(name)
-    if found is None:
+    """Return the algorithm of that name; raises `BadInput` if Pulsar knows none."""
+    algorithm = IMPLEMENTED.get(name)
+    if algorithm is None:
         raise BadInput(f"unknown split algorithm {name!r}: Pulsar knows {', '.join(IMPLEMENTED)}")
-    return found
+    return algorithm
 
 
-def name_in_force(asked: str, settings: Settings) -> str:
-    """The algorithm a broker uses when asked for one: that one, else its default, else range_equally_divide."""
-    names = (asked, settings.defaultNamespaceBundleSplitAlgorithm)
+def name_in_force(requested: str, settings: Settings) -> str:
+    """Return the algorithm a broker uses for a requested one: that one, else its default, else range_equally_divide."""
+    names = (requested, settings.defaultNamespaceBundleSplitAlgorithm)
     return next((name for name in names if name in IMPLEMENTED), "range_equally_divide")
 
 
 def option_of(
-    found: BundleRange,
+    bundle: BundleRange,
     settings: Settings,
     topics: BundleTopics = NO_TOPICS,
     positions: Sequence[int] | None = None,
 ) -> SplitOption:
-    """What an algorithm is given. The throughput limit does not overflow here, unlike where bundles are chosen."""
+    """Return the input of an algorithm. The throughput limit does not overflow in it, unlike in the choice of
+    bundles."""
     return SplitOption(
-        lower=found.lower,
-        upper=found.upper,
+        lower=bundle.lower,
+        upper=bundle.upper,
         topics=topics,
         positions=positions,
         max_rate=settings.loadBalancerNamespaceBundleMaxMsgRate,
@@ -66,13 +67,13 @@ def option_of(
     )
 
 
-def cut_by_broker(asked: str, option: SplitOption, settings: Settings, generation: Generation = "4") -> Cut:
-    """What a broker answers that is asked to cut by an algorithm, which may be "" for its default.
+def cut_by_broker(requested: str, option: SplitOption, settings: Settings, generation: Generation = "4") -> Cut:
+    """Return a broker's answer to a request to cut by an algorithm, which may be "" for its default.
 
-    A broker of generation 4 chooses the kind of option by its default algorithm and not by the one asked for: asked for
-    flow_or_qps_equally_divide where that is not its default, it fails.
+    A broker of generation 4 chooses the kind of option by its default algorithm and not by the requested one. So a
+    request for flow_or_qps_equally_divide fails if that is not its default.
     """
-    name = name_in_force(asked, settings)
+    name = name_in_force(requested, settings)
     if generation == "4" and name == FLOW and settings.defaultNamespaceBundleSplitAlgorithm != FLOW:
         return Cut((), "flow_is_not_default", failed=True)
     return algorithm_named(name)(option)

@@ -14,11 +14,11 @@ from evenkeel.model.split_algorithms.split_option import Cut, SplitOption, Topic
 
 
 def cut(option: SplitOption) -> Cut:
-    """Cuts between topics, so that no piece is above a limit unless a single topic is; none below the gate.
+    """Return cuts between topics, so that no piece is above a limit unless a single topic is; none below the gate.
 
     Topics without stats or traffic count for nothing. A piece may reach a limit exactly. Of topics that share a hash
-    the last one's figures count for each of them, and a cut between them lies right of them, so that positions may
-    repeat or lie at `upper`: such a split is refused later (`apply_split`).
+    the last one's figures count for each of them, and a cut between them is placed right of them. So positions may
+    repeat or equal `upper`: such a split is refused later (`apply_split`).
     """
     if len(option.topics.hashes) <= 1:
         return Cut((), "too_few_topics")
@@ -46,7 +46,7 @@ def _with_traffic(loads: TopicLoads) -> TopicLoads:
 
 
 def _total(figures: Sequence[float]) -> float:
-    """One after the other as Pulsar adds; Python's own sum makes up for rounding."""
+    """Return the sum, added one after the other as Pulsar does; Python's own sum compensates rounding."""
     total = 0.0
     for figure in figures:
         total += figure
@@ -54,18 +54,22 @@ def _total(figures: Sequence[float]) -> float:
 
 
 def _ordered(busy: TopicLoads) -> TopicLoads:
-    """By hash; where several topics share one, each has the figures of the last of them."""
+    """Return the topics by hash; if several share one, each has the figures of the last of them."""
     order = sorted(range(len(busy.hashes)), key=busy.hashes.__getitem__)
     hashes = list(map(busy.hashes.__getitem__, order))
     rates, throughputs = (list(map(column.__getitem__, order)) for column in (busy.rates, busy.throughputs))
     if len(set(hashes)) < len(hashes):
         last_rate, last_throughput = dict(zip(hashes, rates, strict=True)), dict(zip(hashes, throughputs, strict=True))
-        return TopicLoads(hashes, [last_rate[found] for found in hashes], [last_throughput[found] for found in hashes])
+        return TopicLoads(
+            hashes,
+            [last_rate[topic_hash] for topic_hash in hashes],
+            [last_throughput[topic_hash] for topic_hash in hashes],
+        )
     return TopicLoads(hashes, rates, throughputs)
 
 
 def _between_pieces(topics: TopicLoads, max_rate: float, max_throughput: float) -> tuple[int, ...]:
-    """A cut before each topic that would take the piece gathered so far above a limit."""
+    """Return a cut before each topic that would take the piece gathered so far above a limit."""
     positions = []
     ordered = zip(topics.hashes, topics.rates, topics.throughputs, strict=True)
     left, piece_rate, piece_throughput = next(ordered)

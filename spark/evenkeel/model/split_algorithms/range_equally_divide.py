@@ -6,7 +6,7 @@ from evenkeel.model.split_algorithms.split_option import Cut, SplitOption
 
 
 def cut(option: SplitOption) -> Cut:
-    """One cut at lower + (upper - lower) div 2, whatever topics there are.
+    """Return one cut at lower + (upper - lower) div 2, whatever topics there are.
 
     The full range is cut at 0x7fffffff, as its upper end is 0xffffffff and not 2^32.
     """

@@ -6,7 +6,8 @@ from evenkeel.model.split_algorithms.split_option import Cut, SplitOption
 
 
 def cut(option: SplitOption) -> Cut:
-    """A cut at each position strictly inside the bundle, ascending; positions outside are dropped in silence.
+    """Return a cut at each position strictly inside the bundle, ascending; positions outside are dropped without an
+    error.
 
     Without positions Pulsar raises. With fewer than two topics, loaded or not, nothing is cut. A position given twice
     stays twice, and the split is refused later (`apply_split`).

@@ -1,4 +1,4 @@
-"""What a split algorithm is given and what it answers."""
+"""Input and answer of a split algorithm."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from evenkeel.model.consideration import Considered
 NO_CUT = frozenset(
     {"nothing_to_cut", "no_positions", "no_position_inside", "too_few_busy_topics", "traffic_below_gate", "one_piece"}
 )
-"""Stored names of the rules by which an algorithm that was asked cut nothing."""
+"""Stored names of the rules by which an algorithm cut nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where to cut a bundle: ascending positions (hashes), or none and the rule that says why not.
+    """Cuts of a bundle: ascending positions (hashes), or none and the rule with the reason.
 
-    `failed`: Pulsar's algorithm raises here instead of answering that there is nothing to cut.
+    `failed`: Pulsar's algorithm raises an error instead of answering that there is nothing to cut.
     """
 
     positions: tuple[int, ...]
@@ -39,7 +39,7 @@ class TopicLoads:
 
     @classmethod
     def of(cls, topics: Iterable[tuple[int, float, float]]) -> TopicLoads:
-        """The loads from hash, rate and throughput of each topic."""
+        """Return the loads from hash, rate and throughput of each topic."""
         columns = tuple(zip(*topics, strict=True))
         return cls(*columns) if columns else cls()
 
@@ -57,10 +57,10 @@ NO_TOPICS = BundleTopics()
 
 @dataclass(frozen=True, slots=True)
 class SplitOption:
-    """What is to be cut, and by what (Pulsar: BundleSplitOption, FlowOrQpsEquallyDivideBundleSplitOption).
+    """A bundle to cut, and the limits (Pulsar: BundleSplitOption, FlowOrQpsEquallyDivideBundleSplitOption).
 
-    `positions`: cuts that were asked for, in any order; None if none were. Limits are those of one bundle, in msg/s and
-    byte/s, `difference` is the fraction above a limit from which a bundle counts as too busy.
+    `positions`: requested cuts, in any order; None if there are none. Limits are those of one bundle, in msg/s and
+    byte/s; `difference` is the fraction above a limit from which a bundle counts as too busy.
     """
 
     lower: int
@@ -74,7 +74,7 @@ class SplitOption:
 
 @dataclass(frozen=True, slots=True)
 class PlannedSplit:
-    """A split to ask Pulsar for. `unload`: whether the children are unloaded at once (modular manager only)."""
+    """A split to request from Pulsar. `unload`: its children are unloaded at once (modular manager only)."""
 
     bundle: str
     broker: str
@@ -86,5 +86,5 @@ class PlannedSplit:
 
 
 def cut_numbers(cut: Cut) -> dict[str, float]:
-    """The numbers of a verdict on a cut: the first position, and how many children there are."""
+    """Return the numbers of a verdict on a cut: the first position, and the number of children."""
     return {"cut": cut.positions[0], "children": len(cut.positions) + 1}

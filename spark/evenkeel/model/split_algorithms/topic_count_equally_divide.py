@@ -6,10 +6,10 @@ from evenkeel.model.split_algorithms.split_option import Cut, SplitOption
 
 
 def cut(option: SplitOption) -> Cut:
-    """One cut half-way between the two middle hashes; none for fewer than two topics.
+    """Return one cut half-way between the two middle hashes; none for fewer than two topics.
 
-    All topics of the bundle count, not only the loaded ones. Where the two middle hashes are equal or neighbours the
-    cut lies on the left one, whose topic then goes right. A cut at `lower` is possible and refused later (`execute`).
+    All topics of the bundle count, not only the loaded ones. If the two middle hashes are equal or neighbours, the cut
+    is on the left one, whose topic then goes right. A cut at `lower` is possible and refused later (`execute`).
     """
     hashes = option.topics.hashes
     count = len(hashes)

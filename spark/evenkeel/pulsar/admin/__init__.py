@@ -1,5 +1,7 @@
-"""The client of Pulsar's admin REST API: one request in, every hop of its answer out, and never an exception for what
-the network does."""
+"""Client of Pulsar's admin REST API: it sends one request and returns every hop of its answer.
+
+It raises no exception for faults of the network.
+"""
 
 from __future__ import annotations
 

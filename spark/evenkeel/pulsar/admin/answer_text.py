@@ -1,7 +1,7 @@
-"""The text of an answer while it comes: a small one is held in memory, a large one goes to disk piece by piece.
+"""Text of an answer while it arrives: a small one stays in memory, a large one goes to disk piece by piece.
 
-So what brokers answer may be of any size, from any number of brokers at once, and this process stays small. Of texts
-that lie on disk one at a time is read as a whole (`LargeText.alone`).
+So answers may have any size and come from many brokers at once, while this process stays small. Texts on disk are read
+as a whole one at a time (`LargeText.alone`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ HELD_CHARACTERS = 1 << 18
 _PIECE = 1 << 18
 _UNPACKED_PIECE = 1 << 16
 _BEGINNING = 2_000
-# A control character becomes six signs in JSON.
+# A control character takes six characters in JSON.
 _CONTROLS = bytes(sign for sign in range(32) if sign not in b"\t\n\r")
 _ONE_AT_A_TIME = RLock()
 
 
 class TooLarge(Exception):
-    """The answer is beyond its limit; `size` is how much of it had come."""
+    """The answer is beyond its limit; `size` is the part of it that had arrived."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"it breaks off after {size:,} bytes")
@@ -35,50 +35,50 @@ class TooLarge(Exception):
 
 
 class Unreadable(Exception):
-    """The answer is packed in a way that was not asked for and is not read."""
+    """The answer has an encoding that was not requested and is not read."""
 
 
 class LargeText:
-    """A text on disk, in a file without a name: it is gone with the last who knows it, or with the process."""
+    """A text on disk, in a file without a name: it is gone with its last reference, or with the process."""
 
     def __init__(self, file: IO[str], characters: int) -> None:
         self._file, self.characters = file, characters
         self._lock = RLock()
 
     def pieces(self) -> Iterator[str]:
-        """The text, piece by piece."""
+        """Return the text, piece by piece."""
         with self._lock:
             self._file.seek(0)
             while piece := self._file.read(_PIECE):
                 yield piece
 
     def beginning(self) -> str:
-        """The first 2,000 characters."""
+        """Return the first 2,000 characters."""
         with self._lock:
             self._file.seek(0)
             return self._file.read(_BEGINNING)
 
     def whole(self) -> str:
-        """All of the text: within `alone`."""
+        """Return all of the text; call it within `alone`."""
         return "".join(self.pieces())
 
     def close(self) -> None:
-        """Gives the room on disk back."""
+        """Free the space on disk."""
         self._file.close()
 
     @staticmethod
     @contextmanager
     def alone() -> Iterator[None]:
-        """Lets one thread at a time read a large text as a whole."""
+        """Let one thread at a time read a large text as a whole."""
         with _ONE_AT_A_TIME:
             yield
 
 
 class AnswerText:
-    """Takes the bytes of an answer: `add` raises `TooLarge` beyond `most_bytes`, `end` gives the text.
+    """Collector of an answer's bytes: `add` raises `TooLarge` beyond `most_bytes`, `end` returns the text.
 
-    Bytes that are not UTF-8 become replacement characters. `hide` takes secrets of at most `longest` characters out of
-    a text. `folder` is where a large text lies until it is gone; None for the system's own.
+    Bytes that are not UTF-8 become replacement characters. `hide` removes secrets of at most `longest` characters from
+    a text. `folder` holds a large text until it is closed; None for the system's own.
     """
 
     def __init__(self, most_bytes: int, hide: Callable[[str], str], longest: int, folder: Path | None = None) -> None:
@@ -91,11 +91,11 @@ class AnswerText:
         self.size = 0
 
     def add(self, data: bytes) -> None:
-        """Takes the next bytes."""
+        """Take the next bytes."""
         self._take(self._decoder.decode(data))
 
     def end(self) -> str | LargeText:
-        """The text: as it is where it is small."""
+        """Return the text: a `str` if it is small."""
         self._take(self._decoder.decode(b"", True))
         self._put(self._tail)
         self._tail = ""
@@ -105,7 +105,7 @@ class AnswerText:
         return LargeText(file, self._characters)
 
     def drop(self) -> None:
-        """Lets go of what came."""
+        """Discard the bytes so far."""
         if self._file is not None:
             self._file.close()
         self._file, self._held = None, []
@@ -115,7 +115,7 @@ class AnswerText:
         self.size += len(encoded) + 5 * (len(encoded) - len(encoded.translate(None, _CONTROLS)))
         if self.size > self._most:
             raise TooLarge(self.size)
-        # What ends a piece may be where a secret begins.
+        # A secret may begin at the end of a piece.
         text = self._hide(self._tail + text)
         cut = max(len(text) - self._kept, 0)
         self._tail = text[cut:]
@@ -142,7 +142,7 @@ class AnswerText:
 
 
 def of_text(pieces: Iterable[str], folder: Path | None = None) -> str | LargeText:
-    """A text in pieces, held where it is small."""
+    """Return a text that comes in pieces: in memory if it is small."""
     kept = AnswerText(1 << 62, lambda text: text, 0, folder)
     for piece in pieces:
         kept.add(piece.encode("utf-8", "replace"))
@@ -150,9 +150,9 @@ def of_text(pieces: Iterable[str], folder: Path | None = None) -> str | LargeTex
 
 
 def unpacked(chunks: Iterable[bytes], encoding: str | None) -> Iterator[bytes]:
-    """The bytes of a body; of a packed one never more at a time than 64 KiB, however well it is packed.
+    """Yield the bytes of a body; of a compressed one at most 64 KiB at a time, however well it is compressed.
 
-    Answers are asked for unpacked, so a body that is packed twice, or by anything but gzip, is `Unreadable`.
+    Answers are requested uncompressed. A body compressed twice, or by anything but gzip, raises `Unreadable`.
     """
     how = (encoding or "identity").strip().lower()
     if how in ("identity", ""):

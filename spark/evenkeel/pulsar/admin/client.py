@@ -1,4 +1,4 @@
-"""The client of one cluster's admin API."""
+"""Client of one cluster's admin API."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from evenkeel.times import utc_milliseconds
 READ_SECONDS = 20.0
 MOST_REDIRECTS = 5
 LIST_AGAIN_AFTER_S = 1.0
-"""So long a broker that the cluster does not list is not looked for again."""
+"""Seconds for which a broker that the cluster does not list is not looked up again."""
 
 
 class AdminClient:
-    """Asks the brokers of one cluster; thread-safe, with at most `most_connections` open at once.
+    """Client for the brokers of one cluster; thread-safe, with at most `most_connections` open at once.
 
-    An answer beyond `limits` is none; a large one lies in `folder`, None for the system's own, until it is let go.
-    `heard` is called with the time that each answer bears (`Wire`).
+    An answer beyond `limits` counts as missing. A large one is kept in `folder`, None for the system's own, until it is
+    closed. `heard` is called with the time of each answer (`Wire`).
     """
 
     def __init__(
@@ -71,17 +71,17 @@ class AdminClient:
         timeout_s: float | None = None,
         until: float | None = None,
     ) -> tuple[Hop, ...]:
-        """Everything that was sent for one question, in order; the last hop is the answer.
+        """Return every hop of one request, in order; the last hop is the answer.
 
         `path` is `/admin/v2/…` with its names quoted (`admin_path`), `broker` the id of the broker to ask, None for any
         of the configured addresses. Nothing is sent to a broker that the cluster itself does not list. A redirect is
-        followed with the same method, body and token, at most five times. `timeout_s` (20) bounds the question with its
-        redirects; commands that Pulsar may think about for a minute need more than its own 60 s. `until`
-        (`time.monotonic`) bounds all tries at all addresses together: each gets an equal share of what is left.
+        followed with the same method, body and token, at most five times. `timeout_s` (20) bounds the request with its
+        redirects. Commands on which Pulsar may spend a minute need more than its own 60 s. `until` (`time.monotonic`)
+        bounds all tries at all addresses together: each gets an equal share of the remaining time.
 
-        A GET is asked again, with jitter, where that may help (`repeat`), and of the next configured address. A
-        command is sent once: another address is tried only where nothing can have been sent. Never raises for what the
-        network does: then the last hop has status 0 and says why.
+        A GET that may pass is repeated, with jitter (`repeat`), and sent to the next configured address. A command is
+        sent once: another address is tried only if nothing can have been sent. Never raises for faults of the network:
+        the last hop then has status 0 and the reason.
         """
         question = Question(method, path, body)
         limit = _share(READ_SECONDS if timeout_s is None else timeout_s, until)
@@ -108,7 +108,7 @@ class AdminClient:
         return tuple(hops)
 
     def close(self) -> None:
-        """Closes all connections. Questions that wait for another try give up; later ones are not sent."""
+        """Close all connections. Requests that wait for another try give up; later ones are not sent."""
         self._closing.set()
         self._wire.close()
 
@@ -125,11 +125,11 @@ class AdminClient:
         if not self._known.lists(address):
             self._ask_for_brokers(limit)
         if not self._known.lists(address):
-            raise SettingsError(f"{broker} is not a broker that the cluster lists: nothing is sent there")
+            raise SettingsError(f"{broker} is not a broker that the cluster lists: nothing is sent to it")
         return (address,)
 
     def _ask_for_brokers(self, limit: float) -> None:
-        """Learns which brokers the cluster lists; of many questions at once, or in a row, one asks for them."""
+        """Read from the cluster which brokers it lists; of many requests at once, or in a row, one does so."""
         with self._listing:
             if time.monotonic() < self._list_again_at:
                 return
@@ -139,13 +139,13 @@ class AdminClient:
             self._list_again_at = time.monotonic() + LIST_AGAIN_AFTER_S
 
     def _prefer(self, address: Address) -> None:
-        """The configured address that answered last is asked first."""
+        """Ask the configured address first that answered last."""
         with self._lock:
             if address in self._entries[1:]:
                 self._entries = (address, *(other for other in self._entries if other != address))
 
     def _chain(self, question: Question, address: Address, limit: float) -> Chain:
-        """One question and the redirects that it is sent through."""
+        """Send one request and follow its redirects."""
         replies: list[Reply] = []
         deadline = time.monotonic() + limit
         while True:
@@ -169,7 +169,7 @@ class AdminClient:
     def _onward(
         self, question: Question, address: Address, hop: Hop, redirects: int, deadline: float
     ) -> tuple[Address, str] | Reply:
-        """Where a redirect leads, or why it is not followed."""
+        """Return where a redirect leads, or the reply that says why it is not followed."""
         try:
             target, path = redirected_to(address, hop)
         except SettingsError as error:
@@ -178,7 +178,7 @@ class AdminClient:
         if redirects > MOST_REDIRECTS:
             return _unsent(question, name, Failure.NOT_FOLLOWED, f"{redirects} redirects, and no answer yet")
         if not self._known.may_follow(address, target):
-            # The cluster may list it: configured addresses alone tell nothing of the brokers behind them.
+            # The cluster may list it: the configured addresses alone do not name the brokers behind them.
             listing = self._send(Question("GET", f"{PREFIX}/brokers", None), address, deadline)
             self._known.learn(listing.hop)
             if not self._known.may_follow(address, target):
@@ -187,15 +187,16 @@ class AdminClient:
 
 
 def _share(limit_s: float, until: float | None, among: int = 1) -> float:
-    """The seconds that one of so many tries may take: `limit_s` at most, and its share of what is left."""
+    """Return the seconds that each of `among` tries may take: its share of the time left, at most `limit_s`."""
     return limit_s if until is None else min(limit_s, max(until - time.monotonic(), 0.0) / among)
 
 
 def _no_use(question: Question, chain: Chain) -> bool:
-    """Whether the next configured address is to be asked: this one did not answer, and asking again does no harm."""
+    """Return True if the next configured address is to be asked: this one did not answer, and repeating does no
+    harm."""
     last = chain[-1]
     if len(chain) > 1:
-        return False  # it answered; who does not is the broker that it named
+        return False  # it answered; the broker that it named does not
     if last.failure is not None:
         return question.is_reading or last.failure in NOTHING_SENT
     return question.is_reading and last.hop.status in RETRIED_STATUSES
@@ -203,8 +204,8 @@ def _no_use(question: Question, chain: Chain) -> bool:
 
 def _foreign(address: Address, target: Address) -> str:
     if address.scheme == "https" and target.scheme == "http":
-        return f"{target} is not encrypted, and {address} is: the token is not sent there"
-    return f"{target} is neither configured nor a broker that the cluster lists: the token is not sent there"
+        return f"{target} is not encrypted, and {address} is: the token is not sent to it"
+    return f"{target} is neither configured nor a broker that the cluster lists: the token is not sent to it"
 
 
 def _unsent(question: Question, broker: str, failure: Failure, detail: str) -> Reply:
@@ -222,11 +223,11 @@ def _unsent(question: Question, broker: str, failure: Failure, detail: str) -> R
     return Reply(hop, failure)
 
 
-# What may be asked again, and after how long: readings only, and only what may be over a moment later.
+# Repeated requests and their pauses: readings only, and only for faults that may pass in a moment.
 
 TRIES = 3
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
-"""Not 401, 404, 409, 412 and 500: these are Pulsar's word, and asking again does not change it."""
+"""Not 401, 404, 409, 412 and 500: these are Pulsar's final answers, and a repeated request does not change them."""
 
 _backoff = Doubling(first_s=0.2, longest_s=2.0, least=0.0, most=1.0)
 _JITTER_S = 0.25
@@ -236,17 +237,17 @@ Chain = tuple[Reply, ...]
 
 @dataclass(frozen=True, slots=True)
 class TryVerdict:
-    """What a try came to."""
+    """Result of a try."""
 
     may_pass: bool
     retry_after_s: float | None
 
 
 def verdict_on(chain: Chain) -> TryVerdict:
-    """Whether the same question may get a better answer a moment later.
+    """Judge whether the same request may get a better answer a moment later.
 
-    Not where a redirect led to a broker that does not answer: that one is dead, and the cluster needs seconds to notice
-    (until its metadata session ends), so the owner is unknown for now.
+    It may not if a redirect led to a broker that does not answer. That broker is dead, and the cluster notices it only
+    when its metadata session ends. Until then the owner is unknown.
     """
     last = chain[-1]
     if last.failure is not None:
@@ -255,24 +256,24 @@ def verdict_on(chain: Chain) -> TryVerdict:
 
 
 def repeat(attempt: Callable[[], TryVerdict], limit_s: float, closing: Event) -> None:
-    """Repeats a reading while it may pass, at most 3 times; no try begins later than `limit_s` after the first.
+    """Repeat a reading while its fault may pass, at most 3 times; no try begins later than `limit_s` after the first.
 
     `closing` ends the waiting.
     """
     waits: list[float | None] = []
 
-    def asked() -> TryVerdict:
+    def recorded_attempt() -> TryVerdict:
         verdict = attempt()
         waits.append(verdict.retry_after_s)
         return verdict
 
     def pause(failed: int) -> float:
-        """Seconds to wait: as the server asks for, else growing; jitter keeps the refused from coming back at once."""
-        asked = waits[-1]
-        return _backoff(failed) if asked is None else asked + random.uniform(0.0, _JITTER_S)
+        """Return the seconds to wait: as the server asks, else growing; jitter spreads the returning clients."""
+        wait_s = waits[-1]
+        return _backoff(failed) if wait_s is None else wait_s + random.uniform(0.0, _JITTER_S)
 
     retry(
-        asked,
+        recorded_attempt,
         tries=TRIES,
         pause=pause,
         if_returned=lambda verdict: verdict.may_pass and not closing.is_set(),
@@ -281,17 +282,17 @@ def repeat(attempt: Callable[[], TryVerdict], limit_s: float, closing: Event) ->
     )
 
 
-# Which addresses belong to the cluster, so that a token and a command go to no other.
+# The addresses that belong to the cluster: a token and a command go to no other.
 
 
 class KnownBrokers:
     """The configured addresses and the brokers that the cluster has listed; thread-safe.
 
-    A caller may name any broker, and whoever can write to a queue of commands is such a caller, so that a name alone
-    makes nobody a broker. A redirect is followed to a host among them, or wherever a *broker* among them sends us on
-    the same scheme (the owner may be a broker that is listed no more, or not yet). It is not followed from https to
-    http, and a configured address that is not a broker (a proxy, a login page) cannot send us to a host that the
-    cluster does not list.
+    A caller may name any broker, also one that comes from a queue of commands. So a name alone makes no broker. A
+    redirect is followed to a listed host. It is also followed wherever a listed *broker* redirects on the same scheme:
+    the owner may be a broker that is no longer listed, or not yet. A redirect from https to http is not followed. A
+    configured address that is not a broker (a proxy, a login page) cannot redirect to a host that the cluster does not
+    list.
     """
 
     def __init__(self, connection: AdminConnection) -> None:
@@ -302,19 +303,19 @@ class KnownBrokers:
         self._lock = Lock()
 
     def address_of(self, broker: str) -> Address:
-        """The address of the broker; `SettingsError` where the name is not a broker id."""
+        """Return the address of the broker; raises `SettingsError` if the name is not a broker id."""
         return self._connection.address_of(broker)
 
     def lists(self, address: Address) -> bool:
-        """Whether the address is a configured one, or that of a broker that the cluster has listed."""
+        """Return True if the address is configured, or belongs to a broker that the cluster has listed."""
         return _origin(address) in self._ids or _origin(address) in self._configured
 
     def name_of(self, address: Address) -> str:
-        """The broker id of an address, where one is known, else host:port."""
+        """Return the broker id of an address if it is known, else host:port."""
         return self._ids.get(_origin(address), address.name)
 
     def learn(self, hop: Hop) -> None:
-        """Takes the brokers from an answer that lists them; any other answer teaches nothing."""
+        """Add the brokers of an answer that lists them; ignore any other answer."""
         if hop.status != 200 or hop.method != "GET" or subject_of(hop.path).kind != Kind.BROKERS:
             return
         with LargeText.alone() if hop.large is not None else nullcontext():
@@ -330,7 +331,7 @@ class KnownBrokers:
                 self._hosts.add(address.host.lower())
 
     def may_follow(self, origin: Address, target: Address) -> bool:
-        """Whether what was sent to `origin` may be sent to `target` as well."""
+        """Return True if a request sent to `origin` may be sent to `target` as well."""
         if origin.scheme == "https" and target.scheme == "http":
             return False
         if target.host.lower() in self._hosts:
@@ -339,7 +340,7 @@ class KnownBrokers:
 
 
 def redirected_to(address: Address, hop: Hop) -> tuple[Address, str]:
-    """Address and path of the `Location` of an answer; `SettingsError` where it has none that can be used."""
+    """Return address and path of an answer's `Location`; raises `SettingsError` if it has no usable one."""
     if not hop.location:
         raise SettingsError("it does not say where to")
     try:

@@ -1,4 +1,4 @@
-"""How a cluster's admin API is reached: addresses, token, trust, and where tokens come from."""
+"""Access to a cluster's admin API: addresses, token, trusted certificates, and the sources of tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where requests go: an origin, and the path that a gateway may have in front of `/admin/v2`."""
+    """Destination of requests: an origin, and the path that a gateway may have in front of `/admin/v2`."""
 
     scheme: str
     host: str
@@ -25,7 +25,7 @@ class Address:
 
     @property
     def name(self) -> str:
-        """host:port, the form of a broker id."""
+        """The address as host:port, the form of a broker id."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -37,9 +37,9 @@ class Address:
 class AdminConnection:
     """Admin addresses of one cluster, tried in this order; the one that answered last comes first.
 
-    `broker_url` gives the address of a broker known by its id host:port, like `https://{host}:8443`; without it that
-    is the scheme of the first address and the id. `ca_file` holds the certificates to trust in place of the system's.
-    What cannot work is a `SettingsError`.
+    `broker_url` gives the address of a broker known by its id host:port, like `https://{host}:8443`. Without it the
+    address is the scheme of the first one and the id. `ca_file` holds the certificates to trust instead of the
+    system's. Raises `SettingsError` for values that cannot work.
     """
 
     urls: tuple[str, ...]
@@ -59,11 +59,11 @@ class AdminConnection:
         self.address_of("host:8080")
 
     def addresses(self) -> tuple[Address, ...]:
-        """The configured addresses."""
+        """Return the configured addresses."""
         return tuple(address_in(url) for url in self.urls)
 
     def address_of(self, broker: str) -> Address:
-        """The address of a broker by its id; a name that is not an id is a `SettingsError`."""
+        """Return the address of a broker by its id; raises `SettingsError` for a name that is not an id."""
         first = self.addresses()[0]
         named = _split(broker if "://" in broker else f"{first.scheme}://{broker}")
         host, port = _host_of(named, broker), _port_of(named, broker)
@@ -81,7 +81,7 @@ class AdminConnection:
             ) from None
 
     def tls(self) -> ssl.SSLContext:
-        """The trust of https connections. A file that cannot be used is a `SettingsError`."""
+        """Return the trust of https connections; raises `SettingsError` for a file that cannot be used."""
         try:
             context = ssl.create_default_context(cafile=self.ca_file)
         except (OSError, ssl.SSLError) as error:
@@ -94,7 +94,8 @@ class AdminConnection:
 
 
 def address_in(url: str) -> Address:
-    """The address that a URL names; credentials, a query or the API's own path in it are refused, unshown."""
+    """Return the address in a URL; raises SettingsError, without showing them, for credentials, a query or the API's
+    path."""
     parts = _split(url)
     if "@" in parts.netloc:
         raise SettingsError(f"the admin address of host {parts.hostname} holds credentials: give a token instead")
@@ -128,49 +129,50 @@ def _port_of(parts: SplitResult, text: str) -> int:
     return _PORTS.get(parts.scheme, 80) if port is None else port
 
 
-# Where tokens come from. What is named in a configuration is a connection, never the token itself.
+# Sources of tokens. A configuration names a connection, never the token itself.
 
 VARIABLE = "EVENKEEL_TOKEN_"
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a connection brings: a token, and admin addresses where it names any."""
+    """Content of a connection: a token, and the admin addresses if it names any."""
 
     token: Secret | None
     urls: tuple[str, ...] = ()
 
 
 Resolver = Callable[[str], Credentials | None]
-"""From the name of a connection to what it brings; None where it is not known."""
+"""Function from the name of a connection to its content; None if the name is unknown."""
 
 
 def variable_of(connection: str) -> str:
-    """The environment variable that holds the token of a connection: `EVENKEEL_TOKEN_PULSAR_EAST`."""
+    """Return the environment variable that holds the token of a connection: `EVENKEEL_TOKEN_PULSAR_EAST`."""
     return variable_name(VARIABLE, connection)
 
 
 def from_environment(connection: str, environment: Mapping[str, str] = os.environ) -> Credentials | None:
-    """The token in the connection's variable, or in the file that its `…_FILE` names."""
+    """Return the token in the connection's variable, or in the file that its `…_FILE` names."""
     return from_variable(variable_of(connection), environment)
 
 
 def from_variable(name: str, environment: Mapping[str, str] = os.environ) -> Credentials | None:
-    """The token in a variable, or in the file that `<name>_FILE` names; both at once is a `SettingsError`."""
-    found = text_given(name, environment)
-    return None if found is None else Credentials(_secret(*found))
+    """Return the token in a variable, or in the file that `<name>_FILE` names; raises `SettingsError` for both at
+    once."""
+    token = text_given(name, environment)
+    return None if token is None else Credentials(_secret(*token))
 
 
 def resolved(connection: str, resolve: Resolver) -> Credentials:
-    """What the connection brings; `SettingsError` where nobody knows it."""
-    found = resolve(connection)
-    if found is None:
+    """Return the content of the connection; raises `SettingsError` if no source knows it."""
+    credentials = resolve(connection)
+    if credentials is None:
         name = variable_of(connection)
         raise SettingsError(
-            f"connection {connection!r} is not known: set {name} to the token, or {name + FILE} to a file that holds "
+            f"connection {connection!r} is unknown: set {name} to the token, or {name + FILE} to a file that holds "
             "it; in Airflow, a connection of that name with the token as its password does as well"
         )
-    return found
+    return credentials
 
 
 def _secret(text: str, name: str) -> Secret:

@@ -1,4 +1,4 @@
-"""Connections that end in time: a limit for the whole exchange, where a socket knows one for each read only.
+"""Connections with a deadline: it bounds the whole exchange, while a socket's timeout bounds each read.
 
 A server that sends a byte now and then would keep a request alive for ever, in the answer's headers as in its body.
 """
@@ -16,14 +16,14 @@ import httpcore
 
 
 class Deadline:
-    """Until when the exchange of this thread may go on (`time.monotonic`)."""
+    """Deadline of this thread's exchange (`time.monotonic`)."""
 
     def __init__(self) -> None:
         self._own = threading.local()
 
     @contextmanager
     def until(self, moment: float) -> Iterator[None]:
-        """Bounds what this thread sends and receives meanwhile."""
+        """Bound all that this thread sends and receives in the block."""
         self._own.moment = moment
         try:
             yield
@@ -31,7 +31,7 @@ class Deadline:
             del self._own.moment
 
     def left(self, timeout: float | None, late: type[Exception]) -> float | None:
-        """The seconds that are left, at most `timeout`; raises `late` where none are."""
+        """Return the seconds left, at most `timeout`; raises `late` if none are left."""
         moment = getattr(self._own, "moment", None)
         if moment is None:
             return timeout
@@ -42,7 +42,7 @@ class Deadline:
 
 
 class BoundedBackend(httpcore.NetworkBackend):
-    """Connects as httpcore does; what is read and written over its connections ends with the thread's deadline."""
+    """Backend that connects as httpcore does; reads and writes over its connections end at the thread's deadline."""
 
     def __init__(self, deadline: Deadline) -> None:
         self._deadline, self._inner = deadline, httpcore.SyncBackend()
@@ -55,7 +55,7 @@ class BoundedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """A connection to that host and port."""
+        """Connect to that host and port."""
         left = self._deadline.left(timeout, httpcore.ConnectTimeout)
         return _BoundedStream(self._deadline, self._inner.connect_tcp(host, port, left, local_address, socket_options))
 

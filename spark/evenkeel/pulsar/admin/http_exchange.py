@@ -1,4 +1,4 @@
-"""One HTTP request and its whole answer, or why none came. Nothing here raises for what the network does."""
+"""One HTTP request and its whole answer, or the reason for a missing one. Faults of the network raise nothing."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Hop:
     """One hop of a request.
 
     `broker` is the id of the broker asked, else host:port. `status` 0: no HTTP answer came, or the request was not
-    sent, and `body` says why (`failures`). `at` is the moment of sending, ISO-8601 UTC with milliseconds; `location`
-    the answer's header of that name; `sent` the body that went with the request. A token stands nowhere in it. Of a
-    `large` answer `body` is the beginning only.
+    sent, and `body` is the reason (`failures`). `at` is the moment of sending, ISO-8601 UTC with milliseconds;
+    `location` the answer's header of that name; `sent` the request's body. It never contains a token. Of a `large`
+    answer `body` is only the beginning.
     """
 
     broker: str
@@ -56,24 +56,24 @@ class Hop:
 
     @property
     def characters(self) -> int:
-        """How long the whole answer is."""
+        """Length of the whole answer, in characters."""
         return len(self.body) if self.large is None else self.large.characters
 
     @property
     def is_redirect(self) -> bool:
-        """Whether the broker answered with a redirect."""
+        """True if the broker answered with a redirect."""
         return self.status in REDIRECTS
 
     @property
     def is_good(self) -> bool:
-        """Whether the broker did, or answered, what was asked."""
+        """True if the broker did, or answered, what was requested."""
         return 200 <= self.status < 300
 
     @property
     def json(self) -> Any:
-        """The JSON of an answer of 200; None for any other answer, and for what is not JSON.
+        """Return the JSON of an answer with status 200; None for any other answer, and if the body is not JSON.
 
-        That of a `large` one is to be let go of within `LargeText.alone`.
+        Release the JSON of a `large` answer within `LargeText.alone`.
         """
         if self.status != 200:
             return None
@@ -83,7 +83,7 @@ class Hop:
             return None
 
     def as_request(self) -> dict[str, Any]:
-        """The members of a request in a recording; `sent` only where something was sent."""
+        """Return the members of a request in a recording; `sent` only if the request had a body."""
         members = {
             "broker": self.broker,
             "method": self.method,
@@ -97,11 +97,11 @@ class Hop:
         return members if self.sent is None else {**members, "sent": self.sent}
 
 
-# Why no HTTP answer came: written in the `body` of a hop with status 0, and read from there.
+# Reasons for a missing HTTP answer: written in the `body` of a hop with status 0, and read from it.
 
 
 class Failure(StrEnum):
-    """Kinds of failure; the value is what the body of the hop starts with."""
+    """Kinds of failure; the value is the beginning of the hop's body."""
 
     NO_ADDRESS = "no usable address"
     UNKNOWN_NAME = "host name not known"
@@ -128,33 +128,34 @@ NOTHING_SENT = frozenset(
         Failure.NOT_SENT,
     }
 )
-"""The request has certainly not reached the broker. A TLS failure may come after it was sent (TLS 1.3)."""
+"""Failures after which the request has certainly not reached the broker. A TLS failure may come after it was sent (TLS
+1.3)."""
 
 PASSING = frozenset({Failure.UNKNOWN_NAME, Failure.REFUSED, Failure.UNREACHABLE, Failure.BROKEN_OFF, Failure.BUSY})
-"""May be over a moment later. An answer that took too long is not among them: asking again adds to the load."""
+"""Failures that may pass in a moment. A slow answer is not among them: a repeated request adds to the load."""
 
 
 def failure_text(failure: Failure, detail: str) -> str:
-    """The body of a hop that failed."""
+    """Return the body of a failed hop."""
     return f"{failure}: {detail}" if detail else str(failure)
 
 
 def failure_in(hop: Hop) -> Failure | None:
-    """Which failure a hop shows; None where an HTTP answer came, or where another tool recorded the hop."""
+    """Return the failure of a hop; None if an HTTP answer came, or if another tool recorded the hop."""
     if hop.status != 0:
         return None
     return next((failure for failure in Failure if hop.body.startswith(failure)), None)
 
 
 def failure_of(error: Exception) -> tuple[Failure, str]:
-    """The failure behind an error of the HTTP library, and its detail in one line."""
+    """Return the failure behind an error of the HTTP library, and its detail in one line."""
     causes = list(_causes(error))
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return Failure.TLS, _tls_detail(causes)
     if isinstance(error, httpx.PoolTimeout):
         return Failure.BUSY, "all connections of this client are in use"
     if isinstance(error, httpx.ConnectTimeout):
-        return Failure.UNREACHABLE, "nobody answered at this address in time"
+        return Failure.UNREACHABLE, "this address did not answer in time"
     if isinstance(error, httpx.TimeoutException | TimeoutError):
         return Failure.TIMED_OUT, ""
     if isinstance(error, httpx.ConnectError):
@@ -169,7 +170,7 @@ def _of_connecting(causes: list[BaseException]) -> tuple[Failure, str]:
         if isinstance(cause, socket.gaierror | UnicodeError):
             return Failure.UNKNOWN_NAME, _line(cause)
         if isinstance(cause, ConnectionRefusedError):
-            return Failure.REFUSED, "nobody listens at this address"
+            return Failure.REFUSED, "no process listens at this address"
     return Failure.UNREACHABLE, _line(causes[-1])
 
 
@@ -177,15 +178,15 @@ def _tls_detail(causes: list[BaseException]) -> str:
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"the certificate is refused: {cause.verify_message}"
-    found = next(cause for cause in causes if isinstance(cause, ssl.SSLError))
-    return found.reason.lower().replace("_", " ") if found.reason else _line(found)
+    tls_error = next(cause for cause in causes if isinstance(cause, ssl.SSLError))
+    return tls_error.reason.lower().replace("_", " ") if tls_error.reason else _line(tls_error)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__ or found.__context__
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _line(error: BaseException) -> str:
@@ -193,18 +194,18 @@ def _line(error: BaseException) -> str:
     return lines[0][:300]
 
 
-# Names from the cluster in a URL: each segment quoted once, and then left alone.
+# Names from the cluster in a URL: each segment is quoted once, and not changed again.
 
 PREFIX = "/admin/v2"
 _HALF = re.compile("[\ud800-\udfff]")
-# What a path may hold as it is: the signs of RFC 3986 (pchar and /), `?`, and the `%` of what is quoted already.
+# Characters that a path may hold unquoted: those of RFC 3986 (pchar and /), `?`, and the `%` of quoted ones.
 _AS_IT_IS = "%/?:@!$&'()*+,;=-._~"
 
 
 def admin_path(*segments: str, **query: str) -> str:
-    """`/admin/v2/…` of plain names: a slash, a quote, `%2F` or a sign of any script in a name survives.
+    """Return `/admin/v2/…` of plain names: a slash, a quote, `%2F` or a character of any script survives.
 
-    The colon of a broker id stays as it is, as Pulsar's own clients send it.
+    The colon of a broker id stays, as Pulsar's own clients send it.
     """
     path = "/".join([PREFIX, *(_segment(segment) for segment in segments)])
     if not query:
@@ -213,9 +214,9 @@ def admin_path(*segments: str, **query: str) -> str:
 
 
 def metadata_read() -> str:
-    """Path of a read that a broker cannot answer while the thread hangs that completes reads of its metadata store.
+    """Return the path of a read that a broker cannot answer while its metadata store's completion thread hangs.
 
-    The partitions of a topic that does not exist, under a name of its own each time, so that no cache has the answer,
+    It reads the partitions of a topic that does not exist, with a new name each time, so that no cache has the answer,
     which is 404 (BrokerService.fetchPartitionedTopicMetadataAsync, TopicResources.persistentTopicExists). No thread of
     the broker waits for it.
     """
@@ -223,16 +224,16 @@ def metadata_read() -> str:
 
 
 def _segment(name: str) -> str:
-    # A segment of dots alone would be taken for a folder by whoever stands in between.
+    # A proxy would take a segment of only dots for a folder.
     if name in (".", ".."):
         return name.replace(".", "%2E")
     return quote(name, safe=":", errors="surrogatepass")
 
 
 def names_in(answer: Any) -> list[str] | None:
-    """The names in an answer that lists some, sorted, each once; None where it is no list.
+    """Return the names in an answer that lists some, sorted, each once; None if it is not a list.
 
-    What is no text, or holds half a character, is no name: nobody could be asked about it.
+    Entries that are not text, or hold half a character, are left out: no request could name them.
     """
     if not isinstance(answer, list):
         return None
@@ -240,29 +241,29 @@ def names_in(answer: Any) -> list[str] | None:
 
 
 def request_target(path: str) -> bytes:
-    """The path as it goes over the wire. What is quoted stays; blanks, controls and non-ASCII signs are quoted here."""
+    """Return the path as it is sent. Quoted parts stay; blanks, controls and non-ASCII characters are quoted."""
     return quote(path, safe=_AS_IT_IS).encode("ascii")
 
 
-# Secrets that Pulsar itself shows: they are hidden before anything keeps the answer.
+# Secrets that Pulsar itself shows: they are hidden before the answer is kept.
 #
-# A broker's runtime configuration shows the token that it talks to others with (`brokerClientAuthenticationParameters`)
-# and the passwords of its key stores, all in plain text to any super user; a namespace's policies show the keys of its
-# offload store (`offload_policies`), a cluster's data the same as a broker's.
+# A broker's runtime configuration shows the token for other brokers (`brokerClientAuthenticationParameters`) and the
+# passwords of its key stores, all in plain text to any super user. A namespace's policies show the keys of its offload
+# store (`offload_policies`), a cluster's data the same as a broker's.
 
 _TOLD_BY = tuple(f"{PREFIX}/{part}" for part in ("brokers/configuration", "clusters/", "namespaces/"))
 _NAMES = re.compile("password|secret|credential|token|privatekey|parameters|params", re.IGNORECASE)
-# Possessive: whatever a text is, it is gone through once.
+# Possessive: each text is scanned once.
 _MEMBER = re.compile(r'("([^"\\]*+)"\s*+:\s*+)"(?:[^"\\]++|\\.)++"')
 
 
 def without_secrets(path: str, body: str) -> str:
-    """The body with the texts of such settings hidden; all else stays as it came."""
+    """Return the body with the texts of such settings hidden; the rest is unchanged."""
     return _MEMBER.sub(_hidden_member, body) if path.startswith(_TOLD_BY) else body
 
 
-def _hidden_member(found: re.Match[str]) -> str:
-    return f'{found[1]}"{HIDDEN}"' if _NAMES.search(found[2]) else found[0]
+def _hidden_member(match: re.Match[str]) -> str:
+    return f'{match[1]}"{HIDDEN}"' if _NAMES.search(match[2]) else match[0]
 
 
 def _without_secrets(path: str, text: str | LargeText, folder: Path | None) -> str | LargeText:
@@ -281,13 +282,13 @@ _PIECE = 1 << 20
 # Longer than a client pauses between the requests of one snapshot, shorter than Jetty's idle limit (30 s and more).
 _KEPT_SECONDS = 15.0
 
-# At DEBUG it prints the headers of answers, and a server may echo there what it was sent.
+# At DEBUG it prints the headers of answers, in which a server may echo the request's token.
 logging.getLogger("httpcore").setLevel(logging.INFO)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, wherever it goes."""
+    """A request, independent of the address that it is sent to."""
 
     method: str
     path: str
@@ -295,13 +296,13 @@ class Question:
 
     @property
     def is_reading(self) -> bool:
-        """Whether the request changes nothing at the broker."""
+        """True if the request changes nothing at the broker."""
         return self.method == "GET"
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A hop, why it failed where no answer came, and for how long the server asks to be left alone."""
+    """A hop, the failure if no answer came, and the seconds for which the server asks clients to wait."""
 
     hop: Hop
     failure: Failure | None = None
@@ -309,16 +310,16 @@ class Reply:
 
 
 class _OutOfTime(Exception):
-    """The answer did not end in time, though it went on coming."""
+    """The answer did not end in time, though it went on arriving."""
 
 
 class Wire:
-    """Sends requests over kept connections; thread-safe.
+    """Sender of requests over kept connections; thread-safe.
 
     Proxies, cookies and credentials of the environment are left out: a broker is asked directly or not at all. Answers
-    are asked for unpacked, since packing costs the brokers more than the network. What is beyond `limits` is not an
-    answer; a large one lies on disk, in `folder` or where the system keeps such files. `heard` is called with the
-    broker's name, the time that its answer bears, and the seconds from the request to it.
+    are requested uncompressed, since compression costs the brokers more than the network. An answer beyond `limits`
+    counts as missing. A large one is on disk, in `folder` or the system's folder for such files. `heard` is called with
+    the broker's name, the time in its answer, and the seconds from the request to it.
     """
 
     def __init__(
@@ -334,7 +335,7 @@ class Wire:
         self._transport = _BoundedTransport(connection.tls(), most_connections, self._deadline)
 
     def send(self, question: Question, address: Address, broker: str, deadline: float) -> Reply:
-        """Sends the question to the address and reads the answer until `deadline` (`time.monotonic`)."""
+        """Send the request to the address and read the answer until `deadline` (`time.monotonic`)."""
         at, begin = datetime.now(UTC), time.perf_counter()
         status, location, retry_after = 0, None, None
         failure: Failure | None = None
@@ -376,7 +377,7 @@ class Wire:
         return Reply(hop, failure, retry_after)
 
     def close(self) -> None:
-        """Closes the kept connections."""
+        """Close the kept connections."""
         self._transport.close()
 
     def _request(self, question: Question, address: Address, deadline: float) -> httpx.Request:
@@ -389,7 +390,7 @@ class Wire:
         left = max(deadline - time.monotonic(), 0.001)
         limits = {"connect": min(CONNECT_SECONDS, left), "read": left, "write": left, "pool": left}
         url = httpx.URL(scheme=address.scheme, host=address.host, port=address.port, path="/")
-        # As the target the path goes over the wire as it is: the library would quote and shorten it by its own rules.
+        # As the target the path is sent unchanged: the library would quote and shorten it by its own rules.
         extensions = {"timeout": limits, "target": request_target(address.prefix + question.path)}
         return httpx.Request(question.method, url, headers=headers, content=content, extensions=extensions)
 
@@ -424,10 +425,10 @@ class Wire:
 
 
 class _BoundedTransport(httpx.HTTPTransport):
-    """The library's transport over connections that end with the deadline."""
+    """The library's transport over connections that end at the deadline."""
 
     def __init__(self, trust: ssl.SSLContext, most_connections: int, deadline: Deadline) -> None:
-        # Not its own beginning: that takes no backend. All else that it does is in the pool.
+        # The base class's initializer is not called: it takes no backend. The rest of its work is done by the pool.
         self._pool = httpcore.ConnectionPool(
             ssl_context=trust,
             max_connections=most_connections,
@@ -438,7 +439,7 @@ class _BoundedTransport(httpx.HTTPTransport):
 
 
 def _seconds(text: str | None) -> float | None:
-    """Seconds of a Retry-After header, which gives seconds or a date."""
+    """Return the seconds of a Retry-After header, which holds seconds or a date."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a bad answer means for an operator: what is wrong, where, and what to do, in one sentence."""
+"""Meaning of a bad answer for an operator: what is wrong, where, and what to do, in one sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ADVICE = {
     Failure.NO_ADDRESS: "write admin addresses as http://host:port, and brokers as host:port",
     Failure.UNKNOWN_NAME: "check the host's name in the admin address, and this machine's DNS",
     Failure.REFUSED: "check host and port (Pulsar's web port, 8080 by default), and that the broker runs",
-    Failure.UNREACHABLE: "check the address, and that no firewall stands between",
+    Failure.UNREACHABLE: "check the address, and that no firewall blocks it",
     Failure.TIMED_OUT: "the broker is overloaded or hangs: look at its log, then try again",
     Failure.BROKEN_OFF: "the broker ended, or something between cut the connection: look at its log, then try again",
     Failure.TOO_LARGE: "check that the address is a broker's web address, or raise the limit",
@@ -29,7 +29,7 @@ _NO_SUCH_PATH = ("HTTP 404 Not Found", "Not Found", "no text")
 
 
 def trouble(hop: Hop, *, is_text: bool = False) -> str | None:
-    """What is wrong with this answer, or None where it is a good one. `is_text`: it need not be JSON."""
+    """Return the fault of this answer, None for a good one. With `is_text` it need not be JSON."""
     if hop.status == 0:
         return _sentence(hop, hop.body.splitlines()[0] if hop.body else "no answer", _advice(hop))
     if hop.is_redirect:
@@ -51,14 +51,14 @@ def _advice(hop: Hop) -> str:
 
 
 def _advice_of_status(hop: Hop, reason: str) -> str:
-    if hop.status == 401 and not _is_page(hop):  # Pulsar knows who asks
+    if hop.status == 401 and not _is_page(hop):  # Pulsar knows the caller
         return "the token is valid, but its role is not a super user: add it to superUserRoles, or take another token"
     if hop.status == 401:
         return "the token is missing, wrong or expired: check the connection's token"
     if hop.status == 403:
         return "this role may not do that, or a proxy forbids it: take the token of a super user"
     if hop.status == 404 and (reason.startswith(_NO_SUCH_PATH) or _is_page(hop)):
-        return "there is no such path: this Pulsar version does not know it (4.0 and 4.2 do), or this is not Pulsar"
+        return "this path does not exist: the Pulsar version lacks it (4.0 and 4.2 do), or this is not Pulsar"
     if hop.status in (429, 502, 503, 504):
         return "the broker, or a proxy before it, is not ready or overloaded: try again later"
     if hop.status >= 500:
@@ -67,7 +67,7 @@ def _advice_of_status(hop: Hop, reason: str) -> str:
 
 
 def _of_page(hop: Hop) -> str:
-    advice = "a proxy or a login page stands before the brokers: give the brokers' own web addresses"
+    advice = "a proxy or a login page is in front of the brokers: give the brokers' own web addresses"
     return _sentence(hop, f"answered {hop.status} with an HTML page in place of JSON", advice)
 
 
@@ -75,5 +75,5 @@ def _is_page(hop: Hop) -> bool:
     return hop.body.lstrip()[:1] == "<"
 
 
-def _sentence(hop: Hop, found: str, advice: str) -> str:
-    return f"{hop.broker or 'no broker'}, {hop.method} {hop.path}: {found}; {advice}"
+def _sentence(hop: Hop, fault: str, advice: str) -> str:
+    return f"{hop.broker or 'no broker'}, {hop.method} {hop.path}: {fault}; {advice}"

@@ -1,1 +1,1 @@
-"""The keys themselves, one module per concern; `evenkeel.settings.registry` puts them together."""
+"""The keys, one module per concern; `evenkeel.settings.registry` combines them."""

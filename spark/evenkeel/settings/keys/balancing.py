@@ -1,4 +1,4 @@
-"""Keys about which bundles leave a broker, and which broker a bundle goes to."""
+"""Keys of shedding and placement: which bundles leave a broker, and which broker a bundle goes to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHEDDERS_OF: Mapping[ManagerName, tuple[str, ...]] = {
     "modular": ("OverloadShedder", "ThresholdShedder", "UniformLoadShedder", "AvgShedder"),
     "extensible": ("TransferShedder",),
 }
-"""The shedders that an operator may name, by load manager."""
+"""Shedders that an operator may name, by load manager."""
 SHEDDERS = (*SHEDDERS_OF["modular"], *SHEDDERS_OF["extensible"])
 
 
@@ -116,7 +116,7 @@ class SheddingKeys:
     )
 
 
-# Keys about which broker a bundle goes to.
+# Keys of placement: the broker that a bundle goes to.
 
 PLACEMENTS = ("LeastLongTermMessageRate", "LeastResourceUsageWithWeight", "RoundRobinBrokerSelector", "AvgShedder")
 

@@ -63,7 +63,7 @@ class ExtensibleKeys:
         unit="switch",
         manager="extensible",
         dynamic=False,
-        meaning="Whether clients are told the new owner before the old one closes a topic.",
+        meaning="If true, clients get the new owner's address before the old one closes a topic.",
     )
     loadManagerServiceUnitStateTableViewClassName: str = key(
         "ServiceUnitStateTableViewImpl",

@@ -46,7 +46,7 @@ class GeneralKeys:
     )
 
 
-# Keys about what the brokers measure and report, and when.
+# Keys of the brokers' measurements and reports.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Evenkeel's own keys, those of the guards among them, in Pulsar's style and with a prefix of their own."""
+"""Evenkeel's own keys, also those of the guards, in Pulsar's style and with a prefix of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OwnKeys:
         "auto",
         choices=("auto", "modular", "extensible"),
         unit="name",
-        meaning="Whose rules hold; auto: those of the load manager that the brokers run.",
+        meaning="Load manager whose rules apply; auto: the one that the brokers run.",
     )
     evenkeelPulsarVersion: str = key(
         "auto",
@@ -30,7 +30,7 @@ class OwnKeys:
     evenkeelDrainingBrokers: frozenset[str] = key(
         frozenset(),
         unit="broker ids (host:port)",
-        meaning="Brokers that are being emptied: they get no bundles, whatever the filters and policies say. "
+        meaning="Draining brokers: they get no bundles, whatever the filters and policies allow. "
         "`evenkeel wish drain` adds to them.",
     )
     evenkeelDrainingUnloads: bool = key(
@@ -90,18 +90,19 @@ DECIDING_KEYS = frozenset(
         "evenkeelAssumeUnloadsSucceed",
     }
 )
-"""The keys of `OwnKeys` that change decisions. The others say how long figures are trusted and how commands go out."""
+"""The keys of `OwnKeys` that change decisions. The others set how long figures are trusted and how commands are
+sent."""
 
 
-# Keys of the guards: what may hold a decided command back. Evenkeel's own; no broker knows them.
+# Keys of the guards, which may hold a decided command back. Evenkeel's own; no broker knows them.
 
 
 @dataclass(frozen=True)
 class GuardKeys:
     """Budgets, bounce margin, completeness, harm, freezes and windows.
 
-    Of every budget 0 means: none at all. The defaults are those that other rebalancers have settled on: 9 % of the load
-    moved at a time, 5 moves per broker, no act while more than one broker in ten is silent.
+    A budget of 0 allows nothing. The defaults are common among rebalancers: 9 % of the load moved at a time, 5 moves
+    per broker, no command while more than one broker in ten is silent.
     """
 
     evenkeelGuardsEnabled: bool = key(
@@ -175,7 +176,7 @@ class GuardKeys:
         30,
         lowest=0,
         unit="min",
-        meaning="A bundle that left a broker goes back there for so long only for a gain; 0: it may at once.",
+        meaning="Time for which a bundle returns to a broker it left only for a gain; 0: it may return at once.",
     )
     evenkeelFreeMovesPerBundlePerDay: int = key(
         3,

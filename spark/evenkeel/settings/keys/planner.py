@@ -9,7 +9,7 @@ from evenkeel.settings.key import key
 
 @dataclass(frozen=True)
 class PlannerKeys:
-    """Whether the planner decides, when it acts and stops, and what a move costs.
+    """Keys that switch the planner, say when it acts and stops, and what a move costs.
 
     The bands are percent above the evenly used cluster: the lowest usage that the busiest broker can have within the
     placement rules.

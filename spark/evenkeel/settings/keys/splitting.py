@@ -16,7 +16,7 @@ SPLIT_ALGORITHMS = (
 
 @dataclass(frozen=True)
 class SplittingKeys:
-    """Pulsar's keys of when a bundle is split, where it is cut, and what becomes of the children."""
+    """Pulsar's keys of when a bundle is split, where it is cut, and how its children are treated."""
 
     loadBalancerAutoBundleSplitEnabled: bool = key(
         True, unit="switch", meaning="Whether the brokers split by themselves; never a switch of Evenkeel's."

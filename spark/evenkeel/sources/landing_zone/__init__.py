@@ -1,1 +1,1 @@
-"""The landing zone: how snapshots travel where Airflow cannot reach a cluster."""
+"""The landing zone: snapshots of clusters that Airflow cannot reach."""

@@ -1,4 +1,4 @@
-"""The names in a landing zone: one object per snapshot, named by its moment.
+"""Names in a landing zone: one object per snapshot, named by its moment.
 
     PREFIX/CLUSTER/1772366405000-configuration.jsonl.gz
     PREFIX/CLUSTER/1772366465000.jsonl.gz
@@ -29,14 +29,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CREDENTIALS = re.compile(r"//[^/@]*@")
 _MARK = "-configuration"
 _NAME = re.compile(rf"(\d{{13}})({_MARK})?{re.escape(SUFFIX)}")
-# The newest are asked for first; of those before them four times as long a time, and so on.
+# The newest are requested first; then those of four times as long a time before them, and so on.
 _FIRST_SPAN, _GROWTH = 3_600_000, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A snapshot by its name. `number`: its moment in milliseconds since 1970; `may_lend`: its name says that it holds
-    the brokers' configuration."""
+    """A snapshot by its name.
+
+    `number`: its moment in milliseconds since 1970. `may_lend`: its name shows that it holds the brokers'
+    configuration.
+    """
 
     number: int
     key: str
@@ -44,7 +47,7 @@ class Entry:
 
     @property
     def moment(self) -> datetime:
-        """The moment that the snapshot stands for."""
+        """The moment of the snapshot."""
         return _EPOCH + timedelta(milliseconds=self.number)
 
 
@@ -59,7 +62,7 @@ class Place:
         return SCHEME + "/".join(part for part in (self.bucket, self.prefix) if part)
 
     def url(self, key: str) -> str:
-        """The object's name as operators write it."""
+        """Return the object's name as operators write it."""
         return f"{SCHEME}{self.bucket}/{key}"
 
     @property
@@ -68,17 +71,17 @@ class Place:
         return self.prefix + DELIMITER if self.prefix else ""
 
     def of_cluster(self, cluster: str) -> str:
-        """The prefix of all objects of a cluster, with a slash at its end."""
+        """Return the prefix of all objects of a cluster, with a slash at its end."""
         return self.root + quoted(cluster) + DELIMITER
 
     def key(self, cluster: str, header: Header) -> str:
-        """The key of a cluster's snapshot."""
+        """Return the key of a cluster's snapshot."""
         mark = _MARK if header.has_configuration else ""
         return f"{self.of_cluster(cluster)}{milliseconds(header.moment)}{mark}{SUFFIX}"
 
 
 def place_of(url: str) -> Place:
-    """The landing zone that `s3://bucket/prefix` names; everything behind the bucket is taken literally."""
+    """Return the landing zone that `s3://bucket/prefix` names; all after the bucket is taken literally."""
     if not url.startswith(SCHEME):
         raise BadInput(f"{_CREDENTIALS.sub('//', url)!r} is not an S3 address: write s3://BUCKET/PREFIX")
     bucket, _, prefix = url.removeprefix(SCHEME).partition("/")
@@ -93,7 +96,7 @@ def place_of(url: str) -> Place:
 
 
 def quoted(cluster: str) -> str:
-    """A cluster's name as one level of a path; different names stay different."""
+    """Return a cluster's name as one level of a path; different names stay different."""
     if not cluster:
         raise BadInput("a snapshot in S3 belongs to a cluster: its name is empty")
     if not cluster.strip("."):
@@ -105,7 +108,7 @@ def quoted(cluster: str) -> str:
 
 
 def milliseconds(moment: datetime) -> str:
-    """13 digits: names sort as times do, from 2001 to 2286; other years are refused."""
+    """Return 13 digits: names sort as times do, from 2001 to 2286; other years are refused."""
     number = as_number(moment)
     if not 10**12 <= number < 10**13:
         raise BadInput(f"{moment.isoformat()} is not a moment of a snapshot: is the collecting machine's clock set?")
@@ -113,15 +116,15 @@ def milliseconds(moment: datetime) -> str:
 
 
 def as_number(moment: datetime) -> int:
-    """The moment in whole milliseconds since 1970."""
+    """Return the moment in whole milliseconds since 1970."""
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-# Listings. What bears another name than a snapshot's is not looked at.
+# Listings. Objects with other names than snapshots have are ignored.
 
 
 def newest_first(client: Any, place: Place, cluster: str, until: datetime | None = None) -> Iterator[Entry]:
-    """The snapshots of a cluster from `until` (included; None: from the newest) back to the first."""
+    """Yield the snapshots of a cluster from `until` (included; None: from the newest) back to the first."""
     last = None if until is None else as_number(until)
     reach, span = as_number(datetime.now(UTC)) if last is None else last, _FIRST_SPAN
     while reach > 0:
@@ -131,25 +134,26 @@ def newest_first(client: Any, place: Place, cluster: str, until: datetime | None
 
 
 def oldest_first(client: Any, place: Place, cluster: str, first: int, last: int | None = None) -> Iterator[Entry]:
-    """The snapshots of a cluster between two numbers (both included; None: to the newest), a thousand at a time."""
+    """Yield the snapshots of a cluster between two numbers (both included; None: to the newest), a thousand at a
+    time."""
     prefix = place.of_cluster(cluster)
     pages = client.get_paginator("list_objects_v2").paginate(
         Bucket=place.bucket, Prefix=prefix, Delimiter=DELIMITER, StartAfter=f"{prefix}{max(first - 1, 0):013d}~"
     )
     for page in pages:
-        for found in page.get("Contents", ()):
-            name = _NAME.fullmatch(found["Key"].removeprefix(prefix))
+        for listed in page.get("Contents", ()):
+            name = _NAME.fullmatch(listed["Key"].removeprefix(prefix))
             if name is None:
                 continue
             if last is not None and int(name[1]) > last:
                 return
-            yield Entry(int(name[1]), found["Key"], may_lend=name[2] is not None)
+            yield Entry(int(name[1]), listed["Key"], may_lend=name[2] is not None)
 
 
 def clusters_in(client: Any, place: Place) -> list[str]:
-    """The clusters that a landing zone holds anything of, as their names stand there."""
+    """Return the clusters with any objects in a landing zone, by their names in it."""
     pages = client.get_paginator("list_objects_v2").paginate(
         Bucket=place.bucket, Prefix=place.root, Delimiter=DELIMITER
     )
-    prefixes = (found["Prefix"] for page in pages for found in page.get("CommonPrefixes", ()))
+    prefixes = (entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", ()))
     return [prefix.removeprefix(place.root).rstrip(DELIMITER) for prefix in prefixes]

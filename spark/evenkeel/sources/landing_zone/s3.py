@@ -1,7 +1,7 @@
 """The connection to a store that speaks S3.
 
-Credentials come from where every tool of AWS finds them (environment, profile, the instance's role), or from a named
-connection that the caller resolves. They stand in no message and in no `repr`.
+Credentials come from the usual places of AWS's tools (environment, profile, the instance's role), or from a named
+connection that the caller resolves. No message and no `repr` shows them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from evenkeel.sources.landing_zone.layout import Place
 from evenkeel.sources.snapshot_files import MOST_HEADER_BYTES, SEE, Header, header_of_line
 
 TRIES = 5
-"""How often a request is sent in all. botocore waits in between, with jitter, and repeats only what may be repeated."""
+"""Number of times in all that a request is sent. botocore waits in between, with jitter, and repeats only what may
+be."""
 CONNECT_SECONDS = 5
 READ_SECONDS = 30
 CONNECTIONS = 16
@@ -34,10 +35,10 @@ _Read = TypeVar("_Read")
 
 
 def connect(name: str | None = None, resolve: Resolver | None = None) -> Any:
-    """A boto3 client for S3, safe to share between threads. `name` is a connection that `resolve` knows, None for none.
+    """Return a boto3 client for S3, safe to share between threads. `name` is a connection for `resolve`, None for none.
 
-    The endpoint is the connection's, else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's, else Amazon's; on any
-    but Amazon's the bucket stands in the path, unless the profile asks for another style.
+    The endpoint is the connection's, else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's, else Amazon's. On any
+    but Amazon's the bucket is part of the path, unless the profile sets another style.
     """
     import boto3
     from botocore.config import Config
@@ -68,20 +69,20 @@ def connect(name: str | None = None, resolve: Resolver | None = None) -> Any:
 
 
 def _resolved(name: str, resolve: Resolver | None) -> S3Connection:
-    found = resolve(name) if resolve is not None else None
-    if found is None:
+    credentials = resolve(name) if resolve is not None else None
+    if credentials is None:
         raise SettingsError(
-            f"connection {name!r} is not known here: make it, or leave it out and let boto3 find credentials itself "
+            f"connection {name!r} is unknown: make it, or leave it out and let boto3 find credentials itself "
             "(AWS_ACCESS_KEY_ID, AWS_PROFILE, the instance's role)"
         )
-    return found
+    return credentials
 
 
 def _is_amazons(session: Any, client: Any) -> bool:
     from botocore.config import Config
 
-    own = session.client("s3", config=Config(ignore_configured_endpoint_urls=True))
-    return bool(client.meta.endpoint_url == own.meta.endpoint_url)
+    amazon_client = session.client("s3", config=Config(ignore_configured_endpoint_urls=True))
+    return bool(client.meta.endpoint_url == amazon_client.meta.endpoint_url)
 
 
 def _style_of_profile(session: Any) -> bool:
@@ -89,23 +90,23 @@ def _style_of_profile(session: Any) -> bool:
     return "addressing_style" in (profile.get("s3") or {})
 
 
-# Objects, of which one is a whole snapshot.
+# Objects; each is a whole snapshot.
 
 BODY_TRIES = 4
 SHA256 = "sha256"
-"""The member of an object's metadata with its SHA-256 (hex)."""
+"""Member of an object's metadata with its SHA-256 (hex)."""
 _BROKEN_OFF = (HTTPClientError, IncompleteReadError, FlexibleChecksumError)
 _HEAD_BYTES = 1 << 16
 _CHUNK = 1 << 20
 
 
 def read_head(client: Any, place: Place, key: str) -> Header:
-    """Read the header of a snapshot from the beginning of its object; `BadInput` if it has none."""
+    """Read the header of a snapshot from the beginning of its object; raises `BadInput` if it has none."""
     try:
-        found = _again(
+        header = _again(
             lambda: client.get_object(Bucket=place.bucket, Key=key, Range=f"bytes=0-{_HEAD_BYTES - 1}")["Body"].read()
         )
-        line, _, _ = zlib.decompressobj(wbits=31).decompress(found, MOST_HEADER_BYTES).partition(b"\n")
+        line, _, _ = zlib.decompressobj(wbits=31).decompress(header, MOST_HEADER_BYTES).partition(b"\n")
     except zlib.error as error:
         raise BadInput(f"it cannot be unpacked ({error})") from None
     except ClientError as error:
@@ -114,9 +115,9 @@ def read_head(client: Any, place: Place, key: str) -> Header:
 
 
 def fetch(client: Any, place: Place, key: str, to: Path, limits: Limits) -> None:
-    """Write the bytes of an object to a new file, settled on disk. Its SHA-256 is compared on the way.
+    """Write the bytes of an object to a new file, synced to disk, and compare its SHA-256.
 
-    `BadInput`: the object is not there, is larger than a snapshot may be, or differs from its checksum.
+    Raises `BadInput` if the object does not exist, is larger than a snapshot may be, or differs from its checksum.
     """
     try:
         _again(lambda: _fetch(client, place, key, to, limits))
@@ -130,21 +131,20 @@ def _fetch(client: Any, place: Place, key: str, to: Path, limits: Limits) -> Non
     answer = client.get_object(Bucket=place.bucket, Key=key)
     size = answer["ContentLength"]
     limits.demand("packed_mib", size, f"the snapshot has {size:,} bytes as it lies there", SEE)
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with to.open("wb") as file:
         for chunk in iter(lambda: answer["Body"].read(_CHUNK), b""):
             file.write(chunk)
-            found.update(chunk)
+            digest.update(chunk)
         file.flush()
         os.fsync(file.fileno())
-    due = answer["Metadata"].get(SHA256, found.hexdigest())
-    if due != found.hexdigest():
-        raise BadInput(f"its SHA-256 is {found.hexdigest()}, it was uploaded with {due}: it was replaced or damaged")
+    due = answer["Metadata"].get(SHA256, digest.hexdigest())
+    if due != digest.hexdigest():
+        raise BadInput(f"its SHA-256 is {digest.hexdigest()}, it was uploaded with {due}: it was replaced or damaged")
 
 
 def _again(read: Callable[[], _Read]) -> _Read:
-    """A body that breaks off is asked for again, a few times: botocore repeats requests, but not the reading of an
-    answer's body."""
+    """Repeat a read whose body breaks off, a few times: botocore repeats requests, but not the reading of a body."""
     return retry(read, tries=BODY_TRIES, pause=at_once, if_raised=lambda error: isinstance(error, _BROKEN_OFF))
 
 
@@ -152,16 +152,16 @@ def _gone(error: ClientError) -> Exception:
     return BadInput("it was removed after it was listed") if is_absent(error) else error
 
 
-# The error of a store that speaks S3, for the operator.
+# Errors of a store that speaks S3, for the operator.
 
 
 class S3Error(LandingError):
-    """The store cannot be reached, refuses, or holds what must not be trusted."""
+    """The store cannot be reached, refuses, or holds an object that must not be trusted."""
 
 
 @contextmanager
 def as_s3_error(doing: str) -> Iterator[None]:
-    """Turns what boto3 raises inside into an `S3Error` that begins with `doing`."""
+    """Turn boto3's exceptions in the block into an `S3Error` that begins with `doing`."""
     try:
         yield
     except RAISED_BY_BOTO as error:
@@ -169,6 +169,6 @@ def as_s3_error(doing: str) -> Iterator[None]:
 
 
 def explained(error: Exception, doing: str) -> S3Error:
-    """The error for the operator's eyes."""
-    what, advice = of_s3(error)
-    return S3Error(f"{doing}: {what}. {advice}")
+    """Return the error as an operator reads it."""
+    fault, advice = of_s3(error)
+    return S3Error(f"{doing}: {fault}. {advice}")

@@ -1,11 +1,12 @@
-"""The snapshot of a moment from a landing zone: names are listed newest first, and the first whole one is fetched.
+"""Search for the snapshot of a moment in a landing zone: newest names first; the first whole snapshot is fetched.
 
-It is fetched into a local folder of the cluster, which is itself a recording: tasks and the Spark server read it there,
-whichever credentials the zone needs. What is there is not fetched again, so a re-run decides from the same bytes.
+It is fetched into a local folder of the cluster, which is itself a recording. Tasks and the Spark server read it from
+the folder, whichever credentials the zone needs. A file in the folder is not fetched again, so a re-run decides from
+the same bytes.
 
-Late snapshots need no care: names sort by moment, not by arrival. Damaged ones are passed over, on record. Of two
-collectors that take the same moment with the same name one has it. Where their moments differ by some seconds both
-objects stand; taking both would make two cycles of one.
+Late snapshots need no care: names sort by moment, not by arrival. Damaged ones are passed over and recorded. Of two
+collectors that take the same moment with the same name only one object exists. If their moments differ by some seconds,
+both objects exist; taking both would make two cycles of one.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ LOG = logging.getLogger(__name__)
 WITHIN = timedelta(seconds=10)
 LONGEST_CHAIN = 16
 LENDER_NAMES = 20_000
-"""How many names are looked through for a snapshot that lends configuration: two weeks of one a minute."""
+"""Number of names searched for a snapshot that lends configuration: two weeks of one a minute."""
 MOST_REFUSED = 16
-"""After so many damaged snapshots a search ends: then something is wrong with the zone, not with a snapshot."""
+"""Number of damaged snapshots after which a search ends: then the zone is at fault, not a snapshot."""
 NAMED_CLUSTERS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class FoundSnapshot:
-    """A snapshot that lies here now, and what was left out on the way.
+    """A fetched snapshot, and those left out before it.
 
-    `problems`: younger snapshots that are refused, and lenders of configuration that are. `doubled`: other collectors'
-    snapshots of the same moments; that is not a fault.
+    `problems`: younger snapshots that are refused, and refused lenders of configuration. `doubled`: other collectors'
+    snapshots of the same moments, which are not a fault.
     """
 
     snapshot: Snapshot
@@ -62,10 +63,10 @@ class FoundSnapshot:
 
 
 class S3Landing:
-    """The landing zone `url` (s3://bucket/prefix) of one cluster; what is needed of it comes to `landing_folder`.
+    """The landing zone `url` (s3://bucket/prefix) of one cluster; needed snapshots are fetched to `landing_folder`.
 
-    That folder is the cluster's own. `client`: see `s3.connect`. A snapshot beyond `limits` is refused before anything
-    of it is fetched.
+    That folder is the cluster's own. `client`: see `s3.connect`. A snapshot beyond `limits` is refused before any of it
+    is fetched.
     """
 
     def __init__(
@@ -75,22 +76,22 @@ class S3Landing:
         self._client, self._limits = client, limits
 
     def snapshot_at(self, time: str | datetime | None = None) -> FoundSnapshot:
-        """The snapshot of that moment, else the latest before it; None: the newest. It is here when this returns.
+        """Return the snapshot of that moment, else the latest before it; None: the newest. It is fetched before this
+        returns.
 
-        A snapshot that is damaged is passed over, and stands in `problems`. With it come the latest one up to it that
-        holds configuration, and the moment of the one before it. `BadInput`: there is none at or before that moment
-        (it names the nearest); `S3Error`: the store cannot be asked.
+        Damaged snapshots are passed over and listed in `problems`. The result has the latest snapshot up to it that
+        holds configuration, and the moment of the previous one. Raises `BadInput` if there is none at or before that
+        moment (it names the nearest), and `S3Error` if the store cannot be asked.
         """
         moment = None if time is None else utc(time.isoformat() if isinstance(time, datetime) else time)
         with as_s3_error(f"cannot read snapshots of {self.cluster} at {self.place}"):
-            found = _Search(self, self._client, self._limits).run(moment)
-        for double in found.doubled:
+            result = _Search(self, self._client, self._limits).run(moment)
+        for double in result.doubled:
             LOG.info("%s is not needed: %s", double.file, double.reason)
-        return found
+        return result
 
     def expire(self, days: float) -> None:
-        """Remove landed snapshots that are more than so many days older than the newest one here; the zone keeps
-        them."""
+        """Remove landed snapshots more than so many days older than the newest local one; the zone keeps them."""
         Landing(self.folder, self._limits).expire(days)
 
 
@@ -104,13 +105,13 @@ class _Search:
         self._doubled: list[Problem] = []
 
     def run(self, moment: datetime | None) -> FoundSnapshot:
-        """The snapshot, landed; `BadInput` if there is none."""
+        """Return the snapshot, landed; raises `BadInput` if there is none."""
         entries, again = tee(newest_first(self._client, self._place, self._cluster, moment))
         groups = self._groups(entries)
-        found = next((landed for group in groups if (landed := self._landed(group))), None)
-        if found is None:
+        first_landed = next((landed for group in groups if (landed := self._landed(group))), None)
+        if first_landed is None:
             raise BadInput(self._nothing_found(moment))
-        entry, path, header = found
+        entry, path, header = first_landed
         previous = next(groups, None)
         if previous is not None:
             self._note_doubles(previous[0], previous[1:])
@@ -128,10 +129,10 @@ class _Search:
         )
 
     def _groups(self, newest_first: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
-        """Groups of snapshots that stand for one moment, newest group first: the one that counts, then its doubles.
+        """Yield groups of snapshots of one moment, newest group first: the one that counts, then its doubles.
 
         A double is by another collector and at most 10 s younger than the one that counts; one collector's own
-        snapshots never double each other. Collectors are asked for only where snapshots follow that closely.
+        snapshots never double each other. Collectors are looked up only if snapshots follow that closely.
         """
         chain: list[Entry] = []
         for entry in newest_first:
@@ -170,7 +171,7 @@ class _Search:
             return None
 
     def _landed(self, group: tuple[Entry, ...]) -> tuple[Entry, Path, Header] | None:
-        """The first of a group that can be landed; the others of it are doubles, or damaged."""
+        """Return the first of a group that can be landed; the others of it are doubles, or damaged."""
         for number, entry in enumerate(group):
             landed = self._land(entry)
             if landed is not None:
@@ -179,7 +180,7 @@ class _Search:
         return None
 
     def _land(self, entry: Entry) -> tuple[Path, Header] | None:
-        """Where the snapshot lies in the local folder, fetched if need be; None if it is refused."""
+        """Return the file of the snapshot in the local folder, fetched if need be; None if it is refused."""
         if self._is_over(entry):
             return None
         place = self._folder / f"{entry.number}{SUFFIX}"
@@ -224,7 +225,7 @@ class _Search:
             self._doubled.append(Problem(self._place.url(other.key), "finished_at", reason))
 
     def _lender(self, entry: Entry, entries: Iterator[Entry]) -> tuple[Entry, Path] | None:
-        """The latest snapshot up to this one that holds configuration."""
+        """Return the latest snapshot up to this one that holds configuration."""
         earlier = (each for each in islice(entries, LENDER_NAMES) if each.may_lend and each.number < entry.number)
         for candidate in earlier:
             if len(self._problems) >= MOST_REFUSED:

@@ -1,7 +1,7 @@
-"""Where `evenkeel collect` puts its snapshots: a folder, or a landing zone by way of a local spool.
+"""Destination of `evenkeel collect`'s snapshots: a folder, or a landing zone by way of a local spool.
 
-A snapshot that cannot be uploaded stays there and is tried again after the next one, so that an outage of the store or
-of the network costs no snapshot, only time. The newest goes first: it is what decisions wait for.
+A snapshot that cannot be uploaded stays in the spool and is tried again after the next one. So an outage of the store
+or of the network costs no snapshot, only time. The newest goes first: decisions wait for it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from evenkeel.times import utc_text
 LOG = logging.getLogger(__name__)
 
 CAUGHT_UP_AT_ONCE = 20
-"""How many kept snapshots go along with a new one: the next snapshot is due soon."""
+"""Number of kept snapshots that are uploaded with a new one: the next snapshot is due soon."""
 MOST_KEPT = 1_500
-"""A day of one a minute. Of more the oldest are removed, and that is said."""
+"""Most kept snapshots: a day of one a minute. Beyond it the oldest are removed, with a warning."""
 _REFUSED = ".refused"
 
 
 class S3Spool:
-    """Snapshots on their way from `folder`, which is this collector's own, to `url`.
+    """Spool of snapshots from `folder`, which is this collector's own, to `url`.
 
-    `cluster` None: the one that a snapshot shows. One folder may serve several runs at once. `say` hears of what an
-    operator should know and what stops nothing; by default the log does.
+    `cluster` None: the one of the snapshot. One folder may serve several runs at once. `say` receives warnings that
+    stop nothing; by default they are logged.
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class S3Spool:
         self._store = FolderStore(self.folder, limits)
 
     def next_number(self) -> int:
-        """Always 0: numbers tell snapshots apart in a recording's folder, in the zone their moments do."""
+        """Return 0: numbers tell snapshots apart in a recording's folder, in the zone their moments do."""
         return 0
 
     def begin(self, name: str) -> SpoolWriter:
-        """Starts a snapshot; its name here is the time, since another run may have begun one of this number."""
+        """Start a snapshot; its file name is the time, since another run may have begun one of this number."""
         return SpoolWriter(self, self._store.begin(str(time.time_ns())))
 
     def send(self, newest: Path) -> None:
-        """Uploads the newest snapshot, then some of those that were kept.
+        """Upload the newest snapshot, then some of the kept ones.
 
-        `LandingError`: the newest could not be uploaded; it says where it lies.
+        Raises `LandingError` if the newest could not be uploaded; it names its file.
         """
         try:
             self._send(newest)
@@ -90,13 +90,13 @@ class S3Spool:
                 self._say(str(error))
 
     def kept(self) -> list[Path]:
-        """The snapshots that wait for their upload, oldest first."""
-        found = self.folder.iterdir() if self.folder.is_dir() else ()
-        names = {path: path.name.removesuffix(SUFFIX) for path in found if path.name.endswith(SUFFIX)}
+        """Return the snapshots that wait for their upload, oldest first."""
+        files = self.folder.iterdir() if self.folder.is_dir() else ()
+        names = {path: path.name.removesuffix(SUFFIX) for path in files if path.name.endswith(SUFFIX)}
         return sorted((path for path, name in names.items() if name.isdigit()), key=lambda path: int(names[path]))
 
     def _send(self, snapshot: Path) -> None:
-        """Uploads and removes it; what another run of this folder has sent meanwhile does not matter."""
+        """Upload and remove a snapshot; another run of this folder may have sent it meanwhile."""
         try:
             cluster = self._cluster_of(snapshot)
         except BadInput:
@@ -110,7 +110,7 @@ class S3Spool:
                 return
             aside = snapshot.with_name(snapshot.name + _REFUSED)
             snapshot.rename(aside)
-            raise LandingError(f"{error} It will not be tried again, and lies at {aside}.") from None
+            raise LandingError(f"{error} It will not be tried again; its file is {aside}.") from None
         if done.outcome == "taken":
             self._say(str(done))
         snapshot.unlink(missing_ok=True)
@@ -119,8 +119,8 @@ class S3Spool:
         if self.cluster is not None:
             return self.cluster
         moment = utc_text(read_header(snapshot, self._limits).moment)
-        found = Snapshot(str(snapshot), moment, configuration_path=str(snapshot))
-        return cluster_name(found, limits=self._limits)
+        landed = Snapshot(str(snapshot), moment, configuration_path=str(snapshot))
+        return cluster_name(landed, limits=self._limits)
 
     def _bound(self) -> None:
         surplus = self.kept()[:-MOST_KEPT]
@@ -134,28 +134,29 @@ class S3Spool:
 
 
 class SpoolWriter:
-    """A snapshot under way to the spool; with `commit` it goes on to the landing zone."""
+    """Writer of a snapshot into the spool; `commit` sends it to the landing zone."""
 
     def __init__(self, spool: S3Spool, writer: FileWriter) -> None:
         self._spool, self._writer = spool, writer
 
     def write(self, hop: Hop) -> None:
-        """Takes a request with its answer."""
+        """Take a request with its answer."""
         self._writer.write(hop)
 
     def commit(self, head: Header) -> bool:
-        """True once the moment is in the zone, by this snapshot or another collector's; else see `S3Spool.send`."""
+        """Return True once the moment is in the zone, by this snapshot or another collector's; else see
+        `S3Spool.send`."""
         if not self._writer.commit(replace(head, collector=gethostname())):
             return False
         self._spool.send(self._writer.place)
         return True
 
     def discard(self) -> None:
-        """Leaves nothing behind of a snapshot that was not committed."""
+        """Leave nothing of a snapshot that was not committed."""
         self._writer.discard()
 
 
-# Where `evenkeel collect` puts its snapshots.
+# Destination of `evenkeel collect`'s snapshots.
 
 S3_SCHEME = "s3://"
 
@@ -168,10 +169,10 @@ def store_of(
     say: Callable[[str], None] | None = None,
     limits: Limits = DEFAULT,
 ) -> SnapshotStore:
-    """The place that a folder's path or `s3://bucket/prefix` names.
+    """Return the store that a folder's path or `s3://bucket/prefix` names.
 
-    More than `limits` allow is not written. For S3 only: `cluster` (None: as its snapshots say), `spool`, the folder
-    where snapshots wait for their upload, and `say`, which hears of what an operator should know.
+    It writes no more than `limits` allow. For S3 only: `cluster` (None: as in its snapshots), `spool`, the folder where
+    snapshots wait for their upload, and `say`, which receives warnings for the operator.
     """
     scheme, separator, _ = target.partition("://")
     if not separator:
@@ -185,7 +186,7 @@ def store_of(
 
 
 def spool_folder(target: str, cluster: str | None) -> Path:
-    """Where snapshots wait by default: below `XDG_STATE_HOME`, one folder for each target and cluster."""
+    """Return the default folder of waiting snapshots: below `XDG_STATE_HOME`, one for each target and cluster."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     digest = hashlib.sha256(f"{target}\n{cluster or ''}".encode("utf-8", "replace")).hexdigest()
     return Path(state) / "evenkeel" / "uploads" / digest[:12]

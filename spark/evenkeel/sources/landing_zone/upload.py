@@ -1,7 +1,7 @@
-"""One local snapshot into the landing zone: one object, put only if no other has its name.
+"""Upload of one local snapshot into the landing zone: one object, put only if no other has its name.
 
-The store compares the object with the SHA-256 that goes with it, so it is there whole or not at all. The call can be
-killed at any point and run again: an object that is there with the same SHA-256 is the end of it.
+The store compares the object with the SHA-256 in its metadata, so the object is whole or does not exist. The call can
+be killed at any point and run again: an existing object with the same SHA-256 ends it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Outcome = Literal["uploaded", "was_there", "taken"]
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """How an upload ended: `uploaded`, `was_there` (the same bytes, from an earlier run), or `taken`.
+    """Result of an upload: `uploaded`, `was_there` (the same bytes, from an earlier run), or `taken`.
 
-    `taken`: another snapshot has the moment. `header` is then the other's, and says which collector took it.
+    `taken`: another snapshot has the moment. `header` is then the other's, and names the collector that took it.
     """
 
     outcome: Outcome
@@ -54,8 +54,8 @@ class Upload:
 def upload_snapshot(path: str | Path, url: str, cluster: str, *, client: Any, limits: Limits = DEFAULT) -> Upload:
     """Upload a snapshot in lines to `s3://bucket/prefix`.
 
-    `BadInput`: the snapshot cannot be read or is beyond `limits`. `S3Error`: the store cannot take it; nothing is there
-    then, and the call can be repeated.
+    Raises `BadInput` if the snapshot cannot be read or is beyond `limits`, and `S3Error` if the store cannot take it;
+    then no object exists, and the call can be repeated.
     """
     snapshot, place = Path(path), place_of(url)
     try:
@@ -73,10 +73,10 @@ def upload_snapshot(path: str | Path, url: str, cluster: str, *, client: Any, li
     doing = f"cannot upload {snapshot} to {place}"
     try:
         with as_s3_error(doing):
-            there = _put(client, place, key, snapshot, sha256)
-            if there is None:
+            existing = _put(client, place, key, snapshot, sha256)
+            if existing is None:
                 return Upload("uploaded", cluster, header, place.url(key))
-            if there == sha256.hex():
+            if existing == sha256.hex():
                 return Upload("was_there", cluster, header, place.url(key))
             return Upload("taken", cluster, _header_there(client, place, key), place.url(key))
     except OSError as error:
@@ -84,14 +84,14 @@ def upload_snapshot(path: str | Path, url: str, cluster: str, *, client: Any, li
 
 
 class _Undecided(Exception):
-    """Others are writing the object or removing it: no one has the name yet."""
+    """Other uploads write or remove the object: no upload has the name yet."""
 
 
 def _put(client: Any, place: Place, key: str, snapshot: Path, sha256: bytes) -> str | None:
-    """Put the object if no other has its name; return the SHA-256 of the other (hex, "" where it has none).
+    """Put the object if no other has its name; return the SHA-256 of the other (hex, "" if it has none).
 
-    The answer to a write that succeeded may be lost, and its repetition then finds our own object. 409 means that two
-    write at once and neither is decided yet.
+    The answer to a successful write may be lost, and its repetition then finds our own object. 409 means that two write
+    at once and neither is decided yet.
     """
     try:
         return retry(
@@ -127,12 +127,12 @@ def _put_once(client: Any, place: Place, key: str, snapshot: Path, sha256: bytes
         if code != "PreconditionFailed":
             raise
     try:
-        there = client.head_object(Bucket=place.bucket, Key=key)
+        existing = client.head_object(Bucket=place.bucket, Key=key)
     except ClientError as error:
-        if is_absent(error):  # removed since
+        if is_absent(error):  # removed meanwhile
             raise _Undecided from None
         raise
-    return str(there["Metadata"].get(SHA256, ""))
+    return str(existing["Metadata"].get(SHA256, ""))
 
 
 def _header_there(client: Any, place: Place, key: str) -> Header:

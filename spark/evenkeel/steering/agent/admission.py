@@ -1,4 +1,4 @@
-"""What to do with a command that is at hand, given what the ledger knows of it.
+"""Verdict on a received command, by the ledger's knowledge of it.
 
 Pure: no clock, no queue, no cluster.
 """
@@ -18,7 +18,7 @@ State = Literal["received", "sending", "settled"]
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """A command's row in the ledger. `sending_at`: when its last request was about to go out; `deed`: see messages."""
+    """A command's row in the ledger. `sending_at`: when its last request was about to be sent; `deed`: see messages."""
 
     state: State
     deed: str
@@ -27,11 +27,11 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionFacts:
-    """What else bears on a command.
+    """Further facts for the verdict on a command.
 
-    `now` by the queue's clock; `paused`: why, or why its plan was withdrawn, or None;
-    `newest_cycle_at`: of all commands seen for the same bundle;
-    `longest_request`: after so long an answer to a request cannot come, nor its effect.
+    `now` is by the queue's clock. `paused`: the reason of a pause, or of its plan's withdrawal, or None.
+    `newest_cycle_at` is that of all commands seen for the bundle. `longest_request`: after that time neither an answer
+    to a request nor its effect can come.
     """
 
     now: datetime
@@ -76,10 +76,10 @@ Verdict = CarryOut | LookAgain | Refuse | ReportAgain | Reject
 
 
 def judge(command: Mapping[str, Any], entry: LedgerEntry, at: AdmissionFacts) -> Verdict:
-    """The verdict on a command of which the ledger has a row.
+    """Return the verdict on a command of which the ledger has a row.
 
-    An outcome is for ever, so it comes first; a request that may be under way has to be looked into before anything
-    else may be said of its command, be it expired or the cluster paused.
+    An outcome is final, so it is checked first. A request that may be under way must be looked into before any other
+    verdict on its command, even if the command has expired or the cluster is paused.
     """
     if is_another(command, entry):
         return Reject("another command is known under this id")
@@ -91,12 +91,12 @@ def judge(command: Mapping[str, Any], entry: LedgerEntry, at: AdmissionFacts) ->
 
 
 def is_another(command: Mapping[str, Any], entry: LedgerEntry) -> bool:
-    """Whether the id is that of a command which would do something else to the cluster."""
+    """Return True if the id is that of a command that would do something else to the cluster."""
     return entry.deed != deed(command)
 
 
 def judge_unsent(command: Mapping[str, Any], at: AdmissionFacts) -> CarryOut | Refuse:
-    """The verdict on a command that is known to have had no effect."""
+    """Return the verdict on a command that is known to have had no effect."""
     if at.now >= command["expires_at"]:
         return Refuse("stale", f"expired at {utc_seconds(command['expires_at'])}, before it could be sent")
     if command["cycle_at"] < at.newest_cycle_at:
@@ -108,7 +108,7 @@ def judge_unsent(command: Mapping[str, Any], at: AdmissionFacts) -> CarryOut | R
 
 
 def _still_to_wait(entry: LedgerEntry, at: AdmissionFacts) -> timedelta:
-    """Never longer than the longest request, also where the clock was set back since."""
+    """Return the time still to wait: never longer than the longest request, also if the clock was set back since."""
     if entry.sending_at is None:
         return at.longest_request
     passed = at.now - entry.sending_at

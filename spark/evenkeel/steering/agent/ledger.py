@@ -1,9 +1,9 @@
 """The agent's ledger: one SQLite file that outlives every crash of the agent and of its machine.
 
-Write-ahead log with `synchronous=FULL`: what a method has returned from is on disk. One row per command: `received`,
-then `sending` (committed before the request goes out), then `settled` with its outcome. Reports that are owed are rows
-of their own, written in the same transaction as the outcome. The file must lie on a local disk (a write-ahead log does
-not work over NFS) and belongs to one agent at a time.
+Write-ahead log with `synchronous=FULL`: once a method has returned, its changes are on disk. One row per command:
+`received`, then `sending` (committed before the request is sent), then `settled` with its outcome. Owed reports are
+rows of their own, written in the same transaction as the outcome. The file must be on a local disk (a write-ahead log
+does not work over NFS) and belongs to one agent at a time.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
 KEPT = timedelta(days=30)
 MOST_REJECTED = 10_000
-"""How many messages that were set aside are kept, the newest ones: without a bound a writer to the queue could fill the
-disk."""
+"""Most rejected messages that are kept, the newest ones: without a bound a writer to the queue could fill the disk."""
 LONGEST_REJECTED = 16_384
 _OWED = "SELECT 1 FROM reports WHERE command_id = ? AND sent_at IS NULL"
 
@@ -57,9 +56,9 @@ class Owed:
 
 
 class Ledger:
-    """What one agent knows of the commands of one cluster.
+    """One agent's knowledge of the commands of one cluster.
 
-    Safe to be shared by threads. Every method raises LedgerError where the file cannot be read or written.
+    Threads may share it. Every method raises LedgerError if the file cannot be read or written.
     """
 
     def __init__(self, path: Path, cluster: str, agent: str) -> None:
@@ -67,13 +66,13 @@ class Ledger:
         self._file = LedgerFile(path, cluster)
 
     def close(self) -> None:
-        """Gives the ledger free for another agent."""
+        """Release the ledger for another agent."""
         self._file.close()
 
-    # What comes in
+    # Incoming messages
 
     def receive(self, command: Mapping[str, Any], now: datetime) -> bool:
-        """Notes a command; False where it was known."""
+        """Note a command; return False if it was known."""
         row = (
             command["command_id"],
             command["plan_id"],
@@ -86,15 +85,15 @@ class Ledger:
             utc_text(now),
         )
         with self._file.transaction() as db:
-            made = db.execute(
+            cursor = db.execute(
                 "INSERT INTO commands (command_id, plan_id, cycle_at, step, bundle, deed, body, expires_at, "
                 "received_at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'received') ON CONFLICT DO NOTHING",
                 row,
             )
-            return made.rowcount == 1
+            return cursor.rowcount == 1
 
     def reject(self, message_id: str, body: str, reason: str, report: AgentReport | None, now: datetime) -> None:
-        """Notes a message that is not a command for this agent, and that this is to be reported where it can be.
+        """Note a message that is not a command for this agent, and that this is to be reported if possible.
 
         Of its body the first 16,384 characters are kept.
         """
@@ -109,65 +108,65 @@ class Ledger:
                 self._owe(db, report, now)
 
     def control(self, control: Control) -> bool:
-        """Notes a control; False where it was known."""
+        """Note a control; return False if it was known."""
         with self._file.transaction() as db:
             if control.kind == WITHDRAW:
-                made = db.execute(
+                cursor = db.execute(
                     "INSERT INTO withdrawn VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
                     (control.plan_id, utc_text(control.made_at), control.by, control.reason),
                 )
-                return made.rowcount == 1
-            made = db.execute(
+                return cursor.rowcount == 1
+            cursor = db.execute(
                 "INSERT INTO controls (kind, made_at, by, reason) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 (control.kind, utc_text(control.made_at), control.by, control.reason),
             )
-            return made.rowcount == 1
+            return cursor.rowcount == 1
 
     def newest_control(self) -> datetime:
-        """When the control that holds was made."""
-        found = self._file.rows("SELECT max(made_at) FROM controls")
-        return datetime.fromisoformat(found[0][0]) if found[0][0] else datetime.min.replace(tzinfo=UTC)
+        """Return the time of the control in force."""
+        rows = self._file.rows("SELECT max(made_at) FROM controls")
+        return datetime.fromisoformat(rows[0][0]) if rows[0][0] else datetime.min.replace(tzinfo=UTC)
 
     def paused(self) -> str | None:
-        """Who paused the agents and why, or None: of all controls the one made last holds, of two at once `pause`."""
-        found = self._file.rows("SELECT kind, made_at, by, reason FROM controls ORDER BY made_at DESC, kind LIMIT 1")
-        if not found or found[0][0] != "pause":
+        """Return who paused the agents and why, or None: the control made last counts, of two at once `pause`."""
+        rows = self._file.rows("SELECT kind, made_at, by, reason FROM controls ORDER BY made_at DESC, kind LIMIT 1")
+        if not rows or rows[0][0] != "pause":
             return None
-        _, at, by, reason = found[0]
+        _, at, by, reason = rows[0]
         return f"paused by {by} at {at}" + (f": {reason}" if reason else "")
 
     def withdrawn(self, plan_id: str) -> str | None:
-        """Who withdrew the plan and why, or None."""
-        found = self._file.rows("SELECT made_at, by, reason FROM withdrawn WHERE plan_id = ?", plan_id)
-        if not found:
+        """Return who withdrew the plan and why, or None."""
+        rows = self._file.rows("SELECT made_at, by, reason FROM withdrawn WHERE plan_id = ?", plan_id)
+        if not rows:
             return None
-        at, by, reason = found[0]
+        at, by, reason = rows[0]
         return f"withdrawn by {by} at {at}: {reason}"
 
-    # What is known
+    # Known commands
 
     def entry(self, command_id: str) -> LedgerEntry:
-        """What is on record of a command that was received."""
-        found = self._file.rows("SELECT state, deed, sending_at FROM commands WHERE command_id = ?", command_id)
-        if not found:
+        """Return the ledger's entry of a received command."""
+        rows = self._file.rows("SELECT state, deed, sending_at FROM commands WHERE command_id = ?", command_id)
+        if not rows:
             raise LedgerError(f"the ledger has lost command {command_id}")
-        state, known, sending_at = found[0]
+        state, known, sending_at = rows[0]
         return LedgerEntry(state, known, None if sending_at is None else datetime.fromisoformat(sending_at))
 
     def newest_cycle(self, bundle: str) -> datetime:
-        """The newest cycle of which a command for this bundle was seen."""
-        found = self._file.rows("SELECT max(cycle_at) FROM commands WHERE bundle = ?", bundle)
-        return datetime.fromisoformat(found[0][0]) if found[0][0] else datetime.min.replace(tzinfo=UTC)
+        """Return the newest cycle of the commands seen for this bundle."""
+        rows = self._file.rows("SELECT max(cycle_at) FROM commands WHERE bundle = ?", bundle)
+        return datetime.fromisoformat(rows[0][0]) if rows[0][0] else datetime.min.replace(tzinfo=UTC)
 
     def half_way(self) -> list[dict[str, Any]]:
-        """The commands whose request may have gone out and of which no more is known, oldest first."""
-        found = self._file.rows("SELECT body FROM commands WHERE state = 'sending' ORDER BY cycle_at, step")
-        return [read_command(body) for (body,) in found]
+        """Return the commands whose request may have been sent, without further knowledge, oldest first."""
+        rows = self._file.rows("SELECT body FROM commands WHERE state = 'sending' ORDER BY cycle_at, step")
+        return [read_command(body) for (body,) in rows]
 
-    # What is done
+    # Progress of commands
 
     def sending(self, command_id: str, now: datetime) -> None:
-        """Notes that the request goes out next. Not a second time: a command half-way must be released first."""
+        """Note that the request is sent next. Not a second time: a command half-way must be released first."""
         with self._file.transaction() as db:
             changed = db.execute(
                 "UPDATE commands SET state = 'sending', sending_at = ?, tries = tries + 1 "
@@ -178,14 +177,14 @@ class Ledger:
                 raise LedgerError(f"command {command_id} is not waiting to be sent; nothing was sent")
 
     def release(self, command_id: str) -> None:
-        """Notes that a request that may have gone out had no effect, so that the command may be sent."""
+        """Note that a request that may have been sent had no effect, so that the command may be sent."""
         with self._file.transaction() as db:
             db.execute(
                 "UPDATE commands SET state = 'received' WHERE command_id = ? AND state = 'sending'", (command_id,)
             )
 
     def settle(self, outcome: Outcome, now: datetime) -> bool:
-        """Notes the outcome, and that it is to be reported; False (and nothing noted) where there was one already."""
+        """Note the outcome, and that it is to be reported; return False (and note nothing) if there was one already."""
         with self._file.transaction() as db:
             changed = db.execute(
                 "UPDATE commands SET state = 'settled', outcome = ?, seen_at = ?, detail = ? "
@@ -197,39 +196,39 @@ class Ledger:
             return changed.rowcount == 1
 
     def report_again(self, command_id: str, now: datetime) -> None:
-        """Notes that a settled command is to be reported once more, unless a report of it is still owed."""
+        """Note that a settled command is to be reported once more, unless a report of it is still owed."""
         with self._file.transaction() as db:
             if db.execute(_OWED, (command_id,)).fetchone() is None:
                 self._owe(db, self._report(db, command_id), now)
 
     def settle_forgotten(self, now: datetime, expired_before: datetime) -> list[str]:
-        """Settles commands that were tried without effect, were not delivered again, and have long expired."""
-        found = self._file.rows(
+        """Settle commands that were tried without effect, were not delivered again, and have long expired."""
+        rows = self._file.rows(
             "SELECT command_id FROM commands WHERE state = 'received' AND tries > 0 AND expires_at < ?",
             utc_text(expired_before),
         )
-        detail = "expired; a request that may have gone out had no effect, and the queue delivered it no more"
-        return [one for (one,) in found if self.settle(Outcome(one, "stale", now, detail), now)]
+        detail = "expired; a request that may have gone out had no effect, and the queue did not deliver it again"
+        return [command_id for (command_id,) in rows if self.settle(Outcome(command_id, "stale", now, detail), now)]
 
-    # What is owed
+    # Owed reports
 
     def owed(self, most: int) -> list[Owed]:
-        """Reports that are not known to be on the reports queue, oldest first."""
+        """Return reports that are not known to be on the reports queue, oldest first."""
         sql = "SELECT number, token, command_id, body FROM reports WHERE sent_at IS NULL ORDER BY number LIMIT ?"
         return [Owed(*row) for row in self._file.rows(sql, most)]
 
     def paid(self, numbers: Sequence[int], now: datetime) -> None:
-        """Notes that reports are on the reports queue."""
+        """Note that reports are on the reports queue."""
         with self._file.transaction() as db:
             rows = [(utc_text(now), number) for number in numbers]
             db.executemany("UPDATE reports SET sent_at = ? WHERE number = ?", rows)
 
     def owes(self, command_id: str) -> bool:
-        """Whether a report of this command is owed."""
+        """Return True if a report of this command is owed."""
         return bool(self._file.rows(_OWED, command_id))
 
     def forget_old(self, now: datetime) -> None:
-        """Removes what is done with since 30 days: no queue keeps a message for longer than 14."""
+        """Remove entries finished 30 days ago: no queue keeps a message for longer than 14."""
         before = utc_text(now - KEPT)
         with self._file.transaction() as db:
             db.execute("DELETE FROM reports WHERE sent_at < ?", (before,))
@@ -263,7 +262,7 @@ class Ledger:
 # The file under the ledger: opened by one process at a time, made if missing, written in whole transactions.
 
 VERSION = 1
-# Came later; an agent of before does not look at it, so the version is the same.
+# Added later; earlier agents do not read it, so the version is unchanged.
 _WITHDRAWN = """
 CREATE TABLE IF NOT EXISTS withdrawn (
     plan_id TEXT PRIMARY KEY, made_at TEXT NOT NULL, by TEXT NOT NULL, reason TEXT NOT NULL
@@ -296,9 +295,9 @@ CREATE TABLE controls (
 
 
 class LedgerFile:
-    """Opens or makes the ledger file of one cluster; raises LedgerError where it is in use or not fit for use.
+    """The ledger file of one cluster, opened or made; raises LedgerError if it is in use or not fit for use.
 
-    Write-ahead log with `synchronous=FULL`: a transaction that was left is on disk. Safe to be shared by threads.
+    Write-ahead log with `synchronous=FULL`: a finished transaction is on disk. Threads may share it.
     """
 
     def __init__(self, path: Path, cluster: str) -> None:
@@ -316,7 +315,7 @@ class LedgerFile:
             raise
 
     def close(self) -> None:
-        """Gives the ledger free for another agent."""
+        """Release the ledger for another agent."""
         with self._lock:
             self._db.close()
             self._owner.release()
@@ -339,13 +338,13 @@ class LedgerFile:
             )
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        """All rows of a query; LedgerError where the file cannot be read."""
+        """Return all rows of a query; raises LedgerError if the file cannot be read."""
         with self._lock, self._errors():
             return self._db.execute(sql, values).fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing; LedgerError where the file cannot be written."""
+        """Hold a transaction, all or nothing; raises LedgerError if the file cannot be written."""
         with self._lock, self._errors():
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -367,7 +366,7 @@ class LedgerFile:
 
 
 def _own(path: Path) -> BaseFileLock:
-    """Takes the lock beside the ledger; its file holds the id of this process."""
+    """Take the lock beside the ledger; its file holds the id of this process."""
     lock_file = Path(f"{path}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Going on with one command: judge it, look or carry it out, and put on record what came of it.
+"""Processing one command: judge it, look or carry it out, and record its outcome.
 
-What is committed when is what makes a crash harmless; every step here can be the last one.
+The order of commits makes a crash harmless; every step can be the last one.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ ASKED_EVERY_SECONDS = 30.0
 
 
 class ClusterExecutor:
-    """Carries commands out with `CommandExecutor`.
+    """Executor that uses `CommandExecutor`.
 
-    The publisher may not reach the cluster, so the brokers are asked here whether their own shedding and auto-split are
-    off; while they are not, commands are `withheld` with what to do.
+    The publisher may not reach the cluster, so this executor asks the brokers whether their own shedding and auto-split
+    are off. While they are not, commands are `withheld` with what to do.
     """
 
     def __init__(self, client: AdminClient, *, longest_request_s: float, now: Callable[[], datetime]) -> None:
-        """`now`: the queue's clock, by which commands expire."""
+        """Take the queue's clock as `now`; commands expire by it."""
         self._client = client
         self._executor = CommandExecutor(client, patience=Patience(unanswered_s=longest_request_s), now=now)
         self._now = now
@@ -54,18 +54,18 @@ class ClusterExecutor:
         self._asked_at = 0.0
 
     def carry_out(self, command: Mapping[str, Any], before_request: Callable[[], None] = lambda: None) -> Outcome:
-        """Fences, sends and reads back, as `CommandExecutor` does."""
+        """Fence, send and read back; return the outcome."""
         objections = self._ask()
         if objections:
             return not_sent(command["command_id"], self._now(), "; ".join(objections))
         return self._executor.carry_out(command, before_request)
 
     def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
-        """Reads back what came of a request that may have gone out."""
+        """Read back the outcome of a request that may have been sent."""
         return self._executor.look_again(command)
 
     def _ask(self) -> tuple[str, ...]:
-        """Objections to sending, asked again after a while, and at once if the last answer held any."""
+        """Return objections to sending, asked again after a while, and at once if the last answer had any."""
         with self._lock:
             fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
             if self._objections is None or self._objections or not fresh:
@@ -73,30 +73,30 @@ class ClusterExecutor:
             return self._objections
 
 
-# What carries a command out on the cluster, as the agent sees it.
+# The executor of commands on the cluster, as the agent sees it.
 
 
 class AgentExecutor(Protocol):
-    """Fences, sends and reads back; never raises for what the cluster does. Called by several threads at a time."""
+    """Fences, sends and reads back; never raises for faults of the cluster. Several threads call it at a time."""
 
     def carry_out(self, command: Mapping[str, Any], before_request: Callable[[], None]) -> Outcome:
-        """Carries the command out, or not, and says what was seen. Sends at most one request that has an effect.
+        """Carry the command out, or not, and return what was seen. Sends at most one request that has an effect.
 
         `before_request` is called right before the request leaves; if it raises, nothing is sent.
         """
         ...
 
     def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
-        """The outcome of a request that an agent now dead may have sent; reads only.
+        """Return the outcome of a request that an agent now dead may have sent; reads only.
 
         None: it had no effect and its premise still holds, so that it may be carried out (again).
         """
         ...
 
 
-# Going on with one command: judge it, look or carry it out, and put on record what came of it.
+# Processing one command: judge it, look or carry it out, and record its outcome.
 #
-# What is committed when is what makes a crash harmless; every step here can be the last one.
+# The order of commits makes a crash harmless; every step can be the last one.
 
 LOG = logging.getLogger(__name__)
 LONGEST_DETAIL = 4_000
@@ -117,7 +117,7 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The command is not (or no longer) in this agent's hands; the queue may deliver it again."""
+    """The command is not (or no longer) this agent's; the queue may deliver it again."""
 
 
 Step = Finished | Later | Gone
@@ -131,13 +131,13 @@ class Holder(Protocol):
     """Renews the right to messages (`steering.queue.fifo.Fifo`)."""
 
     def renew(self, receipts: list[str], seconds: int) -> set[str]:
-        """Returns the receipts that are no longer good; raises QueueError where that could not be found out."""
+        """Return the receipts that are no longer good; raises QueueError if that is unknown."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """Everything that goes into one command's fate. Called by several threads, for different commands."""
+    """All decisions about one command. Several threads call it, for different commands."""
 
     settings: AgentSettings
     ledger: Ledger
@@ -150,7 +150,7 @@ class Processor:
     elapsed: Callable[[], float] = elapsed
 
     def go_on(self, in_flight: InFlight) -> Step:
-        """The next step for a command. Raises LedgerError alone: without its ledger an agent must not go on."""
+        """Take the next step for a command. Raises only LedgerError: without its ledger an agent must not go on."""
         command = in_flight.command
         verdict = judge(command, self.ledger.entry(in_flight.command_id), self._circumstances(command))
         match verdict:
@@ -197,7 +197,7 @@ class Processor:
         try:
             held_until = self._hold(in_flight)
         except QueueError:
-            return Later(QUEUE_PAUSE_SECONDS)  # whoever polls says so in the log
+            return Later(QUEUE_PAUSE_SECONDS)  # the polling thread logs it
         if held_until is None:
             LOG.info("%s: not in hand any more; left to whom the queue gives it", _name(in_flight.command))
             return Gone()
@@ -223,12 +223,12 @@ class Processor:
         return self._settle(in_flight, outcome)
 
     def _hold(self, in_flight: InFlight) -> float | None:
-        """Renews the right to the command's messages; gives the second of `elapsed` to which it holds, None if lost."""
-        asked = self.elapsed()
+        """Renew the right to the command's messages; return the second of `elapsed` to which it holds, None if lost."""
+        asked_at = self.elapsed()
         receipts = self.work_queue.receipts_of(in_flight)
         if receipts:
             self.work_queue.lose(self.queue.renew(receipts, self.settings.visibility_s))
-        return asked + self.settings.visibility_s if self.work_queue.receipts_of(in_flight) else None
+        return asked_at + self.settings.visibility_s if self.work_queue.receipts_of(in_flight) else None
 
     def _refuse(self, in_flight: InFlight, verdict: Refuse) -> Step:
         return self._settle(in_flight, Outcome(in_flight.command_id, verdict.outcome, self.now(), verdict.detail))
@@ -244,12 +244,12 @@ class Processor:
 
 
 def seconds_up(value: float) -> int:
-    """Whole seconds, rounded up: SQS knows no others."""
+    """Return whole seconds, rounded up: SQS knows no others."""
     return max(0, math.ceil(value))
 
 
 def _fit(outcome: Outcome, command_id: str) -> Outcome:
-    """The outcome as the ledger and a message can hold it: of this command, of a known kind, in one line of text."""
+    """Return the outcome as the ledger and a message can hold it: of this command, of a known kind, in one line."""
     detail = " ".join(outcome.detail.encode("utf-8", "backslashreplace").decode().split())[:LONGEST_DETAIL]
     if outcome.outcome in STRENGTH and outcome.command_id == command_id:
         return replace(outcome, detail=detail)
@@ -258,5 +258,5 @@ def _fit(outcome: Outcome, command_id: str) -> Outcome:
 
 def _name(command: Mapping[str, Any]) -> str:
     to = f" to {command['destination']}" if command["destination"] else ""
-    what = command["topic"] or command["bundle"]
-    return f"command {command['command_id'][:12]} {command['kind']} {what}{to}"
+    subject = command["topic"] or command["bundle"]
+    return f"command {command['command_id'][:12]} {command['kind']} {subject}{to}"

@@ -1,11 +1,11 @@
-"""The agent at its two queues: messages come in, reports go out.
+"""The agent's two queues: messages come in, reports go out.
 
-Commands go to the ledger and into a lane, controls to the ledger, everything else is set aside. Of a message that the
-pipeline did not sign nothing is believed, so nothing is reported of it either: it could name any command.
+Commands go to the ledger and into a lane, controls to the ledger, all others are rejected. A message that the pipeline
+did not sign is not believed, so it is not reported either: it could name any command.
 
-A message that is not a command for this agent is kept in the ledger with its body and the reason, and removed from the
-queue whether or not that has a dead-letter queue: left on it, it would hold up its namespace for as many time-outs as
-the redrive policy wants to see.
+A message that is not a command for this agent is kept in the ledger with its body and the reason. It is removed from
+the queue, with or without a dead-letter queue. Left on the queue, it would block its namespace for as many time-outs as
+the redrive policy allows.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from evenkeel.steering.queue.sending import send_all
 from evenkeel.steering.queue.signing import FROM_AGENTS, TO_AGENTS, Signature
 
 LOG = logging.getLogger(__name__)
-# A control stays on the queue for so long, so that every agent of the cluster comes across it: longer than any command
-# that was sent before it can be waiting (evenkeelMaxReportAgeSeconds).
+# A control stays on the queue for so long, so that every agent of the cluster receives it: longer than any command that
+# was sent before it can wait (evenkeelMaxReportAgeSeconds).
 CONTROL_LIFE = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A control that stays on the queue; `new` where this agent had not heard of it."""
+    """A control that stays on the queue; `new` if this agent had not received it before."""
 
     receipt: str
     new: bool
 
 
 class Receiver:
-    """Takes in messages of one cluster."""
+    """Receiver of one cluster's messages."""
 
     def __init__(
         self, signature: Signature, ledger: Ledger, work_queue: WorkQueue, now: Callable[[], datetime]
@@ -60,29 +60,29 @@ class Receiver:
         self._now = now
 
     def take_in(self, message: ReceivedMessage) -> Left | None:
-        """Takes in one message; says so where it is a control that is to be left to other agents too."""
+        """Take in one message; return a control that is to be left to other agents too."""
         try:
             body = self._signature.verified(message.body, TO_AGENTS, self._now())
         except BadMessage as error:
             self._set_aside(message, message.body, str(error), None)
             return None
         try:
-            found = read_message(body)
-            cluster = found.cluster if isinstance(found, Control) else found["cluster"]
+            content = read_message(body)
+            cluster = content.cluster if isinstance(content, Control) else content["cluster"]
             if cluster != self._cluster:
-                raise _elsewhere(found, cluster, self._cluster)
+                raise _elsewhere(content, cluster, self._cluster)
         except BadMessage as error:
             self._reject(message, body, error)
             return None
-        if isinstance(found, Control):
-            return self._control(message, found)
-        known = not self._ledger.receive(found, self._now())
-        if known and is_another(found, self._ledger.entry(found["command_id"])):
+        if isinstance(content, Control):
+            return self._control(message, content)
+        known = not self._ledger.receive(content, self._now())
+        if known and is_another(content, self._ledger.entry(content["command_id"])):
             # Not reported: the id has or gets the outcome of the command that came first.
-            reason = f"another command is known as {found['command_id']}"
+            reason = f"another command is known as {content['command_id']}"
             self._set_aside(message, body, reason, None)
         else:
-            self._work_queue.put(found, message.message_id, message.receipt)
+            self._work_queue.put(content, message.message_id, message.receipt)
         return None
 
     def _control(self, message: ReceivedMessage, control: Control) -> Left | None:
@@ -109,24 +109,24 @@ class Receiver:
         self._work_queue.discard(message.receipt)
 
 
-def _elsewhere(found: object, cluster: str, own: str) -> BadMessage:
-    reason = f"for cluster {cluster!r}; this agent serves {own!r}"
-    if isinstance(found, dict):
-        known = {name: found[name] for name in ("command_id", "plan_id", "cycle_at")}
+def _elsewhere(named: object, cluster: str, own_cluster: str) -> BadMessage:
+    reason = f"for cluster {cluster!r}; this agent serves {own_cluster!r}"
+    if isinstance(named, dict):
+        known = {name: named[name] for name in ("command_id", "plan_id", "cycle_at")}
         return BadMessage(reason, cluster=cluster, **known)
     return BadMessage(reason, cluster=cluster)
 
 
-# What goes out: reports that are owed, and then the messages that are done with are deleted.
+# Outgoing: owed reports, and then deletions of finished messages.
 #
-# A message is deleted only after the report of its command is on the reports queue. So until then the command queue
-# remembers it too, should this machine and its ledger be lost.
+# A message is deleted only after the report of its command is on the reports queue. Until then the command queue holds
+# it too, in case this machine and its ledger are lost.
 
 MOST_AT_ONCE = 100
 
 
 class Reporter:
-    """Pays what is owed to both queues; called by one thread."""
+    """Sender of owed reports and deletions to both queues; one thread calls it."""
 
     def __init__(
         self,
@@ -148,17 +148,20 @@ class Reporter:
 
     @property
     def stuck(self) -> bool:
-        """Whether the last try to report or to delete failed."""
+        """Return True if the last try to report or to delete failed."""
         return self._reporting.lasts or self._deleting.lasts
 
     def round(self) -> float:
-        """Pays what can be paid; gives the seconds until a next try makes sense, 0 where nothing is left."""
+        """Send what can be sent; return the seconds until a next try makes sense, 0 if nothing is left."""
         return max(self._pay_reports(), self._delete_done())
 
     def _pay_reports(self) -> float:
         while owed := self._ledger.owed(MOST_AT_ONCE):
-            letters = {self._letter(one): one.number for one in owed}
-            unsent = {one.letter: one.reason for one in send_all(self._reports, list(letters), tries=1)}
+            letters = {self._letter(owed_report): owed_report.number for owed_report in owed}
+            unsent = {
+                owed_report.letter: owed_report.reason
+                for owed_report in send_all(self._reports, list(letters), tries=1)
+            }
             self._ledger.paid([number for letter, number in letters.items() if letter not in unsent], self._now())
             if unsent:
                 fault = f"{len(unsent)} of {len(owed)} reports not sent: {next(iter(unsent.values()))}"
@@ -166,9 +169,9 @@ class Reporter:
             self._reporting.worked()
         return 0.0
 
-    def _letter(self, one: Owed) -> Letter:
-        text = self._signature.signed(one.body, FROM_AGENTS, self._now(), one.token)
-        return Letter(text, report_group(one.command_id), one.token)
+    def _letter(self, owed: Owed) -> Letter:
+        text = self._signature.signed(owed.body, FROM_AGENTS, self._now(), owed.token)
+        return Letter(text, report_group(owed.command_id), owed.token)
 
     def _delete_done(self) -> float:
         discarded = self._work_queue.discarded()
@@ -180,7 +183,7 @@ class Reporter:
         if not receipts and not done:
             return 0.0
         try:
-            self._commands.delete(receipts)  # what is refused was given out again, and will be answered again
+            self._commands.delete(receipts)  # a refused one was given out again, and will be answered again
         except QueueError as error:
             return self._deleting.failed(error)
         self._deleting.worked()
@@ -190,13 +193,13 @@ class Reporter:
         return 0.0
 
 
-# Growing pauses between tries of something that fails, with a word about it in the log.
+# Growing pauses between tries of a failing operation, with a log line.
 
 PAUSE = Doubling(first_s=1.0, longest_s=60.0, least=0.75, most=1.25)
 
 
 class Trouble:
-    """The trouble with one thing."""
+    """Failures of one operation."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -204,18 +207,18 @@ class Trouble:
 
     @property
     def lasts(self) -> bool:
-        """Whether the last try failed."""
+        """Return True if the last try failed."""
         return self._failures > 0
 
     def failed(self, error: Exception) -> float:
-        """Notes a failure and gives the seconds to wait before the next try."""
+        """Note a failure and return the seconds to wait before the next try."""
         self._failures += 1
         pause = PAUSE(self._failures)
         LOG.warning("%s: %s; trying again in %.0f s", self._what, error, pause)
         return pause
 
     def worked(self) -> None:
-        """Notes that it works (again)."""
+        """Note that it works (again)."""
         if self._failures:
             LOG.info("%s: works again after %d failures", self._what, self._failures)
         self._failures = 0

@@ -1,4 +1,4 @@
-"""The agent at work: one thread receives, some carry out, one reports and deletes, one keeps messages in hand."""
+"""The running agent: one thread receives, some carry out, one reports and deletes, one renews the right to messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAREWELL_SECONDS = 30.0
 
 
 class Agent:
-    """One agent of one cluster, from its settings and what carries its commands out."""
+    """One agent of one cluster, from its settings and its executor of commands."""
 
     def __init__(
         self, settings: AgentSettings, carrier: AgentExecutor, ledger: Ledger, clock: QueueClock | None = None
@@ -55,15 +55,15 @@ class Agent:
         self._failure: BaseException | None = None
 
     def stop(self) -> None:
-        """Asks the agent to finish what is under way and to end. Not from a signal handler: it takes locks."""
+        """Ask the agent to finish what is under way and to end. Not from a signal handler: it takes locks."""
         self._stopping.set()
         self._work_queue.close()
 
     def run(self) -> None:
-        """Works until told to stop, or until idle for as long as the settings say.
+        """Work until `stop`, or until idle for as long as the settings say.
 
-        Raises QueueRefused where the queues refuse from the start, LedgerError where the ledger fails, and QueueError
-        where it was to end when idle and the queue could not be reached.
+        Raises QueueRefused if the queues refuse from the start, LedgerError if the ledger fails, and QueueError if it
+        was to end when idle and the queue could not be reached.
         """
         for command in self._ledger.half_way():
             self._work_queue.put(command)
@@ -106,7 +106,7 @@ class Agent:
         busy_at = time.monotonic()
         while not self._stopping.is_set():
             pause = 0.0
-            # While this agent has messages, the queue holds back what is behind them: that none came says nothing then.
+            # While this agent has messages, the queue holds back those behind them: an empty answer means nothing then.
             blocked = self._work_queue.blocks() and not self._reporter.stuck
             try:
                 if not met:
@@ -131,7 +131,7 @@ class Agent:
         return idle is not None and time.monotonic() - since >= idle
 
     def _receive(self) -> bool:
-        """Takes in what the queue gives; False where that was nothing (or only controls that stay there)."""
+        """Take in what the queue gives; return False if it gave nothing (or only controls that stay on it)."""
         room = MOST_IN_HAND - self._work_queue.held()
         if room <= 0:
             self._stopping.wait(TICK_SECONDS)
@@ -146,9 +146,9 @@ class Agent:
         return len(taken) > len(left)
 
     def _leave_to_others(self, controls: list[Left]) -> None:
-        """Lets other agents see them: news at once, while this one looks away; what is old after a while of chance.
+        """Let other agents receive them: new ones at once, while this one pauses; old ones after a random while.
 
-        With the same while for all, one agent could meet the message again and again, and the others never.
+        With an equal while for all, one agent could receive the message again and again, and the others never.
         """
         for control in controls:
             hidden = 0 if control.new else random.randint(*CONTROL_HIDDEN_SECONDS)
@@ -157,16 +157,16 @@ class Agent:
             self._stopping.wait(CONTROL_REST_SECONDS)
 
     def _meet(self) -> None:
-        """First contact with both queues."""
+        """Make the first contact with both queues."""
         for queue in (self._commands, self._reports):
             try:
-                found = queue.attributes()
+                attributes = queue.attributes()
             except QueueRefused as error:
                 if "AccessDenied" not in str(error):
                     raise
                 LOG.warning("the queue's attributes cannot be read, which is no harm by itself: %s", error)
                 continue
-            if "RedrivePolicy" in found:
+            if "RedrivePolicy" in attributes:
                 LOG.warning(
                     "%s has a redrive policy: a command that several agents gave back goes to the dead-letter queue "
                     "without an outcome. The agent sets bad messages aside by itself; remove the policy.",
@@ -209,12 +209,12 @@ class Agent:
 
     def _sweep(self) -> None:
         now = self._clock.now()
-        # What expired longer ago than messages are held is in nobody's hands here.
+        # Messages that expired longer ago than they are held are in no agent's hands.
         for command_id in self._ledger.settle_forgotten(now, now - timedelta(seconds=self._settings.visibility_s)):
             LOG.info("command %s: stale (expired, and not delivered again)", command_id[:12])
         self._ledger.forget_old(now)
 
-    # Keeping in hand
+    # Renewing
 
     def _keep(self) -> None:
         trouble = Trouble("holding messages")
@@ -231,7 +231,7 @@ class Agent:
     # Ending
 
     def _hand_back(self) -> None:
-        """Gives back what was not begun; what may be under way from before a crash only once that must be over."""
+        """Give back what was not begun; what may be under way from before a crash only once that must be over."""
         for in_flight in self._work_queue.waiting():
             receipts = self._work_queue.receipts_of(in_flight)
             try:
@@ -249,16 +249,16 @@ SIGNAL_TICK_SECONDS = 0.2
 
 
 def serve(agent: Agent) -> None:
-    """Runs the agent until it ends by itself or a signal asks for it; raises what it raises. For the main thread.
+    """Run the agent until it ends by itself or a signal asks for it; raises what it raises. For the main thread.
 
-    The agent works in a thread of its own: a handler runs between two steps of the main thread, which must hold no lock
-    then that the handler needs.
+    The agent works in a thread of its own: a handler runs between two steps of the main thread, which must not hold a
+    lock that the handler needs.
     """
-    asked: list[int] = []
+    signals: list[int] = []
     raised: list[BaseException] = []
 
     def handler(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
+        signals.append(number)
 
     def run() -> None:
         try:
@@ -272,7 +272,7 @@ def serve(agent: Agent) -> None:
         thread.start()
         while thread.is_alive():
             thread.join(SIGNAL_TICK_SECONDS)
-            if asked:
+            if signals:
                 agent.stop()
     finally:
         for number, former in before.items():

@@ -1,4 +1,4 @@
-"""How one agent is set up."""
+"""Settings of one agent."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ MOST_IN_FLIGHT = 1_000
 class AgentSettings:
     """Times in seconds.
 
-    `signature`: this end of the cluster's queues; it names the cluster.
-    `visibility_s`: for how long a message is held and, right before its request goes out, held anew.
-    `longest_request_s`: after so long neither an answer nor an effect of a request can come any more.
-    `idle_s`: end after so long without work (0: once the queue gives nothing more); None: run until told to end.
+    `signature`: this end of the cluster's queues; it names the cluster. `visibility_s`: for how long a message is held
+    and, right before its request is sent, held again. `longest_request_s`: after that time neither an answer nor an
+    effect of a request can come. `idle_s`: end after so long without work (0: once the queue gives nothing more); None:
+    run until `stop`.
     """
 
     signature: Signature
@@ -73,7 +73,7 @@ class AgentSettings:
         return timedelta(seconds=self.longest_request_s)
 
 
-# What can go wrong in an agent.
+# Errors of an agent.
 
 
 class AgentError(EvenkeelError):
@@ -84,10 +84,10 @@ class LedgerError(AgentError):
     """The ledger is another agent's, another cluster's, damaged, or cannot be written; without it nothing is sent."""
 
 
-# The agent's time: this machine's clock, corrected to the queue's where the two are far apart.
+# The agent's time: this machine's clock, corrected to the queue's if the two are far apart.
 #
 # A command expires at a moment of the publisher's clock. An agent whose own clock is ten minutes behind would carry out
-# what has expired, one that is ahead would refuse everything; the queue's answers say what time it is.
+# expired commands, one that is ahead would refuse everything. The queue's answers have the right time.
 
 LOG = logging.getLogger(__name__)
 # An HTTP date has whole seconds, and an answer takes its time: less than this is not a difference.
@@ -96,27 +96,27 @@ WORTH_SAYING = timedelta(seconds=30)
 
 
 def elapsed() -> float:
-    """Seconds on a clock that nobody sets; it goes on while the machine sleeps, where the system has such a one."""
+    """Return seconds on a monotonic clock; it goes on while the machine sleeps, if the system has such a clock."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 class QueueClock:
-    """Tells the time; `heard` is fed with the dates of the queue's answers."""
+    """The agent's clock; `heard` gets the dates of the queue's answers."""
 
-    def __init__(self, own: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._own = own
+    def __init__(self, own_clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._own = own_clock
         self._lock = threading.Lock()
         self._ahead = timedelta(0)
 
     def now(self) -> datetime:
-        """The moment by the queue's clock, as far as it is known."""
+        """Return the moment by the queue's clock, as far as it is known."""
         return self._own() + self._ahead
 
     def heard(self, date: datetime, seconds: float) -> None:
-        """An answer that took so long carried this date, cut to the second."""
+        """Note that an answer that took so many seconds had this date, cut to the second."""
         if seconds > TOLERATED.total_seconds():
-            return  # a long poll's date is that of its end or of its beginning, who knows
+            return  # a long poll's date may be that of its end or of its beginning
         ahead = date + timedelta(milliseconds=500) - (self._own() - timedelta(seconds=seconds / 2))
         ahead = ahead if abs(ahead) > TOLERATED else timedelta(0)
         with self._lock:
@@ -125,28 +125,28 @@ class QueueClock:
             LOG.warning("this machine's clock is %+.0f s off the queue's; the queue's counts", -ahead.total_seconds())
 
 
-# Whether the agent may send: a file on this machine, and the controls that came over the queue.
+# Permission of the agent to send: a file on this machine, and the controls from the queue.
 #
-# A command that meets a pause is `withheld`, for good, and not given back to the queue: whoever published it knows at
-# once what became of it, and once the pause is over the next cycle decides on figures of its own time.
+# A command that meets a pause is `withheld`, for good, and not given back to the queue. So its publisher gets the
+# outcome at once, and after the pause the next cycle decides on figures of its own time.
 
 MOST_CHARACTERS = 200
 
 
 class PauseSwitch:
-    """Asked before every command, so that a pause holds in the middle of a publish."""
+    """Pause switch, read before every command, so that a pause works in the middle of a publish."""
 
     def __init__(
         self, file: Path | None, marked: Callable[[], str | None], withdrawn: Callable[[str], str | None]
     ) -> None:
-        """`file`: while it exists, the agent is paused; `marked`: what the ledger's newest control says; `withdrawn`:
-        why a plan was taken back."""
+        """Take `file`: while it exists, the agent is paused; `marked`: the ledger's newest control; `withdrawn`: plans
+        taken back."""
         self._file = file
         self._marked = marked
         self._withdrawn = withdrawn
 
     def reason(self, plan_id: str) -> str | None:
-        """Why no command of the plan may be sent now, or None."""
+        """Return why no command of the plan may be sent now, or None."""
         return self._by_file() or self._marked() or self._withdrawn(plan_id)
 
     def _by_file(self) -> str | None:
@@ -157,6 +157,6 @@ class PauseSwitch:
                 line = file.read(MOST_CHARACTERS).strip().partition("\n")[0].strip()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except OSError as error:  # it may well be there: a stop switch that cannot be read is on
+        except OSError as error:  # it may exist: a stop switch that cannot be read is on
             return f"paused: the file {self._file} cannot be read ({type(error).__name__})"
         return f"paused by the file {self._file}" + (f": {line}" if line else "")

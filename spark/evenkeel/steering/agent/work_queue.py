@@ -1,9 +1,9 @@
-"""The commands in this agent's hands: one lane per namespace, one command of a lane at a time.
+"""The agent's commands in memory: one lane per namespace, one command of a lane at a time.
 
-Within a lane the order is that of cycle and step, as on the queue. A command that has to wait holds up its own lane
-only. Of commands for which the same broker acquires bundles one is under way at a time, whatever their lanes
-(`steering.pulsar_admin` says why). A message stays in hand, and is kept invisible to others, until its command's
-outcome is reported.
+Within a lane the order is that of cycle and step, as on the queue. A command that has to wait holds up only its own
+lane. Of commands for which the same broker acquires bundles one is under way at a time, whatever their lanes
+(`steering.pulsar_admin` says why). A message is kept, and invisible to other agents, until its command's outcome is
+reported.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Command = Mapping[str, Any]
 
 @dataclass(eq=False, slots=True)
 class InFlight:
-    """One command at hand. `receipts`: message id → the right to it; none for one that only the ledger holds.
+    """One command of the agent. `receipts`: message id → the right to it; none for one that only the ledger holds.
 
-    `ready_at`: monotonic seconds before which there is nothing to do for it.
+    `ready_at`: monotonic seconds before which it needs no step.
     """
 
     command: Command
@@ -49,7 +49,7 @@ class InFlight:
 
 
 class WorkQueue:
-    """All commands in hand. Safe to be shared by threads."""
+    """All commands of the agent. Threads may share it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -59,7 +59,7 @@ class WorkQueue:
         self._closed = False
 
     def put(self, command: Command, message_id: str | None = None, receipt: str | None = None) -> None:
-        """Takes a command into hand; a further message of one that is in hand already is added to it."""
+        """Take a command; a further message of a known one is added to it."""
         with self._changed:
             in_flight = self._in_flight.setdefault(str(command["command_id"]), InFlight(command))
             if message_id is not None and receipt is not None:
@@ -67,12 +67,12 @@ class WorkQueue:
             self._changed.notify()
 
     def discard(self, receipt: str) -> None:
-        """Notes a message that is done with and can be deleted."""
+        """Note a finished message that can be deleted."""
         with self._changed:
             self._discarded.append(receipt)
 
     def take(self, wait_s: float) -> InFlight | None:
-        """The next command that may be gone on with; None where none turned up in time, or after `close`."""
+        """Return the next command that may proceed; None if none turned up in time, or after `close`."""
         until = self._clock() + wait_s
         with self._changed:
             while not self._closed:
@@ -90,7 +90,7 @@ class WorkQueue:
             return None
 
     def _heads(self, now: float) -> list[InFlight]:
-        """The first command of every lane in which none is under way, unless its broker acquires bundles already."""
+        """Return the first command of every idle lane, unless its broker acquires bundles already."""
         first: dict[str, InFlight] = {}
         busy = {in_flight.lane for in_flight in self._in_flight.values() if in_flight.busy}
         for in_flight in self._in_flight.values():
@@ -101,15 +101,19 @@ class WorkQueue:
         return self._may_acquire(first.values(), now)
 
     def _may_acquire(self, heads: Iterable[InFlight], now: float) -> list[InFlight]:
-        """The heads without those for which a broker would acquire bundles that may do so already.
+        """Return the heads without those for which a broker would acquire bundles that may be acquiring already.
 
         A command that was put back counts, since its request may be under way. Behind a ready one that may come to any
         broker, and has to wait, no other acquiring one goes, so that its turn comes.
         """
-        others = [one for one in self._in_flight.values() if not one.done and (one.busy or one.ready_at > now)]
-        acquiring = {broker for one in others if (broker := acquiring_broker(one.command)) is not None}
+        others = [
+            in_flight
+            for in_flight in self._in_flight.values()
+            if not in_flight.done and (in_flight.busy or in_flight.ready_at > now)
+        ]
+        acquiring = {broker for in_flight in others if (broker := acquiring_broker(in_flight.command)) is not None}
         free = list[InFlight]()
-        for head in sorted(heads, key=lambda one: one.order):
+        for head in sorted(heads, key=lambda in_flight: in_flight.order):
             broker = None if head.ready_at > now else acquiring_broker(head.command)
             if broker is None or not acquiring or (broker != ANY_BROKER and {broker, ANY_BROKER}.isdisjoint(acquiring)):
                 free.append(head)
@@ -118,33 +122,33 @@ class WorkQueue:
         return free
 
     def back(self, in_flight: InFlight, wait_s: float) -> None:
-        """Puts a command back for a while."""
+        """Put a command back for a while."""
         with self._changed:
             in_flight.busy, in_flight.ready_at = False, self._clock() + wait_s
             self._changed.notify_all()
 
     def finish(self, in_flight: InFlight) -> None:
-        """The command has its outcome; its messages stay in hand until `forget`."""
+        """Note that the command has its outcome; its messages are kept until `forget`."""
         with self._changed:
             in_flight.busy, in_flight.done = False, True
             self._changed.notify_all()
 
     def forget(self, in_flight: InFlight) -> None:
-        """Nothing more is to be done for this command here."""
+        """Forget a command that needs nothing more from this agent."""
         with self._changed:
             in_flight.busy = False
             self._in_flight.pop(in_flight.command_id, None)
             self._changed.notify_all()
 
     def receipts_of(self, in_flight: InFlight) -> list[str]:
-        """The rights to the messages of one command."""
+        """Return the rights to the messages of one command."""
         with self._changed:
             return list(in_flight.receipts.values())
 
-    def lose(self, gone: Iterable[str]) -> None:
-        """These rights are lost. A command that waits and has none left is no longer this agent's to begin."""
+    def lose(self, receipts: Iterable[str]) -> None:
+        """Note that these rights are lost. A waiting command without any right is no longer this agent's to begin."""
         with self._changed:
-            lost = set(gone)
+            lost = set(receipts)
             for in_flight in list(self._in_flight.values()):
                 left = {message: receipt for message, receipt in in_flight.receipts.items() if receipt not in lost}
                 if left != in_flight.receipts:
@@ -154,49 +158,51 @@ class WorkQueue:
             self._changed.notify_all()
 
     def all_receipts(self) -> list[str]:
-        """The rights to every message in hand."""
+        """Return the rights to every message that is kept."""
         with self._changed:
             return [receipt for in_flight in self._in_flight.values() for receipt in in_flight.receipts.values()]
 
     def finished(self) -> list[InFlight]:
-        """Commands that have their outcome and whose messages are still in hand."""
+        """Return commands that have their outcome and whose messages are still kept."""
         with self._changed:
             return [in_flight for in_flight in self._in_flight.values() if in_flight.done]
 
     def discarded(self) -> list[str]:
-        """Messages that are to be deleted."""
+        """Return messages that are to be deleted."""
         with self._changed:
             return list(self._discarded)
 
     def deleted(self, receipts: Iterable[str]) -> None:
-        """These messages are off the queue, or were given out again."""
+        """Note that these messages are off the queue, or were given out again."""
         with self._changed:
-            gone = set(receipts)
-            self._discarded = [receipt for receipt in self._discarded if receipt not in gone]
+            lost = set(receipts)
+            self._discarded = [receipt for receipt in self._discarded if receipt not in lost]
 
     def close(self) -> None:
-        """Gives out no more commands."""
+        """Give out no more commands."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def waiting(self) -> list[InFlight]:
-        """Commands that nobody is at work on and that have no outcome."""
+        """Return commands that no thread works on and that have no outcome."""
         with self._changed:
             return [in_flight for in_flight in self._in_flight.values() if not in_flight.busy and not in_flight.done]
 
     def open(self) -> bool:
-        """Whether any command in hand has no outcome yet."""
+        """Return True if any command of the agent has no outcome yet."""
         with self._changed:
             return any(not in_flight.done for in_flight in self._in_flight.values())
 
     def blocks(self) -> bool:
-        """Whether the queue may hold back messages because of those in hand: it gives out none of a namespace while
-        somebody has one of that namespace."""
+        """Return True if the queue may hold back messages because of those kept.
+
+        It gives out none of a namespace while an agent has one of that namespace.
+        """
         with self._changed:
             return bool(self._discarded or self._in_flight)
 
     def held(self) -> int:
-        """How many commands are in hand, with an outcome or without."""
+        """Return how many commands the agent has, with an outcome or without."""
         with self._changed:
             return len(self._in_flight)

@@ -1,1 +1,1 @@
-"""Commands, reports and controls on SQS FIFO queues: their shapes on the wire, and how they get there and back."""
+"""Commands, reports and controls on SQS FIFO queues: their format, and their transport."""

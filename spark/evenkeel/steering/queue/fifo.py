@@ -1,7 +1,7 @@
-"""One FIFO queue: what is done with it, in batches of what SQS allows in one request, and its errors.
+"""One FIFO queue: its operations, in batches of what SQS allows in one request, and its errors.
 
-Every method raises `QueueUnreachable` or `QueueRefused` for what concerns a whole request, and returns what concerns
-single messages. Safe to be shared by threads.
+Every method raises `QueueUnreachable` or `QueueRefused` for faults of a whole request, and returns those of single
+messages. Threads may share it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LONGEST_POLL_SECONDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message to be sent. `dedup_id`: the same one within five minutes is the same message to SQS."""
+    """A message to be sent. `dedup_id`: SQS treats an equal one within five minutes as a duplicate."""
 
     body: str
     group: str
@@ -36,9 +36,9 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """A message as received. `receipt` is the right to it until its visibility runs out or somebody else receives it.
+    """A message as received. `receipt` is the right to it until its visibility ends or another consumer receives it.
 
-    `sent_at` is the service's own time; None where it did not say.
+    `sent_at` is the service's own time; None without one.
     """
 
     message_id: str
@@ -50,7 +50,7 @@ class ReceivedMessage:
 
 @dataclass(frozen=True, slots=True)
 class LetterFailure:
-    """Why one message of a batch failed; `final`: the fault is in the message itself, trying again is of no use."""
+    """Why one message of a batch failed; `final`: the fault is in the message itself, a further try is of no use."""
 
     reason: str
     final: bool
@@ -65,18 +65,19 @@ class Fifo:
         self._client = sqs_client(url)
 
     def send(self, letters: Sequence[Letter]) -> list[LetterFailure | None]:
-        """Sends up to ten; one entry per letter, None for those that are on the queue (now, or since an earlier try).
+        """Send up to ten; return one entry per letter, None for those that are on the queue (now, or since an earlier
+        try).
 
-        With an error raised, any of them may be on the queue: sending them again is safe within five minutes.
+        After a raised error, any of them may be on the queue: sending them again is safe within five minutes.
         """
         entries = [
             {
                 "Id": str(place),
-                "MessageBody": one.body,
-                "MessageGroupId": one.group,
-                "MessageDeduplicationId": one.dedup_id,
+                "MessageBody": letter.body,
+                "MessageGroupId": letter.group,
+                "MessageDeduplicationId": letter.dedup_id,
             }
-            for place, one in enumerate(letters)
+            for place, letter in enumerate(letters)
         ]
         answer = self._ask("send_message_batch", Entries=entries)
         failed = _failed(answer)
@@ -85,41 +86,41 @@ class Fifo:
         return [None if str(n) in sent else failed.get(str(n), unheard) for n in range(len(entries))]
 
     def receive(self, *, most: int, wait_s: int, visibility_s: int) -> list[ReceivedMessage]:
-        """Up to ten messages, in order within each group; waits up to `wait_s` for the first one."""
+        """Return up to ten messages, in order within each group; wait up to `wait_s` for the first one."""
         answer = self._ask(
             "receive_message",
             MaxNumberOfMessages=min(most, MOST_IN_BATCH),
             WaitTimeSeconds=min(wait_s, LONGEST_POLL_SECONDS),
             VisibilityTimeout=visibility_s,
             MessageSystemAttributeNames=["MessageGroupId", "SentTimestamp"],
-            # If the answer is lost on its way, boto3's own second try gets the same messages.
+            # If the answer is lost, boto3's own second try gets the same messages.
             ReceiveRequestAttemptId=uuid.uuid4().hex,
         )
         return [_taken(message) for message in answer.get("Messages", ())]
 
     def renew(self, receipts: Sequence[str], seconds: int) -> set[str]:
-        """Keeps messages invisible to others for so long from now; returns the receipts that are no longer good."""
+        """Keep messages invisible to others for so long from now; return the receipts that are no longer good."""
         return self._by_receipt("change_message_visibility_batch", receipts, VisibilityTimeout=seconds)
 
     def delete(self, receipts: Sequence[str]) -> set[str]:
-        """Removes messages; returns the receipts that are no longer good: those messages will be given out again."""
+        """Remove messages; return the receipts that are no longer good: those messages will be given out again."""
         return self._by_receipt("delete_message_batch", receipts)
 
     def attributes(self) -> Mapping[str, str]:
-        """The queue's attributes, by SQS's names."""
-        found: Mapping[str, str] = self._ask("get_queue_attributes", AttributeNames=["All"]).get("Attributes", {})
-        return found
+        """Return the queue's attributes, by SQS's names."""
+        attributes: Mapping[str, str] = self._ask("get_queue_attributes", AttributeNames=["All"]).get("Attributes", {})
+        return attributes
 
     def _by_receipt(self, operation: str, receipts: Sequence[str], **values: int) -> set[str]:
-        gone: set[str] = set()
+        lost: set[str] = set()
         for part in parts(receipts, MOST_IN_BATCH):
-            entries = [{"Id": str(place), "ReceiptHandle": one, **values} for place, one in enumerate(part)]
+            entries = [{"Id": str(place), "ReceiptHandle": receipt, **values} for place, receipt in enumerate(part)]
             failed = _failed(self._ask(operation, Entries=entries))
-            gone |= {part[int(place)] for place, failure in failed.items() if failure.final}
+            lost |= {part[int(place)] for place, failure in failed.items() if failure.final}
             transient = [failure for failure in failed.values() if not failure.final]
             if transient:
                 raise as_queue_error(TimeoutError(transient[0].reason), self.url)
-        return gone
+        return lost
 
     def _ask(self, operation: str, **values: Any) -> Mapping[str, Any]:
         from evenkeel.aws_errors import RAISED_BY_BOTO
@@ -130,7 +131,7 @@ class Fifo:
         except (*RAISED_BY_BOTO, ValueError) as error:
             raise as_queue_error(error, self.url) from None
         kind = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("content-type", "")
-        if "json" not in kind:  # boto3 takes a page that came with status 200 for an answer without content
+        if "json" not in kind:  # boto3 takes a page with status 200 for an answer without content
             raise QueueUnreachable(
                 f"queue {shown(self.url)} cannot be reached: an answer of type {kind[:40]!r} is none of SQS; "
                 "is a proxy in between?"
@@ -150,12 +151,12 @@ class Fifo:
 
 
 def parts(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """The values in slices of at most `size`."""
+    """Return the values in slices of at most `size`."""
     return (values[place : place + size] for place in range(0, len(values), size))
 
 
 def dedup_id(*words: str) -> str:
-    """An id that SQS takes, the same for the same words."""
+    """Return an id that SQS accepts, equal for equal words."""
     return hashlib.sha256("\n".join(words).encode("utf-8", "backslashreplace")).hexdigest()
 
 
@@ -180,14 +181,14 @@ def _taken(message: Mapping[str, Any]) -> ReceivedMessage:
     )
 
 
-# boto3's client for one queue, and its errors in two classes: try again, or somebody has to change something.
+# boto3's client for one queue, and its errors in two classes: try again, or an operator has to change something.
 #
-# Credentials, profile and region come from where boto3 always takes them (environment, files, the machine's role). The
-# endpoint is `AWS_ENDPOINT_URL_SQS` or `AWS_ENDPOINT_URL` where set, else the host in the queue's own URL, as the other
-# AWS SDKs do it; so a queue in another region or behind a private endpoint needs no further setting.
+# Credentials, profile and region come from boto3's usual places (environment, files, the machine's role). The endpoint
+# is `AWS_ENDPOINT_URL_SQS` or `AWS_ENDPOINT_URL` if set, else the host in the queue's own URL, as in the other AWS
+# SDKs. So a queue in another region or behind a private endpoint needs no further setting.
 
 CONNECT_SECONDS = 5
-# Above the longest long poll: an answer that is late by this much is none.
+# Above the longest long poll: an answer that is late by this much counts as missing.
 READ_SECONDS = 25
 TRIES = 2
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL")
@@ -196,7 +197,7 @@ _AWS_HOST = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?amazona
 
 
 def sqs_client(url: str) -> Any:
-    """A client for the queue of this URL; it is safe to be shared by threads. `QueueRefused` where none can be made."""
+    """Return a client for the queue of this URL; threads may share it. Raises `QueueRefused` if none can be made."""
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
@@ -215,7 +216,7 @@ def sqs_client(url: str) -> Any:
     endpoint = None if any(os.environ.get(name) for name in ENDPOINT_VARIABLES) else f"{parts.scheme}://{parts.netloc}"
     try:
         session = boto3.session.Session()
-        # AWS_REGION is what AWS itself sets for its own machines, though boto3 does not look at it.
+        # AWS sets AWS_REGION for its own machines, though boto3 does not read it.
         region = (named and named.group(1)) or session.region_name or os.environ.get("AWS_REGION")
         return session.client("sqs", region_name=region, endpoint_url=endpoint, config=config)
     except (BotoCoreError, ValueError) as error:
@@ -234,13 +235,13 @@ def _checked(url: str) -> Any:
 
 
 def shown(url: str) -> str:
-    """The URL without what may be secret in it."""
+    """Return the URL without its secrets."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def as_queue_error(error: Exception, url: str) -> QueueError:
-    """An error of boto3 in our words."""
+    """Return an error of boto3 as one of this module."""
     from evenkeel.aws_errors import of_sqs
 
     fault, where = of_sqs(error), f"queue {shown(url)}"
@@ -249,23 +250,23 @@ def as_queue_error(error: Exception, url: str) -> QueueError:
     return QueueRefused(f"{where}: {fault.what}. {fault.advice}".rstrip())
 
 
-# What can go wrong between Evenkeel and its queues.
+# Errors of queues.
 
 
 class QueueError(EvenkeelError):
-    """A queue did not do what was asked; the text is fit for an operator and holds no credentials."""
+    """A queue did not do what was requested; the text is for operators and holds no credentials."""
 
 
 class QueueUnreachable(QueueError):
-    """No answer, or one that says to come again: trying later may help. What was asked may have been done."""
+    """No answer, or one that says to come again: trying later may help. The request may have been carried out."""
 
 
 class QueueRefused(QueueError):
-    """The service understood and refuses, or no request can be made at all: somebody has to change something."""
+    """The service understood and refuses, or no request can be made at all: an operator has to change something."""
 
 
 class BadMessage(BadInput):
-    """A message that is not what it should be; carries whatever could be read of the command that it speaks of."""
+    """A message is not valid; it holds all readable fields of its command."""
 
     def __init__(
         self,
@@ -283,16 +284,16 @@ class BadMessage(BadInput):
         self.cycle_at = cycle_at
 
 
-# Message groups: what SQS keeps in order, and what it gives to one consumer at a time.
+# Message groups: SQS keeps order within a group, and gives a group to one consumer at a time.
 
 # SQS allows a group id letters, digits and punctuation of ASCII, 1 to 128 of them.
 _ALLOWED = re.compile(r"[!-~]{1,128}")
 
 
 def group_of(name: str) -> str:
-    """The group for a name: the name itself where SQS takes it, else a digest of it.
+    """Return the group for a name: the name itself if SQS accepts it, else a digest of it.
 
-    A namespace has a slash, so it meets neither a digest nor the group of a control.
+    A namespace has a slash, so it equals neither a digest nor the group of a control.
     """
     if _ALLOWED.fullmatch(name):
         return name
@@ -300,22 +301,22 @@ def group_of(name: str) -> str:
 
 
 def command_group(bundle: str) -> str:
-    """The group of a command: its bundle's namespace, so that a namespace's splits stay before its unloads."""
+    """Return the group of a command: its bundle's namespace, so that a namespace's splits stay before its unloads."""
     return group_of(bundle.rpartition("/")[0])
 
 
 def report_group(command_id: str) -> str:
-    """The group of a report: one for each command.
+    """Return the group of a report: one for each command.
 
-    A group gives out nothing more while a message of it is taken and not deleted; whoever takes reports deletes them
-    only once they are on record, and must not wait for that to see the others.
+    A group gives out nothing more while a message of it is taken and not deleted. A taker of reports deletes them only
+    once they are recorded, and must not wait for that to see the others.
     """
     return group_of(command_id)
 
 
 def control_group(control_id: str) -> str:
-    """The group of a control: one for each, so that none waits behind another that stays on the queue for a while.
+    """Return the group of a control: one for each, so that none waits behind another that stays on the queue.
 
-    Their order does not matter: of several the one made last holds.
+    Their order does not matter: the one made last counts.
     """
     return f"control-{control_id}"

@@ -1,9 +1,9 @@
-"""The shapes on the wire: commands to the agent, reports back from it, and controls (pause, resume, withdraw).
+"""Formats of messages: commands to the agent, reports from it, and controls (pause, resume, withdraw).
 
-A body is JSON: `{"evenkeel": KIND, "schema": 1, KIND: {…}}`, canonical (sorted keys, ASCII only, so that every name
-survives whatever SQS allows in a body), moments as ISO-8601 UTC text with microseconds. A reader refuses what it does
-not know: another schema, a missing field, a field of another type. Who wrote a message is its signature's matter
-(`signing`).
+A body is JSON: `{"evenkeel": KIND, "schema": 1, KIND: {…}}`. It is canonical (sorted keys, ASCII only, so that every
+name survives the characters that SQS allows in a body), with moments as ISO-8601 UTC text with microseconds. A reader
+refuses unknown content: another schema, a missing field, a field of another type. The signature shows the writer of a
+message (`signing`).
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ SCHEMA = 1
 WITHDRAW = "withdraw"
 CONTROLS = ("pause", "resume", WITHDRAW)
 
-_ID = re.compile(r"[!-~]{1,128}")  # what SQS takes for a deduplication id
+_ID = re.compile(r"[!-~]{1,128}")  # characters that SQS accepts for a deduplication id
 _TEXTS = ("command_id", "plan_id", "cluster", "kind", "bundle", "mode", "request")
 _TEXTS_OR_NONE = ("from_broker", "destination", "algorithm")
 _MOMENTS = ("cycle_at", "expires_at")
-# What a command does to the cluster: two messages of one id that differ here cannot both be that command.
+# The effect of a command on the cluster: two messages of one id that differ in these fields cannot both be that
+# command.
 _DEED = ("kind", "bundle", "from_broker", "destination", "algorithm", "cuts", "unload_children", "request")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """An agent's word on one command. The cycle is None where the agent could not read it from the message."""
+    """An agent's report on one command. The cycle is None if the agent could not read it from the message."""
 
     outcome: Outcome
     agent: str
@@ -48,8 +49,8 @@ class AgentReport:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What is said to every agent of a cluster: `pause` or `resume`, of which the one made last holds; or `withdraw`,
-    which stops what has not begun of one plan and nothing else."""
+    """A message to every agent of a cluster: `pause` or `resume`, of which the one made last counts; or `withdraw`,
+    which stops only the commands of one plan that have not begun."""
 
     kind: str
     cluster: str
@@ -60,10 +61,12 @@ class Control:
 
 
 def command_body(command: Mapping[str, Any]) -> str:
-    """The message that asks for a command; `BadInput` where the row is none that an agent would take."""
+    """Return the message of a command; raises `BadInput` for a row that no agent would accept."""
     fields = {name: command.get(name) for name in (*_TEXTS, *_TEXTS_OR_NONE, "step", "cuts", "unload_children")}
     fields |= {name: _text_of(command.get(name), name) for name in _MOMENTS}
-    if command.get("topic") is not None:  # what it does not concern, agents of before there were topics go on reading
+    if (
+        command.get("topic") is not None
+    ):  # without fields that do not concern it, agents from before topic unloads can read it
         fields["topic"] = command["topic"]
     if fields["cuts"] is not None:
         fields["cuts"] = list(fields["cuts"])
@@ -73,15 +76,15 @@ def command_body(command: Mapping[str, Any]) -> str:
 
 
 def report_body(report: AgentReport) -> str:
-    """The message that reports an outcome."""
-    one = report.outcome
+    """Return the message that reports an outcome."""
+    outcome = report.outcome
     return _body(
         "report",
         {
-            "command_id": one.command_id,
-            "outcome": one.outcome,
-            "seen_at": _text_of(one.seen_at, "seen_at"),
-            "detail": one.detail,
+            "command_id": outcome.command_id,
+            "outcome": outcome.outcome,
+            "seen_at": _text_of(outcome.seen_at, "seen_at"),
+            "detail": outcome.detail,
             "agent": report.agent,
             "cluster": report.cluster,
             "plan_id": report.plan_id,
@@ -91,7 +94,7 @@ def report_body(report: AgentReport) -> str:
 
 
 def control_body(control: Control) -> str:
-    """The message that pauses or resumes a cluster's agents, or withdraws a plan from them."""
+    """Return the message that pauses or resumes a cluster's agents, or withdraws a plan from them."""
     fields = {name: getattr(control, name) for name in ("kind", "cluster", "by", "reason")}
     if control.plan_id is not None:
         fields["plan_id"] = control.plan_id
@@ -101,18 +104,19 @@ def control_body(control: Control) -> str:
 
 
 def read_message(body: str) -> dict[str, Any] | Control:
-    """The command (a row as in `commands`, moments as aware datetimes) or the control; else `BadMessage`."""
+    """Return the command (a row as in `commands`, moments as aware datetimes) or the control; else raise
+    `BadMessage`."""
     kind, fields = _opened(body, ("command", "control"))
     return _control(fields) if kind == "control" else _command(fields)
 
 
 def read_command(body: str) -> dict[str, Any]:
-    """The command in a body; `BadMessage` for anything else."""
+    """Return the command in a body; raises `BadMessage` for anything else."""
     return _command(_opened(body, ("command",))[1])
 
 
 def read_report(body: str) -> AgentReport:
-    """The report in a body; `BadMessage` for anything else."""
+    """Return the report in a body; raises `BadMessage` for anything else."""
     _, fields = _opened(body, ("report",))
     _demand_texts(fields, ("command_id", "outcome", "detail", "agent"))
     if fields["outcome"] not in STRENGTH:
@@ -128,7 +132,7 @@ def read_report(body: str) -> AgentReport:
 
 
 def deed(command: Mapping[str, Any]) -> str:
-    """Digest of what a command does to the cluster."""
+    """Return the digest of a command's effect on the cluster."""
     return hashlib.sha256(_canonical({name: command[name] for name in _DEED}).encode()).hexdigest()
 
 
@@ -142,34 +146,34 @@ def _canonical(value: object) -> str:
 
 def _opened(body: str, kinds: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
     try:
-        found = parse_json(body)
-        _canonical_utf8(found)
+        value = parse_json(body)
+        _canonical_utf8(value)
     except NotJson as error:
         raise BadMessage(f"not JSON: {error.msg}") from None
     except ValueError:
         raise BadMessage("not JSON: a text in it holds half a character") from None
-    if not isinstance(found, dict):
-        raise BadMessage(f"not a message of Evenkeel: JSON {type(found).__name__}")
-    kind = found.get("evenkeel")
-    fields = found.get(kind) if isinstance(kind, str) else None
+    if not isinstance(value, dict):
+        raise BadMessage(f"not a message of Evenkeel: JSON {type(value).__name__}")
+    kind = value.get("evenkeel")
+    fields = value.get(kind) if isinstance(kind, str) else None
     fields = fields if isinstance(fields, dict) else {}
-    known = _known(fields or found)
+    known = _known(fields or value)
     if kind not in kinds:
         raise BadMessage(f"not a message of Evenkeel for this queue: kind {shown(kind)}", **known)
-    if found.get("schema") != SCHEMA or isinstance(found.get("schema"), bool):
-        raise BadMessage(f"unknown schema version {shown(found.get('schema'))}; this agent knows {SCHEMA}", **known)
+    if value.get("schema") != SCHEMA or isinstance(value.get("schema"), bool):
+        raise BadMessage(f"unknown schema version {shown(value.get('schema'))}; this agent knows {SCHEMA}", **known)
     if not fields:
         raise BadMessage(f"a message of kind {kind} without a {kind}", **known)
     return kind, fields
 
 
 def _canonical_utf8(value: object) -> None:
-    """Raises ValueError for texts with half a character, which nothing could store."""
+    """Raise ValueError for texts with half a character, which cannot be stored."""
     json.dumps(value, ensure_ascii=False).encode("utf-8")
 
 
 def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Whatever can be read of the command that a message speaks of."""
+    """Return all readable fields of the command of a message."""
     try:
         cycle_at = _moment(fields, "cycle_at")
     except BadMessage:
@@ -212,10 +216,10 @@ def _demand_texts(fields: Mapping[str, Any], names: tuple[str, ...]) -> None:
 
 
 def _demand_id(fields: Mapping[str, Any]) -> str:
-    found = _id(fields)
-    if found is None:
+    command_id = _id(fields)
+    if command_id is None:
         raise BadMessage(f"{shown(fields.get('command_id'))} is not a command's id")
-    return found
+    return command_id
 
 
 def _id(fields: Mapping[str, Any]) -> str | None:

@@ -1,7 +1,8 @@
-"""Sending many messages: each group in its order, whatever fails on the way.
+"""Sending many messages: each group in its order, whatever fails.
 
-Messages go out in waves: the first of every group, then the second of every group, and so on; so no batch holds two of
-one group. Else one could fail while a later one of its group is on the queue already, before it for ever.
+Messages are sent in waves: the first of every group, then the second of every group, and so on; so no batch holds two
+of one group. Otherwise one could fail while a later one of its group is on the queue already, and stay behind it for
+ever.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Sleep = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """A letter that is not known to be on the queue. `possible`: it may be there all the same."""
+    """A letter that is not known to be on the queue. `possible`: it may still be on it."""
 
     letter: Letter
     reason: str
@@ -28,43 +29,45 @@ class Unsent:
 
 
 def send_all(queue: Fifo, letters: Sequence[Letter], *, tries: int = TRIES, sleep: Sleep = time.sleep) -> list[Unsent]:
-    """Sends the letters and tries again what failed, with growing pauses; never raises for what the network does.
+    """Send the letters and repeat failed ones, with growing pauses; never raises for faults of the network.
 
-    Once a letter could not be sent, the later ones of its group are not sent either; once the queue as a whole does not
-    answer or refuses, nothing more is.
+    Once a letter could not be sent, the later ones of its group are not sent either. Once the queue as a whole does not
+    answer or refuses, nothing more is sent.
     """
     unsent: list[Unsent] = []
     stopped: dict[str, str] = {}
     dead = ""
     for wave in waves(letters):
-        held_back = [one for one in wave if dead or one.group in stopped]
-        unsent += [Unsent(one, dead or f"an earlier one was not sent: {stopped[one.group]}") for one in held_back]
-        for batch in batches([one for one in wave if one not in held_back]):
+        held_back = [letter for letter in wave if dead or letter.group in stopped]
+        unsent += [
+            Unsent(letter, dead or f"an earlier one was not sent: {stopped[letter.group]}") for letter in held_back
+        ]
+        for batch in batches([letter for letter in wave if letter not in held_back]):
             trial = _Trial(queue, batch)
             if dead:
-                unsent += [Unsent(one, dead) for one in batch]
+                unsent += [Unsent(letter, dead) for letter in batch]
             else:
                 dead = trial.run(tries, sleep)
                 unsent += trial.unsent
-                stopped |= {one.letter.group: one.reason for one in trial.unsent}
+                stopped |= {letter.letter.group: letter.reason for letter in trial.unsent}
     return unsent
 
 
 def waves(letters: Iterable[Letter]) -> list[list[Letter]]:
-    """The n-th letter of every group makes the n-th wave."""
+    """Return the waves: the n-th consists of the n-th letter of every group."""
     count: dict[str, int] = {}
-    found: list[list[Letter]] = []
+    result: list[list[Letter]] = []
     for letter in letters:
         place = count.get(letter.group, 0)
         count[letter.group] = place + 1
-        if place == len(found):
-            found.append([])
-        found[place].append(letter)
-    return found
+        if place == len(result):
+            result.append([])
+        result[place].append(letter)
+    return result
 
 
 def batches(letters: Sequence[Letter]) -> Iterator[list[Letter]]:
-    """Batches of as many letters as a request may hold, by number and by size in bytes (bodies are ASCII)."""
+    """Yield batches of as many letters as a request may hold, by number and by size in bytes (bodies are ASCII)."""
     batch: list[Letter] = []
     size = 0
     for letter in letters:
@@ -83,11 +86,11 @@ class _Trial:
     def __init__(self, queue: Fifo, batch: Sequence[Letter]) -> None:
         self._queue = queue
         self._left = dict.fromkeys(batch, "")  # letter: why it is not sent yet
-        self._unheard = False  # whether a request went out and no answer came
+        self._unheard = False  # a request was sent and no answer came
         self.unsent: list[Unsent] = []
 
     def run(self, tries: int, sleep: Sleep) -> str:
-        """Says why nothing can be sent to this queue at all, if so."""
+        """Send the batch; return why nothing can be sent to this queue at all, if so."""
         dead = retry(self._once, tries=tries, pause=PAUSE, if_returned=lambda _: bool(self._left), sleep=sleep)
         self._give_up()
         return dead
@@ -103,9 +106,11 @@ class _Trial:
             self._left = dict.fromkeys(self._left, str(error))
             self._give_up()
             return str(error)
-        failed = {letter: one for letter, one in zip(self._left, answers, strict=True) if one is not None}
-        self.unsent += [Unsent(letter, one.reason, self._unheard) for letter, one in failed.items() if one.final]
-        self._left = {letter: one.reason for letter, one in failed.items() if not one.final}
+        failed = {letter: failure for letter, failure in zip(self._left, answers, strict=True) if failure is not None}
+        self.unsent += [
+            Unsent(letter, failure.reason, self._unheard) for letter, failure in failed.items() if failure.final
+        ]
+        self._left = {letter: failure.reason for letter, failure in failed.items() if not failure.final}
         return ""
 
     def _give_up(self) -> None:

@@ -1,15 +1,14 @@
-"""Signed messages: what stands on a queue counts only if the other end of that queue wrote it.
+"""Signed messages: a message counts only if the other end of the queue wrote it.
 
 The right to write to a queue gives no right to move bundles. Every message is a JSON Web Signature (RFC 7515, compact,
-HS256) under a key that the pipeline and the agents of its cluster share. The signed header says which way the message
-goes, for which cluster, when it was signed and under which number; the payload is the message itself. A copy of a
-command is answered from the agent's ledger, and a late one has expired, so a message that somebody else sends again
-does nothing new.
+HS256) under a key that the pipeline and the agents of its cluster share. The signed header has the direction of the
+message, its cluster, the time of signing and its number; the payload is the message itself. A copy of a command is
+answered from the agent's ledger, and a late one has expired, so a replayed message has no new effect.
 
 Keys come from the variable `EVENKEEL_KEYS_<NAME>` or the file that `EVENKEEL_KEYS_<NAME>_FILE` names, in Airflow also
-from the password of the connection of that name; by default the name is `queue_<cluster>`. Several keys stand there
-with commas or line feeds between them: the first one signs, all of them verify. A key is changed by adding the new one
-behind the old one at both ends, then putting it first at both, then removing the old one.
+from the password of the connection of that name; by default the name is `queue_<cluster>`. Several keys are separated
+by commas or line feeds: the first one signs, all of them verify. To change a key, add the new one behind the old one at
+both ends, then put it first at both, then remove the old one.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Direction = Literal["to agents", "from agents"]
 TO_AGENTS: Direction = "to agents"
 FROM_AGENTS: Direction = "from agents"
 TOLERANCE = timedelta(minutes=5)
-"""The most that the clocks of pipeline and agents may lie apart."""
+"""Largest difference allowed between the clocks of pipeline and agents."""
 
 _VARIABLE = "EVENKEEL_KEYS_"
 _ALGORITHM = "HS256"
@@ -50,27 +49,27 @@ class SigningKeys:
     keys: tuple[Secret, ...]
 
     def by_name(self) -> dict[str, Secret]:
-        """Name of the key, as messages carry it (the beginning of its SHA-256), -> the key."""
+        """Return name of the key, as messages have it (the beginning of its SHA-256), -> the key."""
         return {_name(key): key for key in self.keys}
 
 
 KeyResolver = Callable[[str], SigningKeys | None]
-"""From the name of a cluster's keys to the keys; None where it is not known."""
+"""Function from the name of a cluster's keys to the keys; None if the name is unknown."""
 
 
 def variable_of(name: str) -> str:
-    """The environment variable that holds the keys of that name: `EVENKEEL_KEYS_QUEUE_EAST`."""
+    """Return the environment variable that holds the keys of that name: `EVENKEEL_KEYS_QUEUE_EAST`."""
     return variable_name(_VARIABLE, name)
 
 
 def keys_from_environment(name: str, environment: Mapping[str, str] = os.environ) -> SigningKeys | None:
-    """The keys in the variable of that name, or in the file that its `…_FILE` names."""
-    found = text_given(variable_of(name), environment)
-    return None if found is None else keys_in(*found)
+    """Return the keys in the variable of that name, or in the file that its `…_FILE` names."""
+    text = text_given(variable_of(name), environment)
+    return None if text is None else keys_in(*text)
 
 
 def keys_in(text: str, place: str) -> SigningKeys:
-    """Keys with commas or line feeds between them; `SettingsError` names the place and shows nothing of them."""
+    """Return keys separated by commas or line feeds; raises `SettingsError`, which names the place and shows no key."""
     parts = [part.strip() for part in re.split(r"[,\n]", text) if part.strip()]
     if not parts:
         raise SettingsError(f"{place} holds no key: make one with `openssl rand -hex 32`")
@@ -87,28 +86,28 @@ def keys_in(text: str, place: str) -> SigningKeys:
 
 
 def resolved_keys(name: str, resolve: KeyResolver = keys_from_environment) -> SigningKeys:
-    """The keys of that name; `SettingsError` where they are not known."""
-    found = resolve(name)
-    if found is None:
+    """Return the keys of that name; raises `SettingsError` if they are unknown."""
+    keys = resolve(name)
+    if keys is None:
         variable = variable_of(name)
         raise SettingsError(
-            f"messages of a queue are signed, and the keys {name!r} are not known: set {variable} to the key that "
+            f"messages of a queue are signed, and the keys {name!r} are unknown: set {variable} to the key that "
             f"pipeline and agents share, or {variable + FILE} to a file that holds it (in Airflow, a connection of "
             "that name with the key as its password does as well); make one with `openssl rand -hex 32`"
         )
-    return found
+    return keys
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One end of a cluster's queues: signs what goes one way, verifies what came the other."""
+    """One end of a cluster's queues: signs outgoing messages, verifies incoming ones."""
 
     cluster: str
     keys: SigningKeys
     tolerance: timedelta = TOLERANCE
 
     def signed(self, body: str, direction: Direction, at: datetime, number: str) -> str:
-        """The message as it goes onto the queue; `BadInput` where it is too large for one.
+        """Return the message in its form on the queue; raises `BadInput` if it is too large for one.
 
         `number` identifies the message: a command's id, a control's id, or a report's token.
         """
@@ -120,7 +119,7 @@ class Signature:
         return text
 
     def verified(self, text: str, direction: Direction, now: datetime) -> str:
-        """The body of a message that the other end signed; `BadMessage` for anything else, which is not believed."""
+        """Return the body of a message that the other end signed; raises `BadMessage` for anything else."""
         header, payload = self._opened(text)
         if header.get("dir") != direction:
             raise BadMessage(f"a message that goes {shown(header.get('dir'))} came back on the queue {direction}")
@@ -129,7 +128,8 @@ class Signature:
         at = _moment(header.get("at"))
         if at - now > self.tolerance:
             raise BadMessage(
-                f"signed at {utc_text(at)}, {(at - now).total_seconds():.0f} s ahead of the clock here: set the clocks"
+                f"signed at {utc_text(at)}, {(at - now).total_seconds():.0f} s ahead of this machine's clock: "
+                "set the clocks"
             )
         return payload.decode("utf-8", "replace")
 
@@ -141,11 +141,11 @@ class Signature:
             key = self.keys.by_name().get(str(name))
             if key is None:
                 raise BadMessage(f"signed with the key {shown(name)}, which is not one of this end's: {self._known()}")
-            found = _SIGNS.decode_complete(text, key.reveal(), algorithms=[_ALGORITHM])
+            payload = _SIGNS.decode_complete(text, key.reveal(), algorithms=[_ALGORITHM])
         except (InvalidTokenError, RecursionError) as error:
             reason = " ".join(str(error).split())[:80]
             raise BadMessage(f"the signature is not good ({reason}): changed on its way, or forged") from None
-        return found["header"], found["payload"]
+        return payload["header"], payload["payload"]
 
     def _known(self) -> str:
         return ", ".join(self.keys.by_name())
