@@ -62,7 +62,7 @@ PARAMS = {"cluster": Param("", type="string", description="A cluster on record. 
 
 
 def declare(lake: str) -> None:
-    """Declares the DAG of a lake."""
+    """Declare the DAG of a lake."""
 
     @dag(
         dag_id=dag_id_of(HEAT_DAG, lake),

@@ -74,7 +74,7 @@ def named(description: str) -> Param:
 
 
 def declare(lake: str) -> None:
-    """Declares the DAG of a lake."""
+    """Declare the DAG of a lake."""
 
     @dag(
         dag_id=dag_id_of(APPROVAL_DAG, lake),
@@ -83,7 +83,7 @@ def declare(lake: str) -> None:
         start_date=START_DATE,
         catchup=False,
         max_active_runs=64,
-        # Who pauses a DAG wants it to start nothing; a question that waits for its DAG would be asked too late.
+        # Users who pause a DAG want it to start nothing; a question that waits for its DAG would come too late.
         is_paused_upon_creation=False,
         dagrun_timeout=timedelta(hours=24),
         default_args=tried_again(ends_after=timedelta(minutes=30)),

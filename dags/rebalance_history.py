@@ -91,7 +91,7 @@ def close(*given: Any) -> str:
 
 
 def declare(lake: str) -> DAG:
-    """Declares the DAG of a lake, and gives it."""
+    """Declare the DAG of a lake, and return it."""
 
     @dag(
         dag_id=dag_id_of(HISTORY_DAG, lake),

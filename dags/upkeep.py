@@ -86,7 +86,7 @@ PARAMS = {
 
 
 def declare(lake: str) -> None:
-    """Declares the DAG of a lake."""
+    """Declare the DAG of a lake."""
 
     @dag(
         dag_id=dag_id_of(UPKEEP_DAG, lake),

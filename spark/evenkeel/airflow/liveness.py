@@ -1,7 +1,7 @@
 """Ends a task whose Spark server is gone.
 
 A client whose server dies goes on trying for minutes without a word. So a thread knocks at the server's port while a
-task works, and when nobody opens for a while the task's process ends: Airflow then tries the task again.
+task works, and when no one opens for a while the task's process ends: Airflow then tries the task again.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ Ends = Callable[..., str]
 
 
 def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> Any:
-    """Declares ingest to publish, one after the other, and returns what publish hands on.
+    """Declare ingest to publish, one after the other, and return what publish hands on.
 
     `begin` opens the run's cycles and ingests them, `close` publishes; those `between` run on the hand-over of the one
     before. Publish waits for each of them: where one is marked as failed by hand, those before it may still run.
@@ -51,7 +51,7 @@ def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> A
 
 
 def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
-    """What all tasks that want Spark have in common; the outlets are the tables that the task writes."""
+    """Return the common arguments of all tasks that use Spark; the outlets are the tables that the task writes."""
     usual = {"task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "pre_execute": ask_spark_first}
     return usual | {"outlets": outlets(task_id)} | more
 

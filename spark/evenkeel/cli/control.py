@@ -1,4 +1,4 @@
-"""`evenkeel pause`, `resume`, `approve` and `reject`: an operator's word to whoever carries plans out."""
+"""`evenkeel pause`, `resume`, `approve` and `reject`: an operator's controls and answers for publishers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run_control(kind: str, given: argparse.Namespace) -> int:
-    """Puts a pause or a resumption on record, then tells the agent; a publisher at work looks once a second.
+    """Record a pause or a resumption, then notify the agent; a publisher at work looks once a second.
 
     What can be wrong with the request is found before; a queue that cannot be reached keeps nothing from the record.
     """
@@ -80,7 +80,7 @@ def run_control(kind: str, given: argparse.Namespace) -> int:
 
 
 def say(lake: str, table: str, row: dict[str, Any], **same: Sequence[str]) -> dict[str, Any]:
-    """Puts a word on record behind all others on the same (column -> values); gives it as it stands there.
+    """Record a control after all others on the same (column -> values); return it as recorded.
 
     By its own clock alone, a pause of an operator whose clock is behind would be older than the resumption before it.
     """
@@ -90,7 +90,7 @@ def say(lake: str, table: str, row: dict[str, Any], **same: Sequence[str]) -> di
 
 
 def _demand_known(lake: str, cluster: str) -> None:
-    """Raise NoSuchCycle, with the nearest name, for a cluster of which the lake holds nothing."""
+    """Raise NoSuchCycle, with the nearest name, for a cluster that is not in the lake."""
     record = Record(lake)
     known = sorted(
         {one for table in ("cycles", "broker_reports", "commands") for one in record.files(table).clusters()}
@@ -128,7 +128,7 @@ def _tell_agent(queues: QueueSource, row: Mapping[str, Any]) -> None:
 
 
 def run_answer(answer: str, given: argparse.Namespace) -> int:
-    """Puts an answer to a plan on record."""
+    """Record an answer to a plan."""
     attempt = _waiting(given.lake, given.plan)
     plan = str(attempt.plan_id)
     if given.without_splits:

@@ -50,7 +50,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Serves until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT."""
     server_address, token = address_in(given.listen, "--listen", _EXAMPLE), _token(given.token_file)
     if token is None and not _is_loopback(server_address[0]):
         raise BadInput(
@@ -91,7 +91,7 @@ def _address_of(server: MetricsServer) -> str:
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name; what it stands for may change
+    except ValueError:  # a name; its address may change
         return host == "localhost"
 
 

@@ -19,7 +19,7 @@ with pyarrow it prints the row. It needs neither Evenkeel nor the lake."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command."""
+    """Add the command."""
     parser = commands.add_parser(
         "prove",
         help="write a proof of a cycle, or of a decision, for people outside",
@@ -43,7 +43,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Writes the proof and its data file, and says how they are checked."""
+    """Write the proof and its data file, and report how they are checked."""
     from evenkeel.cli.progress import busy_with
     from evenkeel.transparency.keys import VerifierKey
     from evenkeel.transparency.witness_lines import witnesses_from_environment

@@ -33,7 +33,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run_upkeep(given: argparse.Namespace) -> int:
-    """Keeps the lake and says per table what came of it."""
+    """Maintain the lake and print the result per table."""
     from evenkeel.cli.options import said_by, session
     from evenkeel.cli.progress import course_of
     from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_json, upkeep_as_text
@@ -59,7 +59,7 @@ def _check(request: Request) -> None:
 
 
 def run_storage(given: argparse.Namespace) -> int:
-    """Says what the tables hold; needs no Spark."""
+    """Report what the tables hold; needs no Spark."""
     from evenkeel.maintenance.inventory import measure
     from evenkeel.maintenance.upkeep import storage_as_json, storage_as_text
 

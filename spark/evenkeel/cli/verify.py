@@ -49,7 +49,7 @@ to the lake can put up another log as well, and only somebody else who saw the f
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command."""
+    """Add the command."""
     parser = commands.add_parser(
         "verify",
         help="prove that the record is whole and that its decisions come out again",
@@ -101,7 +101,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Verifies and says what came of it."""
+    """Verify and print the result."""
     lakes = lakes_chosen(given)
     if not lakes.is_several:
         return _verified(given, lakes.lakes[0].path)
@@ -140,14 +140,14 @@ def _names(found: list[str] | Exception) -> list[str]:
 
 
 def _verified(given: argparse.Namespace, lake: str) -> int:
-    """Verifies one lake, and prints what came of it."""
+    """Verify one lake, and print the result."""
     found = _found(given, lake)
     print(json.dumps(as_json(found), indent=2, ensure_ascii=False) if given.json else as_text(found))
     return 0 if found.is_sound else NOT_SOUND
 
 
 def _found(given: argparse.Namespace, lake: str) -> VerifyReport:
-    """What a verify of a lake finds, which is left there, too."""
+    """Return the findings of a verification, which are also written to the lake."""
     since, until = bounds_given(given.since, given.until)
     sources = _log_sources(given)
     with course_of("attempts") as progress:
@@ -175,7 +175,7 @@ def _leave(
     since: datetime | None,
     until: datetime | None,
 ) -> None:
-    """Leaves a file in the lake that says what was looked at; where it cannot be written, nothing else changes."""
+    """Write a file to the lake with the scope of the verification; an unwritable lake changes nothing else."""
     held_against = len(given.log_key) + len(sources.checkpoints) + len(sources.witnesses) + len(sources.expected_heads)
     run = run_of(
         found, depth=given.depth, cluster=given.cluster, since=since, until=until, held_against=held_against
@@ -186,7 +186,7 @@ def _leave(
 
 
 def _log_sources(given: argparse.Namespace) -> LogSources:
-    """What the log is held against: the keys in the environment too, as far as there are any."""
+    """Return what the log is compared with: the keys in the environment too, if there are any."""
     from evenkeel.transparency.keys import VerifierKey
     from evenkeel.transparency.private_keys import signers_from_environment
 

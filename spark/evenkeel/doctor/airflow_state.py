@@ -38,7 +38,7 @@ def check_airflow(site: Site, _: str) -> CheckFinding:
 
 
 def check_dags(site: Site, _: str) -> CheckFinding:
-    """Our DAG files in Airflow's folder: there, and imported without an error."""
+    """Check that Evenkeel's DAG files are in Airflow's folder, and imported without an error."""
     if site.airflow_home is None:
         return skipped(_NOT_HERE)
     answer = asked_aside(_SIDE, {"dags": True}, SECONDS - 5)
@@ -59,7 +59,7 @@ def check_dags(site: Site, _: str) -> CheckFinding:
 
 
 def check_connections(site: Site, _: str) -> CheckFinding:
-    """The connections that our DAGs and the configured clusters name and that no variable stands in for."""
+    """Check the connections that the DAGs and the configured clusters name and that no variable replaces."""
     if site.airflow_home is None:
         return skipped(_NOT_HERE)
     wanted = connections_of(site)
@@ -97,7 +97,7 @@ def _credentials(told: Mapping[str, Any]) -> Credentials:
 
 
 def store_in_airflow(name: str) -> S3Connection | None:
-    """What Airflow's connection of that name holds of a store; None where Airflow does not know it."""
+    """Return the store settings in Airflow's connection of that name; None if Airflow does not know it."""
     told = asked_aside(_SIDE, {"stores": [name]}, SECONDS)["stores"][name]
     if told is None:
         return None

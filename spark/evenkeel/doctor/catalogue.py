@@ -1,4 +1,4 @@
-"""All checks of an installation, in the order in which they are told."""
+"""All checks of an installation, in the order in which they are reported."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ CHECKS = (
 """Every check."""
 
 LAKE_CHECKS = frozenset(check.name for check in CHECKS if check.subjects is _lakes)
-"""The checks whose subject is a lake, where there are several."""
+"""Checks whose subject is a lake, if there are several."""
 
 
 def chosen_checks(only: Sequence[str], skip: Sequence[str]) -> tuple[SiteCheck, ...]:

@@ -1,4 +1,4 @@
-"""Checks of the lake: its tables and their version, who writes it, what may be written, its log and its witnesses."""
+"""Checks of the lake: its tables and their version, its writer, the rights to write, its log and its witnesses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LATE_SECONDS = 3_600
 
 
 def check_tables(site: Site, _: str) -> CheckFinding:
-    """The tables: there, readable, and of the version that this code knows."""
+    """Check that the tables exist, can be read, and have the version of this code."""
     if site.lake is None:
         return skipped(NO_LAKE)
     if not is_table(site.lake, "cycles"):
@@ -41,7 +41,7 @@ def check_tables(site: Site, _: str) -> CheckFinding:
 
 
 def _columns(lake: str) -> dict[str, set[str]]:
-    """Table -> the names of its columns, of the tables that are there."""
+    """Return table -> the names of its columns, for the existing tables."""
     return {
         name: {field.name for field in open_table(lake, name).schema().fields}
         for name in TABLES
@@ -80,7 +80,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def check_writer(site: Site, _: str) -> CheckFinding:
-    """Who holds the lake's lock: nobody, the server of this installation, or another one."""
+    """Check the holder of the lake's lock: none, the server of this installation, or another one."""
     if site.lake is None:
         return skipped(NO_LAKE)
     holder = writer_of(Lake(site.lake).root)
@@ -96,7 +96,7 @@ def check_writer(site: Site, _: str) -> CheckFinding:
 
 
 def check_rights(site: Site, _: str) -> CheckFinding:
-    """What this user may do with the lake's folder or bucket; with a probe an object is written and removed."""
+    """Check the rights of this user on the lake's folder or bucket; with a probe an object is written and removed."""
     if site.lake is None:
         return skipped(NO_LAKE)
     files = files_of(Lake(site.lake).root)

@@ -119,7 +119,7 @@ def check_java(_: Site, __: str) -> CheckFinding:
 
 
 def check_jars(site: Site, _: str) -> CheckFinding:
-    """Delta's jars, and those for an object store where the lake is in one: there, and the pinned ones."""
+    """Check that Delta's jars, and those for a lake in an object store, exist and are the pinned ones."""
     in_store = any(is_object_store(lake) for lake in (site.lake, *site.lakes.values()) if lake is not None)
     jars = [*locked_jars(DELTA), *(locked_jars(OBJECT_STORE) if in_store else ())]
     faults = jar_faults(jars)
@@ -154,7 +154,7 @@ def check_disk(site: Site, _: str) -> CheckFinding:
 
 
 def check_secret_files(site: Site, _: str) -> CheckFinding:
-    """Files that variables or the configuration name for tokens and keys: there, and for their owner alone."""
+    """Check that files named by variables or the configuration for tokens and keys exist, for their owner alone."""
     named = {name: site.environment[name] for name in site.environment if name.startswith("EVENKEEL_")}
     files = {name: Path(text) for name, text in named.items() if name.endswith(FILE) and text}
     if named.get("EVENKEEL_LOG_KEY", "").startswith("file:"):

@@ -1,4 +1,4 @@
-"""Checks of what lies at Amazon or a store like it: the lake's clock, landing zones in S3, queues of SQS."""
+"""Checks of services at Amazon or a compatible store: the lake's clock, landing zones in S3, queues of SQS."""
 
 from __future__ import annotations
 

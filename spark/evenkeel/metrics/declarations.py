@@ -11,7 +11,7 @@ GAUGE, COUNTER = "gauge", "counter"
 CLUSTER = ("cluster",)
 
 OPEN_COMMAND = "open"
-"""The outcome of a command of which nothing was seen yet."""
+"""The outcome of a command without any observed outcome yet."""
 OUTCOMES = (*sorted(SENT | UNTOUCHED), HARMED, OPEN_COMMAND)
 """The values of the label `outcome`."""
 SEVERITIES = ("reject", "quarantine", "warn")
@@ -274,4 +274,4 @@ EMITTED = (
     "evenkeel_commands",
     *(one.metric.name for one in NEEDS),
 )
-"""What tasks give to Airflow's own metrics too, where these are on."""
+"""Metrics that tasks also send to Airflow's own metrics, if these are on."""

@@ -19,8 +19,10 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class VariantLines:
-    """A variant's lines for the file that EVENKEEL_CONFIG names: its table's heading, and a line per key that differs;
-    `note` says why there are none, or with what they were compared."""
+    """A variant's lines for the file in EVENKEEL_CONFIG: its table's heading, and a line per key that differs.
+
+    `note`: why there are none, or what they were compared with.
+    """
 
     variant: str
     text: str
