@@ -99,7 +99,7 @@ def _lake(asked: argparse.Namespace, folder: DemoFolder) -> str:
     if is_object_store(lake.root):
         access()  # faults are reported before anything is started
     if is_delta_table(lake.path("cycles")):
-        raise BadInput(f"a lake lies at {lake.root} already, and a demo begins with none: name another place")
+        raise BadInput(f"a lake already exists at {lake.root}, and a demo begins without one: name another place")
     return lake.root
 
 

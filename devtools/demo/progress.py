@@ -89,4 +89,4 @@ def _failure(airflow: Airflow, run_id: str) -> str:
         return ""
     first = min(failed, key=lambda task: task["start_date"] or "")
     reason = airflow.rest.xcom(DAG_ID, run_id, first["task_id"], "reason")
-    return f"{first['task_id']}: {reason or f'its log lies below {airflow.home.logs}'}"
+    return f"{first['task_id']}: {reason or f'its log is below {airflow.home.logs}'}"

@@ -179,7 +179,7 @@ def up(home: Path, settings: LabSettings, *, owner: str | None) -> Cluster:
 def find(home: Path) -> Cluster:
     """Return the cluster of a folder, running or not; LabError without one."""
     if not (home / STATE).exists():
-        raise LabError(f"There is no cluster in {home}.")
+        raise LabError(f"No cluster is in {home}.")
     found = json.loads((home / STATE).read_text())
     settings = LabSettings(**found["settings"])
     tokens = Tokens((home / KEY).read_bytes()) if settings.auth else None

@@ -86,7 +86,7 @@ def _dump(class_path: tuple[Path, ...], lists: Path, archive: Path) -> None:
             check=False,
         )
     if not archive.exists():
-        raise LabError(f"Java made no class archive. It said:\n{log.read_text(errors='replace')[-2_000:]}")
+        raise LabError(f"Java made no class archive. Its output:\n{log.read_text(errors='replace')[-2_000:]}")
 
 
 def _fingerprint(version: str) -> str:

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cycles", type=int, default=300, metavar="N", help="of this run (default: 300; 0: only say)")
     parser.add_argument("--every", type=int, default=100, metavar="N", help="a kill, a restart and upkeep in so many")
     parser.add_argument("--folder", type=Path, default=source_root().parent / "build" / "soak", metavar="DIR")
-    parser.add_argument("--fresh", action="store_true", help="begin anew: remove what earlier runs have left")
+    parser.add_argument("--fresh", action="store_true", help="begin again: remove the results of earlier runs")
     given = parser.parse_args(arguments)
     if given.cycles < 0 or given.every < 3:
         parser.error("--cycles is 0 or more, --every 3 or more")

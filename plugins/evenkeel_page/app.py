@@ -127,7 +127,7 @@ class _Failure:
 
 
 _SILENT = _Failure("Log in first", "You are not logged in to Airflow, or your session has ended.")
-_NOT_ALLOWED = "Ask whoever manages Airflow's users for it."
+_NOT_ALLOWED = "Ask the administrator of Airflow's users for it."
 
 
 def _on_http(request: Request, error: Exception) -> Response:
@@ -140,7 +140,7 @@ def _on_http(request: Request, error: Exception) -> Response:
         said = "" if str(error.detail) == "Forbidden" else f" {error.detail}"
         return look.closed(403, "Not for you", f"{needs}{_NOT_ALLOWED}{said}")
     if error.status_code == 404:
-        return look.closed(404, "No such page", "There is no such page in Evenkeel's desk.", home=True)
+        return look.closed(404, "No such page", "Evenkeel's desk has no such page.", home=True)
     return look.closed(error.status_code, "That does not work", str(error.detail), home=True)
 
 
@@ -163,7 +163,7 @@ def _on_bad_request(request: Request, error: Exception) -> Response:
 
 
 def _on_busy(request: Request, error: Exception) -> Response:
-    text = "More pages are asked for at the moment than are read one after the other."
+    text = "Too many pages are requested at the moment."
     advice = (f"Load this page again in {RETRY_AFTER_S} seconds.", "Close what you do not need: open pages renew.")
     return notice_response(request, 503, "The desk is busy", text, advice, {"Retry-After": str(RETRY_AFTER_S)})
 

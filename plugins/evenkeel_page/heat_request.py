@@ -98,7 +98,7 @@ def asked_range(
     try:
         return word, end - RANGES[word][1], end
     except OverflowError:
-        raise BadInput(f"to is {to!r}: nothing lies before that") from None
+        raise BadInput(f"to is {to!r}: there is no cycle before that") from None
 
 
 def _end(text: str) -> datetime:

@@ -119,8 +119,8 @@ def why(lake: str, asked: CellAsked) -> CellWhy:
     cycles = record.cycles(asked.cluster, asked.first, asked.to - _TICK)
     if not cycles:
         raise BadInput(
-            f"no cycle of {asked.cluster} lies between {utc_text(asked.first)} and {utc_text(asked.to)}: the map shows "
-            "there what it was built from, and the record has none of it any more"
+            f"no cycle of {asked.cluster} is between {utc_text(asked.first)} and {utc_text(asked.to)}: the map was "
+            "built from cycles that the record no longer has"
         )
     place = _place(cycles, asked.at)
     cycle = cycles[place]
@@ -191,7 +191,7 @@ def bundle_figures(row: Row, shares: Mapping[str, float | None]) -> BundleFigure
     if row["bundle"] in shares:
         figures.append(("Share of its broker's bytes", exact(shares[row["bundle"]], "fraction")))
     return BundleFigures(
-        row["bundle"], row["namespace"], row["lower"], row["upper"], row["owner"] or "nobody known", tuple(figures)
+        row["bundle"], row["namespace"], row["lower"], row["upper"], row["owner"] or "unknown", tuple(figures)
     )
 
 

@@ -126,7 +126,7 @@ def _top_cell(shown: HeatPicture, row: int, column: int) -> TopCell:
 
 def owner_words(shown: HeatPicture, code: int) -> str:
     """Return the owner of a cell in words: a broker, several, or unknown."""
-    return "several brokers" if code == SEVERAL else "nobody known" if code == NOBODY else shown.brokers[code - 1]
+    return "several brokers" if code == SEVERAL else "unknown" if code == NOBODY else shown.brokers[code - 1]
 
 
 def exact(value: float | None, unit: str) -> str:

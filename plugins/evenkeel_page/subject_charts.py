@@ -175,7 +175,7 @@ class _Drawing:
             self.draw(
                 '<rect class="{}" x="{}" y="{}" width="{}" height="14"><title>{}</title></rect>',
                 classes.get(str(owner), "o0"), f"{x:.1f}", self.y, f"{max(right - x, 1.5):.1f}",
-                wording.visible(owner or "nobody known"),
+                wording.visible(owner or "unknown"),
             )  # fmt: skip
         self.y += 14 + _SPACE
 

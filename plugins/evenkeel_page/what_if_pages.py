@@ -93,7 +93,7 @@ def comparison_page(lake: str, render: Render, ids: Sequence[str]) -> Answer:
     if not ids:
         raise BadInput("no replay is named: choose one or more from the list")
     if len(set(ids)) > MOST_COMPARED:
-        raise BadInput(f"{len(set(ids))} replays are too many to be told apart: compare {MOST_COMPARED} at most")
+        raise BadInput(f"{len(set(ids))} replays are too many for one picture: compare {MOST_COMPARED} at most")
     found = find_replays(lake, ids)
     courses = read_courses(lake, found)
     lines = _variant_lines(found, courses)
@@ -221,7 +221,7 @@ _STATES = {
     "queued": "It waits: Airflow runs one replay at a time, and starts it as soon as the one before has ended.",
     "running": "It runs. Its task's log says how far it has come.",
     "failed": "It failed.",
-    "success": "It has ended, and left no result to be found here: its task was cleared, or its XCom is gone.",
+    "success": "It has ended without a result: its task was cleared, or its XCom is gone.",
 }
 
 

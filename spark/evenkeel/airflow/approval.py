@@ -102,16 +102,16 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     user = answer.get("responded_by_user") or {}
     names = {str(user[name]) for name in ("id", "name") if user.get(name)}
     reason = str(answer.get(REASON) or "") or None
-    by, note = (str(user.get("name") or user.get("id")), reason) if names else ("nobody", "nobody answered in time")
+    by, note = (str(user.get("name") or user.get("id")), reason) if names else ("nobody", "no one answered in time")
     allowed = {user["id"] for user in approvers()}
     if said != REJECTED and allowed and allowed.isdisjoint(names):
         said, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"
     if said != REJECTED and wants_four_eyes():
         part = "triggered the run" if handover.run.triggered_by in names else None
         if any(names & names_in(wish["made_by"]) for wish in cycle.wishes):
-            part = part or "made a wish that the plan takes up"
+            part = part or "made a request that the plan takes up"
         if part is not None:
-            said, note = REJECTED, f"{by} {part}, and somebody else has to approve it ({FOUR_EYES_VARIABLE})"
+            said, note = REJECTED, f"{by} {part}, and another user has to approve it ({FOUR_EYES_VARIABLE})"
     at = answer.get("responded_at")
     moment = datetime.fromisoformat(at) if isinstance(at, str) else at
     return answer_row(cycle.cluster, plan_id, said, by, note, moment)
@@ -212,7 +212,7 @@ def question(
     ]
     concerned = sorted({*wished_by, *([triggered_by] if triggered_by else [])})
     if concerned and wants_four_eyes():
-        lines.append(f"- somebody else than {', '.join(concerned)} has to approve it")
+        lines.append(f"- a user other than {', '.join(concerned)} has to approve it")
     if has_splits(plan):
         lines.append(
             f"- *{APPROVE_WITHOUT_SPLITS}* leaves out its {plural(int(plan['splits']), 'split')}, and what rests on one"

@@ -106,7 +106,7 @@ _SHAPES: Mapping[str, tuple[type, type | None, str]] = {
     "mode": (str, None, "a text"),
     "settings": (dict, None, "an object of keys and values"),
     "at": (str, None, "a time"),
-    "wishes": (list, dict, "a list of wishes"),
+    "wishes": (list, dict, "a list of requests"),
 }
 
 
@@ -129,7 +129,8 @@ def check_ceiling(params: Mapping[str, Any]) -> None:
         raise SettingsError(f"the param `mode` is {mode!r}: it is one of {', '.join(MODES)}")
     if mode not in allowed:
         raise SettingsError(
-            f"the param `mode` is {mode}, and runs here may have {' or '.join(allowed)}: whoever runs Airflow sets "
+            f"the param `mode` is {mode}, and runs of this Airflow may have {' or '.join(allowed)}: the operator of "
+            "Airflow sets "
             f"{LIMIT_VARIABLE}"
         )
     guards = sorted(_GUARDED & set(params.get("settings") or ()))
@@ -149,7 +150,7 @@ def check_shortening(params: Mapping[str, Any]) -> None:
     dropped does not come back."""
     if params.get("shorten") and not is_on(SHORTEN_VARIABLE):
         raise SettingsError(
-            "the param `shorten` is set, and no run may keep anything for a shorter time than the lake was promised: "
+            "the param `shorten` is set, and no run may keep data for a shorter time than the lake's periods: "
             f"whoever runs Airflow sets {SHORTEN_VARIABLE}=true, or runs `evenkeel upkeep --shorten`"
         )
 
@@ -203,7 +204,7 @@ def intervals_in(variable: str, default: str) -> str:
     if given == MANUAL:
         raise SettingsError(
             f"{variable} is {MANUAL}, and the DAG needs intervals: each run of a backfill decides one of them. It is "
-            "paused by default, and does nothing until somebody unpauses it. Remove the variable, or give a cron "
+            "paused by default, and does nothing until it is unpaused. Remove the variable, or give a cron "
             f"expression, as in {default!r}"
         )
     return _cron(variable, given, default, "")

@@ -23,7 +23,8 @@ def elsewhere(lake: str, cluster: str) -> str | None:
     other = configured_lakes().elsewhere(lake, cluster)
     if other is None:
         return None
-    return f"{cluster} belongs to the lake {other.name} by the configuration now: nothing more of it is written here"
+    by_now = "by the configuration now: nothing more of it is written to this lake"
+    return f"{cluster} belongs to the lake {other.name} {by_now}"
 
 
 def without_moved(handover: Handover) -> Handover:

@@ -37,8 +37,9 @@ def server_watched(
 
     def leave(_number: int, _frame: FrameType | None) -> None:
         reason = (
-            f"The Spark server at {host}:{port} takes no connections any more. It was stopped or has died; its own log "
-            "says more. The task is tried again; start the server where nobody else does."
+            f"The Spark server at {host}:{port} takes no connections any more. It was stopped or has died: see its "
+            "log. "
+            "The task is tried again; start the server unless a supervisor does."
         )
         log.error(reason)
         try:

@@ -55,8 +55,8 @@ def opened(value: object, origin: Origin) -> str:
     found = _FORM.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         raise NotSealed(
-            f"what {origin} left in XCom has no seal: an earlier version of Evenkeel left it, or somebody else wrote "
-            f"it. {_NOTHING_DONE}"
+            f"what {origin} left in XCom has no seal: an earlier version of Evenkeel left it, or another user or "
+            f"program wrote it. {_NOTHING_DONE}"
         )
     seal, text = found.groups()
     if not any(hmac.compare_digest(seal, _seal(key, text, origin)) for key in _keys()):

@@ -308,7 +308,7 @@ def lake_root(dag_id: str) -> str:
     root = ENVIRONMENT.get("EVENKEEL_LAKE")
     if not root:
         raise SettingsError(
-            "EVENKEEL_LAKE is not set, so there is no place for the tables: set it to a folder or an s3a:// URL in the "
+            "EVENKEEL_LAKE is not set, so the tables have no place: set it to a folder or an s3a:// URL in the "
             "environment of Airflow's scheduler and restart it, or write `lake` into the configuration file."
         )
     return root

@@ -1,7 +1,6 @@
-"""The seven tasks of the pipeline in a DAG, which `rebalance` and `rebalance_history` share, and what every task that
-wants Spark is declared with.
+"""The seven tasks of the pipeline in a DAG, shared by `rebalance` and `rebalance_history`, and arguments of Spark tasks.
 
-Called where a DAG is declared, so this imports nothing heavy.
+DAG files import this module, so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from evenkeel.airflow.first_question import ask_spark_first
 
 PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
 
-Turns red where another task was, after it has written. Clear it freely."""
+Fails if an earlier task failed, after it has written. Clear it freely."""
 
 Ends = Callable[..., str]
 """The first or the last task: takes the session, params, the DAG run, the task instance and its asset events."""
@@ -27,8 +26,8 @@ Ends = Callable[..., str]
 def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> Any:
     """Declare ingest to publish, one after the other, and return what publish hands on.
 
-    `begin` opens the run's cycles and ingests them, `close` publishes; those `between` run on the hand-over of the one
-    before. Publish waits for each of them: where one is marked as failed by hand, those before it may still run.
+    `begin` opens the run's cycles and ingests them, `close` publishes; the tasks `between` run on the previous task's
+    hand-over. Publish waits for each of them: if one is marked as failed by hand, earlier ones may still run.
     """
 
     @task.pyspark(**step("ingest", _doc_of(pipeline.ingest)))
@@ -57,7 +56,7 @@ def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
 
 
 def carried(run_task: pipeline.Task) -> Any:
-    """A task between the first and the last: takes the hand-over of the task before and returns its own."""
+    """Return a task between the first and the last: it takes the previous task's hand-over and returns its own."""
 
     @task.pyspark(**step(run_task.__name__, _doc_of(run_task)))
     def run(handover: str, spark: Any = None, ti: Any = None, outlet_events: Any = None) -> str:

@@ -110,7 +110,7 @@ def _told(error: Exception, lake: object) -> str | None:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return f"{str(error.filename)[:200]!r}… is too long for the name of a file"
     if isinstance(error, ModuleNotFoundError) and (package := _package_missing(error)):
-        return f"the package {package} is not installed here: run this where all of Evenkeel's packages are"
+        return f"the package {package} is not installed: run this where all of Evenkeel's packages are installed"
     explanation = explained(error, lake)
     return None if explanation is None else _in_one_line(str(explanation))
 

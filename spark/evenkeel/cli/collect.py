@@ -80,7 +80,7 @@ def run(given: argparse.Namespace) -> int:
     count = _count(given)
     cluster, connection, limits, silent_seconds = _connection(given)
     if given.spool and not given.to.startswith(S3_SCHEME):
-        raise SettingsError(f"--spool goes with --to {S3_SCHEME}…: a folder here needs none")
+        raise SettingsError(f"--spool goes with --to {S3_SCHEME}…: a local folder needs none")
     store = store_of(given.to, cluster=cluster, spool=given.spool, say=_say, limits=limits)
     with (
         AdminClient(connection, most_connections=PARALLEL, limits=limits, folder=store.folder) as client,

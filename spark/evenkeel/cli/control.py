@@ -40,7 +40,9 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     ):
         parser = commands.add_parser(word, help=text)
         parser.add_argument("cluster", metavar="CLUSTER")
-        parser.add_argument("--config", metavar="FILE", help="tell the cluster's agent too, by the queue named here")
+        parser.add_argument(
+            "--config", metavar="FILE", help="notify the cluster's agent too, by the queue in this file"
+        )
         add_on_record(parser, "why; it is shown wherever the pause is")
         add_json(parser)
         parser.set_defaults(run=partial(run_control, kind))
@@ -75,7 +77,7 @@ def run_control(kind: str, given: argparse.Namespace) -> int:
     if given.json:
         print_result(given, "", {**result, "agent_told": queues is not None})
     elif queues is None:
-        print("An agent beside it, if there is one, hears of it with the next publish; --config tells it at once")
+        print("An agent beside it, if there is one, gets it with the next publish; --config sends it at once")
     return 0
 
 
@@ -122,8 +124,9 @@ def _tell_agent(queues: QueueSource, row: Mapping[str, Any]) -> None:
         sink.control(row["kind"], made_at=row["at"], by=row["by"], reason=row["reason"] or "")
     except (QueueError, SettingsError) as error:
         raise type(error)(
-            f"the {row['kind']} of {row['cluster']} is on record and holds for whoever publishes, but its agents were "
-            f"not told: {error}. Run the same command again, or make the file at which its agents stop (`paused_file`)"
+            f"the {row['kind']} of {row['cluster']} is on record and holds for every publisher, but its agents "
+            f"did not get it: {error}. Run the same command again, or make the file at which its agents stop "
+            "(`paused_file`)"
         ) from error
 
 

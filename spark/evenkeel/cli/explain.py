@@ -31,7 +31,7 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = commands.add_parser("explain", help="say why something was decided, and what would have changed it")
     parser.add_argument("subject", metavar="SUBJECT", help="a bundle, a topic, a broker (host:port) or a command id")
     add_lake(parser)
-    parser.add_argument("--at", metavar="TIME", help=f"the cycle in force then ({IN_UTC}; default: the newest)")
+    parser.add_argument("--at", metavar="TIME", help=f"the cycle in force at that time ({IN_UTC}; default: the newest)")
     parser.add_argument("--from", dest="first", metavar="TIME", help="all cycles from then on")
     parser.add_argument("--to", dest="last", metavar="TIME", help="all cycles up to then; a date is its whole day")
     add_zone(parser)
@@ -139,7 +139,7 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     asked.add_argument("--snapshot", metavar="PATH", help="what rests on a landed snapshot")
     add_lake(parser)
     parser.add_argument(
-        "--at", metavar="TIME", help=f"of a subject: the cycle in force then ({IN_UTC}; default: the newest)"
+        "--at", metavar="TIME", help=f"of a subject: the cycle in force at that time ({IN_UTC}; default: the newest)"
     )
     parser.add_argument("--from", dest="first", metavar="TIME", help="of a broker: reports from then on")
     parser.add_argument(

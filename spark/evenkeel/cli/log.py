@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from evenkeel.transparency.witnessing import WitnessState
 
 NOT_SOUND = 1
-EPILOG = f"""A log's private key stands in {LOG_KEY}, or in a file that only its owner may read: {LOG_KEY}=file:PATH.
-Give away the verifier key that make-key prints: whoever checks a proof needs it, and gets it from you by a way that
-cannot be changed by whoever may write to the lake. Witnesses stand in EVENKEEL_WITNESSES: one a line, `<verifier key>
+EPILOG = f"""A log's private key is in {LOG_KEY}, or in a file that only its owner may read: {LOG_KEY}=file:PATH.
+Publish the verifier key that make-key prints: those who check a proof need it, by a way that
+writers of the lake cannot change. Witnesses are in EVENKEEL_WITNESSES: one a line, `<verifier key>
 <URL>`, the path of a file, `s3://BUCKET/PREFIX` of a bucket with Object Lock, or `rfc3161 <URL> ca_file=PATH`."""
 
 
@@ -85,8 +85,8 @@ def begin_log(given: argparse.Namespace) -> int:
     with course_of("commits") as progress:
         found = begin(given.lake, signers, progress=progress)
     words = [
-        f"the log {signers[0].verifier.name} begins with {plural(found.commits, 'commit')}, which nothing had "
-        "witnessed before; give its verifier key to whoever is to check proofs:",
+        f"the log {signers[0].verifier.name} begins with {plural(found.commits, 'commit')}, which had no "
+        "witness before; give its verifier key to those who check proofs:",
         *(signer.verifier.text for signer in signers),
     ]
     return _told(given, signers, found, words)

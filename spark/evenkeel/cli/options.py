@@ -42,7 +42,7 @@ def add_on_record(parser: argparse.ArgumentParser, reason: str) -> None:
     """Of an operator's word that is put on record: where, why, and whose it is."""
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     parser.add_argument("--reason", metavar="TEXT", help=reason)
-    parser.add_argument("--by", metavar="NAME", help="who says so, put on record beside the login of this shell")
+    parser.add_argument("--by", metavar="NAME", help="author of the row, recorded beside the login of this shell")
 
 
 def said_by(given: argparse.Namespace) -> str:
@@ -153,7 +153,7 @@ def add_admin_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-env", metavar="VAR", help="with --admin: the variable that holds the token")
     parser.add_argument("--ca-file", metavar="FILE", help="with --admin: certificates to trust")
     parser.add_argument(
-        "--broker-url", metavar="URL", help="with --admin: where a broker is asked, https://{host}:8443"
+        "--broker-url", metavar="URL", help="with --admin: the address of a broker, https://{host}:8443"
     )
 
 

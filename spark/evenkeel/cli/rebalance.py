@@ -34,7 +34,7 @@ BACKFILL = "backfill"
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `rebalance`."""
     parser = commands.add_parser(
-        "rebalance", help="decide one cycle, or all of a recording, and carry it out if told to"
+        "rebalance", help="decide one cycle, or all of a recording, and carry it out if --mode allows it"
     )
     add_source(parser)
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are; made if missing")
@@ -77,7 +77,7 @@ def run(given: argparse.Namespace) -> int:
     if given.all or given.since is not None or given.until is not None:
         return _run_window(given, request)
     if given.anew:
-        raise BadInput("--anew goes with --all, --from or --to: one moment is always decided anew")
+        raise BadInput("--anew goes with --all, --from or --to: one moment is always decided again")
     check_folder(given.lake, "--lake")
     check(request)
     with session("evenkeel rebalance", given.lake, writes=True, brief=_is_small(given.recording)) as spark:

@@ -25,7 +25,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         parser = commands.add_parser(word, help=text)
         parser.add_argument("cluster", metavar="CLUSTER")
         parser.add_argument("--config", required=True, metavar="FILE", help="the configuration that names its brokers")
-        add_on_record(parser, "why; it stands on record")
+        add_on_record(parser, "reason, which is recorded")
         add_json(parser)
         parser.set_defaults(run=run)
 
@@ -88,7 +88,7 @@ def _client(given: argparse.Namespace) -> AdminClient:
     (source,) = choose(read_configuration(given.config), [given.cluster])
     if source.live is None:
         raise SettingsError(
-            f"{given.config} names no `admin` for {given.cluster}: its brokers cannot be asked from here"
+            f"{given.config} names no `admin` for {given.cluster}: its brokers cannot be reached from this machine"
         )
     return AdminClient(connection_of(source.live, from_environment))
 

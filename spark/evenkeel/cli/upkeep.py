@@ -23,7 +23,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         said = f"keep {MEANINGS[name]} so long (default: as the lake was promised before, at first {defaults[name]})"
         upkeep.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="DAYS", help=said)
     upkeep.add_argument("--shorten", action="store_true", help="allow periods shorter than the lake was promised")
-    upkeep.add_argument("--by", metavar="NAME", help="who does it, put on record beside the login of this shell")
+    upkeep.add_argument("--by", metavar="NAME", help="author of the upkeep, recorded beside the login of this shell")
     upkeep.add_argument("--json", action="store_true", help="one JSON object per table on standard output")
     upkeep.set_defaults(run=run_upkeep)
     storage = commands.add_parser("storage", help="bytes and files per table and per cycle, and what makes them grow")

@@ -38,7 +38,7 @@ from evenkeel.times import IN_UTC, after_all, moment_given, utc_text
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `wish`."""
-    parser = commands.add_parser("wish", help="ask for a split, an unload or an empty broker; list what was asked for")
+    parser = commands.add_parser("wish", help="request a split, an unload or an empty broker; list the requests")
     kinds = parser.add_subparsers(dest="wish", required=True, metavar="split|unload|unload-topic|drain|undrain|list")
     _add_split(kinds.add_parser("split", help="split a bundle"))
     _add_unload(kinds.add_parser("unload", help="unload a bundle, or all of a namespace"))
@@ -51,7 +51,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         parser.add_argument("broker", metavar="HOST:PORT", help="broker id, as Pulsar lists it")
         _add_common(parser)
         parser.set_defaults(run=partial(run_drain, kind))
-    listing = kinds.add_parser("list", help="every wish, and the cycle that took it")
+    listing = kinds.add_parser("list", help="every request, and the cycle that took it")
     listing.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     listing.add_argument("--cluster", metavar="NAME", help="of this cluster (default: of all)")
     add_json(listing)
@@ -85,7 +85,7 @@ def _add_unload(parser: argparse.ArgumentParser) -> None:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are; made if missing")
     parser.add_argument("--cluster", required=True, metavar="NAME")
-    parser.add_argument("--by", metavar="NAME", help="who asks for it, put on record beside the login of this shell")
+    parser.add_argument("--by", metavar="NAME", help="author of the request, recorded beside the login of this shell")
     parser.add_argument(
         "--at",
         metavar="TIME",
@@ -133,7 +133,7 @@ def run_drain(kind: str, given: argparse.Namespace) -> int:
     row = _last_of_its_broker(given, row)
     if kind == DRAIN and before is not None:
         since, who = before["made_at"].isoformat(), before["made_by"]
-        words = f"{row['broker']} of {given.cluster} is being emptied already, as {who} asked for at {since}"
+        words = f"{row['broker']} of {given.cluster} is being emptied already, as {who} requested at {since}"
         print_result(given, words, _result(before, put=False))
         return 0
     if kind == UNDRAIN and before is None:

@@ -19,7 +19,7 @@ from evenkeel.transparency import LOG_CONNECTION
 
 SECONDS = 120.0
 _SIDE = "evenkeel.doctor.airflow_side"
-_NOT_HERE = "no Airflow runs here: AIRFLOW_HOME (else ~/airflow) is not the home of one"
+_NOT_HERE = "no Airflow runs on this machine: AIRFLOW_HOME (else ~/airflow) is not the home of one"
 
 
 def check_airflow(site: Site, _: str) -> CheckFinding:
@@ -27,7 +27,7 @@ def check_airflow(site: Site, _: str) -> CheckFinding:
     try:
         installed = metadata.version("apache-airflow")
     except metadata.PackageNotFoundError:
-        return skipped("Airflow is not installed here")
+        return skipped("Airflow is not installed on this machine")
     if site.airflow_home is None:
         return skipped(_NOT_HERE)
     try:

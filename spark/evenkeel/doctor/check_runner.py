@@ -74,7 +74,7 @@ def _look(work: _Work, site: Site) -> None:
         found = _of_error(error)
     except Exception as error:
         words = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:_SHOWN]
-        found, looked = fail(f"could not look: {words}", "this is an error that nobody foresaw; report it"), False
+        found, looked = fail(f"could not look: {words}", "this is an unforeseen error; report it"), False
     if work.result is None:  # it was not given up
         work.result = CheckResult(work.check.name, work.subject or "", found, time.monotonic() - begun, looked)
     work.ended.set()

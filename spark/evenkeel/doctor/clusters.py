@@ -21,7 +21,7 @@ from evenkeel.steering.broker_switches import configurations, objections_in
 from evenkeel.steering.premise import OwnershipReader
 
 SECONDS = 60.0
-WITHOUT = "no cluster with `admin` is configured here"
+WITHOUT = "no cluster with `admin` is configured"
 WARN_SECONDS = 5.0
 """A Date header is whole seconds; beyond this two clocks differ by more than reading them explains."""
 _REQUEST_SECONDS = 10.0
@@ -88,7 +88,7 @@ def where_reached(check: Callable[[Site, str], CheckFinding]) -> Callable[[Site,
         try:
             return check(site, cluster)
         except Unreachable:
-            return fail("the brokers cannot be asked", "see the check `admin`")
+            return fail("the brokers cannot be reached", "see the check `admin`")
 
     return looked
 
@@ -100,7 +100,7 @@ def check_versions(site: Site, cluster: str) -> CheckFinding:
         found = _told(client, _brokers(client))
     silent = sorted(broker for broker, version in found.items() if version is None)
     versions = sorted({version for version in found.values() if version is not None})
-    said = f"Pulsar {', '.join(versions) or 'of a version that no broker tells'}"
+    said = f"Pulsar {', '.join(versions) or 'of a version that no broker reports'}"
     if silent:
         return warn(f"{said}; {_some(silent)} did not tell", "look at these brokers")
     odd = [version for version in versions if int(version.partition(".")[0]) not in _SUPPORTED]

@@ -147,7 +147,7 @@ def _probed(site: Site, files: FolderFiles | StoreFiles, said: str) -> CheckFind
         files.remove(name)
     if read != b"evenkeel doctor\n":
         return fail(
-            f"{files.full(name)} was read otherwise than it was written", "look at what stands before the store"
+            f"{files.full(name)} was read otherwise than it was written", "check the proxy or gateway before the store"
         )
     return ok(f"{said}; an object was written, read and removed")
 
@@ -161,7 +161,7 @@ def check_log(site: Site, _: str) -> CheckFinding:
     if not has_log(storage_of(site.lake)):
         if has_key:
             return warn("a key of a log is set, and the lake has no transparency log", "`evenkeel log begin` makes it")
-        return skipped("the lake has no transparency log, and none is asked for")
+        return skipped("the lake has no transparency log, and none is configured")
     found = read_overview(site.lake, signers)
     size = found.checkpoint.checkpoint.size
     said = f"{plural(size, 'leaf', 'leaves')}, keys of {', '.join(sorted({key.name for key in found.keys}))}"
@@ -169,9 +169,13 @@ def check_log(site: Site, _: str) -> CheckFinding:
     if found.lost:
         return fail(f"{said}; {'; '.join(beside)}", "commits are gone that the log vouches for: run `evenkeel verify`")
     if beside:
-        return warn(f"{said}; {'; '.join(beside)}", "" if has_key else "set the log's key for whoever publishes")
+        return warn(
+            f"{said}; {'; '.join(beside)}", "" if has_key else "set the log's key for the process that publishes"
+        )
     if not has_key:
-        return warn(f"{said}; its key is not set here", "set EVENKEEL_LOG_KEY_FILE for whoever publishes")
+        return warn(
+            f"{said}; its key is not set on this machine", "set EVENKEEL_LOG_KEY_FILE for the process that publishes"
+        )
     return ok(f"{said}, with all that is on record")
 
 
@@ -186,14 +190,17 @@ def check_witnesses(site: Site, _: str) -> CheckFinding:
     if found is None:
         return skipped("the lake has no transparency log")
     if not found.witnesses:
-        return warn("the log has no witness", "name one (EVENKEEL_WITNESSES): else whoever has the key can set it back")
+        return warn(
+            "the log has no witness",
+            "name one (EVENKEEL_WITNESSES): without one, any holder of the key can set the log back",
+        )
     words = "; ".join(found.witness_words())
     if any(one.is_inconsistent for one in found.witnesses):
-        return fail(words, "somebody is shown another past: keep the lake as it is, and run `evenkeel verify`")
+        return fail(words, "two clients are shown different pasts: keep the lake as it is, and run `evenkeel verify`")
     size = found.checkpoint.checkpoint.size
     late = [one for one in found.witnesses if one.size < size and time.time() - (one.since or one.at) > _LATE_SECONDS]
     if late:
-        return warn(words, "look at these witnesses, then run `evenkeel log catch-up`")
+        return warn(words, "check these witnesses, then run `evenkeel log catch-up`")
     return ok(words)
 
 

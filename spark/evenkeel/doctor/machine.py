@@ -45,7 +45,7 @@ def check_package(_: Site, __: str) -> CheckFinding:
     if installed not in (None, evenkeel.__version__):
         return warn(
             f"{said}; Python knows version {installed} as installed",
-            "two copies are on the path: install this one anew (`pip install .`), or take one away",
+            "two copies are on the path: install this one again (`pip install .`), or remove one",
         )
     return ok(said)
 
@@ -171,6 +171,6 @@ def check_secret_files(site: Site, _: str) -> CheckFinding:
     if open_to_others:
         return warn(
             f"others than the owner may read or write {_some(open_to_others)}",
-            "chmod 600; if somebody may have read it, make a new secret",
+            "chmod 600; if another user may have read it, make a new secret",
         )
     return ok(f"{len(files)} files with secrets, for their owner alone")

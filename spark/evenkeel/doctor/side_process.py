@@ -45,7 +45,7 @@ def asked_aside(module: str, question: Mapping[str, Any], seconds: float) -> Ans
     try:
         answer: Answer = json.loads(done.stdout)
     except ValueError:
-        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["it printed nothing"]
         raise AsideFailed(f"it ended with code {done.returncode}: {lines[-1][:_SHOWN]}") from None
     if ERROR in answer:
         raise AsideFailed(str(answer[ERROR]))

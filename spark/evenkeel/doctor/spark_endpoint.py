@@ -75,7 +75,7 @@ def _endpoints(site: Site) -> Iterator[tuple[str, dict[str, Any], str]]:
 def _local_words(site: Site) -> str:
     """Return the words to report if no server runs, or none that may continue."""
     if not (site.home / ".evenkeel").is_dir():
-        return "no server runs here; a command starts one and ends it, `evenkeel engine start` keeps one"
+        return "no server runs on this machine; a command starts one and ends it, `evenkeel engine start` keeps one"
     state = status(site.home).state
     if state == "stale":
         return "the local server is of other code; the next command replaces it"

@@ -147,7 +147,7 @@ class _Again:
         if self._missing:
             return [f"{said}: {self._missing.rstrip('.')}."]
         if self._others:
-            return [f"{said} of {plural(self._others, 'decision')}: asked again, this version decides otherwise."]
+            return [f"{said} of {plural(self._others, 'decision')}: repeated, this version decides differently."]
         return []
 
 

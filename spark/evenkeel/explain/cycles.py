@@ -154,9 +154,7 @@ def _incomplete(record: Record, attempts: Sequence[Attempt]) -> dict[str, tuple[
             if counted[attempt.attempt_id] < sum(write.rows for write in attempt.writes_of(table)):
                 missing[attempt.attempt_id].append(table)
     return {
-        attempt_id: (
-            f"Rows of {', '.join(tables)} are past their retention: what was considered and let be is missing here.",
-        )
+        attempt_id: (f"Rows of {', '.join(tables)} are past their retention: decisions without an act are missing.",)
         if tables
         else ()
         for attempt_id, tables in missing.items()
@@ -199,7 +197,7 @@ def course_of(
     if len(eventful) > MOST_MOMENTS:
         after = told[-1].cycle_at
         notes.append(
-            f"Something was done in {len(eventful):,} of these cycles; the first {MOST_MOMENTS} are told in full. Ask "
+            f"Acts happened in {len(eventful):,} of these cycles; the first {MOST_MOMENTS} are told in full. Ask "
             f"for the others with --from {utc_seconds(after)}."
         )
     return Course(

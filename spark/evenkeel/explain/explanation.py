@@ -208,7 +208,7 @@ def _of_shadow(facts: CycleFacts, reasons: Sequence[Reason]) -> tuple[str, ...]:
     is_shadow = any((row["key"], row["value"]) == (PLANNER_KEY, '"shadow"') for row in facts.tables["settings"])
     if not is_shadow or not any(one.step == "planner" for one in reasons):
         return ()
-    return (f"The planner only looks on ({PLANNER_KEY} = shadow): nothing of what it says is asked of the cluster.",)
+    return (f"The planner only looks on ({PLANNER_KEY} = shadow): nothing that it decides is sent to the cluster.",)
 
 
 def _of_quota(facts: CycleFacts) -> tuple[str, ...]:

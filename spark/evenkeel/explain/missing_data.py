@@ -142,7 +142,8 @@ def unknown_everywhere(record: Record, subject: Subject, there: Mapping[str, Att
     if len(near) == 1:
         return reasons[near[0]]
     return BadInput(
-        f"no cluster has {subject.kind} {subject.name} in its cycle then ({', '.join(sorted(there))}): name the "
+        f"no cluster has {subject.kind} {subject.name} in its cycle at that time ({', '.join(sorted(there))}): "
+        "name the "
         "cluster with --cluster to see what it has instead."
     )
 

@@ -52,7 +52,7 @@ def _moment(moment: Moment, where: tzinfo) -> Iterator[str]:
     yield from _section("What else was possible", _others(moment.reasons))
     yield from _section("What would have changed the answer", _changes(moment.reasons))
     guards = [reason for reason in moment.reasons if reason.step == "guard"]
-    yield from _section("What guards said", [f"{one.outcome}: {one.sentence}" for one in guards])
+    yield from _section("Guards' verdicts", [f"{one.outcome}: {one.sentence}" for one in guards])
     yield from _section("What was sent, and what was seen", [line for s in moment.commands for line in _sent(s, where)])
     if not moment.commands and any(one.acts and one.step != "guard" for one in moment.reasons):
         yield ""

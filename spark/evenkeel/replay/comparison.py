@@ -213,8 +213,8 @@ def page_of(comparison: VariantComparison, *, note: str = "") -> str:
     """The page as HTML text."""
     names = comparison.names()
     text = note or (
-        f"{plural(comparison.tallies[names[0]].cycles, 'cycle')} of {comparison.cluster}, decided on what was seen "
-        "then: what one cycle asks for does not change what the next one sees (open loop)."
+        f"{plural(comparison.tallies[names[0]].cycles, 'cycle')} of {comparison.cluster}, decided on the recorded "
+        "observations: one cycle's requests do not change the next one's observations (open loop)."
     )
     return render_template(
         "comparison.html.j2",

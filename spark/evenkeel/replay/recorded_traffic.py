@@ -100,7 +100,7 @@ def read_seen(history: History) -> list[SeenCycle]:
             )
         )
     if not found or not found[0].flow:
-        raise BadInput(f"the cycles of {history.cluster} show no bundles: there is no traffic to model")
+        raise BadInput(f"the cycles of {history.cluster} show no bundles: they have no traffic to model")
     return found
 
 

@@ -91,12 +91,12 @@ class SimulationRequest:
         check_limit(self.limit_percent, self.called("limit"))
         if self.is_recorded:
             if not self.lake:
-                raise BadInput(f"recorded traffic lies in a lake: name it by {self.called('lake')}")
+                raise BadInput(f"recorded traffic needs a lake: name it by {self.called('lake')}")
             return
         if self.since or self.until or self.cluster:
             names = ", ".join(map(self.called, ("since", "until")))
             raise BadInput(
-                f"{names} and {self.called('cluster')} go with recorded traffic, which lies in a lake: leave them out"
+                f"{names} and {self.called('cluster')} go with recorded traffic, which needs a lake: leave them out"
             )
         check_scenario(self.scenario or USUAL_SCENARIO, self.size())
 

@@ -55,7 +55,7 @@ def persistent_topics(
     if not picking:
         return None
     cycles = list({attempt.attempt_id: attempt for attempt, _ in picking}.values())
-    _demand(cycles, "a wish was for the largest bundle of a namespace: leave that cycle out")
+    _demand(cycles, "a manual request was for the largest bundle of a namespace: leave that cycle out")
 
     wished = sorted({(cluster, attempt.cycle_at, namespace) for attempt, namespace in picking})
     asked = spark.createDataFrame(wished, "cluster string, cycle_at timestamp, namespace string")

@@ -198,7 +198,7 @@ def _beside(round: LoggedRound, cycles: Sequence[Cycle], within: timedelta) -> t
 
 def _verdict(round: LoggedRound, cycle: Cycle | None, not_due: Cycle | None) -> RoundVerdict:
     if cycle is None:
-        return RoundVerdict(round, None, False, ("No cycle of Evenkeel lies within a minute before this round.",))
+        return RoundVerdict(round, None, False, ("Evenkeel has no cycle within a minute before this round.",))
     theirs = {move.bundle: move for move in round.moves}
     ours = {move.bundle: move for move in cycle.moves}
     same = {b for b in theirs.keys() & ours.keys() if theirs[b].source == ours[b].source}

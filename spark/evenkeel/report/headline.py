@@ -95,7 +95,7 @@ def _wishes(made: Decisions) -> str:
     refused = made.refused_wishes
     if len(refused) < 2:
         return "".join(wish.sentence for wish in refused)
-    return f"{len(refused)} wishes were refused, each with its reason below."
+    return f"{len(refused)} requests were refused, each with its reason below."
 
 
 def _drained(unload_rows: Sequence[Row]) -> list[str]:
@@ -141,9 +141,7 @@ def _advice(attempt: Attempt, checks: Sequence[Check]) -> tuple[str, ...]:
             f"See the log of the task that is red in {run}, and clear it to run again: nothing is decided twice."
         )
     else:
-        found.append(
-            "The next cycle looks anew; other clusters are not held up. The load below is what was still read."
-        )
+        found.append("The next cycle tries again; other clusters are not affected. The load below was still read.")
     return tuple(found)
 
 

@@ -316,7 +316,7 @@ def _ended(text: str) -> str:
 KINDS: tuple[AttentionKind, ...] = (
     AttentionKind(
         "newer_version", "newer version", BAD, "cycles.schema_version",
-        "a newer version of Evenkeel wrote the newest cycle, and nothing else is said of it", _newer,
+        "a newer version of Evenkeel wrote the newest cycle; upgrade this one to see more", _newer,
     ),
     AttentionKind(
         "harm", "harm after a move", BAD, "outcomes (harmed), commands",

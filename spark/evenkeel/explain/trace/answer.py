@@ -162,7 +162,7 @@ def _inputs(found: Inputs, where: tzinfo) -> Iterator[str]:
     yield from [f"  {_decision(one)}" for one in found.decisions] or ["  nothing that acts"]
     if found.planner:
         yield ""
-        yield "Said by Evenkeel's planner"
+        yield "Evenkeel's planner"
         yield from (f"  {_planner_word(one)}" for one in found.planner)
     yield ""
     yield "Rests on"
