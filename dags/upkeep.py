@@ -2,8 +2,8 @@
 ### Upkeep: keep rows for their periods, and drop the rest
 
 Once a day, while cycles continue, upkeep does three things. It drops rows past their period (whole dates if all of
-their rows are). It compacts small files of past dates and compares them with the manifests. It removes files that no version
-within its period names.
+their rows are). It compacts small files of past dates and compares them with the manifests. It removes files
+that no version within its period names.
 
 ```
  upkeep   periods settled ──► rows past them go ──► manifests past theirs, ──► closed dates ──► VACUUM ──► `upkeeps`

@@ -1,4 +1,4 @@
-"""The seven tasks of the pipeline in a DAG, shared by `rebalance` and `rebalance_history`, and arguments of Spark tasks.
+"""The seven tasks of the pipeline in a DAG, for `rebalance` and `rebalance_history`, and arguments of Spark tasks.
 
 DAG files import this module, so it imports nothing heavy.
 """
