@@ -1,8 +1,9 @@
 """
 ### Heat: the tables behind the heat map
 
-Every ten minutes, beside the cycles and without Spark: what the record says of each bundle's load, owner and moves
-becomes columns of a minute, ten minutes, an hour and six hours, small enough for a picture of any range of a year.
+Every ten minutes, beside the cycles and without Spark, this DAG reads each bundle's load, owner and moves from the
+record. It writes columns of a minute, ten minutes, an hour and six hours: small enough for a picture of any range of a
+year.
 
 ```
  heat   cycles that joined the record ──► columns that they change ──► `heat_blocks`
@@ -20,25 +21,24 @@ becomes columns of a minute, ten minutes, an hour and six hours, small enough fo
 
 | param | meaning |
 |---|---|
-| `cluster` | of this cluster only; empty: of all on record |
+| `cluster` | this cluster only; empty: all on record |
 
 ```json
 {"cluster": "eu-1"}
 ```
 
-**Outside the record.** No manifest lists these rows, `verify` and `export` leave them alone, and nothing is decided by
-them. To have all of them made again, remove the folders `heat_blocks` and `heat_marks` of the lake: the next run builds
-what the record still holds rows of.
+**Outside the record.** No manifest lists these rows, `verify` and `export` skip them, and no decision uses them. To
+build all of them again, remove the folders `heat_blocks` and `heat_marks` of the lake. The next run builds the columns
+of all cycles whose rows still exist.
 
-**A re-run** does what is left to do; a run that was killed anywhere is simply run again. Two at once do no harm.
+**A re-run** does the remaining work; run a killed run again. Two at once do no harm.
 
-**A backfill** makes no sense here. One of *rebalance* leads to the columns of the cycles that it decides being built
-again.
+**A backfill** of this DAG makes no sense. After a backfill of *rebalance*, the next run builds the columns of its
+cycles again.
 
 **Skipped** as long as no cycle has made the lake.
 
-**When it is red**: the log ends with what is wrong. Cycles do not wait for it, and pictures show what was built until
-then.
+**If it fails**: the log ends with the error. Cycles do not wait for it, and pictures show the columns built so far.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ from evenkeel.airflow.lake_dags import every_lake, lake_tags
 
 # `none` leaves the DAG to manual runs.
 SCHEDULE = timetable_in("EVENKEEL_HEAT_SCHEDULE", "*/10 * * * *")
-DOC = """Builds what is missing or outdated of the heat tables.
+DOC = """Builds missing or outdated columns of the heat tables.
 
-Clear it freely: it does what is left to do."""
+Clear it freely: it does the remaining work."""
 PARAMS = {"cluster": Param("", type="string", description="A cluster on record. Empty: all of them.")}
 
 
 def declare(lake: str) -> None:
-    """Declares the DAG of a lake."""
+    """Declare the DAG of a lake."""
 
     @dag(
         dag_id=dag_id_of(HEAT_DAG, lake),

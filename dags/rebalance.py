@@ -20,46 +20,46 @@ split, which to unload, and where each of them should go. Every decision is a ro
 | `mode` | `dry_run`: send nothing. `approve`: ask a person, then send. `auto`: send. At most `EVENKEEL_MODE_LIMIT` |
 | `settings` | Pulsar's own keys, for this run only; an unknown key or a value out of range is refused by name |
 | `at` | decide the newest snapshot up to this moment; empty: the run's logical date, else now |
-| `wishes` | splits and unloads to carry out beside what the strategies decide, as in Pulsar's admin API; drains |
+| `wishes` | splits and unloads that you request beside the strategies' decisions, as in Pulsar's admin API; drains |
 
 ```json
 {"clusters": ["eu-1"], "settings": {"loadBalancerBrokerThresholdShedderPercentage": 15}}
 ```
 
-**Wishes** are held to Pulsar's own rules, and each of them stands among the decisions, granted or refused with the
-reason. `evenkeel wish` makes them too; such a wish waits until a cycle takes it. A wish is carried out in one cycle
-only, and a re-run of that cycle takes it again. Examples of the param:
+**Wishes** are manual requests. Pulsar's own rules apply to them. Each one is listed among the decisions, granted or
+refused with the reason. `evenkeel wish` makes them too; such a request waits until a cycle takes it. Only one cycle
+carries it out, and a re-run of that cycle takes it again. Examples of the param:
 `{"kind": "split", "namespace": "acme/orders", "bundle": "LARGEST", "unload": true}`,
 `{"kind": "unload", "namespace": "acme/orders", "bundle": "0x00000000_0x40000000", "destinationBroker": "b2:8080"}`,
 `{"kind": "unload_topic", "topic": "persistent://acme/orders/in"}`,
 `{"kind": "drain", "broker": "b3:8080"}` (holds until `undrain`; not in a dry run).
 With more than one cluster in the run each names its `cluster`.
 
-**An approval** is asked for by the DAG `rebalance_approval`, in a run for each cluster's plan: this run is over by
-then, and later cycles wait for nobody.
+**Approvals**: the DAG `rebalance_approval` asks for them, in a run for each cluster's plan. This run is over by then,
+and later cycles do not wait for the answer.
 
-**What a task hands to the next** is sealed. Where somebody has edited it in XCom, or put that of another run there,
-the next task turns red and says so, and nothing is sent.
+**Hand-overs** between tasks are sealed. If one was edited in XCom, or replaced by that of another run, the next task
+fails with that message, and nothing is sent.
 
-**A cluster whose data cannot be trusted** is left out of its cycle (`skipped`, with the reason) and the others go on:
-that does not make the run red.
+**Clusters with untrusted data** are left out of their cycle (`skipped`, with the reason). The others go on, and the run
+does not fail.
 
-**A re-run** (clear the run, or trigger it again with the same `at`) decides the cycle anew from the same snapshot and
-arrives at the same `plan_id`. The earlier attempt stays on record and readers go on seeing one attempt, so any task can
-be cleared at any time; after an upgrade all of them together, since a cycle is decided by one code. A task that was
-killed leaves rows that nobody ever reads.
+**A re-run** (clear the run, or trigger it again with the same `at`) decides the cycle again from the same snapshot and
+gets the same `plan_id`. The earlier attempt stays on record, and readers still see one attempt. So any task can be
+cleared at any time. After an upgrade clear all of them together, since one version decides a whole cycle. A killed task
+leaves rows that no reader ever sees.
 
 **A backfill** (`airflow backfill create --dag-id rebalance --from-date … --to-date …`) decides past cycles from landed
-snapshots, for the first time or anew (`--reprocess-behavior completed`), marks them `backfill`, and never sends a
-command. Each cycle builds on the averages of the one before, so *ingest* waits for the run before it, however many
-`--max-active-runs` there are; with `--run-backwards` it says so and fails. A moment without a snapshot of its own is
-on record as skipped. Stopped half-way, a backfill is created again with the reprocess behaviour `none` and goes on.
+snapshots, for the first time or again (`--reprocess-behavior completed`), marks them `backfill`, and never sends a
+command. Each cycle builds on the averages of the previous one. So *ingest* waits for the previous run, whatever
+`--max-active-runs` is; with `--run-backwards` it fails with that message. A moment without its own snapshot is
+recorded as skipped. To continue a stopped backfill, create it again with the reprocess behaviour `none`.
 For more than a few moments use `rebalance_history`: it decides a day of cycles in one run.
 
-**When it is red**: the failed task's log ends with what is wrong, where, and what to do; the same sentence stands in
-the cycle's row (`status` failed, `reason`), which *publish* writes before it turns red itself. `evenkeel_spark` is the
-connection that says where Spark is. **When it is green and nothing happened**: open *Evenkeel* in the navigation; each
-cycle's report lists what was considered and why it was left alone.
+**If it fails**: the failed task's log ends with the error, its place, and what to do. The cycle's row has the same
+sentence (`status` failed, `reason`); *publish* writes it before it fails itself. `evenkeel_spark` is the connection
+with the address of Spark. **If it succeeds and nothing happened**: open *Evenkeel* in the navigation. Each cycle's
+report lists all considered bundles and brokers, with the reason why nothing was done.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ from evenkeel.airflow.wiring import seven_tasks
 # `none` leaves the DAG to manual runs and triggers.
 SCHEDULE = timetable_in("EVENKEEL_SCHEDULE", "*/5 * * * *")
 
-ASK_DOC = """Starts a run of rebalance_approval for each plan that waits.
+ASK_DOC = """Starts a run of rebalance_approval for each waiting plan.
 
 No later cycle waits for the answer."""
 
@@ -97,7 +97,7 @@ def close(*given: Any) -> str:
 
 
 def declare(lake: str) -> DAG:
-    """Declares the DAG of a lake, and gives it."""
+    """Declare the DAG of a lake, and return it."""
 
     @dag(
         dag_id=dag_id_of(DECIDING_DAG, lake),

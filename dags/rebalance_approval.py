@@ -2,7 +2,7 @@
 ### Rebalance, the approval: one plan of one cluster, to be carried out or not
 
 *rebalance* starts a run of this DAG for every plan that it made in the mode `approve`. The task *approve* asks a person
-(**Required Actions** in the navigation); *send* puts the answer on record and carries out what it allows.
+(**Required Actions** in the navigation). *send* records the answer and carries out what it allows.
 
 ```
  rebalance: … ──► publish ──► ask
@@ -11,40 +11,39 @@
               rebalance_approval: approve ──► send
 ```
 
-**Three answers.** *Approve* sends the plan. *Approve without splits*, offered where the plan has splits, sends all but
-what splits a bundle and what rests on a split (a move of a part that is there only after it): those commands go on
-record as not sent, with who answered so. The plan stays the one plan, and nothing is decided anew. *Reject* sends
-nothing.
+**Three answers.** *Approve* sends the plan. *Approve without splits* is offered if the plan has splits. It sends all
+commands except splits, and moves of parts that exist only after a split. Those commands are recorded as not sent, with
+the user who answered so. The plan stays the same, and nothing is decided again. *Reject* sends nothing.
 
-**The question holds for one plan.** Both tasks look it up again where *publish* left it; a plan that was published anew
-meanwhile is another one, and nothing is sent. It can be approved as long as it may be carried out
-(`evenkeelMaxReportAgeSeconds` after its cycle); who does not answer until then has said no. A newer cycle of the
-cluster ends it too: its view of the cluster counts, and it asks anew. So let the schedule leave people the time that
-they take (`EVENKEEL_SCHEDULE`).
+**The question is for one plan.** Both tasks read it again from *publish*. If it was published again meanwhile, it is
+another plan, and nothing is sent. A plan can be approved for `evenkeelMaxReportAgeSeconds` after its cycle. No answer
+until then counts as a no. A newer cycle of the cluster ends the question too, since its view of the cluster counts; it
+asks again. So set a schedule that leaves users enough time to answer (`EVENKEEL_SCHEDULE`).
 
-**The answer counts as Airflow took it**, from whoever gave it: *approve* hands it on sealed, and *send* refuses any
-other, so nobody makes a yes of a no by editing XComs.
+**The answer is the one that Airflow took.** *approve* hands it on sealed, and *send* refuses any other. So an edited
+XCom cannot turn a no into a yes.
 
-**Who may answer**: whoever may in Airflow, or the logins in `EVENKEEL_APPROVERS` (with commas between them) alone. With
-`EVENKEEL_FOUR_EYES=true` the yes of whoever triggered the run, or made a wish that the plan takes up, counts as a no.
-The answer stands in the table `approvals` under the login of who gave it, with the reason if one was given.
+**Who may answer**: every user whom Airflow allows, or only the logins in `EVENKEEL_APPROVERS` (separated by commas).
+With `EVENKEEL_FOUR_EYES=true` the yes of two kinds of users counts as a no: of those who triggered the run, and of
+those who made a request that the plan takes up. The table `approvals` has the answer with the login of the user who
+gave it, and the reason if one was given.
 
 **Params** (filled in by *rebalance*)
 
 | param | meaning |
 |---|---|
 | `run_id` | the run of *rebalance* that made the plan |
-| `cluster` | whose plan it is |
-| `plan_id` | the plan that is asked about, and the only one that is carried out |
+| `cluster` | the cluster of the plan |
+| `plan_id` | the plan of the question, and the only one that is carried out |
 
 ```json
 {"run_id": "manual__2026-11-23T09:00:00+00:00", "cluster": "eu-1", "plan_id": "5c1f…"}
 ```
 
-**A re-run** (clear *send*) repeats nothing that went out; clear *approve* to ask again. There is no **backfill** of it:
-a backfill sends nothing, so it asks nobody.
+**A re-run** (clear *send*) repeats no command that was sent; clear *approve* to ask again. There is no **backfill** of
+this DAG: a backfill sends nothing, so it needs no answer.
 
-**When it is red**: the failed task's log ends with what is wrong and what to do; the cycle's row has the same sentence.
+**If it fails**: the failed task's log ends with the error and what to do; the cycle's row has the same sentence.
 """
 
 from __future__ import annotations
@@ -60,10 +59,10 @@ from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, dag_id_of
 from evenkeel.airflow.lake_dags import deciding_lakes, lake_tags
 from evenkeel.airflow.wiring import step
 
-APPROVE_DOC = """Asks whether the plan is to be carried out.
+APPROVE_DOC = """Asks if the plan is to be carried out.
 
 Clear it to ask again."""
-SEND_DOC = """Puts the answer on record, carries out what it allows, and closes the cycle's row.
+SEND_DOC = """Records the answer, carries out what it allows, and closes the cycle's row.
 
 Clear it freely: nothing is sent twice."""
 
@@ -74,7 +73,7 @@ def named(description: str) -> Param:
 
 
 def declare(lake: str) -> None:
-    """Declares the DAG of a lake."""
+    """Declare the DAG of a lake."""
 
     @dag(
         dag_id=dag_id_of(APPROVAL_DAG, lake),
@@ -83,14 +82,14 @@ def declare(lake: str) -> None:
         start_date=START_DATE,
         catchup=False,
         max_active_runs=64,
-        # Who pauses a DAG wants it to start nothing; a question that waits for its DAG would be asked too late.
+        # Users who pause a DAG want it to start nothing; a question that waits for its DAG would come too late.
         is_paused_upon_creation=False,
         dagrun_timeout=timedelta(hours=24),
         default_args=tried_again(ends_after=timedelta(minutes=30)),
         params={
             "run_id": named("The run of rebalance that made the plan."),
             "cluster": named("Whose plan it is."),
-            "plan_id": named("The plan that is asked about."),
+            "plan_id": named("The plan of the question."),
         },
         tags=["evenkeel", "pulsar", "load-balancing", *lake_tags(lake)],
         doc_md=__doc__,

@@ -1,10 +1,9 @@
 """
 ### Rebalance history: past cycles from landed snapshots, a day of them in one run
 
-Decides what `rebalance` would have decided, over all snapshots that were landed in the run's data interval, in one pass
-of the same seven tasks: a day of five-minute cycles takes little longer than a few single ones. For deciding a month
-again under other settings or with new code, for clusters whose snapshots were recorded before Evenkeel ran, and for
-days on which nothing ran.
+Decides all snapshots landed in the run's data interval as `rebalance` would have, in one pass of the same seven tasks.
+A day of five-minute cycles takes little longer than a few single ones. Use it to decide a month again with other
+settings or with new code, for clusters whose snapshots were recorded before Evenkeel ran, and for days without runs.
 
 ```
  2026-11-01T00:00                                                             2026-11-02T00:00
@@ -20,21 +19,20 @@ airflow dags unpause rebalance_history
 airflow backfill create --dag-id rebalance_history --from-date 2026-11-01 --to-date 2026-11-30
 ```
 
-Its runs take all landed snapshots of their intervals. Attempts are marked `backfill`: readers go on seeing what was
-decided live, where there is that. Every cycle goes on from the averages and the state of the one before, so *ingest*
-waits for the run of the interval before, however many `--max-active-runs` there are; with `--run-backwards` it says so
-and fails. Stopped half-way, a backfill is created again with the reprocess behaviour `none` and goes on; a run in which
-something is to be decided anew takes `completed`. What cannot be read or trusted is skipped, that cycle alone, with its
-reason.
+Its runs take all landed snapshots of their intervals. Attempts are marked `backfill`: readers still see the live
+decisions, if there are any. Every cycle continues from the averages and the state of the previous one. So *ingest*
+waits for the run of the previous interval, whatever `--max-active-runs` is; with `--run-backwards` it fails with that
+message. To continue a stopped backfill, create it again with the reprocess behaviour `none`. To decide cycles again,
+use `completed`. A cycle whose data cannot be read or trusted is skipped, with its reason.
 
-**Paused**, the DAG does nothing: a backfill of a paused DAG waits until it is unpaused. **Unpaused**, it also
-schedules: after each interval a run takes those of its snapshots that have no decided attempt yet; where there is none,
-all tasks after *ingest* are skipped. So nothing is decided twice where `rebalance` runs, and its gaps are filled within
-a day. Intervals are those of `EVENKEEL_HISTORY_SCHEDULE`, a cron expression, by default days in UTC: shorter ones where
-a day of snapshots is more than the Spark server has room for.
+**Paused**, the DAG does nothing: a backfill of a paused DAG waits until it is unpaused. **Unpaused**, it also runs on a
+schedule: after each interval a run takes the snapshots that have no decided attempt yet. Without any, all tasks after
+*ingest* are skipped. So nothing is decided twice beside `rebalance`, and its gaps are filled within a day. The
+intervals are those of `EVENKEEL_HISTORY_SCHEDULE`, a cron expression, by default days in UTC. Use shorter ones if a day
+of snapshots is too large for the Spark server.
 
-**`rebalance` or this one?** A single moment, or a few: `rebalance`, triggered with `at`, or its own backfill, whose
-dates are moments. Anything longer: this one. Commands go out from `rebalance` alone.
+**`rebalance` or this one?** For one moment or a few, use `rebalance`, triggered with `at`, or its own backfill, whose
+dates are moments. For longer ranges, use this one. Only `rebalance` sends commands.
 
 **Params** (all optional; *Trigger DAG w/ config*, or `--dag-run-conf` of a backfill)
 
@@ -48,18 +46,18 @@ dates are moments. Anything longer: this one. Commands go out from `rebalance` a
 {"clusters": ["eu-1"], "settings": {"loadBalancerLoadSheddingStrategy": "AvgShedder"}}
 ```
 
-A run that is triggered by hand needs a logical date: the last interval that has ended by then is decided, e.g. the day
+A run that is triggered by hand needs a logical date. It decides the last interval that has ended by then, e.g. the day
 2026-11-01 for the logical date 2026-11-02T00:00.
 
-**A re-run** (clear the run, or any task of it) decides the same snapshots again and arrives at the same `plan_id`s;
-plans that are on record add nothing.
+**A re-run** (clear the run, or any task of it) decides the same snapshots again and gets the same `plan_id`s; recorded
+plans are not added again.
 
-**Progress**: *ingest* logs how many cycles the run has, *publish* how many it put on record, cycles a second, and how
-long the runs behind it will take. The tasks' link *Evenkeel report* lists the run's cycles.
+**Progress**: *ingest* logs how many cycles the run has. *publish* logs how many it recorded, cycles a second, and how
+long the waiting runs will take. The tasks' link *Evenkeel report* lists the run's cycles.
 
-**When it is red**: the failed task's log ends with what is wrong, where, and what to do; the same sentence stands in
-the rows of the cycles that it kept from being decided (`status` failed, `reason`). Landed snapshots are kept for
-`landing_days` of the configuration: what is older cannot be decided any more.
+**If it fails**: the failed task's log ends with the error, its place, and what to do. The rows of the undecided cycles
+have the same sentence (`status` failed, `reason`). Landed snapshots are kept for `landing_days` of the configuration;
+older ones cannot be decided any more.
 """
 
 from __future__ import annotations
@@ -91,7 +89,7 @@ def close(*given: Any) -> str:
 
 
 def declare(lake: str) -> DAG:
-    """Declares the DAG of a lake, and gives it."""
+    """Declare the DAG of a lake, and return it."""
 
     @dag(
         dag_id=dag_id_of(HISTORY_DAG, lake),

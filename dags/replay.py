@@ -1,18 +1,18 @@
 """
 ### Replay: what other strategies or settings would have decided over recorded history
 
-Decides cycles of the record again by other strategies or settings, on what was seen then (`replay`), or lets them
-steer a model of the cluster in which what they ask for takes effect (`simulate`), and compares: moves, share of traffic
-moved, bounces, splits, how even the brokers' load would have been. Nothing is sent, and nothing of the record changes:
-results stand in `replay_cycles` and `replay_decisions`, and `replay_runs` lists them once they are complete. The desk's
-page *What if* shows them side by side, and has a form that starts a run.
+Runs other strategies or settings and compares moves, share of traffic moved, bounces, splits, and the balance of the
+brokers' load. `replay` decides recorded cycles again, on the recorded observations. `simulate` lets the variants steer
+a model of the cluster, in which their commands take effect. Nothing is sent, and the record does not change. Results
+are in `replay_cycles` and `replay_decisions`, and `replay_runs` lists them once they are complete. The desk's page
+*What if* shows them side by side, and has a form that starts a run.
 
 **Params** (all optional; *Trigger DAG w/ config*)
 
 | param | meaning |
 |---|---|
 | `kind` | `replay` (open loop, the default) or `simulate` (closed loop) |
-| `cluster` | of this cluster; empty: the only one on record |
+| `cluster` | this cluster; empty: the only one on record |
 | `since`, `until` | from and up to this moment or date (UTC); empty: all that is on record |
 | `strategies` | shedders or placement strategies by Pulsar's names, or Evenkeel's own `Planner`, each a variant |
 | `settings` | Pulsar's own keys, for every variant |
@@ -26,17 +26,17 @@ page *What if* shows them side by side, and has a form that starts a run.
  "variants": {"threshold-15": {"loadBalancerBrokerThresholdShedderPercentage": 15}}}
 ```
 
-A replay with none of `strategies`, `settings` and `variants` decides the recorded settings once more, and must come to
-every recorded plan. A simulation without them plays all of Pulsar's shedders of that load manager.
+A replay with none of `strategies`, `settings` and `variants` uses the recorded settings, and must reproduce every
+recorded plan. A simulation without them runs all of Pulsar's shedders of that load manager.
 
 ```json
 {"kind": "simulate", "cluster": "eu-1", "since": "2026-11-20", "strategies": ["AvgShedder"]}
 ```
 
-**A re-run** is a replay of its own, under an id of its own. **A backfill** has no meaning here: the range is a param.
+**A re-run** is a separate replay with a new id. **A backfill** of this DAG has no meaning: the range is a param.
 
-**When it is red**: the log ends with what is wrong and what there is instead: the nearest cycles, the strategies of
-that load manager, the nearest key. The comparison stands at the end of the task's log, and in `replay_runs.summary`.
+**If it fails**: the log ends with the error and the existing alternatives: the nearest cycles, the strategies of that
+load manager, the nearest key. The comparison is at the end of the task's log, and in `replay_runs.summary`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MOMENT = r"^(\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?$"
 KEY = {"pattern": "^[A-Za-z][A-Za-z0-9]*$"}
 DOC = """Decides recorded cycles by other strategies or settings, or steers a model by them, and compares.
 
-Clear it freely: it is a replay of its own then."""
+Clearing it makes another replay."""
 
 PARAMS = {
     "kind": Param(

@@ -1,9 +1,9 @@
 """
-### Upkeep: keep what was promised, and no more
+### Upkeep: keep rows for their periods, and drop the rest
 
-Once a day, while cycles go on: rows past their period are dropped (whole dates where that is all of them), small files
-of dates that are over become few and are held against the manifests, and files that no promised version names are
-removed.
+Once a day, while cycles continue, upkeep does three things. It drops rows past their period (whole dates if all of
+their rows are). It compacts small files of past dates and compares them with the manifests. It removes files
+that no version within its period names.
 
 ```
  upkeep   periods settled ──► rows past them go ──► manifests past theirs, ──► closed dates ──► VACUUM ──► `upkeeps`
@@ -11,42 +11,42 @@ removed.
                                                                                 proven: `proofs`
 ```
 
-**Params** (all optional; *Trigger DAG w/ config*). The periods belong to the lake: what one run was told holds for the
-ones after it, so nothing has to be given twice.
+**Params** (all optional; *Trigger DAG w/ config*). The periods belong to the lake: a param of one run also holds for
+the later ones, so set it only once.
 
 | param | days to keep | at first |
 |---|---|---|
 | `audit_days` | manifests, decisions that acted, commands, outcomes, settings, approvals, controls, wishes | 400 |
-| `observed_days` | what was observed, validation, `bundle_load`, `broker_load`, `strategy_state` | 30 |
-| `considered_days` | decisions that came to nothing | 30 |
+| `observed_days` | observed rows, validation, `bundle_load`, `broker_load`, `strategy_state` | 30 |
+| `considered_days` | decisions without an act | 30 |
 | `topics_days` | `topic_stats` | 14 |
-| `unlisted_days` | rows that no manifest lists: what a killed try left | 7 |
+| `unlisted_days` | rows that no manifest lists: those of a killed try | 7 |
 | `version_days` | versions of the tables, for time travel | 90 |
 | `topic_version_days` | versions of `topic_stats` | 7 |
-| `shorten` | allow periods shorter than the lake was promised, where `EVENKEEL_UPKEEP_SHORTEN` says so | |
+| `shorten` | allow periods shorter than the recorded ones, if `EVENKEEL_UPKEEP_SHORTEN` is set | |
 
 ```json
 {"audit_days": 800}
 ```
 
-**What is dropped does not come back**, so whoever may trigger this DAG may lengthen periods, and shorten them only
-where whoever runs Airflow has set `EVENKEEL_UPKEEP_SHORTEN=true`. As long as no upkeep has put periods on record, those
-of the last column count as promised. `evenkeel upkeep --shorten` in a shell asks no variable.
+**Dropped rows do not come back.** So users who may trigger this DAG may lengthen periods. They may shorten them only if
+the operator of Airflow has set `EVENKEEL_UPKEEP_SHORTEN=true`. Until an upkeep has recorded periods, those of the last
+column hold. `evenkeel upkeep --shorten` in a shell needs no variable.
 
-**Never dropped**, whatever its age: what the next cycle takes its state from, what a cycle inside its period rests on,
-the head of a cluster's chain, a pause that holds, and whatever was written in the last `unlisted_days`.
+**Never dropped**, whatever their age: the state for the next cycle, the inputs of a cycle inside its period, the head
+of a cluster's chain, a pause in force, and all rows written in the last `unlisted_days`.
 
-**A re-run** does what is left to do; a run that was killed anywhere is simply run again. Two at once do no harm.
+**A re-run** does the remaining work; run a killed run again. Two at once do no harm.
 
-**A backfill** makes no sense here: upkeep looks at the tables as they are now. One of *rebalance* makes the dates that
-it decides fresh: their rows are kept for a whole period from then on.
+**A backfill** of this DAG makes no sense: upkeep works on the current tables. A backfill of *rebalance* writes new rows
+for its dates: they are kept for a whole period from then on.
 
 **Skipped** as long as no cycle has made the lake.
 
-**When it is red**: periods that contradict each other, or are shorter than promised, are refused by name before
-anything is touched. The log says per table what was dropped, compacted and freed; so do the rows of `upkeeps`. Where
-rows of a date are not what the manifests list, it goes on, and its last lines name the date and the `evenkeel verify`
-that says more.
+**If it fails**: periods that contradict each other, or are shorter than the recorded ones, are refused by name before
+any change. The log lists per table the dropped, compacted and freed amounts; so do the rows of `upkeeps`. If rows of a
+date differ from the manifests, upkeep continues. Its last lines then name the date and the `evenkeel verify` command
+with details.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ from evenkeel.maintenance.expiry import MEANINGS, MOST_DAYS, NAMES
 
 # `none` leaves the DAG to manual runs.
 SCHEDULE = timetable_in("EVENKEEL_UPKEEP_SCHEDULE", "17 3 * * *")
-DOC = """Drops what is past its period, compacts what is over, frees the space.
+DOC = """Drops rows past their period, compacts past dates, frees the space.
 
-Clear it freely: it does what is left to do."""
+Clear it freely: it does the remaining work."""
 PARAMS = {
     name: Param(
         None,
@@ -86,7 +86,7 @@ PARAMS = {
 
 
 def declare(lake: str) -> None:
-    """Declares the DAG of a lake."""
+    """Declare the DAG of a lake."""
 
     @dag(
         dag_id=dag_id_of(UPKEEP_DAG, lake),

@@ -1,6 +1,6 @@
-"""The reference pages that are generated from the code: `python -m devtools.reference DOCS` writes them.
+"""Reference pages that are generated from the code: `python -m devtools.reference DOCS` writes them.
 
-A test compares what lies in `docs/reference` with what this gives, so that the pages cannot go stale.
+A test compares the pages in `docs/reference` with this module's output, so that they cannot become stale.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def pages() -> Mapping[str, str]:
 
 
 def tables_page() -> str:
-    """All tables: what a row is, its key, who writes it, and each column with type, unit and meaning."""
+    """Return the page of all tables: the meaning of a row, its key, its writer, and each column with type, unit and
+    meaning."""
     parts = [
         "# Tables",
         "",
@@ -200,7 +201,7 @@ def _type_of(schema: Mapping[str, Any]) -> str:
 
 
 def _before(key: Mapping[str, object]) -> str:
-    """What holds for settings that were recorded before there was the key, where that is not the default."""
+    """Return the value for settings recorded before the key existed, if that is not the default."""
     if key["before"] == key["default_4_x"]:
         return ""
     return f" In settings recorded before there was the key: {_value(key['before'])}."
@@ -256,7 +257,7 @@ def metrics_page() -> str:
 
 
 def main(folder: str) -> int:
-    """Writes the pages into a folder."""
+    """Write the pages into a folder."""
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():

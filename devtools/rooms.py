@@ -1,7 +1,7 @@
 """The rooms of the package, their order from the lowest to the highest, and the table of them in the docs.
 
-`python -m devtools.rooms` writes the table into `docs/explanation/architecture.md`. `tests/test_import_law.py` holds
-the package to the order and to the purity stated here, and the page to the package.
+`python -m devtools.rooms` writes the table into `docs/explanation/architecture.md`. `tests/test_import_law.py` checks
+that the package obeys this order and this purity, and that the page matches the package.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("doctor",),
     ("cli",),
 )
-"""A room imports from rooms of lower layers and from itself. Two tasks stand below the one before them in the pipeline,
-which asks their rule in a window: aggregate asks what is split, and shed where bundles go."""
+"""Layers of rooms. A room imports from rooms of lower layers and from itself.
+
+Two tasks are below the previous task of the pipeline, which uses their rule in a window: aggregate uses the split rule,
+and shed the placement.
+"""
 
 PURE = (
     "model",
@@ -90,7 +93,8 @@ PURE = (
     "heat/rows_shown.py",
     "heat/scale.py",
 )
-"""What decides: plain values in, plain values out; no Spark, Delta, Airflow or HTTP, no clock and no chance."""
+"""Modules that decide: plain values in, plain values out; no Spark, Delta, Airflow or HTTP, no clock and no
+randomness."""
 
 
 def modules() -> list[Path]:
@@ -99,12 +103,12 @@ def modules() -> list[Path]:
 
 
 def room_of(path: Path) -> str:
-    """The room that a module stands in: the first part of its path, e.g. `shed`."""
+    """Return the room of a module: the first part of its path, e.g. `shed`."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def is_pure(path: Path) -> bool:
-    """Whether `PURE` names the module or a folder above it."""
+    """Return True if `PURE` names the module or a folder above it."""
     place = path.relative_to(PACKAGE).as_posix()
     return any(place == name or place.startswith(f"{name}/") for name in PURE)
 
@@ -128,7 +132,7 @@ def rooms_in(source: str) -> set[str]:
 
 
 def head_of(room: str) -> str:
-    """The first line of the room's docstring: what the room holds."""
+    """Return the first line of the room's docstring: its content."""
     file = PACKAGE / f"{room}.py"
     text = (file if file.exists() else PACKAGE / room / "__init__.py").read_text(encoding="utf-8")
     docstring = ast.get_docstring(ast.parse(text)) or ""
@@ -149,7 +153,7 @@ def table() -> str:
 
 
 def page_with_table(page: str) -> str:
-    """The page with the table between its two marks written anew."""
+    """The page with the table between its two marks written again."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"

@@ -1,11 +1,11 @@
-"""Ways in which somebody may tamper with a lake who knows the code and may write to it, and what `verify` says to each.
+"""Ways to tamper with a lake, by an attacker who knows the code and may write to it, and `verify`'s report on each.
 
 `python -m devtools.tampering --lake LAKE --log-key VKEY --witness FILE` applies them one at a time to copies of a lake,
-verifies each copy and prints a line. A lake for it has a log with that key, a witness's file outside of it, cycles of
-two clusters, rows in `approvals`, `controls`, `wishes`, `upkeeps` and `proofs`, and beside it, in a folder `before`,
-itself as it was some cycles ago.
+verifies each copy and prints a line. The lake needs a log with that key, a witness's file outside of it, cycles of two
+clusters, and rows in `approvals`, `controls`, `wishes`, `upkeeps` and `proofs`. Beside it, in a folder `before`, is a
+copy from some cycles earlier.
 
-`tests/verify/test_tampering.py` makes one and demands that each is named, with table and cluster.
+`tests/verify/test_tampering.py` makes one and requires that each is named, with table and cluster.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Tampering:
-    """One way to tamper. `apply` changes a lake that it is given; `table`: the one that has to be named; `alone`:
-    whether `verify` names it also without the log's key and the witness."""
+    """One way to tamper.
+
+    `apply` changes a lake that it is given; `table`: the one that has to be named; `alone`: `verify` names it also
+    without the log's key and the witness.
+    """
 
     name: str
     words: str
@@ -48,7 +51,7 @@ class Tampering:
     alone: bool = True
 
 
-# What somebody may do to a table.
+# What someone may do to a table.
 
 
 def rows_of(lake: Path, table: str) -> list[Row]:
@@ -58,7 +61,7 @@ def rows_of(lake: Path, table: str) -> list[Row]:
 
 
 def rewrite(lake: Path, table: str, change: Callable[[list[Row]], list[Row]], *, said: str = "") -> None:
-    """Puts other rows in the place of all rows of a table, through Delta; `said`: what the commit says of itself."""
+    """Replace all rows of a table by others, through Delta; `said`: the commit's description of itself."""
     import pyarrow as pa
     from deltalake import CommitProperties
 
@@ -78,7 +81,7 @@ def rewrite(lake: Path, table: str, change: Callable[[list[Row]], list[Row]], *,
 
 
 def append(lake: Path, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Appends rows through Delta, as anything that writes to it does."""
+    """Append rows through Delta, as a writer does."""
     import pyarrow as pa
 
     there = DeltaTable(str(lake / table))
@@ -88,7 +91,7 @@ def append(lake: Path, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _a_day_later(lake: Path, table: str) -> None:
-    """Has the newest commit say that it was made a day ago: one of the last hours may be of a run under way."""
+    """Have the newest commit say that it was made a day ago: one of the last hours may be of a run under way."""
     commit = log_files(lake, table)[-1]
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
     for action in actions:
@@ -98,7 +101,7 @@ def _a_day_later(lake: Path, table: str) -> None:
 
 
 def first(**changed: Any) -> Callable[[list[Row]], list[Row]]:
-    """Changes the first row, in an order that does not depend on files."""
+    """Change the first row, in an order that does not depend on files."""
     return lambda rows: [{**row, **changed} if place == 0 else row for place, row in enumerate(sorted(rows, key=str))]
 
 
@@ -113,7 +116,7 @@ def files_of(lake: Path, table: str) -> list[Path]:
 
 
 def edit_file(lake: Path, table: str, column: str, change: Callable[[Any], Any]) -> None:
-    """Changes a value in a data file itself, behind Delta's back."""
+    """Change a value in a data file itself, behind Delta's back."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -135,14 +138,14 @@ def log_files(lake: Path, table: str) -> list[Path]:
 
 
 def cut(lake: Path, table: str, commits: int = 1) -> None:
-    """Removes the newest commits, so that the table is as it was before them."""
+    """Remove the newest commits, so that the table is as it was before them."""
     for commit in log_files(lake, table)[-commits:]:
         for file in commit.parent.glob(f"{commit.stem}.*"):
             file.unlink()
 
 
 def chained_anew(lake: Path, change: Callable[[list[Row]], list[Row]]) -> None:
-    """Writes `cycles` anew, with all digests to match."""
+    """Write `cycles` again, with all digests to match."""
     heads: dict[str, str] = {}
 
     def link(rows: list[Row]) -> list[Row]:
@@ -163,7 +166,7 @@ KINDS: list[Tampering] = []
 
 
 def _way(words: str, table: str, *, alone: bool = True) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
-    """Puts a function among the ways; its name is the way's."""
+    """Put a function among the ways; its name is the way's."""
 
     def add(apply: Callable[[Path], None]) -> Callable[[Path], None]:
         KINDS.append(Tampering(apply.__name__.strip("_").replace("_", "-"), words, table, apply, alone))
@@ -669,18 +672,18 @@ def _tile_changed(lake: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What `verify` said: its exit code, and (table, cluster, words) of each fault."""
+    """`verify`'s report: its exit code, and (table, cluster, words) of each fault."""
 
     code: int
     faults: tuple[tuple[str, str, str], ...]
 
     def names(self, kind: Tampering) -> bool:
-        """Whether it was named, with its table."""
+        """Return True if it was named, with its table."""
         return self.code != 0 and any(table == kind.table for table, _, _ in self.faults)
 
 
 def verdict_on(lake: Path, *words: str) -> Verdict:
-    """Runs `evenkeel verify` in this process."""
+    """Run `evenkeel verify` in this process."""
     from evenkeel.cli import main as command
 
     said, told = io.StringIO(), io.StringIO()
@@ -694,7 +697,7 @@ def verdict_on(lake: Path, *words: str) -> Verdict:
 
 
 def tampered(lake: Path, kind: Tampering, folder: Path) -> Path:
-    """A copy of the lake, tampered with; `BEFORE` has to lie beside the lake."""
+    """Yield a copy of the lake, tampered with; `BEFORE` has to exist beside the lake."""
     shutil.copytree(lake, folder / "lake")
     (folder / BEFORE).symlink_to(lake.parent / BEFORE)
     kind.apply(folder / "lake")
@@ -702,7 +705,7 @@ def tampered(lake: Path, kind: Tampering, folder: Path) -> Path:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Prints a line of a Markdown table for each way; 1 if one was not named."""
+    """Print a line of a Markdown table for each way; 1 if one was not named."""
     parser = argparse.ArgumentParser(prog="python -m devtools.tampering")
     for name in ("lake", "log-key", "witness"):
         parser.add_argument(f"--{name}", required=True)

@@ -1,7 +1,7 @@
-"""Evenkeel in Airflow: the desk, an entry in the navigation that leads to it, and a link from every task.
+"""Evenkeel in Airflow: the desk, a navigation entry that leads to it, and a link from every task.
 
-Every Airflow process imports this file, so nothing is imported here but Airflow's own base class; the page itself is
-loaded by the API server alone. If it cannot be loaded, Airflow starts without it and the log says why in one line.
+Every Airflow process imports this file, so it imports only Airflow's own base class; the API server alone loads the
+page itself. If the page cannot be loaded, Airflow starts without it and the log gives the reason in one line.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ class EvenkeelPlugin(AirflowPlugin):
 
     @cached_property
     def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """The entry in the navigation's menu *Browse*, if there is a desk: a plain link, as it has no `url_route`.
+        """Return the entry in the navigation's menu *Browse*, if there is a desk: a plain link, as it has no
+        `url_route`.
 
-        With one Airflow would show the desk in a frame, in which links to task logs are dead. At the top level Airflow
-        3.3.2 makes a button of an entry without one, and a click on it does nothing.
+        With a `url_route` Airflow would show the desk in a frame, in which links to task logs do not work. At the top
+        level Airflow 3.3.2 makes a button of an entry without one, and a click on it does nothing.
         """
         return _or_nothing(_entry) if self.fastapi_apps else []
 

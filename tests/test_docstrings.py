@@ -11,7 +11,7 @@ import evenkeel
 
 PACKAGE = Path(evenkeel.__file__).parent
 LEANS_ON_OTHERS = re.compile(r"(The same|As|Those|What came of|Nobody)\b|…|\.\.\.")
-"""Beginnings of a docstring that say what another one would have to say: name what comes back, or what is done."""
+"""Beginnings of a docstring that only another one explains: name what comes back, or what is done."""
 Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 

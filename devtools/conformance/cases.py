@@ -17,7 +17,7 @@ SUFFIXES = (".jsonl", ".jsonl.gz")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case. `expected` is Pulsar's answer, None where Pulsar refused (`error` is its text then)."""
+    """One case. `expected` is Pulsar's answer, None if Pulsar refused (`error` is its text then)."""
 
     id: str
     op: str

@@ -1,4 +1,4 @@
-"""When two answers are the same: decisions exactly, doubles to a relative 1e-12, errors by being errors."""
+"""Equality of two answers: decisions exactly, doubles to a relative 1e-12, errors by being errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def canonical(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def same(expected: Any, got: Any) -> bool:
-    """Whether `got` is the expected answer."""
+    """Return True if `got` is the expected answer."""
     if isinstance(expected, dict) and isinstance(got, dict):
         return expected.keys() == got.keys() and all(same(v, got[k]) for k, v in expected.items())
     if isinstance(expected, list) and isinstance(got, list):

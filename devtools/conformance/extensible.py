@@ -17,7 +17,7 @@ from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
 
 
 def transfer_shed(case: dict[str, Any]) -> dict[str, Any]:
-    """`transfer_shed`; every round tells anew which brokers and bundles were unloaded lately."""
+    """`transfer_shed`; every round tells again which brokers and bundles were unloaded lately."""
     hits = 0
     rounds = []
     for given in rounds_of(case["rounds"], "brokers", "topBundles"):

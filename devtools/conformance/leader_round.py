@@ -27,7 +27,7 @@ NOW = 1_000_000_000_000
 
 @dataclass(slots=True)
 class _Leader:
-    """What the leader remembers from round to round."""
+    """The leader's state from round to round."""
 
     settings: Settings
     policies: Policies
@@ -132,9 +132,9 @@ def _shed(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str,
 
 
 def _shedder(leader: _Leader) -> ModularShedder:
-    """The one of the settings; for AvgShedder with ties broken as where the answers come from.
+    """Return the shedder of the settings; for AvgShedder with ties broken as in the origin of the answers.
 
-    Evenkeel breaks ties by name, and the cases do so too, but here AvgShedder sorts its scores out of a HashMap.
+    Evenkeel breaks ties by name, and the cases do so too, but this AvgShedder sorts its scores out of a HashMap.
     """
     if leader.settings.loadBalancerLoadSheddingStrategy == "AvgShedder":
         return replace(

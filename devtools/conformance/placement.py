@@ -90,7 +90,7 @@ def anti_affinity(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def candidate_filters(case: dict[str, Any]) -> dict[str, Any]:
-    """`candidates`: each filter on what the one before left; even distribution always runs here."""
+    """Run `candidates`: each filter on the brokers that the previous one left; even distribution always runs."""
     settings, bundle = settings_of(case.get("config")), case["bundle"]
     flagged = frozenset([bundle]) if case.get("nonPersistent") else frozenset()
     policies = replace(policies_of(case), non_persistent_bundles=flagged)

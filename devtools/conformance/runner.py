@@ -33,7 +33,7 @@ AGREED, DISAGREED, NOT_IMPLEMENTED = "agreed", "disagreed", "not implemented"
 
 @dataclass(slots=True)
 class Tally:
-    """How the cases of one operation went."""
+    """Results of the cases of one operation."""
 
     agreed: int = 0
     total: int = 0
@@ -46,7 +46,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one case went; `got` is Evenkeel's answer as JSON-like value or the text of its error."""
+    """Result of one case; `got` is Evenkeel's answer as JSON-like value or the text of its error."""
 
     case: Case
     result: str
@@ -55,7 +55,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class Report:
-    """How a run went."""
+    """Result of a run."""
 
     tallies: dict[str, Tally] = field(default_factory=dict)
     disagreements: list[Verdict] = field(default_factory=list)

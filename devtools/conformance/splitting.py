@@ -22,7 +22,7 @@ REASONS = {
     "throughput_over_limit": "Bandwidth",
     extensible.NO_CONDITION: "Unknown",
 }
-"""What Pulsar calls the reason of a split."""
+"""Pulsar's words for the reason of a split."""
 
 # Cases name no broker: one broker decides about all bundles.
 _BROKER = "self:8080"

@@ -34,7 +34,7 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the demo; 0 when all of it worked, 1 with a message when not, 130 when it was interrupted."""
+    """Run the demo; 0 when all of it worked, 1 with a message when not, 130 when it was interrupted."""
     asked = _parse(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -92,14 +92,14 @@ def _demo(asked: argparse.Namespace, folder: DemoFolder, console: Console) -> in
 
 
 def _lake(asked: argparse.Namespace, folder: DemoFolder) -> str:
-    """Where the tables go. Raises BadInput where a lake lies there already, which stays as it is."""
+    """Return the folder of the tables. Raises BadInput if a lake already exists in it; that lake stays unchanged."""
     if asked.lake is None:
         return str(folder.lake)
     lake = Lake(asked.lake)
     if is_object_store(lake.root):
-        access()  # what is wrong with it is told before anything is started
+        access()  # faults are reported before anything is started
     if is_delta_table(lake.path("cycles")):
-        raise BadInput(f"a lake lies at {lake.root} already, and a demo begins with none: name another place")
+        raise BadInput(f"a lake already exists at {lake.root}, and a demo begins without one: name another place")
     return lake.root
 
 
@@ -131,7 +131,7 @@ def _beside_pulsar(lake: str, recording: Path) -> list[str]:
 
 
 def _short(path: Path | str) -> str:
-    """Relative to where the user stands, if it is below; the address of an object store as it is."""
+    """Return the path relative to the working directory, if it is below; the address of an object store unchanged."""
     if is_object_store(str(path)):
         return str(path)
     try:
@@ -151,7 +151,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _leave(number: int, _frame: FrameType | None) -> NoReturn:
-    """Turns a request to end into an exception, so that every `with` block ends what it started."""
+    """Turn a request to end into an exception, so that every `with` block ends what it started."""
     raise SystemExit(128 + number)
 
 

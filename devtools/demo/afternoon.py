@@ -1,4 +1,4 @@
-"""The demo's backfill: an afternoon whose snapshots lie there, decided as one window after the scheduled cycles."""
+"""The demo's backfill: the snapshots of an afternoon, decided as one window after the scheduled cycles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDING = Path("generated") / "thrash"
 
 @dataclass(frozen=True, slots=True)
 class Backfilled:
-    """What came of the afternoon: how many cycles, of which cluster, from when to when (ISO-8601), in what time."""
+    """Result of the afternoon: number of cycles, cluster, first and last moment (ISO-8601), duration."""
 
     cluster: str
     cycles: int
@@ -33,7 +33,7 @@ class Backfilled:
 
 
 def backfill(lake: str, recording: Path, engine: Engine) -> Backfilled:
-    """Decides all snapshots of the recording as a backfill, and says what that took."""
+    """Decide all snapshots of the recording as a backfill, and report what that took."""
     request = CycleRequest(
         lake, source=f"recording:{recording}", every=True, kind="backfill", dag_id="demo", run_id="demo__afternoon"
     )

@@ -12,13 +12,13 @@ from evenkeel.errors import BadInput
 from evenkeel.locks import held
 
 NEIGHBOURS = 9
-# What a demo makes; anything else in the folder is somebody else's and stays.
+# What a demo makes; anything else in the folder is someone else's and stays.
 OWN = ("lake", "airflow", "report.html")
 
 
 @dataclass(frozen=True, slots=True)
 class DemoFolder:
-    """Where one demo keeps everything."""
+    """The folder of one demo."""
 
     path: Path
 
@@ -38,7 +38,7 @@ class DemoFolder:
         return self.path / "report.html"
 
     def clear(self) -> None:
-        """Forgets what an earlier demo left."""
+        """Forget what an earlier demo left."""
         for name in OWN:
             entry = self.path / name
             if entry.is_dir():

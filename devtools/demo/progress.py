@@ -1,4 +1,4 @@
-"""What the demo says while it runs: plain lines with seconds, also into a file or a pipe."""
+"""Output of the demo while it runs: plain lines with seconds, also into a file or a pipe."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class Console:
     began: float = field(default_factory=time.monotonic)
 
     def say(self, line: str) -> None:
-        """Writes one whole line."""
+        """Write one whole line."""
         sys.stdout.write(f"{self.seconds():6.1f} s  {line}\n")
         sys.stdout.flush()
 
     def begin(self, text: str) -> None:
-        """Begins a line that `add` and `end` continue."""
+        """Begin a line that `add` and `end` continue."""
         sys.stdout.write(f"{self.seconds():6.1f} s  {text}")
         sys.stdout.flush()
 
     def add(self, text: str) -> None:
-        """Continues the line that `begin` began."""
+        """Continue the line that `begin` began."""
         sys.stdout.write(text)
         sys.stdout.flush()
 
     def end(self, text: str = "") -> None:
-        """Ends the line that `begin` began, after a last text."""
+        """End the line that `begin` began, after a last text."""
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
 
@@ -58,7 +58,7 @@ class Ran:
 
 
 def run_leg(leg: Leg, airflow: Airflow, engine: Engine, console: Console) -> Ran:
-    """Triggers one run, names each task with its seconds as it ends, and waits for the run."""
+    """Trigger one run, name each task with its seconds as it ends, and wait for the run."""
     began = time.monotonic()
     run_id = airflow.rest.trigger(DAG_ID, logical_date=leg.at, conf={"clusters": [leg.cluster]})
     told: set[str] = set()
@@ -83,10 +83,10 @@ def run_leg(leg: Leg, airflow: Airflow, engine: Engine, console: Console) -> Ran
 
 
 def _failure(airflow: Airflow, run_id: str) -> str:
-    """Why a run failed, by the first task that did; the tasks leave it beside their hand-over."""
+    """Return why a run failed, by its first failed task; tasks leave the reason beside their hand-over."""
     failed = [task for task in airflow.rest.tasks(DAG_ID, run_id) if task["state"] == "failed"]
     if not failed:
         return ""
     first = min(failed, key=lambda task: task["start_date"] or "")
     reason = airflow.rest.xcom(DAG_ID, run_id, first["task_id"], "reason")
-    return f"{first['task_id']}: {reason or f'its log lies below {airflow.home.logs}'}"
+    return f"{first['task_id']}: {reason or f'its log is below {airflow.home.logs}'}"

@@ -1,4 +1,4 @@
-"""What came of the demo, in lines for people: read from the lake, not remembered."""
+"""Results of the demo, in lines for people: read from the lake, not from memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COUNTED = ("splits", "unloads", "placements", "refusals")
 
 
 def outcome(lake: str | Path, leg: Leg) -> str:
-    """One cycle's outcome in a few words."""
+    """Return one cycle's outcome in a few words."""
     return describe(find_cycles(lake, cluster=leg.cluster, cycle=leg.at)[0])
 
 
@@ -46,7 +46,7 @@ def totals(lake: str | Path) -> Totals:
 
 
 def decision_lines(lake: str | Path) -> list[str]:
-    """A line for each cycle and kind of decision: the first one as its own sentence, and how many more there are."""
+    """Return a line for each cycle and kind of decision: the sentence of the first one, and the number of others."""
     lines = []
     for attempt in read_cycles(lake):
         for table, outcome in (("split_decisions", "split"), ("placement_decisions", "placed")):

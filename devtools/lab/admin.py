@@ -91,7 +91,7 @@ class Admin:
     def demand(
         self, method: str, path: str, body: object = None, *, also: Iterable[int] = (), url: str | None = None
     ) -> Answer:
-        """An answer that must be fine (or one of `also`); LabError with what was said otherwise."""
+        """Return an answer that must be fine (or one of `also`); otherwise raise LabError with the answer's text."""
         answer = self.ask(method, path, body, url=url)
         if not answer.fine and answer.status not in set(also):
             raise LabError(f"{method} {path}: {answer.status} {answer.text[:300]}")

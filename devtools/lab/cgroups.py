@@ -15,7 +15,7 @@ PERIOD_MICROSECONDS = 100_000
 
 
 def available() -> bool:
-    """Whether this machine lets us make them."""
+    """Return True if this machine lets us make them."""
     folders = [ROOT / controller for controller in CONTROLLERS]
     return os.geteuid() == 0 and all((folder / "tasks").exists() and os.access(folder, os.W_OK) for folder in folders)
 
@@ -33,7 +33,7 @@ def make(name: str) -> list[Path]:
 
 
 def limit(name: str, percent: int) -> None:
-    """Limits the group to `percent` of one core."""
+    """Limit the group to `percent` of one core."""
     _put_quota(name, percent * PERIOD_MICROSECONDS // 100)
 
 

@@ -36,7 +36,7 @@ KEY = "secret.key"
 class Cluster:
     """A running cluster, known by its folder: `home` has the configuration, logs and records of its JVMs.
 
-    Brokers are counted from 1. Whoever knows the folder can work on the cluster (`find`).
+    Brokers are counted from 1. Any process that knows the folder can work on the cluster (`find`).
     """
 
     home: Path
@@ -56,7 +56,7 @@ class Cluster:
         return range(1, self.settings.brokers + 1)
 
     def broker_id(self, number: int) -> str:
-        """As Pulsar names it: host and web port."""
+        """Return the broker's id as Pulsar names it: host and web port."""
         return f"{host(number)}:{self.ports.web}"
 
     @property
@@ -74,7 +74,7 @@ class Cluster:
         return "pulsar://" + ",".join(f"{host(number)}:{self.ports.service}" for number in self.numbers)
 
     def token(self, role: str = ADMIN) -> str | None:
-        """A token for a role; None where nobody asks for one."""
+        """A token for a role; None where no one asks for one."""
         return self.tokens.of(role) if self.tokens else None
 
     def admin(self) -> Admin:
@@ -90,7 +90,7 @@ class Cluster:
         return [Jvm(self.home, "zookeeper"), Jvm(self.home, "bookie"), *map(self.jvm, self.numbers)]
 
     def is_ready(self, number: int) -> bool:
-        """Whether a broker answers, and its load manager too."""
+        """Return True if a broker answers, and its load manager too."""
         return is_ready(self.admin(), self.broker_id(number), self.settings.manager)
 
     def kill_broker(self, number: int) -> None:
@@ -99,7 +99,7 @@ class Cluster:
         self.jvm(number).kill()
 
     def await_gone(self, number: int, *, seconds: float = GONE_SECONDS) -> None:
-        """Returns when no broker that runs lists it any more."""
+        """Return when no broker that runs lists it any more."""
         running = [self.urls[other - 1] for other in self.numbers if other != number and self.jvm(other).identity()]
 
         def is_forgotten() -> bool:
@@ -109,7 +109,7 @@ class Cluster:
         wait_until(f"{self.broker_id(number)} to be gone from the lists of brokers", is_forgotten, seconds=seconds)
 
     def start_broker(self, number: int) -> None:
-        """Starts a broker again at the same address and waits until it is ready.
+        """Start a broker again at the same address and wait until it is ready.
 
         Soon after a SIGKILL the old session still holds the broker's name, and the start may fail: then it is tried
         again, once the others have forgotten it.
@@ -124,7 +124,7 @@ class Cluster:
         raise LabError(f"Broker {number} does not start. {tail(self.jvm(number).log)}")
 
     def down(self, *, keep: bool = False) -> None:
-        """Ends every process and removes the folder, unless it is to be kept for its logs."""
+        """End every process and remove the folder, unless it is to be kept for its logs."""
         for jvm in self.jvms():
             jvm.kill()
         if not keep:
@@ -147,7 +147,7 @@ def cluster_for(settings: LabSettings | None = None) -> Iterator[Cluster]:
 
 
 def up(home: Path, settings: LabSettings, *, owner: str | None) -> Cluster:
-    """Starts a cluster in the folder `home` and returns when every broker is ready.
+    """Start a cluster in the folder `home` and return when every broker is ready.
 
     It ends with the process of the identity `owner`; with None it stays until `down`. Raises EvenkeelError, and then
     nothing of it runs.
@@ -177,9 +177,9 @@ def up(home: Path, settings: LabSettings, *, owner: str | None) -> Cluster:
 
 
 def find(home: Path) -> Cluster:
-    """The cluster of a folder, whether it runs or not; LabError where there is none."""
+    """Return the cluster of a folder, running or not; LabError without one."""
     if not (home / STATE).exists():
-        raise LabError(f"There is no cluster in {home}.")
+        raise LabError(f"No cluster is in {home}.")
     found = json.loads((home / STATE).read_text())
     settings = LabSettings(**found["settings"])
     tokens = Tokens((home / KEY).read_bytes()) if settings.auth else None
@@ -188,7 +188,7 @@ def find(home: Path) -> Cluster:
 
 
 def start_brokers(cluster: Cluster) -> None:
-    """Starts all of them at once, waits until each is ready, and puts their address into the cluster's metadata."""
+    """Start all of them at once, wait until each is ready, and put their address into the cluster's metadata."""
     for number in cluster.numbers:
         _spawn_broker(cluster, number)
     with ThreadPoolExecutor(MOST_BROKERS) as pool:
@@ -223,7 +223,7 @@ def _spawn_broker(cluster: Cluster, number: int) -> None:
 
 
 def _await_ready(cluster: Cluster, number: int) -> bool:
-    """Whether the broker became ready; False where it ended by itself. LabError where it takes too long."""
+    """Return True if the broker became ready; False if it ended by itself. LabError if it takes too long."""
     jvm = cluster.jvm(number)
     wait_until(
         f"broker {number} to be ready",

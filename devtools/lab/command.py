@@ -1,7 +1,7 @@
 """Command lines of the cluster's JVMs.
 
-Pulsar runs on the JVM from PyPI: its modules suffice for a broker, a bookie and ZooKeeper, and no compiler is needed,
-since each of them has a main class of its own.
+Pulsar runs on the JVM from PyPI. Its modules suffice for a broker, a bookie and ZooKeeper, and no compiler is needed,
+since each of them has a main class.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ OPENED_PACKAGES = (
     *("java.base/jdk.internal.platform", "java.management/sun.management"),
     "jdk.management/com.sun.management.internal",
 )
-# A collector without threads of its own, and only the quick compiler: a cluster for a minute is mostly start-up.
+# A collector without its own threads, and only the quick compiler: most of a one-minute cluster is start-up.
 LEAN = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", "-XX:-UsePerfData")
-# Without it each JVM moves the archive to an address of its own, and 80 MB are shared with nobody.
+# Without it each JVM moves the archive to another address, and 80 MB are not shared.
 SAME_ADDRESS = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
 DRIVERS = "org.apache.pulsar.metadata.bookkeeper.PulsarMetadata"
 PROPERTIES = {
@@ -40,7 +40,7 @@ DIRECT_MB = 256
 class Java:
     """The JVM with Pulsar's jars: `class_path` in order, `archive` with the classes already read, if there is one.
 
-    With `class_lists`, a folder, each JVM writes down there which classes it loads, from which an archive is made.
+    With `class_lists`, a folder, each JVM writes its loaded classes to it; an archive is made of these lists.
     """
 
     class_path: tuple[Path, ...]
@@ -63,7 +63,7 @@ class Java:
         return [*self._java(name, home, heap_mb, direct_mb=DIRECT_MB), main, "-c", f"{home}/{name}.conf"]
 
     def metadata_setup(self, home: Path, ports: Ports) -> list[str]:
-        """Writes the metadata of an empty cluster into ZooKeeper, and ends."""
+        """Write the metadata of an empty cluster into ZooKeeper, and end."""
         store = metadata_store(ports)
         command = [*self._java("setup", home, 128), "org.apache.pulsar.PulsarClusterMetadataSetup"]
         command += ["--cluster", CLUSTER, "--metadata-store", store, "--configuration-metadata-store", store]

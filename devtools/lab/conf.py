@@ -25,7 +25,7 @@ def properties(settings: Mapping[str, object]) -> str:
 
 
 def zookeeper(ports: Ports, data: Path) -> str:
-    """Listens on loopback only."""
+    """Return ZooKeeper's configuration, which listens on loopback only."""
     return properties(
         {
             "dataDir": data,
@@ -127,7 +127,7 @@ LOAD_MANAGEMENT: Mapping[str, object] = {
     "loadBalancerResourceQuotaUpdateIntervalMinutes": 1,
     "loadBalancerSheddingIntervalMinutes": 1,
     "loadBalancerSplitIntervalMinutes": 1,
-    "loadBalancerOverrideBrokerNicSpeedGbps": 1,  # loopback has no speed of its own
+    "loadBalancerOverrideBrokerNicSpeedGbps": 1,  # loopback has no speed
     "statsUpdateFrequencyInSecs": STATS_SECONDS,
     "statsUpdateInitialDelayInSecs": STATS_SECONDS,
     "defaultNumberOfNamespaceBundles": 4,

@@ -1,7 +1,7 @@
-"""How often producers and consumers have connected, counted from the log of their own client.
+"""Number of connections of producers and consumers, counted from the log of their own client.
 
-Pulsar's client reconnects by itself and tells nobody but its log: a line each time that a broker has taken a producer
-or a consumer. Every topic here has one of each.
+Pulsar's client reconnects by itself and reports it only in its log: a line each time that a broker has accepted a
+producer or a consumer. Every topic of the lab has one of each.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _CONNECTED = re.compile(rb"\[(?P<topic>[a-z-]+://[^,\]]+),[^\]]*\] Created (?P<k
 
 @dataclass
 class Connections:
-    """What the log at `path` has told so far; it need not exist yet."""
+    """The content of the log at `path` so far; the file need not exist yet."""
 
     path: Path
     _connects: Counter[tuple[bytes, bytes]] = field(default_factory=Counter)
     _read: int = 0
 
     def read_on(self) -> None:
-        """Reads the whole lines that have come since the last time."""
+        """Read the whole lines that have come since the last time."""
         if not self.path.exists():
             return
         with self.path.open("rb") as log:
@@ -34,5 +34,5 @@ class Connections:
         self._connects.update((found["kind"], found["topic"]) for found in _CONNECTED.finditer(whole))
 
     def reconnects(self, kind: str) -> int:
-        """How often clients of this kind (`producer` or `consumer`) connected again after their first time."""
+        """Return how often clients of this kind (`producer` or `consumer`) connected again after their first time."""
         return sum(times - 1 for (own, _), times in self._connects.items() if own == kind.encode())

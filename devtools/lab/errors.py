@@ -1,4 +1,4 @@
-"""What can go wrong with a cluster for tests."""
+"""Errors of a cluster for tests."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Jvm:
         lock: IO[bytes] | None = None,
         cgroups: Sequence[str] = (),
     ) -> None:
-        """Starts it and waits until it is on record. `lock` is an open file that its keeper holds from now on."""
+        """Start it and wait until it is on record. `lock` is an open file that its keeper holds from now on."""
         if self.identity() is not None:
             raise LabError(f"{self.name} of {self.home} runs already.")
         self.record.unlink(missing_ok=True)
@@ -96,7 +96,7 @@ class Jvm:
         return known if lives(known) else None
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal; harmless where it has ended."""
+        """Send a signal; harmless if it has ended."""
         known = self.identity()
         if known is not None:
             with suppress(ProcessLookupError):
@@ -112,7 +112,8 @@ class Jvm:
             time.sleep(TICK_SECONDS)
 
     def resident_mb(self) -> float:
-        """Memory of its own in MB: resident, without the pages of files that it shares with others (the archive)."""
+        """Return its private memory in MB: resident, without the pages of files that it shares with others (the
+        archive)."""
         known = self.identity()
         if known is None:
             return 0.0
@@ -120,7 +121,7 @@ class Jvm:
         return float(found.rss - found.shared) / 1e6
 
     def cpu_seconds(self) -> float:
-        """CPU time so far; 0 where it does not run."""
+        """Return its CPU time so far in seconds; 0 if it does not run."""
         known = self.identity()
         if known is None:
             return 0.0
@@ -140,7 +141,7 @@ def _tell(keeper: subprocess.Popen[str], order: str) -> None:
 
 
 def tail(log: Path, lines: int = 6) -> str:
-    """The last lines of a log that tell something: errors and causes where there are any, no stack traces."""
+    """Return the last informative lines of a log: errors and causes if there are any, no stack traces."""
     if not log.exists():
         return f"There is no log {log}."
     found = log.read_text(encoding="utf-8", errors="replace").splitlines()

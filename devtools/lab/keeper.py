@@ -1,8 +1,7 @@
 """Keeps one JVM of a cluster: starts it, ends with it, and ends it when the cluster's owner is gone.
 
-Runs as `python -m devtools.lab.keeper`, in a session of its own, told on standard input what to do. So no JVM outlives
-a test run, also where that is killed; and whoever knows the cluster's folder can kill a broker
-and start it again.
+Runs as `python -m devtools.lab.keeper`, in a separate session, with its order on standard input. So no JVM outlives a
+test run, even a killed one. Any process that knows the cluster's folder can kill a broker and start it again.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    """Reads {command, home, log, record, owner, cgroups}; writes the JVM's identity into `record`; gives its exit code.
+    """Read {command, home, log, record, owner, cgroups}; write the JVM's identity into `record`; return its exit code.
 
-    `owner` is a process identity, or null for a JVM that stays until it is told to go. When the owner is gone, `home`
-    goes too.
+    `owner` is a process identity, or null for a JVM that stays until it is ended. When the owner is gone, `home` is
+    removed too.
     """
     order = json.loads(sys.stdin.read())
     jvm = _start(order["command"], Path(order["log"]), order["cgroups"])
@@ -58,7 +57,7 @@ def _start(command: Sequence[str], log: Path, cgroups: Sequence[str]) -> subproc
 
 
 def _prepare(cgroups: Sequence[str]) -> Callable[[], None]:
-    """What the child does before it becomes the JVM. Library and paths are found before the fork."""
+    """Prepare the child before it becomes the JVM. Library and paths are found before the fork."""
     library = ctypes.CDLL(None, use_errno=True)
     members = [os.path.join(cgroup, "cgroup.procs") for cgroup in cgroups]
 

@@ -17,7 +17,7 @@ PLACE_SECONDS = 60.0
 
 
 def lay_out(cluster: Cluster, layout: Layout) -> None:
-    """Everything is there and every bundle owned where the layout wants it when this returns. LabError otherwise."""
+    """Create everything and return once every bundle is owned by the layout's broker. LabError otherwise."""
     admin = cluster.admin()
     for domain, brokers in layout.domains.items():
         path = f"/admin/v2/clusters/{segments(cluster.name)}/failureDomains/{segments(domain)}"
@@ -37,7 +37,7 @@ def lay_out(cluster: Cluster, layout: Layout) -> None:
 
 
 def owner_of(admin: Admin, topic: str) -> str | None:
-    """The broker that serves a topic, as host:port; asking assigns its bundle if nobody has it. None: not known now."""
+    """The broker that serves a topic, as host:port; asking assigns its bundle if no one has it. None: not known now."""
     answer = admin.ask("GET", f"/lookup/v2/topic/{_topic_path(topic)}")
     return urlsplit(answer.json()["httpUrl"]).netloc if answer.fine else None
 
@@ -49,10 +49,10 @@ def _create_topics(admin: Admin, bundle: Bundle) -> None:
 
 
 def _place(admin: Admin, bundle: Bundle) -> None:
-    """Has a bundle unloaded to its broker, as often as it takes: 204 says only that the bundle was closed.
+    """Unload a bundle to its broker, repeated until it arrives: 204 means only that the bundle was closed.
 
-    It must be owned first. An unload of a bundle that nobody owns moves nothing, and to its own broker it is an error
-    (extensible) or an interruption for nothing (modular).
+    It must be owned first. An unload of a bundle without owner moves nothing, and to its own broker it is an error
+    (extensible) or a useless interruption (modular).
     """
     topic = bundle.topics[0].name
     path = f"/admin/v2/namespaces/{_path(bundle.namespace)}/{bundle.range}/unload"

@@ -1,7 +1,7 @@
-"""What a loaded cluster looks like: namespaces, bundles, topics with their rates, and where each bundle begins.
+"""Layout of a loaded cluster: namespaces, bundles, topics with their rates, and the first broker of each bundle.
 
-A topic's bundle follows from the hash of its name, so names are chosen until they fall where they are wanted. A layout
-is the same for the same arguments.
+A topic's bundle follows from the hash of its name, so names are chosen until they fall into the right one. Equal
+arguments give equal layouts.
 """
 
 from __future__ import annotations
@@ -81,16 +81,17 @@ def skewed(
     domains: Mapping[str, Sequence[str]] | None = None,
     is_batched: bool = True,
 ) -> Layout:
-    """`rate` messages/s, of which the first broker carries `hot_broker_share`, one of its bundles `hot_bundle_share`.
+    """Return a layout of `rate` messages/s.
 
-    The hot bundle's `hot_topics` lie in both halves of its range, so a split in the middle halves it. Beside the
-    ordinary namespaces there are `apart` namespaces of one bundle in one anti-affinity group and a topic of six
-    partitions, both with little load.
+    The first broker carries `hot_broker_share` of it, one of its bundles `hot_bundle_share`. The hot bundle's
+    `hot_topics` are in both halves of its range, so a split in the middle halves it. Beside the ordinary namespaces
+    there are `apart` namespaces of one bundle in one anti-affinity group and a topic of six partitions, both with
+    little load.
     """
     hot, *others = brokers
     found: list[Bundle] = []
     group = {f"{tenant}/apart-{number}": f"{tenant}-apart" for number in range(apart)}
-    # Two brokers that each place a bundle of the group may not know of the other's yet, so they are told where.
+    # Two brokers that each place a bundle of the group may not know of the other's yet, so their places are set.
     for place, namespace in enumerate(group):
         broker = brokers[(place + 1) % len(brokers)]
         found.append(_bundle(namespace, ranges_of(initial_boundaries(1))[0], 2, 0.005 * rate, broker))
@@ -125,7 +126,7 @@ def skewed(
 
 
 def _bundle(namespace: str, bundle_range: BundleRange, topics: int, rate: float, broker: str | None = None) -> Bundle:
-    """A bundle with so many topics, which lie in its halves by turns and share its rate unequally."""
+    """Return a bundle with so many topics, alternating between its halves, with unequal parts of its rate."""
     middle = bundle_range.lower + bundle_range.width // 2
     halves = (BundleRange(bundle_range.lower, middle), BundleRange(middle, bundle_range.upper))
     weights = [VARIETY[(place // 2) % len(VARIETY)] for place in range(topics)]

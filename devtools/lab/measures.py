@@ -1,7 +1,7 @@
-"""Who owns what, and how the load lies, as the brokers' own figures say it.
+"""Owners and load, from the brokers' own figures.
 
-Figures change with each broker's stats period. While a bundle moves, its topics are for a period in nobody's figures
-or in those of two brokers; so load is measured over periods in which every topic had exactly one broker.
+Figures change with each broker's stats period. While a bundle moves, its topics are for a period in no broker's figures
+or in those of two brokers. So load is measured over periods in which every topic had exactly one broker.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Load:
 
     @property
     def share(self) -> Mapping[str, float]:
-        """What part of all throughput a broker carries."""
+        """Return the part of all throughput that a broker carries."""
         total = sum(self.by_broker.values())
         return {broker: load / total if total else 0.0 for broker, load in self.by_broker.items()}
 
@@ -79,11 +79,11 @@ def topic_figures(admin: Admin) -> dict[str, dict[str, float]]:
 
 
 def measure_load(admin: Admin, topics: Collection[str], *, periods: int = 3, seconds: float = 90.0) -> Load:
-    """The load that these topics make, over `periods` settled stats periods in a row.
+    """Return the load that these topics make, over `periods` settled stats periods in a row.
 
     Settled: every one of them is in the figures of exactly one broker and has throughput, and none has moved since the
-    period before. The first two periods after a move do not count: they hold what clients had kept back. Raises
-    LabError where that does not come about within `seconds`.
+    previous period. The first two periods after a move do not count: they contain the clients' backlog. Raises LabError
+    if that does not happen within `seconds`.
     """
     until = time.monotonic() + seconds
     row: list[dict[str, dict[str, float]]] = []
@@ -132,5 +132,5 @@ def _mean(row: Sequence[Mapping[str, Mapping[str, float]]]) -> Load:
 
 
 def _url(admin: Admin, broker: str) -> str:
-    """Where a broker is asked itself, by its id."""
+    """Return the address of a broker, by its id."""
     return f"{urlsplit(admin.urls[0]).scheme}://{broker}"

@@ -1,4 +1,4 @@
-"""Ports for a cluster: a block of ten that nobody listens on, held by a lock for as long as the cluster lives."""
+"""Ports for a cluster: a block of ten that no one listens on, held by a lock for as long as the cluster lives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOWEST, HIGHEST, BLOCK = 22_000, 31_900, 10
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The ports of one cluster. All brokers have the same two, each at an address of its own."""
+    """The ports of one cluster. All brokers have the same two, each at a separate address."""
 
     base: int
 

@@ -1,8 +1,8 @@
-"""What is made once for a release and a Java, and kept in the cache: jars, class archive, an empty cluster's metadata.
+"""Files made once for a release and a Java, and cached: jars, class archive, an empty cluster's metadata.
 
-The archive holds the classes that a training cluster loaded, read and checked already; starting from it takes half the
-CPU time. The metadata are ZooKeeper's files as Pulsar's own set-up leaves them, copied at every start instead of being
-written by another JVM.
+The archive contains the classes that a training cluster loaded, already read and checked; starting from it takes half
+the CPU time. The metadata are ZooKeeper's files as Pulsar's own set-up leaves them. They are copied at every start,
+which saves another JVM.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from evenkeel.spark.jars import cache_folder, locked_jars, resolve
 from evenkeel.spark.java import server_java
 
 LOG = logging.getLogger(__name__)
-RECIPE = 1  # a higher number makes everything anew
+RECIPE = 1  # a higher number makes everything again
 ARCHIVE_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a start needs: Java with jars and archive, and the folder of ZooKeeper's files of an empty cluster."""
+    """Inputs of a start: Java with jars and archive, and the folder of ZooKeeper's files of an empty cluster."""
 
     java: Java
     metadata: Path
 
 
 def prepare(version: str) -> Prepared:
-    """Fetches and makes what is not there yet: a minute or two the first time, then a look. Raises EvenkeelError."""
+    """Fetch and make the missing files: a minute or two the first time, then a quick check. Raises EvenkeelError."""
     folder = cache_folder() / "pulsar" / version / _fingerprint(version)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder / "lock"):
@@ -66,7 +66,7 @@ def _make(version: str, class_path: tuple[Path, ...], folder: Path) -> None:
 
 
 def _dump(class_path: tuple[Path, ...], lists: Path, archive: Path) -> None:
-    """One archive for all JVMs of a cluster, of every class that one of them has loaded.
+    """Make one archive for all JVMs of a cluster, of every class that one of them has loaded.
 
     A JVM that was killed leaves half a line at the end of its list, which Java would refuse.
     """
@@ -86,7 +86,7 @@ def _dump(class_path: tuple[Path, ...], lists: Path, archive: Path) -> None:
             check=False,
         )
     if not archive.exists():
-        raise LabError(f"Java made no class archive. It said:\n{log.read_text(errors='replace')[-2_000:]}")
+        raise LabError(f"Java made no class archive. Its output:\n{log.read_text(errors='replace')[-2_000:]}")
 
 
 def _fingerprint(version: str) -> str:
@@ -103,7 +103,7 @@ def _java_version(java: Path) -> str:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Waits for another process that prepares the same."""
+    """Wait for another process that prepares the same."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

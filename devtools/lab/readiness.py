@@ -1,8 +1,8 @@
-"""When a broker is ready: it answers, and its load manager does.
+"""Readiness of a broker: it answers, and its load manager does.
 
-The extensible manager goes on starting for seconds after the web port is open, at times after the health check has
-passed (ExtensibleLoadManagerImpl). Until it is through, the broker says that it owns nothing, and an unload by way of
-it fails. A broker that is ready owns at least the bundle of its heartbeat namespace.
+The extensible manager continues to start for seconds after the web port is open, at times after the health check has
+passed (ExtensibleLoadManagerImpl). Until it is ready, the broker reports that it owns nothing, and an unload through it
+fails. A ready broker owns at least the bundle of its heartbeat namespace.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WHOLE_RANGE = "0x00000000_0xffffffff"
 
 
 def is_ready(admin: Admin, broker_id: str, manager: str) -> bool:
-    """Asks the broker itself; `broker_id` is host:port."""
+    """Return True if the broker itself reports to be ready; `broker_id` is host:port."""
     url = f"http://{broker_id}"
     health = admin.ask("GET", "/admin/v2/brokers/health", url=url, timeout_s=ASK_SECONDS)
     if not health.fine or health.text != "ok":

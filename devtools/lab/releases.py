@@ -1,4 +1,4 @@
-"""Which releases of Pulsar can be started: one lock file each, with every jar of a broker that runs.
+"""Releases of Pulsar that can be started: one lock file each, with every jar of a running broker.
 
 `relock` writes them.
 """
@@ -24,5 +24,5 @@ def lock_of(version: str) -> Path:
 
 
 def lock_digest(version: str) -> str:
-    """Changes with every line of the lock."""
+    """Return a digest that changes with every line of the lock."""
     return hashlib.sha256(lock_of(version).read_bytes()).hexdigest()

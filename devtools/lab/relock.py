@@ -26,7 +26,7 @@ UNUSED_GROUPS = frozenset(
     }
 )
 
-# A store of 4.0 that is not used (etcd) names further repositories. One of the same name here takes their place.
+# An unused store of 4.0 (etcd) names further repositories. A repository of the same name replaces them.
 PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>evenkeel</groupId><artifactId>lab</artifactId><version>1</version><packaging>pom</packaging>
@@ -54,7 +54,7 @@ PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 def main(version: str) -> int:
-    """Writes the lock and says how large the jars are."""
+    """Write the lock and report how large the jars are."""
     with tempfile.TemporaryDirectory() as folder:
         files = _resolved(version, Path(folder))
         lines = sorted(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for name, path in files.items())

@@ -1,7 +1,7 @@
-"""Sends and receives: the process behind `traffic`, with real clients.
+"""Sends and receives messages: the process behind `traffic`, with real clients.
 
-Runs as `python -m devtools.lab.sender`, told on standard input what to do. It ends by itself after the time it was
-given, on SIGTERM, and when its owner is gone; always with a tally, except on SIGKILL.
+Runs as `python -m devtools.lab.sender`, with its order on standard input. It ends by itself after the given time, on
+SIGTERM, and when its owner is gone; always with a tally, except on SIGKILL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LONGEST_CATCH_UP_SECONDS = 1.0
 SEND_TIMEOUT_MS = 60_000  # longer than the loss of a broker takes
 CONNECTIONS_AT_ONCE = 16
 QUEUE = 20_000
-BATCHING_MS = 50  # topics send a few messages a second; without patience each would be a batch of its own
+BATCHING_MS = 50  # topics send a few messages a second; without a delay each would be a separate batch
 NUMBER = struct.Struct(">Q")
 SUBSCRIPTION = "tally"
 PROGRESS, RESULT, CLIENT_LOG = "progress.json", "tally.json", "client.log"
@@ -40,7 +40,7 @@ PROGRESS, RESULT, CLIENT_LOG = "progress.json", "tally.json", "client.log"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to send: topics with their rates in messages/s, for how long, and whose process this is."""
+    """An order: topics with their rates in messages/s, the duration, and the owner of this process."""
 
     service_url: str
     token: str | None
@@ -72,7 +72,7 @@ class Sender:
     def run(self) -> Tally:
         client = self._client()
         self._report("connecting")
-        with ThreadPoolExecutor(CONNECTIONS_AT_ONCE) as pool:  # first those who listen, so that nothing is missed
+        with ThreadPoolExecutor(CONNECTIONS_AT_ONCE) as pool:  # consumers first, so that nothing is missed
             consumers = list(pool.map(partial(self._subscribe, client), range(len(self._names))))
             producers = list(pool.map(partial(self._produce, client), self._names))
         self._began = time.monotonic()
@@ -154,7 +154,7 @@ class Sender:
         return not self._stopping and time.monotonic() - self._began < self._order.seconds and lives(self._order.owner)
 
     def _drain(self) -> None:
-        """Waits until everything has arrived, for a bounded time."""
+        """Wait until everything has arrived, for a bounded time."""
         self._report("draining")
         until = time.monotonic() + self._order.drain_seconds
         while not self._counts.settled() and time.monotonic() < until and lives(self._order.owner):
@@ -185,7 +185,7 @@ class Sender:
 def main() -> int:
     order = Order(**json.loads(sys.stdin.read()))
     Sender(order).run().write(Path(order.folder) / RESULT)
-    if not lives(order.owner):  # nobody is left to read it
+    if not lives(order.owner):  # no one is left to read it
         shutil.rmtree(order.folder, ignore_errors=True)
     return 0
 

@@ -1,4 +1,4 @@
-"""What one can choose of a cluster."""
+"""Choices for a cluster."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MOST_BROKERS = 9
 class LabSettings:
     """One cluster.
 
-    `own_shedding` (a strategy's simple name) and `own_split` let the brokers steer by themselves. `auth` asks every
-    client for a token. `cpu_percent` of one core is each broker's limit, in a cgroup of its own. `broker` holds any
-    settings of broker.conf and has the last word.
+    `own_shedding` (a strategy's simple name) and `own_split` let the brokers steer by themselves. `auth` requires a
+    token of every client. `cpu_percent` of one core is each broker's limit, in a separate cgroup. `broker` contains any
+    settings of broker.conf, and overrides all others.
     """
 
     version: str = LATEST

@@ -17,7 +17,7 @@ START_SECONDS = 90.0
 
 
 def start_zookeeper(home: Path, java: Java, ports: Ports, *, owner: str | None, lock: IO[bytes]) -> None:
-    """Starts it over the files in `zookeeper/`, if there are any; its keeper holds the lock of the ports."""
+    """Start ZooKeeper over the files in `zookeeper/`, if there are any; its keeper holds the lock of the ports."""
     data = home / "zookeeper"
     data.mkdir(exist_ok=True)
     (home / "zk.conf").write_text(conf.zookeeper(ports, data))
@@ -36,7 +36,7 @@ def start_bookie(home: Path, java: Java, ports: Ports, *, owner: str | None) -> 
 
 
 def set_up_metadata(home: Path, java: Java, ports: Ports, *, owner: str | None) -> None:
-    """Has Pulsar write the metadata of an empty cluster."""
+    """Have Pulsar write the metadata of an empty cluster."""
     jvm = Jvm(home, "setup")
     jvm.start(java.metadata_setup(home, ports), owner=owner)
     wait_until("Pulsar's set-up of metadata", lambda: jvm.identity() is None, seconds=START_SECONDS)
@@ -45,7 +45,7 @@ def set_up_metadata(home: Path, java: Java, ports: Ports, *, owner: str | None) 
 
 
 def copy_metadata(home: Path, to: Path) -> None:
-    """Takes ZooKeeper's files as they are; it must not run any more."""
+    """Copy ZooKeeper's files; it must not run any more."""
     shutil.copytree(home / "zookeeper", to)
 
 

@@ -17,13 +17,13 @@ MOST_NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What became of the messages of a run.
+    """Counts of the messages of a run.
 
-    `lost` were acknowledged to their producer and never received; `duplicates` is how many deliveries were repetitions,
-    which Pulsar allows itself when a bundle moves (at least once); `failed` sends were refused or timed out;
-    `unanswered` had no answer when the run ended. `lost_examples` are `topic#number`. `producer_reconnects` and
-    `consumer_reconnects` are connections after each client's first one. `longest_pause_seconds` is the longest time in
-    which a consumer, that of `longest_pause_topic`, received nothing while messages were sent.
+    `lost` were acknowledged to their producer and never received. `duplicates` is the number of repeated deliveries,
+    which Pulsar allows when a bundle moves (at least once). `failed` sends were refused or timed out. `unanswered` had
+    no answer when the run ended. `lost_examples` are `topic#number`. `producer_reconnects` and `consumer_reconnects`
+    are connections after each client's first one. `longest_pause_seconds` is the longest time in which a consumer, that
+    of `longest_pause_topic`, received nothing while messages were sent.
     """
 
     sent: int = 0
@@ -93,7 +93,7 @@ class Counts:
         self._deliveries += 1
 
     def settled(self) -> bool:
-        """Whether every send has its answer and every acknowledged message was received."""
+        """Return True if every send has its answer and every acknowledged message was received."""
         answered = _marked(self._acknowledged) + sum(self._failures.values())
         return answered >= sum(self._next) and not any(map(self._lost, range(len(self._topics))))
 
@@ -138,7 +138,7 @@ class Pauses:
         self._longest = [0.0] * len(topics)
 
     def begin(self, at: float) -> None:
-        """Nothing before this moment counts."""
+        """Begin to count; nothing before this moment counts."""
         self._last = [at] * len(self._topics)
         self._longest = [0.0] * len(self._topics)
 

@@ -13,7 +13,7 @@ ADMIN = "admin"  # the super user
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The key of one cluster; it stands in no text but the brokers' own files."""
+    """The key of one cluster; only the brokers' own files contain it."""
 
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 

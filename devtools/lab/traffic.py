@@ -51,7 +51,7 @@ class Traffic:
         return Tally.read(path) if path.exists() else Tally()
 
     def await_acknowledged(self, messages: int, *, seconds: float = CONNECT_SECONDS) -> None:
-        """Returns when so many messages have been acknowledged in all."""
+        """Return when so many messages have been acknowledged in all."""
         wait_until(
             f"{messages} acknowledged messages",
             lambda: self.so_far().acknowledged >= messages,
@@ -61,7 +61,7 @@ class Traffic:
         )
 
     def stop(self) -> Tally:
-        """Ends the sending, lets what is on its way arrive, and says what became of every message."""
+        """End the sending, let what is on its way arrive, and report what became of every message."""
         with suppress(ProcessLookupError):
             self.process.terminate()
         try:
@@ -80,7 +80,7 @@ class Traffic:
 
 @contextmanager
 def traffic_for(cluster: Cluster, layout: Layout, *, seconds: float) -> Iterator[Traffic]:
-    """Makes the layout, starts the senders for at most `seconds`, and gives them when the first messages have arrived.
+    """Make the layout, start the senders for at most `seconds`, and return them when the first messages have arrived.
 
     They end with the block, and with this process.
     """

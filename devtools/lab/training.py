@@ -23,7 +23,7 @@ READS = (
 
 
 def train(version: str, java: Java, folder: Path) -> Path:
-    """Lets a cluster run in `folder`; the folder with the metadata of an empty cluster.
+    """Run a cluster in `folder`; return the folder with the metadata of an empty cluster.
 
     The extensible manager is taken, which loads far more classes than the modular one.
     """

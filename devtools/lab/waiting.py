@@ -19,7 +19,7 @@ def wait_until(
     meanwhile: Callable[[], None] = lambda: None,
     why: Callable[[], str] = lambda: "",
 ) -> None:
-    """Returns when the condition holds; LabError after `seconds`, or with what `meanwhile` raises between two looks."""
+    """Return when the condition holds; LabError after `seconds`, or with what `meanwhile` raises between two looks."""
     until = time.monotonic() + seconds
     while not condition():
         meanwhile()
@@ -29,7 +29,7 @@ def wait_until(
 
 
 def takes_connections(address: str, port: int) -> bool:
-    """Whether somebody listens there."""
+    """Return True if the address accepts connections."""
     try:
         with socket.create_connection((address, port), timeout=2):
             return True

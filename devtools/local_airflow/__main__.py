@@ -27,7 +27,7 @@ TICK_SECONDS = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serves until it is interrupted (0), or until Airflow ends by itself (1)."""
+    """Serve until it is interrupted (0), or until Airflow ends by itself (1)."""
     asked = _parse(arguments)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)

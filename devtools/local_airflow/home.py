@@ -1,6 +1,6 @@
-"""An AIRFLOW_HOME of its own: folders, secrets, settings, and the module that Airflow imports in every process.
+"""A separate AIRFLOW_HOME: folders, secrets, settings, and the module that Airflow imports in every process.
 
-Nothing is taken from the user's own Airflow: variables that start with AIRFLOW are not inherited.
+It uses nothing of the user's own Airflow: variables that start with AIRFLOW are not inherited.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ SPARK_CONNECTION = "AIRFLOW_CONN_EVENKEEL_SPARK"
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """What this Airflow works on.
+    """The inputs of this Airflow.
 
-    `checkout` holds `dags/` and `plugins/`; `connection` is the value of the Spark connection (a URI or JSON); `lake`
-    the root of the tables; `configuration` the file with the clusters; `schedule` a cron expression or `none`; `users`
-    are further users as `name:role` beside the admin; `upkeep` and `heat` are the schedules of the DAGs of these names;
-    `mode_limit` is the most that a run may be triggered with. `variables`: further ones of the processes' environment.
+    `checkout` contains `dags/` and `plugins/`; `connection` is the value of the Spark connection (a URI or JSON);
+    `lake` the root of the tables; `configuration` the file with the clusters; `schedule` a cron expression or `none`;
+    `users` are further users as `name:role` beside the admin; `upkeep` and `heat` are the schedules of the DAGs of
+    these names; `mode_limit` is the highest mode of a run. `variables`: further ones of the processes' environment.
     """
 
     checkout: Path
@@ -116,7 +116,7 @@ class AirflowHome:
             "AIRFLOW__API__PORT": str(port),
             "AIRFLOW__API__BASE_URL": f"http://{HOST}:{port}",
             "AIRFLOW__API__WORKERS": "1",
-            # It answers on this machine only. A caller has to know an error of the database from one of its own.
+            # It answers on this machine only. A caller has to distinguish an error of the database from its own.
             "AIRFLOW__API__EXPOSE_STACKTRACE": "True",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             SPARK_CONNECTION: wiring.connection,
@@ -138,7 +138,7 @@ class AirflowHome:
         return {**_inherited(), **own, **wiring.variables}
 
     def migrate(self, environment: dict[str, str]) -> None:
-        """Creates Airflow's own database, or brings it up to date."""
+        """Create Airflow's own database, or bring it up to date."""
         log = self.logs / "migrate.log"
         with log.open("w") as file:
             done = subprocess.run(

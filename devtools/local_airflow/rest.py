@@ -15,7 +15,7 @@ from evenkeel.airflow.order import AirflowError
 
 TIMEOUT_SECONDS = 30.0
 LOCKED = "database is locked"
-"""SQLite's words for a write that waited five seconds for another one. Nothing of the request is kept then.
+"""SQLite's words for a write that waited five seconds for another one. Nothing of the request is stored then.
 
 Airflow's API server writes its audit log where it also ends other requests' transactions: on SQLite the two may wait
 for each other until one of them is given up.
@@ -55,7 +55,7 @@ class Rest:
         return self._ask("PATCH", path, body)
 
     def trigger(self, dag: str, *, logical_date: str | None, conf: Mapping[str, Any]) -> str:
-        """Starts a run and returns its run_id; `RequestRefused` with Airflow's words where the params are not valid."""
+        """Start a run and return its run_id; `RequestRefused` with Airflow's words where the params are not valid."""
         answer = self.post(f"/api/v2/dags/{dag}/dagRuns", {"logical_date": logical_date, "conf": dict(conf)})
         return str(answer["dag_run_id"])
 
@@ -75,7 +75,7 @@ class Rest:
         return "\n".join(_log_line(entry) for entry in answer["content"])
 
     def xcom(self, dag: str, run_id: str, task: str, key: str) -> Any:
-        """What a task left under a key, None if nothing."""
+        """Return the value that a task left under a key, None without one."""
         run = urllib.parse.quote(run_id, safe="")
         path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/{key}"
         try:
@@ -86,12 +86,12 @@ class Rest:
             raise
 
     def import_errors(self) -> str:
-        """What keeps DAG files from being loaded; empty if nothing does."""
+        """Return the errors that keep DAG files from being loaded; empty without any."""
         found = self.get("/api/v2/importErrors")["import_errors"]
         return "\n".join(f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}" for error in found)
 
     def token(self) -> str:
-        """A new token. Also tells whether it is our own Airflow that answers: nobody else knows the password."""
+        """A new token. Also tells whether it is our own Airflow that answers: no one else knows the password."""
         answer = self._send("POST", "/auth/token", {"username": self.user, "password": self.password}, None)
         return str(answer["access_token"])
 

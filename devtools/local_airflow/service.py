@@ -1,4 +1,4 @@
-"""One Airflow on this machine: started on a free port, checked by what it answers, ended with all its processes."""
+"""One Airflow on this machine: started on a free port, checked by its answers, ended with all its processes."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Airflow:
     supervisor: subprocess.Popen[bytes]
 
     def leave(self) -> None:
-        """Asks it to end, and does not wait: no run is under way any more."""
+        """Ask it to end, and do not wait: no run is under way any more."""
         if self.supervisor.poll() is None:
             self.supervisor.send_signal(signal.SIGTERM)
 
     def check(self) -> None:
-        """Raises AirflowError where it has ended meanwhile."""
+        """Raise AirflowError if it has ended meanwhile."""
         if self.supervisor.poll() is not None:
             raise AirflowError(f"Airflow has ended. {tail(self.home.logs / 'supervisor.log')}")
 
@@ -59,7 +59,7 @@ def airflow_for(home: Path, wiring: Wiring, *, say: Callable[[str], None] = lamb
 
 
 def start(home: AirflowHome, wiring: Wiring, *, say: Callable[[str], None] = lambda _line: None) -> Airflow:
-    """Starts scheduler, DAG processor and API server, and waits until all are healthy and the DAG is loaded."""
+    """Start scheduler, DAG processor and API server, and wait until all are healthy and the DAG is loaded."""
     say("creating Airflow's database")
     home.migrate(home.environment(wiring, free_port()))
     say("starting Airflow's scheduler, DAG processor and API server")
@@ -78,12 +78,12 @@ def start(home: AirflowHome, wiring: Wiring, *, say: Callable[[str], None] = lam
 
 
 def stop(supervisor: subprocess.Popen[bytes]) -> None:
-    """Ends all processes of an Airflow; harmless where they have ended already."""
+    """End all processes of an Airflow; harmless where they have ended already."""
     if supervisor.poll() is None:
         supervisor.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             supervisor.wait(timeout=END_SECONDS)
-    kill_session(supervisor.pid)  # the supervisor leads its session; whoever is left in it has no business any more
+    kill_session(supervisor.pid)  # the supervisor leads its session; processes left in it have no further purpose
     supervisor.wait()
 
 
@@ -102,7 +102,7 @@ def _spawn(home: AirflowHome, environment: dict[str, str]) -> subprocess.Popen[b
 
 
 def _await_health(home: AirflowHome, supervisor: subprocess.Popen[bytes], rest: Rest) -> bool:
-    """Waits until this very Airflow is healthy and has the DAG; False where its port was taken meanwhile."""
+    """Wait until this very Airflow is healthy and has the DAG; False if its port was taken meanwhile."""
     until = time.monotonic() + START_SECONDS
     missing = "an answer"
     while time.monotonic() < until:
@@ -121,7 +121,7 @@ def _await_health(home: AirflowHome, supervisor: subprocess.Popen[bytes], rest: 
 
 
 def _missing(rest: Rest) -> str:
-    """What is not there yet; empty when all is. Judged by the answers' content: any server may hold a port."""
+    """Return what is missing; empty when all is ready. Judged by the answers' content: any server may hold a port."""
     health = rest.get("/api/v2/monitor/health")
     for part in ("metadatabase", "scheduler", "dag_processor"):
         if (health.get(part) or {}).get("status") != "healthy":

@@ -1,8 +1,8 @@
-"""Watches over one Airflow: ends it when asked, when its owner is gone, or when one of its components dies.
+"""Watches over one Airflow: ends it on request, when its owner is gone, or when one of its components dies.
 
-Runs as `python -P supervisor.py OWNER LOGS`, in a session of its own, with Airflow's environment. OWNER is a process
-identity (`evenkeel.spark.home.identity`). What Airflow's own `standalone` leaves behind when it is stopped
-(scheduler and API server, holding their ports) is ended here: first kindly, then the whole session.
+Runs as `python -P supervisor.py OWNER LOGS`, in a separate session, with Airflow's environment. OWNER is a process
+identity (`evenkeel.spark.home.identity`). Airflow's own `standalone` leaves processes when it is stopped: scheduler and
+API server, which keep their ports. This module ends them: first kindly, then the whole session.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GRACE_SECONDS = 8.0
 
 
 def main(owner: str, logs: Path) -> int:
-    """Starts the components and waits; 0 where they were ended on purpose, 1 where one of them died."""
+    """Start the components and wait; 0 where they were ended on purpose, 1 where one of them died."""
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
     started: dict[str, subprocess.Popen[bytes]] = {}

@@ -2,10 +2,10 @@
 
     python -m devtools.soak [--cycles 300] [--every 100] [--folder build/soak] [--fresh]
 
-A cluster is recorded anew for every cycle, and a run of the DAG decides it. Of each hundred cycles (`--every`) one has
-a task killed in it, before one the Spark server is started anew, and upkeep follows the last. Run it again, and it goes
-on with the same lake, the same Airflow and the next number; every cycle is a line of `cycles.jsonl`. At the end stands
-what was seen over all runs, and whether seconds and memory are level; 1 where something is not as it should be.
+For every cycle a cluster is recorded again, and a run of the DAG decides it. Of each hundred cycles (`--every`), one
+has a killed task, the Spark server is restarted before one, and upkeep follows the last. A further run continues with
+the same lake, the same Airflow and the next number. Every cycle is a line of `cycles.jsonl`. The summary at the end
+covers all runs, and states if seconds and memory are level; the exit code is 1 for any fault.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cycles", type=int, default=300, metavar="N", help="of this run (default: 300; 0: only say)")
     parser.add_argument("--every", type=int, default=100, metavar="N", help="a kill, a restart and upkeep in so many")
     parser.add_argument("--folder", type=Path, default=source_root().parent / "build" / "soak", metavar="DIR")
-    parser.add_argument("--fresh", action="store_true", help="begin anew: remove what earlier runs have left")
+    parser.add_argument("--fresh", action="store_true", help="begin again: remove the results of earlier runs")
     given = parser.parse_args(arguments)
     if given.cycles < 0 or given.every < 3:
         parser.error("--cycles is 0 or more, --every 3 or more")

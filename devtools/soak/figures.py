@@ -1,8 +1,8 @@
-"""What a soak has seen, a line per cycle in a file that later runs go on with, and whether its figures grow.
+"""Figures of a soak, a line per cycle in a file that later runs continue, and a check of their growth.
 
-Growth is the slope of a straight line over the numbers of the cycles, one slope for the whole soak and an own height
-for each stretch: one begins where the Spark server is started anew, and with each upkeep, for which the server takes
-memory that it gives back slowly. The first cycles of a stretch are left out.
+Growth is the slope of a straight line over the numbers of the cycles, with one slope for the whole soak and a separate
+height for each stretch. A stretch begins with each restart of the Spark server, and with each upkeep, for which the
+server takes memory that it gives back slowly. The first cycles of a stretch are left out.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ class Cycle:
     """A cycle of a soak.
 
     `number` counts from 1 over all runs; `part` rises with every start of the Spark server. `seconds`: from the trigger
-    to the end of the run; `state`: the run's, or its attempt's where there is no plan. `killed`: the task that was
-    killed in it, "" for none; `upkeep`: the state of the upkeep that followed, "" for none. `server_mb` and
-    `airflow_mb`: memory after it (each shared page counts by its share). `lake_bytes`: all files of the lake, 0 where
-    they were not counted.
+    to the end of the run; `state`: the run's, or its attempt's if there is no plan. `killed`: the task that was killed
+    in it, "" for none; `upkeep`: the state of the upkeep that followed, "" for none. `server_mb` and `airflow_mb`:
+    memory after it (each shared page counts by its share). `lake_bytes`: all files of the lake, 0 if not counted.
     """
 
     number: int
@@ -57,7 +56,7 @@ def read_cycles(file: Path) -> list[Cycle]:
 
 
 def add_cycle(file: Path, cycle: Cycle) -> None:
-    """Appends a line, which lasts."""
+    """Append a line and flush it to disk."""
     cut = file.exists() and not file.read_bytes().endswith(b"\n")
     with file.open("a", encoding="utf-8") as out:
         out.write(("\n" if cut else "") + json.dumps(asdict(cycle)) + "\n")
@@ -77,7 +76,7 @@ class Growth:
 
     @property
     def surely_grows(self) -> bool:
-        """Whether it grows by more than `MOST_PERCENT`, whatever chance has done."""
+        """Return True if it grows by more than `MOST_PERCENT`, whatever chance has done."""
         return self.percent - self.off > MOST_PERCENT
 
     def __str__(self) -> str:
@@ -85,7 +84,7 @@ class Growth:
 
 
 def growth(cycles: Sequence[Cycle], figure: Callable[[Cycle], float]) -> Growth | None:
-    """The growth of a figure of undisturbed cycles; None where there are too few of them."""
+    """Return the growth of a figure of undisturbed cycles; None if there are too few of them."""
     stretches = [
         [(one.number, figure(one)) for one in stretch[WARM_UP:] if not one.killed and one.state == "success"]
         for stretch in _stretches(cycles)
@@ -127,7 +126,7 @@ FIGURES: tuple[tuple[str, Callable[[Cycle], float]], ...] = (
 
 
 def faults(cycles: Sequence[Cycle]) -> list[str]:
-    """What is not as it should be, a sentence each."""
+    """Return the faults, a sentence each."""
     found = [
         f"cycle {cycle.number} ended as {cycle.state}" + (f" ({cycle.killed} was killed in it)" if cycle.killed else "")
         for cycle in cycles

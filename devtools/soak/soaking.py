@@ -43,7 +43,7 @@ class Soak:
     """A soak in a folder."""
 
     def __init__(self, folder: Path, every: int) -> None:
-        """`every`: of so many cycles a task is killed in one, the server starts anew before one, upkeep follows one."""
+        """`every`: of so many cycles a task is killed in one, the server restarts before one, upkeep follows one."""
         self._folder, self._every = folder.resolve(), every
         self._lines = self._folder / LINES
         self._recorded = self._folder / "recording"
@@ -82,7 +82,7 @@ class Soak:
             stop(self._folder)
 
     def _started_anew(self, port: int) -> Engine:
-        """Ends the server and starts another where Airflow looks for it."""
+        """End the server and start another where Airflow looks for it."""
         stop(self._folder)
         return ensure(self._folder, owner_pid=os.getpid(), port=port)
 
@@ -126,12 +126,12 @@ class Soak:
         )
 
     def _on_record(self) -> str:
-        """What a run that succeeded has left on record: `success` for a plan, else the status of its attempt."""
+        """Return the recorded result of a run that succeeded: `success` for a plan, else the status of its attempt."""
         status = read_attempts(self._lake, cluster=CLUSTER)[-1].status
         return "success" if status == "closed" else status
 
     def _kill(self, airflow: Airflow, run_id: str, task: str) -> None:
-        """Kills a task of the run as soon as it runs; its next try is Airflow's."""
+        """Kill a task of the run as soon as it runs; its next try is Airflow's."""
         until = time.monotonic() + RUN_SECONDS
         while time.monotonic() < until:
             found: list[dict[str, Any]] = [one for one in airflow.rest.tasks(DAG_ID, run_id) if one["task_id"] == task]

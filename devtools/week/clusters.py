@@ -1,6 +1,6 @@
 """The three clusters of the week, and its moments: six days by the hour, and a Tuesday in cycles of five minutes.
 
-`shop` thrashes on that Tuesday afternoon: somebody made its shedder quick to move, just when one bundle of
+`shop` thrashes on that Tuesday afternoon: someone made its shedder quick to move, just when one bundle of
 `shop/checkout` grows too hot for any broker. `iot` loses a broker twice. `billing` splits its busiest bundle on the
 first day, and again when invoices are due.
 """
@@ -18,7 +18,8 @@ _TUESDAY_AT = (TUESDAY - FIRST) / HOURLY
 
 
 def moments(*, days: int = 6, last: int = 288) -> list[datetime]:
-    """The week's moments; fewer `days` before that Tuesday, and only the `last` of its own, where less is wanted."""
+    """Return the week's moments; with fewer `days` before that Tuesday, and only the `last` of its own, for a smaller
+    week."""
     hours = [TUESDAY - n * HOURLY for n in range(24 * days, 0, -1)]
     return hours + [TUESDAY + n * FIVE_MINUTES for n in range(last)]
 

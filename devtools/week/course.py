@@ -1,6 +1,6 @@
-"""The course of a generated cluster: traffic of day and night, its own shedder at work, and what went wrong.
+"""The course of a generated cluster: traffic of day and night, its own shedder, and the incident.
 
-Pulsar's modular manager steers each of them by its rules (Evenkeel's own rounds, without guards), and the next moment
+The rules of Pulsar's modular manager steer each of them (Evenkeel's own rounds, without guards), and the next moment
 shows its moves and splits done.
 """
 
@@ -51,7 +51,7 @@ class Surge:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedCluster:
-    """What a generated cluster is and what happens to it.
+    """A generated cluster and its events.
 
     `namespaces`: name -> (bundles at first, byte/s of the whole namespace in and out at the mean of a week).
     `overrides`: (hours since the week began, settings from then on), the first at 0. `down`: (broker, first hour, last
@@ -81,7 +81,7 @@ class _Life:
 
 
 def course(spec: GeneratedCluster, moments: Sequence[datetime]) -> Iterator[GeneratedMoment]:
-    """What a snapshot shows at each of the moments, which are given in order; hours count from the first."""
+    """Yield the snapshot of each of the moments, in order; hours count from the first."""
     life, cluster = _begin(spec)
     state: list[Any] = []
     shown: Mapping[str, Any] | None = None

@@ -1,6 +1,6 @@
 """Writes moments of a generated cluster as snapshots, as the admin API of Pulsar 4.2 would have answered.
 
-Figures fit together: every topic lies in the bundle of its hash, every bundle has one owner at most, the owner's report
+Figures fit together: every topic is in the bundle of its hash, every bundle has one owner at most, the owner's report
 sums its topics. A moment with settings shows them as the brokers' configuration; snapshots after it borrow that.
 """
 
@@ -27,8 +27,11 @@ _TEXT_LEVEL = 6
 
 @dataclass(frozen=True, slots=True)
 class GeneratedMoment:
-    """What a snapshot shows: who owns what, byte/s in and out per topic, usage (fraction) per broker that is there, the
-    boundaries of each namespace, the topics of each bundle, and settings where the brokers' configuration is shown."""
+    """The content of a snapshot.
+
+    Owners, byte/s in and out per topic, usage (fraction) per available broker, the boundaries of each namespace, the
+    topics of each bundle, and settings if the brokers' configuration is shown.
+    """
 
     number: int
     at: datetime
@@ -42,8 +45,8 @@ class GeneratedMoment:
 
 @dataclass(frozen=True, slots=True)
 class Teller:
-    """Who answers: the cluster's name, a note on where the figures come from, the size of a message in bytes, and how
-    well files are packed (1 to 9)."""
+    """The source of answers: the cluster's name, a note on the origin of the figures, message size in bytes, packing (1
+    to 9)."""
 
     cluster: str
     note: str
@@ -62,7 +65,7 @@ class Teller:
         return files
 
     def document(self, moment: GeneratedMoment) -> dict[str, Any]:
-        """One document of a recording (`evenkeel.sources.recordings`)."""
+        """Return one document of a recording (`evenkeel.sources.recordings`)."""
         begun = moment.at - TAKES
         requests = [
             _request(broker, path, body, begun + timedelta(milliseconds=20 * n))

@@ -24,7 +24,7 @@ class WeekError(EvenkeelError):
 
 @dataclass(frozen=True, slots=True)
 class WeekFolder:
-    """Where the week lies: `lake`, `configuration` (the clusters as Evenkeel is told of them) and recordings."""
+    """The folder of the week: `lake`, `configuration` (the clusters as Evenkeel knows them) and recordings."""
 
     folder: Path
 
@@ -40,7 +40,7 @@ class WeekFolder:
 
     @property
     def is_made(self) -> bool:
-        """Whether all of it is there."""
+        """Return True if all of it exists."""
         return self._made.exists()
 
     @property
@@ -48,7 +48,7 @@ class WeekFolder:
         return self.folder / "week-is-made"
 
     def make(self, engine: Engine, say: Callable[[str], None], at: Sequence[datetime] | None = None) -> None:
-        """Makes what is missing, of all moments or of those given. Raises WeekError where a step fails."""
+        """Make what is missing, of all moments or of those given. Raises WeekError where a step fails."""
         at = moments() if at is None else at
         recordings = self.folder / "recordings"
         say(f"writing {len(at)} snapshots of each of {len(CLUSTERS)} clusters")

@@ -1,4 +1,4 @@
-"""What the page asks Airflow: where the lake is, which cycles a run worked on, and how runs of `replay` stand."""
+"""Values that the page reads from Airflow: the lake, the cycles of a run, and the state of `replay` runs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ _SECRETS = ("secret_key", "session_token")
 
 
 def lakes() -> LakeMap:
-    """The lakes as configured (`EVENKEEL_LAKE` for the only one, or `main`), else the one of the Airflow Variable
-    `evenkeel_lake`; NoLake where there is none."""
+    """Return the configured lakes (`EVENKEEL_LAKE` for the only one, or `main`).
+
+    Else the one in the Airflow Variable `evenkeel_lake`; NoLake without any.
+    """
     found = configured_lakes()
     if found.lakes:
         return found
@@ -39,7 +41,7 @@ def lakes() -> LakeMap:
 
 
 def job_for(page: str, arguments: dict[str, Any] | None = None, named: str = "") -> Job:
-    """What the reader is to make: a page of the lake, or of several. Raises NoLake, and what `store` raises."""
+    """Return the reader's job: a page of the lake, or of several. Raises NoLake, and errors of `store`."""
     found = lakes()
     first = found.lakes[0].path
     kept = next((words for lake in found.lakes if (words := store(lake.path)) is not None), None)
@@ -49,8 +51,10 @@ def job_for(page: str, arguments: dict[str, Any] | None = None, named: str = "")
 
 
 def store(lake: str) -> dict[str, str | None] | None:
-    """What the connection that EVENKEEL_LAKE_CONNECTION names holds, for the reader, which has no Airflow; None where
-    the lake is a folder, or the variable is not set. Raises SettingsError for a connection that cannot be used."""
+    """Return the content of the connection in EVENKEEL_LAKE_CONNECTION, for the reader, which has no Airflow.
+
+    None if the lake is a folder, or the variable is not set. Raises SettingsError for a connection that cannot be used.
+    """
     name = os.environ.get(CONNECTION_VARIABLE)
     if not name or not is_object_store(lake):
         return None
@@ -77,7 +81,7 @@ def _variable() -> str | None:
 
 
 def cycles_of_run(dag_id: str, run_id: str) -> frozenset[tuple[str, datetime]]:
-    """(cluster, cycle_at) of the hand-overs that a run's tasks left in XCom; empty where there is none yet."""
+    """Return (cluster, cycle_at) of the hand-overs that a run's tasks left in XCom; empty without any yet."""
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
 
@@ -90,7 +94,7 @@ def cycles_of_run(dag_id: str, run_id: str) -> frozenset[tuple[str, datetime]]:
 def _cycles(value: Any) -> list[tuple[str, datetime]]:
     """XCom holds the hand-over's text, sealed and as JSON, possibly within JSON; anything else is none of ours.
 
-    Nobody asks whose seal it is: the page shows what is on record, and nothing acts on it.
+    No one asks whose seal it is: the page shows what is on record, and nothing acts on it.
     """
     try:
         text = json.loads(without_seal(value)) if isinstance(value, str) else value
@@ -100,16 +104,18 @@ def _cycles(value: Any) -> list[tuple[str, datetime]]:
     return [(cycle.cluster, cycle.at) for cycle in handover.cycles]
 
 
-# Runs of `replay`. What came of one is found by what its task left in XCom, read here and not by the browser, so that
-# nobody needs a right on XCom for it.
+# Runs of `replay`. Their results are found by the XCom of their task. The page reads it, not the browser, so that no
+# user needs a right on XCom for it.
 
 MOST_UNDER_WAY = 20
 
 
 @dataclass(frozen=True)
 class ReplayRun:
-    """How a run stands: Airflow's word for its `state`; `replay_id` and `reason` (why it failed) where its task left
-    them, else empty; whether the DAG is paused."""
+    """The state of a run: `state` is Airflow's word, `is_paused` is that of the DAG.
+
+    `replay_id` and `reason` (why it failed) are as its task left them, else empty.
+    """
 
     run_id: str
     state: str
@@ -123,7 +129,7 @@ class ReplayRun:
 
 
 def replay_run(run_id: str) -> ReplayRun | None:
-    """The run of that id, None where there is none."""
+    """Return the run of that id, None without one."""
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import select

@@ -1,7 +1,7 @@
-"""The desk as an app under Airflow's login: every route with its right, and the pages that say what failed.
+"""The desk as an app under Airflow's login: every route with its right, and the pages for errors.
 
-Nothing of the lake is read here: `reader` makes pages in a process of its own. A route without a declared right cannot
-be: `make_app` refuses to make such an app, and an app that was given one later answers 403 to everything.
+This module reads nothing of the lake: `reader` makes pages in a separate process. A route without a declared right is
+impossible. `make_app` refuses to make such an app, and an app that got one later answers 403 to everything.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Desk(FastAPI):
     declared: tuple[Any, ...] | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Refuses everything where a route has joined since the rights were declared."""
+        """Refuse everything where a route has joined since the rights were declared."""
         if scope["type"] != "lifespan" and self.declared != tuple(self.router.routes):
             log.error("Evenkeel's desk answers nothing: it has routes without a declared right")
             if scope["type"] == "http":
@@ -73,7 +73,7 @@ def make_app(routes: Sequence[Route] = ROUTES, *, guarded: bool = True, reader: 
 
 
 def _nobody() -> None:
-    """Stands where a guard would."""
+    """Return no user, in place of a guard."""
 
 
 def _refuse_undeclared(app: FastAPI, guards: dict[str, Callable[..., Any]]) -> None:
@@ -106,13 +106,13 @@ async def _with_reader(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _look_ahead(reader: Reader) -> None:
-    """Has the first page made once, and that of a cycle, so that the reader has at hand what pages rest on when
-    somebody comes for them."""
+    """Have the first page and a cycle's page made once, so that the reader has their data in memory for the first
+    user."""
     try:
         reader.ask(airflow_side.job_for("clusters"))
         for lake in airflow_side.lakes().lakes:
             reader.ask(airflow_side.job_for("ahead", named=lake.name))
-    except Exception as error:  # whoever comes for a page is told
+    except Exception as error:  # the error is shown on the page that a user requests
         log.info("Evenkeel's pages were not made ahead: %s", error)
 
 
@@ -127,7 +127,7 @@ class _Failure:
 
 
 _SILENT = _Failure("Log in first", "You are not logged in to Airflow, or your session has ended.")
-_NOT_ALLOWED = "Ask whoever manages Airflow's users for it."
+_NOT_ALLOWED = "Ask the administrator of Airflow's users for it."
 
 
 def _on_http(request: Request, error: Exception) -> Response:
@@ -140,12 +140,12 @@ def _on_http(request: Request, error: Exception) -> Response:
         said = "" if str(error.detail) == "Forbidden" else f" {error.detail}"
         return look.closed(403, "Not for you", f"{needs}{_NOT_ALLOWED}{said}")
     if error.status_code == 404:
-        return look.closed(404, "No such page", "There is no such page in Evenkeel's desk.", home=True)
+        return look.closed(404, "No such page", "Evenkeel's desk has no such page.", home=True)
     return look.closed(error.status_code, "That does not work", str(error.detail), home=True)
 
 
 def _login(request: Request) -> str:
-    """Where to log in, and to be sent back from; Airflow's front page where the auth manager does not say."""
+    """Return the login address with the way back; Airflow's front page if the auth manager has none."""
     from airflow.api_fastapi.app import get_auth_manager
 
     try:
@@ -163,7 +163,7 @@ def _on_bad_request(request: Request, error: Exception) -> Response:
 
 
 def _on_busy(request: Request, error: Exception) -> Response:
-    text = "More pages are asked for at the moment than are read one after the other."
+    text = "Too many pages are requested at the moment."
     advice = (f"Load this page again in {RETRY_AFTER_S} seconds.", "Close what you do not need: open pages renew.")
     return notice_response(request, 503, "The desk is busy", text, advice, {"Retry-After": str(RETRY_AFTER_S)})
 
@@ -181,7 +181,7 @@ def _on_lost(request: Request, error: Exception) -> Response:
 
 
 def _on_anything(request: Request, error: Exception) -> Response:
-    """Whatever nobody foresaw: its traceback is in the API server's log, and no word of it on the page."""
+    """Whatever no one foresaw: its traceback is in the API server's log, and no word of it on the page."""
     advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
     return notice_response(request, 500, "Something went wrong", "This page could not be made.", advice)
 

@@ -1,6 +1,6 @@
-"""The audit line of what acts: who, by which route, what. In Airflow's own audit log, and in the API server's log.
+"""The audit line of an act: user, route and content, in Airflow's audit log and in the API server's log.
 
-It is written before the act, and an act whose line cannot be written does not happen.
+It is written before the act. If the line cannot be written, the act does not happen.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def note(request: Request) -> None:
 
 
 def write_line(user: str, route: str, what: dict[str, Any]) -> None:
-    """One line: JSON, so that no name can make a second one of it."""
+    """Write one line: JSON, so that no name can make a second line."""
     text = json.dumps({"user": user, "route": route, "what": what}, sort_keys=True, default=str)[:_LONGEST]
     log.warning("evenkeel audit %s", text)
     _store(user, route, text)

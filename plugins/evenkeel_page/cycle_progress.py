@@ -1,6 +1,6 @@
-"""How far a cycle is: its answer, its commands with their outcomes, and the runs of Airflow that worked on it.
+"""The progress of a cycle: its answer, its commands with their outcomes, and the Airflow runs that worked on it.
 
-Read again and again while a page of the cycle is open, so no more is read than is shown here.
+It is read again and again while a page of the cycle is open, so only the shown values are read.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from evenkeel.model.past_commands import HARMED
 from evenkeel.report.headline import Result, results, tally
 
 LONGEST = timedelta(days=1)
-"""After so long nobody looks any more what became of a command."""
+"""After so long no one looks any more what became of a command."""
 _SAID = {APPROVED: "Approved", WITHOUT_SPLITS: "Approved without splits", REJECTED: "Rejected"}
 
 
 @dataclass(frozen=True, slots=True)
 class CycleProgress:
-    """How far a cycle is. `said`: sentences, empty where there is nothing to say; `is_over`: nothing is to come;
-    `address`: of the page that shows this alone, below the desk's own; `is_answered`: somebody has answered to its
-    plan, here or in a shell."""
+    """The progress of a cycle.
+
+    `said`: sentences, empty without any; `is_over`: nothing is to come; `address`: of the page that shows this alone,
+    below the desk's own; `is_answered`: a user has answered to its plan, on the desk or in a shell.
+    """
 
     said: tuple[str, ...]
     results: tuple[Result, ...]
@@ -74,7 +76,7 @@ def _harm(lake: str, attempt: Attempt) -> list[Row]:
 
 
 def _answers(lake: str, attempt: Attempt) -> list[str]:
-    """What operators answered to the plan, the last one last: it holds."""
+    """Return the operators' answers to the plan, the last one last: it holds."""
     if attempt.mode != "approve" or attempt.plan_id is None or not is_table(lake, "approvals"):
         return []
     rows = read_where(lake, "approvals", {"cluster": [attempt.cluster], "plan_id": [attempt.plan_id]})

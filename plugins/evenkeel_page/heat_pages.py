@@ -31,8 +31,10 @@ Render = Callable[..., str]
 
 
 def heat_page(lake: str, render: Render, cluster: str | None = None, **words: str | None) -> Answer:
-    """The page: the form, the place of the map, and the hottest cells. Whatever keeps the map from being drawn stands
-    on it, with what to do."""
+    """Return the page: the form, the place of the map, and the hottest cells.
+
+    An error that keeps the map from being drawn is shown on it, with the action to take.
+    """
     record = Record(lake)
     try:
         clusters, chosen = clusters_on_record(record, cluster)
@@ -60,7 +62,7 @@ def heat_page(lake: str, render: Render, cluster: str | None = None, **words: st
 
 
 def notes(asked: HeatRequest, shown: HeatPicture) -> list[str]:
-    """What has to be known of a picture: up to when it is complete, and what is left out."""
+    """Return notes on a picture: until when it is complete, and what is left out."""
     found = []
     if len(shown.ends) and asked.to > asked.newest > _moment(int(shown.ends[-1])):
         found.append(
@@ -111,7 +113,7 @@ def why_link(asked: HeatRequest, cell: TopCell) -> str:
 
 
 def not_built() -> tuple[str, ...]:
-    """What to do for a first map."""
+    """Return the action to take for a first map."""
     return (
         f"Unpause the DAG `{dag_shown(HEAT_DAG)}` in Airflow: it builds the tables behind the map every ten minutes.",
         f"Or run `evenkeel heat --lake {shown_name() or 'LAKE'}` once, and load this page again.",
@@ -155,7 +157,7 @@ def heat_why(
     lake: str, render: Render, cluster: str, namespace: str, lower: int, upper: int, first: int, to: int,
     last_namespace: str | None = None, at: int | None = None,
 ) -> Answer:  # fmt: skip
-    """Why a cell is as it is; moments in seconds since 1970."""
+    """Return the explanation of a cell; moments in seconds since 1970."""
     if not 0 <= lower < upper <= 0xFFFFFFFF:
         raise BadInput(f"the range {lower} to {upper} is not one of a bundle: 0 <= lower < upper <= {0xFFFFFFFF}")
     begin, end = (_given_moment(one) for one in (first, to))
@@ -179,7 +181,7 @@ def heat_why(
 
 
 def _pages_of(found: CellWhy) -> dict[str, str]:
-    """The addresses of the one bundle's page and its owner's, empty where there is none."""
+    """Return the addresses of the only bundle's page and its owner's, empty without one."""
     cluster, at, one = found.asked.cluster, found.cycle.cycle_at, found.single
     bundle = one.bundle if one is not None else found.moment.bundle if found.moment is not None else None
     where = found.moment.where if found.moment is not None else None

@@ -1,5 +1,5 @@
-"""What a heat map is asked for, and the pictures that were made last: the page and its script ask for one shortly after
-each other."""
+"""The request for a heat map, and the last pictures made: the page and its script request one shortly after each
+other."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class HeatRequest:
     newest: datetime
 
     def body(self) -> dict[str, Any]:
-        """As JSON for the page's script; moments in seconds since 1970."""
+        """Return the request as JSON for the page's script; moments in seconds since 1970."""
         return {
             "cluster": self.cluster,
             "metric": self.metric,
@@ -73,9 +73,9 @@ def heat_request(
     to: str | None = None,
     within: str | None = None,
 ) -> HeatRequest:
-    """What an address asks for of a cluster on record. BadInput for what cannot be read.
+    """Return the request in an address, for a cluster on record. BadInput for unreadable values.
 
-    Without `to` the range ends with the newest cycle; without `first` it is as long as `last` says.
+    Without `to` the range ends with the newest cycle; without `first` it is as long as `last`.
     """
     newest = record.newest_row_at("cycles", cluster)
     assert newest is not None, "a cluster is known by its cycles"
@@ -98,7 +98,7 @@ def asked_range(
     try:
         return word, end - RANGES[word][1], end
     except OverflowError:
-        raise BadInput(f"to is {to!r}: nothing lies before that") from None
+        raise BadInput(f"to is {to!r}: there is no cycle before that") from None
 
 
 def _end(text: str) -> datetime:

@@ -1,4 +1,4 @@
-"""Why a bundle was where it was, at a cell of the heat map: exact figures of the cycle, and what it decided."""
+"""The explanation of a cell of the heat map: exact figures of the cycle, and its decisions."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ _FIGURES = (
     *("topics", "producers", "consumers"),
 )
 COLUMNS = ("bundle", "namespace", "lower", "upper", "owner", *_FIGURES)
-"""What is read of a bundle."""
+"""Columns that are read of a bundle."""
 _HIGHEST = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
 class CellAsked:
-    """A cell: from the range that begins at `lower` of `namespace` to the one that ends at `upper` of `last_namespace`,
-    and the column from `first` to before `to`; `at`, where a moment in it is meant."""
+    """A cell of the map.
+
+    From the range that begins at `lower` of `namespace` to the one that ends at `upper` of `last_namespace`, and the
+    column from `first` to before `to`; `at`: a moment in it, if one is requested.
+    """
 
     cluster: str
     namespace: str
@@ -43,7 +46,7 @@ class CellAsked:
     at: datetime | None = None
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether a bundle's row overlaps the cell's range."""
+        """Return True if a bundle's row overlaps the cell's range."""
         begin, end = _key(self.namespace), _key(self.last_namespace)
         own = _key(row["namespace"])
         if not begin <= own <= end:
@@ -76,9 +79,12 @@ class BundleFigures:
 
 @dataclass(frozen=True)
 class CellWhy:
-    """What is shown beside the map. `bundles`: those of the cell's range, the busiest first, `more` how many are left
-    out; `moment`: the explanation where there is one bundle; `gone`: that exact rows are no longer kept; `missing`: why
-    there is no explanation. `cycles`: how many the column has; `before`, `after`: the cycles next to this one."""
+    """The values beside the map.
+
+    `bundles`: those of the cell's range, the busiest first; `more`: how many are left out; `moment`: the explanation,
+    if there is one bundle; `gone`: exact rows are no longer kept; `missing`: why there is no explanation. `cycles`:
+    number of cycles in the column; `before`, `after`: the cycles next to this one.
+    """
 
     asked: CellAsked
     cycle: Attempt
@@ -98,24 +104,23 @@ class CellWhy:
 
     @property
     def is_other(self) -> bool:
-        """Whether the one bundle has another range than the cell: what it was split from, or is part of."""
+        """Return True if the one bundle has another range than the cell: what it was split from, or is part of."""
         one, asked = self.single, self.asked
         return one is not None and (one.lower, one.upper) != (asked.lower, asked.upper)
 
 
 def why(lake: str, asked: CellAsked) -> CellWhy:
-    """What the record says of a cell: of the cycle in force at its moment, else of the last one in its column.
+    """Return the record of a cell: of the cycle in force at its moment, else of the last one in its column.
 
-    Raises NoSuchCycle for an unknown cluster, BadInput for a column without a cycle, LakeError where nothing can be
-    read.
+    Raises NoSuchCycle for an unknown cluster, BadInput for a column without a cycle, LakeError if nothing can be read.
     """
     record = Record(lake)
     clusters_of(record, asked.cluster)
     cycles = record.cycles(asked.cluster, asked.first, asked.to - _TICK)
     if not cycles:
         raise BadInput(
-            f"no cycle of {asked.cluster} lies between {utc_text(asked.first)} and {utc_text(asked.to)}: the map shows "
-            "there what it was built from, and the record has none of it any more"
+            f"no cycle of {asked.cluster} is between {utc_text(asked.first)} and {utc_text(asked.to)}: the map was "
+            "built from cycles that the record no longer has"
         )
     place = _place(cycles, asked.at)
     cycle = cycles[place]
@@ -142,7 +147,7 @@ def _place(cycles: Sequence[Attempt], at: datetime | None) -> int:
 
 
 def _bundles(record: Record, cycle: Attempt, asked: CellAsked) -> tuple[tuple[BundleFigures, ...], int, bool]:
-    """The bundles of the range, how many more there are, and whether rows are past their retention."""
+    """Return the bundles of the range, how many more there are, and True if rows are past their retention."""
     name = text("namespace")
     inside = (
         name == asked.namespace
@@ -186,14 +191,14 @@ def bundle_figures(row: Row, shares: Mapping[str, float | None]) -> BundleFigure
     if row["bundle"] in shares:
         figures.append(("Share of its broker's bytes", exact(shares[row["bundle"]], "fraction")))
     return BundleFigures(
-        row["bundle"], row["namespace"], row["lower"], row["upper"], row["owner"] or "nobody known", tuple(figures)
+        row["bundle"], row["namespace"], row["lower"], row["upper"], row["owner"] or "unknown", tuple(figures)
     )
 
 
 def _explained(
     lake: str, asked: CellAsked, cycle: Attempt, found: Sequence[BundleFigures], more: int, is_gone: bool
 ) -> tuple[Moment | None, str]:
-    """The explanation of the one bundle; else why there is none."""
+    """Return the explanation of the only bundle, or why there is none."""
     if len(found) + more > 1:
         return None, ""
     if found:

@@ -1,5 +1,7 @@
-"""How the heat map names its rows and writes its figures, for the table that needs no script. `static/heat_picture.js`
-writes both in the same way."""
+"""Names of the heat map's rows, and its figures, for the table that needs no script.
+
+`static/heat_picture.js` writes both in the same way.
+"""
 
 from __future__ import annotations
 
@@ -89,12 +91,12 @@ class TopCell:
 
     @property
     def at(self) -> datetime:
-        """When the cell begins."""
+        """Return the beginning of the cell."""
         return datetime.fromtimestamp(self.start, UTC)
 
     @property
     def stamp(self) -> str:
-        """When the cell begins, in UTC: `2026-11-21 08:27`, with seconds where it has some."""
+        """Return the beginning of the cell in UTC: `2026-11-21 08:27`, with seconds if it has some."""
         return self.at.strftime("%Y-%m-%d %H:%M:%S" if self.start % 60 else "%Y-%m-%d %H:%M")
 
 
@@ -123,12 +125,12 @@ def _top_cell(shown: HeatPicture, row: int, column: int) -> TopCell:
 
 
 def owner_words(shown: HeatPicture, code: int) -> str:
-    """Who owned a cell: a broker, several, or nobody known."""
-    return "several brokers" if code == SEVERAL else "nobody known" if code == NOBODY else shown.brokers[code - 1]
+    """Return the owner of a cell in words: a broker, several, or unknown."""
+    return "several brokers" if code == SEVERAL else "unknown" if code == NOBODY else shown.brokers[code - 1]
 
 
 def exact(value: float | None, unit: str) -> str:
-    """A figure of a row of `bundle_load`, as it stands there."""
+    """Return a figure of a row of `bundle_load`, unrounded."""
     if value is None or not math.isfinite(value):
         return "not known"
     if unit == "count":
@@ -142,6 +144,6 @@ def exact(value: float | None, unit: str) -> str:
 
 
 def left_out_words(left_out: Any) -> str:
-    """How many marks are not drawn, in words; empty where all are."""
+    """Return how many marks are not drawn, in words; empty if all are."""
     names = {"move": "moves", "split": "splits", "held": "held commands", "bounce": "bounces"}
     return ", ".join(f"{number:,} more {names.get(kind, kind)}" for kind, number in left_out.items())

@@ -1,6 +1,6 @@
-"""Which of several lakes a page is over: that of its cluster or run, the one that its address names, else the first.
+"""The lake of a page: that of its cluster or run, the one in its address, else the first.
 
-With one lake alone nothing here is asked, and pages are as they always were.
+With only one lake this module does nothing, and pages are the same as without it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ class ShownLake:
     cluster: str = ""
 
     def is_own(self, cluster: str) -> bool:
-        """Whether the cluster belongs to this lake."""
+        """Return True if the cluster belongs to this lake."""
         own = self.lakes.reader_lake_of(cluster)
         return own is not None and own.name == self.name
 
     def link(self, lake: str, page: str) -> str:
-        """The address of a page over a lake. The page of a cluster stays with it in this lake and in its own one: no
-        other lake is known to have it, so there the link leads to the page of all clusters."""
+        """Return the address of a page over a lake.
+
+        The page of a cluster exists in this lake and in the cluster's own. No other lake is known to have it, so for
+        others the link leads to the page of all clusters.
+        """
         there = ShownLake(self.lakes, lake)
         words = {WORD: lake}
         if self.cluster and page in _OF_A_CLUSTER and (lake == self.name or there.is_own(self.cluster)):
@@ -52,7 +55,7 @@ _shown: ContextVar[ShownLake | None] = ContextVar("shown_lake", default=None)
 
 
 def shown_name() -> str:
-    """The name of the lake of the page that is being made; "" where there is one alone."""
+    """Return the name of the lake of the current page; "" with only one lake."""
     here = _shown.get()
     return "" if here is None else here.name
 
@@ -63,7 +66,7 @@ def dag_shown(dag_id: str) -> str:
 
 
 def first_steps() -> tuple[str, ...]:
-    """What to do where a lake has no cycle yet."""
+    """Return the action to take if a lake has no cycle yet."""
     name = shown_name()
     if not name:
         return look.FIRST_STEPS
@@ -86,13 +89,13 @@ def showing(lakes: LakeMap, lake: ConfiguredLake, cluster: str) -> Iterator[None
 
 @contextmanager
 def choosing(job: Job) -> Iterator[None]:
-    """While an answer to a job is made inside: what says that there is none is about the lake that was tried first."""
+    """Set the lake for the answer to a job made inside; an error about a missing answer names the first lake tried."""
     if job.lakes is None:
         yield
         return
     try:
         first = _in_turn(job, job.lakes)[0].name
-    except EvenkeelError:  # whoever makes the page says it
+    except EvenkeelError:  # the page itself reports it
         first = ""
     token = _shown.set(ShownLake(job.lakes, first))
     try:
@@ -102,8 +105,10 @@ def choosing(job: Job) -> Iterator[None]:
 
 
 def lake_links(page: str, up: str) -> Sequence[tuple[str, str, bool]]:
-    """(name, address, whether it is this one) of the lakes that the page may be over; none where there is one alone,
-    or the page is over all of them."""
+    """Return (name, address, is it this one) of the lakes that the page may be over.
+
+    Empty with only one, or if the page is over all of them.
+    """
     here = _shown.get()
     if here is None or page in ("", "clusters"):
         return ()
@@ -111,7 +116,7 @@ def lake_links(page: str, up: str) -> Sequence[tuple[str, str, bool]]:
 
 
 def lake_words(cluster: str | None = None) -> dict[str, str]:
-    """What the address of a page has to say so that it is over the same lake: nothing where its cluster finds it."""
+    """Return the part of the address that selects the lake; empty if the page's cluster selects it."""
     here = _shown.get()
     if here is None or (cluster is not None and here.is_own(cluster)):
         return {}

@@ -1,6 +1,6 @@
-"""How the desk looks: its files, its policy, its layout, and short pages that need no table.
+"""The appearance of the desk: its files, its policy, its layout, and short pages that need no table.
 
-Imports nothing of the lake, so that the API server stays light.
+It imports nothing of the lake, so that the API server stays light.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""No eval, nothing inline, nothing from elsewhere, and in nobody's frame."""
+"""No eval, nothing inline, nothing from elsewhere, and in no one's frame."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -71,7 +71,7 @@ PAGES = (
     ("settings", "Settings", "settings"),
     ("proof", "Proof", "proof"),
 )
-"""What the header links to: address, name, and the word by which a page says that it is this one."""
+"""Links of the header: address, name, and the key by which a page marks itself as current."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,11 @@ def file_address(name: str) -> str:
 
 
 def layout_context(here: str = "", crumbs: Sequence[tuple[str, str]] = (), up: str = "") -> dict[str, Any]:
-    """What the layout needs. `here`: which of PAGES this is; `crumbs`: (name, address) of what lies above; `up`: the
-    way to the desk's own addresses, `../` for a page that lies a step below them."""
+    """Return the context of the layout.
+
+    `here`: the current one of PAGES; `crumbs`: (name, address) of the pages above; `up`: the way to the desk's own
+    addresses, `../` for a page one step below them.
+    """
     return {
         "layout": "desk.html.j2",
         "up": up,
@@ -129,19 +132,18 @@ def sentence(text: str) -> str:
 
 
 def notice(title: str, text: str, advice: Sequence[str] = (), up: str = "") -> str:
-    """A page of the desk that says in a sentence why there is nothing to show, and what to do; `up` as in
-    `layout_context`."""
+    """Return a page of the desk with a sentence on why it is empty, and what to do; `up` as in `layout_context`."""
     template = _environment().get_template("desk_notice.html.j2")
     return template.render(title=title, text=sentence(text), advice=tuple(advice), **layout_context(up=up))
 
 
 def refusal(title: str, text: str, advice: Sequence[str] = ()) -> str:
-    """What keeps a script from its data, as JSON: in a sentence, with what to do."""
+    """Return the error for a script without data, as JSON: a sentence, with what to do."""
     return json.dumps({"title": title, "text": sentence(text), "advice": [*advice]})
 
 
 def closed(status: int, title: str, text: str, *, login: str = "", home: bool = False) -> Response:
-    """A page for whoever may not load the desk's files: one file, with its style in it."""
+    """Return a page for users who may not load the desk's files: one file, with its style in it."""
     style = (TEMPLATES / "closed.css").read_text(encoding="utf-8").strip()
     body = (
         _environment()

@@ -1,6 +1,6 @@
-"""The desk's pages, as the reader makes them: from tables to HTML. No Airflow here.
+"""The desk's pages, as the reader makes them: from tables to HTML. This module does not use Airflow.
 
-Errors of ours become a page that says what to do. What nobody foresaw is logged, and the page says no more than that.
+Errors of Evenkeel become a page that states what to do. An unforeseen error is logged, and the page states only that.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ log = logging.getLogger(__name__)
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 MOST_AT_HAND = 8
-"""Of so many lakes what was read stays at hand."""
+"""Number of lakes whose reads stay in memory."""
 LAKE_S = 15.0
 """After so long the first page does without a lake: half of what a page may take."""
 _LATEST_RUNS, _MOST_HEADS = 10, 50
 _NAME = 60
 _UP = {"heat_why": "../", "what_if_run": "../", "what_if_new": "../", "what_if_started": "../"}
-"""Page -> the way up to the desk's own addresses, of those that lie below them."""
+"""Page -> the way up to the desk's own addresses, for pages below them."""
 
 _OVER_A_LAKE = {name: name for name in ("heat", "cycles", "settings", "proof")} | {"what_if": "what-if"}
 """Pages that are over one of several lakes, where none is named: page -> its address."""
@@ -65,7 +65,7 @@ _tables = OpenTables()
 
 
 def answer(job: Job) -> Answer:
-    """The page that a job asks for, or one that says why there is none."""
+    """Return the page that a job requests, or one with the reason why there is none."""
     with choosing(job):
         return _answer(job)
 
@@ -110,8 +110,11 @@ def _environment() -> Environment:
 def _renderer(
     here: str = "", crumbs: Sequence[tuple[str, str]] = (), up: str = "", over: str | None = None
 ) -> Callable[..., str]:
-    """What makes a page of a template's name and context, inside the desk's layout; `up` as `look.layout_context`,
-    `over`: the page that another of several lakes is chosen with, where that is not `here`."""
+    """Return the function that makes a page of a template's name and context, inside the desk's layout.
+
+    `up` as in `look.layout_context`; `over`: the page on which another of several lakes is chosen, if that is not
+    `here`.
+    """
 
     def render(name: str, **context: Any) -> str:
         layout = {
@@ -162,7 +165,7 @@ def _clusters_page(status: LakeStatus | LakesStatus, lines: Sequence[tuple[str, 
 
 @lru_cache(maxsize=MOST_AT_HAND)
 def _at_hand(lake: str) -> Recent:
-    """What was read of a lake stays at hand for the next look."""
+    """Return the reads of a lake, which stay in memory for the next look."""
     return Recent(lake)
 
 
@@ -172,7 +175,7 @@ def _lakes_reader() -> SideBySideReader:
 
 
 def _recent(lake: str) -> Recent:
-    """What was read of a lake; nothing while a thread that was left aside still reads on with what is at hand."""
+    """Return the reads of a lake; nothing while an abandoned thread still reads with them."""
     return Recent(lake) if _lakes_reader().is_under_way(lake) else _at_hand(lake)
 
 
@@ -189,7 +192,7 @@ def _moods(lines: Sequence[ClusterStatus]) -> dict[str, int]:
 
 
 def _course_words(line: ClusterStatus) -> str:
-    """What the small picture shows, for whoever does not see it."""
+    """Return the content of the small picture in words, for users who cannot see it."""
     known = [value for value in line.course if value is not None]
     if not known:
         return "no balance on record"
@@ -217,16 +220,16 @@ def cycles(lake: str, cluster: str | None = None, before: str | None = None) -> 
 
 
 def cycle(lake: str, cluster: str, at: str) -> Answer:
-    """The report of one cluster's cycle, with the question about its plan where that waits for an answer."""
+    """Return the report of one cluster's cycle, with the question about its plan if that waits for an answer."""
     (found,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
-    if found.mode != "dry_run":  # what came of its commands goes on coming in
+    if found.mode != "dry_run":  # outcomes of its commands continue to arrive
         return Answer(200, _report_page(lake, found, _question(lake, found)))
     newest = find_cycles(lake, cluster=cluster)[0]
     return Answer(200, _dry_report(lake, cluster, found.cycle_at.isoformat(), found.attempt_id, newest.attempt_id))
 
 
 def cycle_commands(lake: str, cluster: str, at: str) -> Answer:
-    """The commands of one cluster's cycle with what came of them: what the cycle's page asks for while it is open."""
+    """Return the commands of one cluster's cycle with their outcomes, for the open page of the cycle."""
     (found,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
     crumbs = [*_above(cluster), (time(found.cycle_at), report_link(found)), ("Commands", "")]
     progress = cycle_progress(lake, found, datetime.now(UTC))
@@ -237,8 +240,11 @@ def cycle_commands(lake: str, cluster: str, at: str) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A plan that waits for an answer in Airflow. `address`: of the question in Airflow's API, from any page of the
-    desk; `airflow`: its own page there; `until`: when it is too old."""
+    """A plan that waits for an answer in Airflow.
+
+    `address`: of the question in Airflow's API, from any page of the desk; `airflow`: its page in Airflow; `until`:
+    when it is too old.
+    """
 
     plan_id: str
     address: str
@@ -282,7 +288,7 @@ def _report_page(lake: str, attempt: Attempt, question: Question | None) -> str:
 
 
 def _above(cluster: str) -> list[tuple[str, str]]:
-    """What lies above the pages of a cluster's cycles."""
+    """Return the pages above those of a cluster's cycles."""
     return [("Clusters", "./"), (_shown(cluster), _cycles_of(cluster))]
 
 
@@ -291,7 +297,7 @@ def _shown(name: str) -> str:
 
 
 def run(lake: str, dag_id: str, run_id: str, handed_on: Collection[tuple[str, datetime]]) -> Answer:
-    """The cycles of an Airflow run: the report where it is one, else their list."""
+    """Return the cycles of an Airflow run: the report of a single one, else their list."""
     found = _cycles_of_run(Record(lake), dag_id, run_id, handed_on)
     if not found:
         said = f"The run {run_id} of {dag_id} has put no cycle on record yet."
@@ -308,7 +314,8 @@ def run(lake: str, dag_id: str, run_id: str, handed_on: Collection[tuple[str, da
 def _cycles_of_run(
     record: Record, dag_id: str, run_id: str, handed_on: Collection[tuple[str, datetime]]
 ) -> list[Attempt]:
-    """By what the run's tasks handed on, since a run that came to the plan on record adds no attempt of its own."""
+    """Return the cycles in the hand-overs of the run's tasks, since a run with an already recorded plan adds no
+    attempt."""
     if handed_on:
         return _counted(record, handed_on)
     its_own = all_of(text("dag_id") == dag_id, text("run_id") == run_id)
@@ -351,7 +358,7 @@ SHOWN_SETTINGS: dict[str, tuple[str, Callable[[KeyInForce], bool]]] = {
     "differing": ("Differ between clusters", lambda one: one.differs),
     "all": ("All", lambda one: True),
 }
-"""What the page of settings shows, by the word in its address: its name, and which keys are among it."""
+"""Contents of the page of settings, by the word in its address: its name, and the keys that it shows."""
 
 
 def proof(lake: str) -> Answer:
@@ -395,7 +402,7 @@ def heat(lake: str, **words: str | None) -> Answer:
 
 
 def heat_why(lake: str, cluster: str, **cell: Any) -> Answer:
-    """Why a cell of the heat map is as it is."""
+    """Return the explanation of a cell of the heat map."""
     above = "../heat?" + urlencode({"cluster": cluster})
     crumbs = [("Clusters", "../"), (_shown(cluster), f"../{_cycles_of(cluster)}"), ("Heat map", above), ("Why", "")]
     return heat_pages.heat_why(lake, _renderer("heat", crumbs, "../"), cluster, **cell)
@@ -436,12 +443,12 @@ def what_if_new(lake: str, fields: dict[str, list[str]]) -> Answer:
 
 
 def what_if_started(lake: str, run_id: str, run: dict[str, Any] | None) -> Answer:
-    """How a run of `replay` stands."""
+    """Return the state of a run of `replay`."""
     return what_if_pages.started_page(_below_what_if("Run"), run_id, run)
 
 
 def ahead(lake: str) -> Answer:
-    """The newest cycle's page, made for nobody: with it, and with all templates, whatever is loaded once is loaded."""
+    """The newest cycle's page, made for no one: with it, and with all templates, whatever is loaded once is loaded."""
     made = _environment()
     for name in made.list_templates(extensions=("j2",)):
         made.get_template(name)

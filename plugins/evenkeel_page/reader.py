@@ -1,10 +1,10 @@
 """The one process that reads tables for the desk, beside the API server, and the short queue in front of it.
 
-Reading takes memory and processor time, and a damaged file can end a process. So nothing of the lake is read in the API
-server: a request waits for its turn, goes to the reader through a pipe, and comes back as a finished page. A request
-that finds the queue full is refused at once, one that takes too long is ended with its reader, and a reader that died
-is started anew for the next request. The reader ends with the API server, however that ends: its pipe is closed then,
-and its parent is another one (`reader_process`).
+Reading takes memory and processor time, and a damaged file can end a process. So the API server reads nothing of the
+lake: a request waits for its turn, goes to the reader through a pipe, and comes back as a finished page. A request to a
+full queue is refused at once. One that takes too long is ended with its reader. A reader that died is restarted for the
+next request. The reader ends with the API server, however that ends: then its pipe is closed, and its parent is another
+one (`reader_process`).
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Job:
-    """What the reader is to make: a page by its name, of a lake, with its arguments.
+    """The reader's job: a page by its name, of a lake, with its arguments.
 
-    `store`: what a connection of Airflow's holds of an object store, in plain words (`airflow_side.store`); None where
-    the environment has the keys. It goes through the pipe to the reader, and is shown nowhere. `lakes`: all lakes,
-    where there are several, of which the reader takes that of what is asked for; `named`: the one that is to be shown.
+    `store`: the content of an Airflow connection to an object store, in plain words (`airflow_side.store`); None if the
+    environment has the keys. It goes through the pipe to the reader, and is never shown. `lakes`: all lakes, if there
+    are several; the reader takes that of the requested subject; `named`: the one to show.
     """
 
     page: str
@@ -107,11 +107,11 @@ class Reader:
 
     @property
     def pid(self) -> int | None:
-        """The process that reads now, None while there is none."""
+        """Return the id of the process that reads now, None without one."""
         return None if self._process is None or self._process.poll() is not None else self._process.pid
 
     def ask(self, job: Job) -> Answer:
-        """The page. Raises ReaderBusy, ReaderTooSlow or ReaderLost where there is none."""
+        """Return the page. Raises ReaderBusy, ReaderTooSlow or ReaderLost without one."""
         if not self._room.acquire(blocking=False):
             raise ReaderBusy
         try:
@@ -125,13 +125,13 @@ class Reader:
             self._room.release()
 
     def start(self) -> None:
-        """Starts the process, so that the first request need not wait for it; what goes wrong shows with a request."""
+        """Start the process, so that the first request need not wait for it; what goes wrong shows with a request."""
         with self._turn:
             self._closed = False
             self._begin_if_possible()
 
     def close(self) -> None:
-        """Ends the process, also one at work, and starts no other."""
+        """End the process, also one at work, and start no other."""
         self._closed = True
         process = self._process
         if process is not None and self._owner == os.getpid():
@@ -202,7 +202,7 @@ class Reader:
         self._channel, self._ready, self._owner = ours, False, os.getpid()
 
     def _replace(self) -> None:
-        """A new reader, which gets ready while nobody waits for it."""
+        """A new reader, which gets ready while no one waits for it."""
         self._end()
         if not self._closed:
             self._begin_if_possible()

@@ -21,7 +21,7 @@ _THREADS = 2
 
 
 def main() -> None:
-    """Works until the pipe is closed. Arguments: the pipe, the process that it belongs to, bytes of memory, pages."""
+    """Work until the pipe is closed. Arguments: the pipe, the process that it belongs to, bytes of memory, pages."""
     number, parent, memory, pages = sys.argv[1:5]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the API server, and the reader with it
     threading.Thread(target=_watch, args=(int(parent), int(memory)), daemon=True).start()
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _watch(parent: int, memory: int) -> None:
-    """Ends the process with its parent, and where it holds too much; also in the middle of a long read."""
+    """End the process with its parent, and if it uses too much memory; also in the middle of a long read."""
     while True:
         if os.getppid() != parent:
             os._exit(1)

@@ -1,6 +1,6 @@
-"""Rights of the desk's routes, in terms that every auth manager of Airflow's knows: methods on DAGs.
+"""Rights of the desk's routes, in terms of every Airflow auth manager: methods on DAGs.
 
-Never `is_authorized_custom_view`: the simple auth manager says yes to it for everybody who has logged in.
+`is_authorized_custom_view` is never used: the simple auth manager returns True for every logged-in user.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from evenkeel.airflow.lake_dags import dag_of_rights
 
 @dataclass(frozen=True)
 class Right:
-    """What a user must be allowed on a DAG; `entity`: on what of it, None for the DAG itself. `words` ends the sentence
-    "this needs the right to …"."""
+    """A right that a user needs on a DAG; `entity`: on which part of it, None for the DAG itself.
+
+    `words` ends the sentence "this needs the right to …".
+    """
 
     name: str
     method: Literal["GET", "POST", "PUT", "DELETE"]
@@ -49,7 +51,7 @@ APPROVE = Right("approve", "PUT", _APPROVAL, f"answer required actions of {_APPR
 
 def demand_own_page(request: Request) -> None:
     """403 for a request that acts and comes from a page of another site: the login's cookie goes with such a request as
-    well. A token in the header is sent by nobody but the user's own program."""
+    well. A token in the header is sent by no one but the user's own program."""
     if request.headers.get("authorization", "").lower().startswith("bearer "):
         return
     origin = urlsplit(request.headers.get("origin", ""))

@@ -1,6 +1,6 @@
-"""The routes of the desk: path, the right that it needs, and what answers. All of them only read.
+"""The routes of the desk: path, the required right, and the handler. All of them only read.
 
-An answer is made by the reader (`pages`), but for files of the look, which are served from here.
+The reader (`pages`) makes the answers, except for static files, which the API server sends itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Route:
 def page_response(
     request: Request, body: str, status: int = 200, more: dict[str, str] | None = None, kind: str = HTML
 ) -> Response:
-    """A page under the desk's policy. It is kept nowhere; whoever has it already (`If-None-Match`) gets 304."""
+    """Return a page under the desk's policy. It is not cached; a client that already has it (`If-None-Match`) gets
+    304."""
     content = body.encode()
     tag = _tag(content)
     headers = {**look.HEADERS, "Cache-Control": "no-store", "ETag": tag, **(more or {})}
@@ -48,7 +49,7 @@ def page_response(
 def notice_response(
     request: Request, status: int, title: str, text: str, advice: Sequence[str] = (), more: dict[str, str] | None = None
 ) -> Response:
-    """A page that says in a sentence why there is nothing to show, and what to do."""
+    """Return a page with a sentence on why it is empty, and what to do."""
     path = getattr(request.scope.get("route"), "path", "/")
     return page_response(request, look.notice(title, text, advice, "../" * (path.count("/") - 1)), status, more)
 
@@ -83,7 +84,7 @@ def _read(request: Request, page: str, **arguments: Any) -> Response:
 
 
 def _no_lake(request: Request, page: str, status: int, title: str, text: str, advice: tuple[str, ...] = ()) -> Response:
-    """What says that there is nothing to read: a page, or JSON where a script asks."""
+    """Return the answer without a lake: a page, or JSON for a script."""
     if page in _FOR_SCRIPTS:
         return page_response(request, look.refusal(title, text, advice), max(status, 404), kind=JSON)
     return notice_response(request, status, title, text, advice)
@@ -105,17 +106,17 @@ def show_cycle(request: Request, cluster: str, at: str) -> Response:
 
 
 def show_cycle_commands(request: Request, cluster: str, at: str) -> Response:
-    """The commands of one cluster's cycle with what came of them."""
+    """Show the commands of one cluster's cycle with their outcomes."""
     return _read(request, "cycle_commands", cluster=cluster, at=at)
 
 
 def show_run(request: Request, dag_id: str, run_id: str) -> Response:
-    """The cycles of an Airflow run: the report where it is one, else their list."""
+    """Show the cycles of an Airflow run: the report of a single one, else their list."""
     handed_on = sorted(airflow_side.cycles_of_run(dag_id, run_id))
     return _read(request, "run", dag_id=dag_id, run_id=run_id, handed_on=handed_on)
 
 
-# Some names in addresses are no names in Python: `from` is one of them.
+# Some names in addresses are not valid names in Python: `from` is one of them.
 _From = Annotated[str | None, Query(alias="from")]
 
 
@@ -144,7 +145,7 @@ def show_heat_why(
     request: Request, cluster: str, namespace: str, lower: int, upper: int, first: Annotated[int, Query(alias="from")],
     to: int, last_namespace: str | None = None, at: int | None = None,
 ) -> Response:  # fmt: skip
-    """Why a cell of the heat map is as it is: a page, whose middle the map shows beside itself."""
+    """Show the explanation of a cell of the heat map: a page, whose middle the map shows beside itself."""
     return _read(
         request, "heat_why", cluster=cluster, namespace=namespace, lower=lower, upper=upper, first=first, to=to,
         last_namespace=last_namespace, at=at,
@@ -190,7 +191,7 @@ def show_what_if_new(request: Request) -> Response:
 
 
 def show_what_if_started(request: Request, run_id: str) -> Response:
-    """How a run of `replay` stands; what it came to, once it has come to its end."""
+    """Show the state of a run of `replay`, and its result once it has ended."""
     run = airflow_side.replay_run(run_id)
     return _read(request, "what_if_started", run_id=run_id, run=None if run is None else run.words())
 

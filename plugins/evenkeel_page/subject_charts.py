@@ -1,7 +1,7 @@
-"""The course of a bundle or a broker as a picture in SVG: load above, owners between, marks of what happened below.
+"""The course of a bundle or a broker as a picture in SVG: load above, owners in the middle, marks of events below.
 
-Drawn here and not by Vega-Lite as the report's charts are: checking and laying out one of those takes several times as
-long as reading the whole course. Colours and lines are classes of `static/subject.css`.
+It is drawn in this module, and not by Vega-Lite as the report's charts are. Checking and laying out one of those takes
+several times as long as reading the whole course. Colours and lines are classes of `static/subject.css`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Panel:
 
 
 def course_picture(course: SubjectCourse, shown: datetime | None) -> Picture | None:
-    """The picture, with a line at the moment that is shown; None where there is nothing to draw."""
+    """Return the picture, with a line at the shown moment; None if there is nothing to draw."""
     if not course.there and not course.events:
         return None
     what = "Usage, messages and bundles" if course.subject.kind == "broker" else "Messages, bytes and owners"
@@ -62,8 +62,10 @@ def course_picture(course: SubjectCourse, shown: datetime | None) -> Picture | N
 
 
 def owner_classes(course: SubjectCourse) -> dict[str, str]:
-    """The owners of a bundle in its course, who had it longest first -> the class of their colour; the last colour is
-    that of all others."""
+    """Return the owners of a bundle in its course, longest ownership first -> the class of their colour.
+
+    The last colour is that of all others.
+    """
     owners = Counter(str(point.row["owner"]) for point in course.there if point.row and point.row.get("owner"))
     return {owner: f"o{min(n, MOST_SERIES) + 1}" for n, (owner, _) in enumerate(owners.most_common())}
 
@@ -100,11 +102,11 @@ class _Drawing:
         )
 
     def draw(self, form: str, *values: object) -> None:
-        """Adds an element."""
+        """Add an element."""
         self.parts.append(Markup(form).format(*values))
 
     def x(self, at: datetime) -> float:
-        """How far right a moment is."""
+        """Return the horizontal position of a moment."""
         part = (at - self.course.first).total_seconds() / self.long
         return _LEFT + min(max(part, 0.0), 1.0) * (self.width - _LEFT - _RIGHT)
 
@@ -129,7 +131,7 @@ class _Drawing:
         self.y += height + _SPACE
 
     def line(self, value: Value, kind: str, height: float, top: float) -> None:
-        """A line that breaks where the value is not known, with dots where there are few points."""
+        """Draw a line that breaks at unknown values, with dots if there are few points."""
         for stretch in self.stretches(value):
             places = [(self.x(at), self.y + height * (1 - amount / top)) for at, amount in stretch]
             way = "L".join(f"{x:.1f},{y:.1f}" for x, y in places)
@@ -140,7 +142,7 @@ class _Drawing:
                 self.draw('<path class="dots {}" d="{}"/>', kind, dots)
 
     def stretches(self, value: Value) -> Iterable[list[tuple[datetime, float]]]:
-        """Known values in a row, of which a line is drawn."""
+        """Return runs of known values, for which a line is drawn."""
         stretch: list[tuple[datetime, float]] = []
         for point in self.course.points:
             amount = value(point)
@@ -154,8 +156,10 @@ class _Drawing:
             yield stretch
 
     def owners(self) -> None:
-        """A strip of who owned the bundle: an owner holds until another is seen, or the record has a gap. None where
-        commands alone are on record."""
+        """Draw a strip of the bundle's owners: an owner holds until another is seen, or the record has a gap.
+
+        None if only commands are on record.
+        """
         if not self.course.there:
             return
         classes = owner_classes(self.course)
@@ -171,7 +175,7 @@ class _Drawing:
             self.draw(
                 '<rect class="{}" x="{}" y="{}" width="{}" height="14"><title>{}</title></rect>',
                 classes.get(str(owner), "o0"), f"{x:.1f}", self.y, f"{max(right - x, 1.5):.1f}",
-                wording.visible(owner or "nobody known"),
+                wording.visible(owner or "unknown"),
             )  # fmt: skip
         self.y += 14 + _SPACE
 

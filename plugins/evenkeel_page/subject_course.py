@@ -55,9 +55,11 @@ _LIMIT = ("subject", "measured", "threshold", "unit")
 
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
-    """The subject in one cycle. `row`: its row of `bundle_load` or `broker_load`, None where there is none; a broker's
-    also has `compared` and `limit`, fractions, where a shedder compared the two. `silent`: why the cycle decided
-    nothing, empty where it did."""
+    """The subject in one cycle.
+
+    `row`: its row of `bundle_load` or `broker_load`, None without one; a broker's also has `compared` and `limit`,
+    fractions, if a shedder compared the two. `silent`: why the cycle decided nothing, empty if it did.
+    """
 
     at: datetime
     silent: str
@@ -103,7 +105,7 @@ class SubjectEvent:
 
 @dataclass(frozen=True)
 class SubjectCourse:
-    """A course, oldest first. `cycles`: how many the range has; of them `points` show some where there are many."""
+    """A course, oldest first. `cycles`: number of cycles in the range; `points` show a selection if there are many."""
 
     subject: Subject
     cluster: str
@@ -115,7 +117,7 @@ class SubjectCourse:
 
     @property
     def is_thinned(self) -> bool:
-        """Whether cycles are left out of the points."""
+        """Return True if cycles are left out of the points."""
         return self.cycles > len(self.points)
 
     @property
@@ -125,8 +127,10 @@ class SubjectCourse:
 
     @property
     def told(self) -> tuple[LoadPoint, ...]:
-        """The points of which there is something to say: the subject's load, or why the cycle decided nothing. None
-        where the subject is on record nowhere."""
+        """Return the points with content: the subject's load, or why the cycle decided nothing.
+
+        None if the subject is not on record at all.
+        """
         return tuple(point for point in self.points if point.row is not None or point.silent) if self.there else ()
 
     @property

@@ -43,7 +43,7 @@ def row_of(record: Record, attempt: Attempt, subject: Subject) -> Row | None:
 def figures_of(
     record: Record, attempt: Attempt, subject: Subject, row: Row | None, owned: OwnedBundles | None
 ) -> list[tuple[str, str]]:
-    """Names and values of what stands at the top."""
+    """Return names and values for the top of the page."""
     if row is None:
         return []
     if subject.kind == "bundle":
@@ -66,7 +66,7 @@ def _percent(value: float | None) -> str:
 
 
 def explained(record: Record, asked: SubjectRequest, subject: Subject) -> tuple[Moment | None, str, bool]:
-    """The explanation, else why there is none, and whether that is since the cycle does not know the subject."""
+    """Return the explanation, or why there is none, and True if that is because the cycle does not know the subject."""
     try:
         said = explain(record, subject, cluster=asked.cluster, when=asked.when)
     except (BadInput, NoSuchCycle, LakeError) as error:
@@ -76,7 +76,7 @@ def explained(record: Record, asked: SubjectRequest, subject: Subject) -> tuple[
 
 
 def inputs_of(record: Record, asked: SubjectRequest, moment: Moment | None) -> trace.Inputs | None:
-    """What the decisions of the cycle rest on; None where nothing was explained."""
+    """Return the inputs of the cycle's decisions; None if nothing was explained."""
     if moment is None:
         return None
     try:
@@ -86,7 +86,7 @@ def inputs_of(record: Record, asked: SubjectRequest, moment: Moment | None) -> t
 
 
 def dependents_of(record: Record, asked: SubjectRequest, attempt: Attempt, row: Row | None) -> trace.Dependents | None:
-    """What rests on a broker's report of the cycle."""
+    """Return what uses a broker's report of the cycle."""
     if asked.subject.kind != "broker" or row is None:
         return None
     at = Given(attempt.cycle_at, attempt.cycle_at, stamp(attempt.cycle_at))
@@ -134,7 +134,7 @@ def elsewhen(course: SubjectCourse | None, attempt: Attempt) -> tuple[str, datet
 
 
 def kept_from(record: Record, course: SubjectCourse | None) -> str:
-    """From which date on the rows of a course are kept, where it begins before that; else empty."""
+    """Return the date from which the rows of a course are kept, if it begins before that; else ""."""
     if course is None or not course.points:
         return ""
     dates = record.dates(table_of(course.subject), course.cluster)
@@ -146,8 +146,8 @@ def kept_from(record: Record, course: SubjectCourse | None) -> str:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What a broker owned at the end of a range and not at its beginning, and the other way round: the first names,
-    and how many there are."""
+    """Bundles that a broker owned at the end of a range and not at its beginning, and vice versa: first names and
+    numbers."""
 
     first: datetime
     last: datetime

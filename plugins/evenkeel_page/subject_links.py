@@ -1,4 +1,4 @@
-"""Addresses of the pages of bundles and brokers, and names on other pages that lead there."""
+"""Addresses of the pages of bundles and brokers, and names on other pages that link to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def broker_link(cluster: str, name: str, at: datetime | None = None, **more: str
 
 
 def is_bundle_name(name: str) -> bool:
-    """Whether a name is written as a bundle's is."""
+    """Return True if a name is written as a bundle's is."""
     return _BUNDLE.fullmatch(name) is not None
 
 
@@ -47,7 +47,7 @@ def page_link(page: str, words: Mapping[str, str | None]) -> str:
 
 
 def stamp(at: datetime) -> str:
-    """A moment as it stands in an address: to the microsecond where it has a part of a second."""
+    """Return a moment for an address: to the microsecond if it has a part of a second."""
     return at.astimezone(UTC).isoformat(timespec="microseconds" if at.microsecond else "seconds").replace("+00:00", "Z")
 
 
@@ -77,7 +77,7 @@ def linking(cycle: LinkedCycle) -> Iterator[None]:
 
 
 def linked_name(text: object, most: int = _LONGEST) -> Markup:
-    """A name as `name_html` writes it, as a link where it is a bundle's or a broker's of the cycle of the page."""
+    """Return a name as `name_html` writes it, as a link if it is a bundle or a broker of the page's cycle."""
     cycle, name = _about.get(), str(text)
     if cycle is None:
         return name_html(text, most)
@@ -89,7 +89,7 @@ def linked_name(text: object, most: int = _LONGEST) -> Markup:
 
 
 def anchor(address: str, name: str, most: int = _LONGEST) -> Markup:
-    """A link with a name in it, shortened where it is long."""
+    """Return a link with a name in it, shortened if it is long."""
     shown = wording.shortened(wording.visible(name), most)
     return Markup('<a href="{}"><bdi class="n">{}</bdi></a>').format(address, shown)
 

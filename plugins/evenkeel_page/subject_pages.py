@@ -121,7 +121,7 @@ def _course(record: Record, asked: SubjectRequest, attempt: Attempt) -> SubjectC
 
 
 def _drawn(course: SubjectCourse | None, attempt: Attempt) -> dict[str, Any]:
-    """What the template draws of a course."""
+    """Return what the template draws of a course."""
     return {
         "course": course,
         "events": () if course is None else course.events[::-1][:MOST_EVENTS],

@@ -1,4 +1,4 @@
-"""What an address asks for of a bundle or a broker: a moment, and a range of time around or beside it."""
+"""The request for a bundle or a broker in an address: a moment, and a range of time around or beside it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ _TICK = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class SubjectRequest:
-    """What an address asks for. `at`: the moment as given, None where the end of the range is meant; `word`: the length
-    of the range in COURSE_RANGES, "" where it was given from one moment to another (`is_given`); `problem`: why the
-    range cannot be drawn."""
+    """The request in an address.
+
+    `at`: the moment as given, None for the end of the range; `word`: the length of the range in COURSE_RANGES, "" if it
+    was given from one moment to another (`is_given`); `problem`: why the range cannot be drawn.
+    """
 
     cluster: str
     subject: Subject
@@ -72,9 +74,9 @@ def address_of(cluster: str, subject: Subject, at: datetime | None, words: dict[
 def subject_request(
     record: Record, cluster: str, subject: Subject, at: str | None, first: str | None, to: str | None, last: str | None
 ) -> SubjectRequest:
-    """What is asked for of a cluster on record; BadInput for a moment that cannot be read.
+    """Return the request, for a cluster on record; BadInput for an unreadable moment.
 
-    A moment outside of the range that ends with the newest cycle stands in the middle of a range of its own.
+    A moment outside of the range that ends with the newest cycle is in the middle of a separate range.
     """
     moment = time_given(at, "at") if at else None
     newest = record.newest_row_at("cycles", cluster)

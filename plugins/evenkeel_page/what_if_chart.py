@@ -1,6 +1,6 @@
-"""Courses as lines in a picture: places for a template to draw, in a width of its own for a phone.
+"""Courses as lines in a picture: positions for a template to draw, with a separate width for phones.
 
-Drawn by a template and not by Altair, as a report's pictures are: that takes seconds for hundreds of points.
+A template draws them, and not Altair, which takes seconds for hundreds of points.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ _DAY_S, _TEN_MINUTES_S = 86_400, 600
 
 @dataclass(frozen=True)
 class Line:
-    """`number`: which colour and pattern; `stretches`: points of a polyline for each run of known values, a dot where
-    one stands alone; `tag`: where its number stands."""
+    """One line of the picture.
+
+    `number`: its colour and pattern; `stretches`: points of a polyline for each run of known values, a dot for a single
+    value; `tag`: the place of its number.
+    """
 
     number: int
     stretches: tuple[str, ...]

@@ -74,7 +74,7 @@ def _pairs(lines: Sequence[tuple[int, str]], field: str) -> dict[str, str]:
         if not equals or not key.strip():
             raise BadInput(f"{field}, line {number}: {line[:80]!r} is not KEY = VALUE")
         if key.strip() in found:
-            raise BadInput(f"{field}, line {number}: {key.strip()[:80]!r} stands there twice")
+            raise BadInput(f"{field}, line {number}: {key.strip()[:80]!r} is set twice")
         found[key.strip()] = _plain(value.strip())
     return found
 

@@ -1,9 +1,9 @@
 """*What if*: replays and simulations side by side, and the form that starts one.
 
-The form is checked here, by the code that the run itself checks with. It is started by the browser, which posts the
-checked configuration to Airflow's own API with the login of who sees the page (`what_if.js`): so Airflow's right to
-trigger `replay`, its check of the params, its audit log and its limit of one run at a time hold without a second way
-to start runs. Without a script the same configuration is shown, to be pasted into *Trigger*.
+The code that checks a run also checks the form. The browser starts the run: it posts the checked configuration to
+Airflow's own API with the user's login (`what_if.js`). So there is no second way to start runs: Airflow's right to
+trigger `replay`, its check of the params, its audit log and its limit of one run at a time all hold. Without a script
+the same configuration is shown, to be pasted into *Trigger*.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _API = f"../../api/v2/dags/{REPLAY_DAG}/dagRuns"
 _AIRFLOW = f"../../dags/{REPLAY_DAG}"
 _LETTERS = "ABCDEF"
 _PLACEMENTS = tuple(name for name in PLACEMENTS_OF["modular"] if name not in SHEDDERS_OF["modular"])
-"""AvgShedder, which sheds as well, stands among the shedders."""
+"""AvgShedder is a placement strategy and a shedder; it is listed among the shedders."""
 
 
 def list_page(lake: str, render: Render, cluster: str | None, under_way: Sequence[Mapping[str, Any]]) -> Answer:
@@ -68,8 +68,11 @@ def _started(run_id: str) -> str:
 
 @dataclass(frozen=True)
 class VariantLine:
-    """A variant in the table. `mark`: the letter of its replay, empty where there is one alone; `number`: of its line
-    in the pictures, 0 where it is not drawn; `course`: over the moments of the pictures, None where it has none."""
+    """A variant in the table.
+
+    `mark`: the letter of its replay, empty if there is only one; `number`: of its line in the pictures, 0 if it is not
+    drawn; `course`: over the moments of the pictures, None without one.
+    """
 
     mark: str
     replay: ReplayOnRecord
@@ -90,7 +93,7 @@ def comparison_page(lake: str, render: Render, ids: Sequence[str]) -> Answer:
     if not ids:
         raise BadInput("no replay is named: choose one or more from the list")
     if len(set(ids)) > MOST_COMPARED:
-        raise BadInput(f"{len(set(ids))} replays are too many to be told apart: compare {MOST_COMPARED} at most")
+        raise BadInput(f"{len(set(ids))} replays are too many for one picture: compare {MOST_COMPARED} at most")
     found = find_replays(lake, ids)
     courses = read_courses(lake, found)
     lines = _variant_lines(found, courses)
@@ -124,7 +127,7 @@ def _mark(found: Sequence[ReplayOnRecord], one: ReplayOnRecord) -> str:
 
 
 def _variant_lines(found: Sequence[ReplayOnRecord], courses: Courses) -> list[VariantLine]:
-    """In the order of the replays; drawn are as many as can be told apart."""
+    """Return the variants in the order of the replays; as many are drawn as can be told apart."""
     lines: list[VariantLine] = []
     number = 0
     for replay in found:
@@ -166,7 +169,7 @@ class ReadyRun:
     checked: CheckedParams
 
     def body(self) -> str:
-        """What is posted to Airflow."""
+        """Return the body of the request to Airflow."""
         return json.dumps({"dag_run_id": self.run_id, "logical_date": None, "conf": json.loads(self.conf)})
 
 
@@ -196,7 +199,7 @@ def form_page(lake: str, render: Render, fields: Mapping[str, Sequence[str]]) ->
 
 
 def _first_with_span(lake: str, clusters: Sequence[str]) -> tuple[str, HistorySpan | None, str]:
-    """The first cluster with a decided cycle and what there is to replay of it; else the first of all, and why not."""
+    """Return the first cluster with a decided cycle and its range to replay; else the first of all, and why not."""
     problems = []
     for name in clusters:
         try:
@@ -218,12 +221,12 @@ _STATES = {
     "queued": "It waits: Airflow runs one replay at a time, and starts it as soon as the one before has ended.",
     "running": "It runs. Its task's log says how far it has come.",
     "failed": "It failed.",
-    "success": "It has ended, and left no result to be found here: its task was cleared, or its XCom is gone.",
+    "success": "It has ended without a result: its task was cleared, or its XCom is gone.",
 }
 
 
 def started_page(render: Render, run_id: str, run: Mapping[str, Any] | None) -> Answer:
-    """How a run stands; where it has come to its end, the browser is sent on to what it came to."""
+    """Return the state of a run; after its end, the browser is redirected to the result."""
     if run is None:
         text = f"Airflow has no run {run_id[:200]!r} of the DAG {REPLAY_DAG}."
         raise NoSuchReplay(text)

@@ -158,7 +158,7 @@ def test_the_answer_is_put_on_record_under_the_login() -> None:
     assert answered("Approve", OLGA) == ("approved", "olga", None)
     assert answered("Approve without splits", OLGA) == ("approved_without_splits", "olga", None)
     assert answered("Reject", JO) == ("rejected", "jo", None)
-    assert answered("Reject", None) == ("rejected", "nobody", "nobody answered in time")
+    assert answered("Reject", None) == ("rejected", "nobody", "no one answered in time")
     assert answered("Reject", JO, reason="after the release") == ("rejected", "jo", "after the release")
 
 
@@ -189,7 +189,7 @@ def test_with_four_eyes_nobody_approves_a_wish_of_their_own(made_by: str, monkey
 
     assert answer(OLGA) == ("approved", None), "as long as four eyes are not asked for"
     monkeypatch.setenv("EVENKEEL_FOUR_EYES", "true")
-    note = "olga made a wish that the plan takes up, and somebody else has to approve it (EVENKEEL_FOUR_EYES)"
+    note = "olga made a request that the plan takes up, and another user has to approve it (EVENKEEL_FOUR_EYES)"
     assert answer(OLGA) == ("rejected", note)
     assert answer({"id": "olga", "name": "Olga N."})[0] == "rejected", "the login may be the id"
     assert answer(JO) == ("approved", None)

@@ -139,7 +139,8 @@ def test_nothing_goes_out_from_the_lake_that_a_cluster_was_taken_from(made: Inst
     assert guard("eu-2") is None
     move(made, "eu-2", "south")
     assert (
-        guard("eu-2") == "eu-2 belongs to the lake south by the configuration now: nothing more of it is written here"
+        guard("eu-2") == "eu-2 belongs to the lake south by the configuration now: nothing more of it is written to "
+        "this lake"
     )
 
 

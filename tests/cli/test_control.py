@@ -109,6 +109,6 @@ def test_the_record_comes_first_and_agents_that_were_not_told_are_named(
     said = capsys.readouterr()
     assert said_of(lake) == [("new", "pause"), ("new", "resume"), ("new", "pause")]
     assert "new is paused" in said.out
-    assert "the pause of new is on record and holds for whoever publishes, but its agents were not told" in said.err
+    assert "the pause of new is on record and holds for every publisher, but its agents did not get it" in said.err
     assert main(["pause", "nex", "--lake", str(lake), "--config", str(file)]) == 2
     assert "Did you mean new?" in capsys.readouterr().err

@@ -50,7 +50,7 @@ def test_a_log_is_begun_grown_and_shown(tmp_path: Path, key: str, capsys: pytest
     lake = small_lake(tmp_path)
     code, lines, _ = said(capsys, "begin", "--lake", str(lake))
     assert (code, lines[1]) == (0, key)
-    assert lines[0].startswith(f"the log {NAME} begins with 11 commits, which nothing had witnessed before")
+    assert lines[0].startswith(f"the log {NAME} begins with 11 commits, which had no witness before")
     publish_more(lake, "lab")
     for act in ("show", "catch-up"):
         code, lines, _ = said(capsys, act, "--lake", str(lake))

@@ -93,7 +93,7 @@ def test_a_broker_that_hangs_is_named(cluster: SimulatedCluster, monkeypatch: py
         (Answer(200, '"4.0.9"'), CheckOutcome.OK, "Pulsar 4.0.9"),
         (Answer(200, "5.0.0-M1"), CheckOutcome.OK, "Pulsar 5.0.0-M1"),
         (Answer(200, '"3.3.1"'), CheckOutcome.WARN, "Pulsar 3.3.1"),
-        (Answer(200, '"six"'), CheckOutcome.WARN, "of a version that no broker tells"),
+        (Answer(200, '"six"'), CheckOutcome.WARN, "of a version that no broker reports"),
         (Answer(500, "oops"), CheckOutcome.WARN, "did not tell"),
     ],
 )

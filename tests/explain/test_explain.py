@@ -102,7 +102,7 @@ def test_a_split_and_a_guard_have_their_own_statements(acting: Path) -> None:
         ("guard", "held", "unloads_per_cycle"),
     ]
     assert "With evenkeelMaxUnloadsPerCycle at 2, this guard would not have objected." in sentences(held)
-    assert "What guards said" in as_text(held)
+    assert "Guards' verdicts" in as_text(held)
     assert held.commands == ()
 
 

@@ -545,4 +545,4 @@ def test_a_lake_of_plausible_cycles_has_a_page_for_each_of_its_bundles(
     for row in record.rows([newest], "bundle_load")[newest.attempt_id]:
         answer = page.get("/bundle", params={"cluster": "spread", "name": row["bundle"]})
         assert answer.status_code == 200
-        assert ("Owner nobody known unowned" in words_of(answer.text)) == (row["owner"] is None)
+        assert ("Owner unknown unowned" in words_of(answer.text)) == (row["owner"] is None)

@@ -202,7 +202,7 @@ def test_a_wish_that_was_refused_is_answered_in_the_first_sentences(tmp_path: Pa
     assert one.headline.text == "Evenkeel would leave this cluster as it is."
     assert one.headline.effect == f"{calm['sentence']} {HOT} does not exist."
     two = small(tmp_path / "two", {"unload_decisions": [calm, *answers]})
-    assert two.headline.effect == f"{calm['sentence']} 2 wishes were refused, each with its reason below."
+    assert two.headline.effect == f"{calm['sentence']} 2 requests were refused, each with its reason below."
 
     acting = {
         "broker_load": [broker_load(A, 0.7), broker_load(B, 0.2)],

@@ -107,7 +107,7 @@ def test_the_text_shows_heads_and_the_checkpoint_whole(lake: Path, capsys: pytes
     for line in (lake / "_log" / "checkpoint").read_text().splitlines():
         assert f"    {line}\n" in text
     assert f"key {VKEY} (as the log itself names it" in text
-    assert "11 commits from before the log began, which nothing had witnessed then" in text
+    assert "11 commits from before the log began, without any witness at that time" in text
     assert "adopted though no task had handed them on: 1 commit by alice" in text
 
 

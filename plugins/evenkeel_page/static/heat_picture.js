@@ -140,7 +140,7 @@ export class Picture {
 
   ownerWords(row, column) {
     const code = this.owners[row * this.columns + column];
-    return code === SEVERAL ? "several brokers" : code === 0 ? "nobody known" : visible(this.brokers[code - 1]);
+    return code === SEVERAL ? "several brokers" : code === 0 ? "unknown" : visible(this.brokers[code - 1]);
   }
 
   isShared(row, column) { return this.shared !== null && this.shared[row * this.columns + column] === 1; }

@@ -20,8 +20,8 @@ REPORTED = "reported"
 REJECTED = "rejected"
 RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 
-# The modular manager never looks at heap memory (LocalBrokerData.getMaxResourceUsageWithWeight); the extensible one
-# does, with a weight of its own (BrokerLoadData.getWeightedMaxResourceUsage).
+# The modular manager never uses heap memory (LocalBrokerData.getMaxResourceUsageWithWeight). The extensible manager
+# does, with a separate weight (BrokerLoadData.getWeightedMaxResourceUsage).
 MODULAR_RESOURCES = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
 
 
@@ -121,10 +121,10 @@ def _row(
 
 
 def _counted(named: Iterable[str] | None, owned: Sequence[Row], known: Mapping[str, Row]) -> Sequence[Row]:
-    """The bundles whose averages make a broker's (TimeAverageBrokerData): those of its report, or those that it owns
-    where it names none (the extensible manager's do not).
+    """Return the bundles whose averages add up to a broker's (TimeAverageBrokerData).
 
-    A named bundle that is not known counts with Pulsar's default figures, as it does there.
+    These are the bundles of its report; or the bundles that it owns, if the report names none (as under the extensible
+    manager). A named bundle that is unknown counts with Pulsar's default figures, as it does in Pulsar.
     """
     return owned if named is None else [known.get(bundle, _NEVER_SEEN) for bundle in dict.fromkeys(named)]
 
@@ -184,9 +184,9 @@ def weighted_usage(
 
 
 def reports_once(reports: Iterable[Row]) -> list[Row]:
-    """One report per broker: the one asked for last where a broker answered twice.
+    """Return one report per broker: the last one requested, if a broker answered twice.
 
-    Of those asked at the same time the later report counts, of equally old ones the first by its content.
+    Of reports requested at the same time the later one counts; of equally old ones the first by content.
     """
     by_broker: dict[str, list[Row]] = {}
     for report in reports:

@@ -51,13 +51,13 @@ _OF_TOPICS = itemgetter(*_NO_TOPICS)
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """Who has which bundle, by what the brokers say they own.
+    """Owners of bundles, as the brokers report them.
 
-    `claims` are checked rows of bundle_ownership by bundle. `lists_came`: every available broker's list came.
-    `answered` are the brokers whose topic figures came, `refused` the bundles to which a claim was set aside. `seen`:
-    owners that were expected or seen after a command, newer than what the brokers say. `reporting`: the listed brokers
-    where all their load reports and topic figures came, and load reports alone say who owns what; else none.
-    `still_since`: figures that are older than this moment are not those of a bundle on its way.
+    `claims`: checked rows of bundle_ownership by bundle. `lists_came`: every available broker's list arrived.
+    `answered`: brokers whose topic figures arrived; `refused`: bundles with a rejected claim. `seen`: owners that were
+    expected or seen after a command, newer than the brokers' lists. `reporting`: the listed brokers, if all their load
+    reports and topic figures arrived and load reports alone name the owners; else none. `still_since`: figures older
+    than this moment are not those of a moving bundle.
     """
 
     claims: Mapping[str, Sequence[Row]]
@@ -71,10 +71,10 @@ class Owners:
 
 @dataclass(frozen=True, slots=True)
 class Heir:
-    """What a split's child inherits: the figures that its topics had in the cycle before, and since when they hold.
+    """The figures that a split's child inherits: those of its topics in the previous cycle, and since when they hold.
 
-    A child has no row of its own in the cycle before, and for two stats periods after the split its figures are doubled
-    or missing. Its topics were there before, each in its parent, so their last trusted figures count.
+    A child has no row in the previous cycle, and for two stats periods after the split its figures are doubled or
+    missing. Its topics existed before, each in its parent, so their last trusted figures count.
     """
 
     figures: tuple[float, ...]
@@ -83,12 +83,12 @@ class Heir:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a cluster's bundles beside their owners, by bundle.
+    """Known values of a cluster's bundles beside their owners, by bundle.
 
     `sums`: the figures of its topics (`topic_sums.bundle_sums`). `lost`: bundles that lost a topic to a rejection.
-    `before`: the predecessor's rows of bundle_load. `forgotten`: bundles whose averages Pulsar has forgotten.
-    `unsettled`: those whose figures a command of late has upset. `heirs`: children of splits of late. `quotas`: the
-    resource quotas from which averages start where there are none.
+    `before`: the predecessor's rows of bundle_load. `forgotten`: bundles whose averages Pulsar has dropped.
+    `unsettled`: bundles whose figures a recent command has disturbed. `heirs`: children of recent splits. `quotas`: the
+    resource quotas from which averages start if there are none.
     """
 
     sums: Mapping[str, Row] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Known:
 def bundle_rows(stamp: Row, bundles: Iterable[Bundle], owners: Owners, known: Known) -> list[dict[str, Any]]:
     """Rows of bundle_load, one for each of the bundles in force, by name; `stamp` are cluster and cycle_at.
 
-    A bundle that a split made has no predecessor, and its averages start anew.
+    A bundle that a split made has no predecessor, and its averages start again.
     """
     return [_row(stamp, bundle, owners, known) for bundle in sorted(bundles, key=lambda one: one.name)]
 
@@ -160,20 +160,23 @@ def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, 
     return row
 
 
-# Who owns a bundle.
+# The owner of a bundle.
 
 
 def _ownership(bundle: str, claimants: Set[str], owners: Owners) -> str:
-    """owned: exactly one broker says that it owns it. doubled: more than one does, as for a moment while it moves.
-    unowned: none does, and every available broker said what it owns. unknown: none does, but one did not say (or a
-    claim was set aside), so it may well be owned."""
+    """Return the ownership of a bundle, one of four words.
+
+    `owned`: exactly one broker reports that it owns the bundle. `doubled`: several do, as for a moment during a move.
+    `unowned`: none does, and every available broker sent its list. `unknown`: none does, but a list is missing or a
+    claim was rejected, so the bundle may have an owner.
+    """
     if claimants:
         return "owned" if len(claimants) == 1 else "doubled"
     return "unowned" if owners.lists_came and bundle not in owners.refused else "unknown"
 
 
 def _said_by(owner: str | None, claims: Iterable[Row]) -> Row | None:
-    """What the owner itself says of the bundle; of a claim made twice the larger figures count."""
+    """Return the owner's own claim of the bundle; of two claims, the one with the larger figures."""
     own = [claim for claim in claims if claim["broker"] == owner]
     return own[0] if len(own) == 1 else max(own, key=_size, default=None)
 
@@ -188,11 +191,11 @@ def _size(claim: Row) -> list[tuple[bool, bool, float]]:
 
 
 def _gap(bundle: str, claimants: Set[str], owners: Owners, known: Known, trusted: _Trusted) -> str | None:
-    """Why a bundle's sums are not its load; None where they are, unless it has just moved.
+    """Return why a bundle's sums are not its load; None if they are, unless it has just moved.
 
-    not_owned: no broker says that it owns it. no_topic_figures: an owner's topic figures did not come. topics_rejected:
-    one of its topics was set aside, or lacks a figure. unsettled: a command touched it, and for two stats periods its
-    figures are missing, doubled or inflated; where there are trusted ones of before, those are used in their place.
+    not_owned: no broker reports that it owns the bundle. no_topic_figures: an owner's topic figures are missing.
+    topics_rejected: one of its topics was rejected, or lacks a figure. unsettled: a command touched the bundle, and for
+    two stats periods its figures are missing, doubled or inflated; earlier trusted figures, if any, are used instead.
     """
     if not claimants:
         return "not_owned"
@@ -204,7 +207,7 @@ def _gap(bundle: str, claimants: Set[str], owners: Owners, known: Known, trusted
 
 
 def _of_topics(sums: Row | None) -> tuple[Row, int | None]:
-    """The sums over a bundle's topics, nothing where it has none, and their backlog."""
+    """Return the sums over a bundle's topics, empty without topics, and their backlog."""
     if sums is None:
         return _NO_TOPICS, 0
     found = sums
@@ -214,7 +217,7 @@ def _of_topics(sums: Row | None) -> tuple[Row, int | None]:
 
 
 def _is_cut_short(sums: Row | None) -> bool:
-    """Whether a loaded topic lacks a figure, or a sum is not known, so that the sums are too small."""
+    """Return True if a loaded topic lacks a figure, or a sum is not known, so that the sums are too small."""
     if sums is None:
         return False
     is_complete = not sums["topics"] or None not in _FIGURES_IN(sums)
@@ -241,7 +244,7 @@ def _has_just_moved(owner: str | None, sums: Row, before: Row | None) -> bool:
 
 
 class _Trusted(NamedTuple):
-    """What decisions use: what was measured, else what was used in the cycle before, else nothing."""
+    """The figures that decisions use: measured, else the previous cycle's, else none."""
 
     figures: Figures
     at: str | None
@@ -257,16 +260,16 @@ def _trusted_before(before: Row | None, heir: Heir | None) -> _Trusted:
 
 # Short- and long-term averages of a bundle by Pulsar's update rule (model.averages).
 #
-# Pulsar takes the sample from the brokers' reports, several times per report; here it is the sum over the bundle's
-# topics, once per cycle. A bundle without a sample keeps its averages as they were.
+# Pulsar takes samples from the brokers' reports, several times per report. Evenkeel takes the sum over the bundle's
+# topics, once per cycle. A bundle without a sample keeps its averages.
 #
-# Where a bundle has a resource quota stored, Pulsar starts it from that with n at its most, as if it had ample history
-# (ModularLoadManagerImpl.getBundleDataOrDefault): the first sample then counts for a tenth and a thousandth. Until that
-# sample the quota counts as it is now, as Pulsar reads it again each time that it asks.
+# Pulsar starts a bundle with a stored resource quota from that quota, with n at its maximum, as if it had a long
+# history (ModularLoadManagerImpl.getBundleDataOrDefault). The first sample then counts for a tenth and a thousandth.
+# Until that sample, the current quota counts, since Pulsar reads it again at every use.
 
 
 class _History(NamedTuple):
-    """The averages of a bundle as they stand in its row, figures in the order of `RATES`."""
+    """The averages of a bundle as in its row, figures in the order of `RATES`."""
 
     short_samples: int
     short: tuple[float, ...]

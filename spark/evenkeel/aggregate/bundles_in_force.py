@@ -17,8 +17,8 @@ Row = Mapping[str, Any]
 _END = r"(?:\r\n|[\n\r\u0085\u2028\u2029])?\Z"
 _BOUNDARY = re.compile(rf"0x([0-9a-fA-F]{{8}}){_END}")
 
-# Heartbeat and SLA-monitor namespaces stand in no list of namespaces and are always one bundle; 4.0 has a cluster in
-# between. `pulsar/system` is an ordinary namespace with boundaries of its own.
+# Heartbeat and SLA-monitor namespaces are in no list of namespaces and are always one bundle; 4.0 has a cluster in
+# between. `pulsar/system` is an ordinary namespace with its own boundaries.
 _BROKER_NAMESPACE = re.compile(rf"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^/]+:[0-9]+{_END}")
 
 
@@ -33,14 +33,14 @@ class Bundle:
 
 
 def is_broker_namespace(namespace: str) -> bool:
-    """Whether it is a broker's own heartbeat or SLA-monitor namespace."""
+    """Return True if it is a broker's own heartbeat or SLA-monitor namespace."""
     return _BROKER_NAMESPACE.match(namespace) is not None
 
 
 # A namespace has many bundles, and is asked about for each of them in every cycle.
 @lru_cache(maxsize=4096)
 def is_system_namespace(namespace: str) -> bool:
-    """Whether it is Pulsar's own: heartbeat, SLA monitor or `pulsar/system`."""
+    """Return True if it is Pulsar's own: heartbeat, SLA monitor or `pulsar/system`."""
     return namespace == SYSTEM_NAMESPACE or is_broker_namespace(namespace)
 
 
@@ -51,10 +51,10 @@ def edges_of(boundaries: Iterable[str | None] | None) -> tuple[int, ...]:
 
 
 def namespaces_in_force(namespaces: Iterable[Row], claims: Iterable[Row]) -> list[tuple[str, tuple[int, ...]]]:
-    """Namespaces with their boundaries as hashes, those without a bundle left out.
+    """Return the namespaces with their boundaries as hashes, without namespaces that have no bundle.
 
-    `namespaces` are rows of namespace_bundles. A broker's own namespace has no boundaries there; it counts as one
-    bundle where `claims` (rows of bundle_ownership) show that a broker has it, as it does in Pulsar's own sums.
+    `namespaces` are rows of namespace_bundles. A broker's own namespace has no boundaries in them. It counts as one
+    bundle if `claims` (rows of bundle_ownership) show that a broker owns it, as it does in Pulsar's own sums.
     """
     known = [(row["namespace"], edges_of(row["boundaries"])) for row in namespaces]
     own = sorted({row["namespace"] for row in claims})

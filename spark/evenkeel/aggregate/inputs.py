@@ -1,7 +1,7 @@
-"""What the round of aggregate is given: rows of bundles and brokers as they stand in the lake, and sums over topics.
+"""Inputs of the aggregate round: rows of bundles and brokers from the lake, and sums over topics.
 
-Topic figures are summed where they lie. All else is of the size of bundles or brokers, and is read without the columns
-that no rule looks at.
+Topic figures are summed in Spark. All other inputs have the size of bundles or brokers, and are read without the
+columns that no rule uses.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class LoadInputs:
-    """What the loads of open clusters are made of.
+    """The inputs for the loads of open clusters.
 
     `rounds` are the inputs of the round; sums over topics join them (`add_sums`). `topic_stats` and `claims` are
-    without records that were set aside; `rejected` is None if nothing was. `reads`: the earlier writes that all rests
-    on. `born` has a row (cluster, cycle_at, bundle, parent, cycle_at of the predecessor) for each bundle that recent
-    splits have made; `earlier_topics` the predecessors' rows of topic_stats of their namespaces.
+    without rejected records; `rejected` is None if nothing was rejected. `reads`: the earlier writes that these inputs
+    come from. `born` has a row (cluster, cycle_at, bundle, parent, cycle_at of the predecessor) for each bundle that
+    recent splits made; `earlier_topics` the predecessors' rows of topic_stats of their namespaces.
     """
 
     rounds: RoundInputs
@@ -94,10 +94,10 @@ class LoadInputs:
 
 
 def read(spark: SparkSession, lake: Lake, handover: Handover) -> LoadInputs:
-    """Return what was observed of the open clusters, without the records that were set aside, and what predecessors
-    left.
+    """Return the observed rows of the open clusters without rejected records, and the predecessors' state.
 
-    Of a window, what predecessors within it have left so far; there `BESIDE` has all columns, for the split rule.
+    In a window, the state that predecessors within it have left so far; `BESIDE` then has all columns, for the split
+    rule.
     """
     is_window, linked_handover = handover.is_window(), linked(handover)
     rejected = handover.open_writes(REJECTED)
@@ -163,7 +163,7 @@ def add_sums(spark: SparkSession, found: LoadInputs) -> list[Namespace]:
 
 
 def _about_namespaces(found: LoadInputs) -> dict[str, DataFrame]:
-    """What the boundaries in force need of the inputs, and what was set aside."""
+    """Return the inputs that the boundaries in force need, and the rejected records."""
     claimed = found.claims.select(*CYCLE, "namespace").where(F.col("namespace").rlike(_BROKERS_OWN))
     bundles = found.rounds.frame("namespace_bundles").select(*CYCLE, *COLUMNS["namespace_bundles"])
     return {"namespace_bundles": bundles, "bundle_ownership": claimed.distinct(), **_rejected_names(found)}
@@ -202,10 +202,10 @@ def namespaces_of(rows: Rows) -> list[Namespace]:
 def topic_sums(topic_stats: DataFrame, claims: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
     """Return the rows of `bundle_sums`, each topic once.
 
-    Pulsar reports figures in whole thousandths, and whole numbers are added in a third of the time of exact decimals
-    (2.4 to 2.7 CPU s a million topics instead of 6.6 to 7.7). Topics are rarely shown twice, and telling them apart
-    costs as much to plan as all the rest. So a second pass does both, only for the bundles that have other figures or
-    topics shown twice; the sums are the same to the bit.
+    Pulsar reports figures in whole thousandths. Adding whole numbers takes a third of the time of exact decimals (2.4
+    to 2.7 CPU s a million topics instead of 6.6 to 7.7). Topics are rarely reported twice, and separating them costs as
+    much to plan as all the rest. So a second pass does both, only for bundles with other figures or with topics
+    reported twice; the sums are equal to the bit.
     """
     topics = topic_stats.select(*TOPIC_COLUMNS)
     sums = sums_in_thousandths(topics, ranges_of(namespaces))

@@ -1,9 +1,9 @@
-"""The sums over topics of `topic_sums.sums_in_thousandths` made in this process, to the bit; or none, and Spark makes
-them.
+"""The sums over topics of `topic_sums.sums_in_thousandths`, made in this process and equal to the bit.
 
-Where the record is proved, the topics of hundreds of cycles lie in one file: that is read and brought to whole numbers
-once (`whole_numbers`), and each cycle's share of it is added up in a moment (`sums_of`). What is rare is not made here:
-a topic that several brokers show, a figure beyond whole thousandths, boundaries that are not in order.
+If they cannot be made in this process, Spark makes them. When the record is verified, one file contains the topics of
+hundreds of cycles. It is read and converted to whole numbers once (`whole_numbers`), and each cycle's part is added up
+quickly (`sums_of`). Rare cases are left to Spark: a topic that several brokers report, a figure beyond whole
+thousandths, boundaries that are not in order.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class WholeNumbers:
 
 
 def whole_numbers(topics: pa.Table) -> WholeNumbers | None:
-    """The rows of topic_stats, with `COLUMNS`, as whole numbers; None where a column is not there."""
+    """Return the rows of topic_stats, with `COLUMNS`, as whole numbers; None if a column is missing."""
     if not {*COLUMNS} <= {*topics.column_names}:
         return None
     together = topics.unify_dictionaries()
@@ -108,7 +108,7 @@ def whole_numbers(topics: pa.Table) -> WholeNumbers | None:
 
 
 def _thousandths(column: pa.Array) -> tuple[_Whole, _Flags]:
-    """`spark.sql.thousandths`, 0 where it gives NULL, and for which figures that are there it does."""
+    """Return `spark.sql.thousandths`, 0 where it gives NULL, and a mask of the present figures for which it does."""
     figures = column.fill_null(0.0).to_numpy()
     with np.errstate(over="ignore"):
         whole = np.rint(figures * 1000.0)
@@ -132,7 +132,7 @@ def _coded(column: pa.Array) -> pa.DictionaryArray:
 
 
 def _is_text(coded: pa.DictionaryArray, text: str) -> _Flags:
-    """Where the column holds the text."""
+    """Return a mask of the column's values that equal the text."""
     known = np.array([one == text for one in (*coded.dictionary.to_pylist(), None)], np.bool_)
     found: _Flags = known[coded.indices.fill_null(len(coded.dictionary)).to_numpy()]
     return found
@@ -209,7 +209,7 @@ class _Spans:
 # Boundaries change when a bundle is split, and hundreds of cycles have the same.
 @lru_cache(maxsize=64)
 def _spans(numbered: tuple[str, ...], spaces: tuple[tuple[str, Edges], ...]) -> _Spans | None:
-    """None where a namespace is named twice, or its boundaries are not in order: a topic may lie in two bundles."""
+    """Return None if a namespace is named twice, or its boundaries are not in order: a topic may be in two bundles."""
     if len({*numbered}) < len(numbered) or len({name for name, _ in spaces}) < len(spaces):
         return None
     found = []

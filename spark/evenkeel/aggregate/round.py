@@ -28,13 +28,14 @@ FORGETTING = "4.x"
 
 
 def decide(key: Row, rows: Rows) -> Decided:
-    """Rows of `bundle_load`, one per bundle in force, and of `broker_load`, one per broker; by name.
+    """Return rows of `bundle_load`, one per bundle in force, and of `broker_load`, one per broker; by name.
 
     `rows`, beside the `cycle`: `namespace_bundles` and `bundle_ownership` without rejected records, and all
-    `broker_reports`; if there are any, `resource_quotas` without rejected records; `topic_sums`, what a bundle's topics
-    come to (`topic_sums.bundle_sums`); `rejected`, the `name` of brokers and bundles by `rejected_from`; `lost_topics`,
-    the bundles that lost a topic to a rejection; `children`, what splits of late have made, each with its `parent` and
-    what its topics came to in the cycle before; and what the predecessor left (`LOADS_BEFORE`, `SPLITS_BEFORE`).
+    `broker_reports`; if there are any, `resource_quotas` without rejected records; `topic_sums`, the sums of each
+    bundle's topics (`topic_sums.bundle_sums`); `rejected`, the `name` of brokers and bundles by `rejected_from`;
+    `lost_topics`, the bundles that lost a topic to a rejection; `children`, the bundles that recent splits made, each
+    with its `parent` and its topics' sums in the previous cycle; and the predecessor's state (`LOADS_BEFORE`,
+    `SPLITS_BEFORE`).
     """
     cycle = reading.the_cycle(rows)
     settings = reading.settings_of(rows)
@@ -90,8 +91,11 @@ def _refused(rows: Rows, table: str) -> set[str]:
 
 
 def _heirs(children: Iterable[Row], before: Mapping[str, Row]) -> dict[str, Heir]:
-    """A child inherits nothing where it has a row of its own in the cycle before, or where its parent's figures were
-    not trusted there either."""
+    """Return the figures that children inherit from their parents.
+
+    A child inherits nothing if it has its own row in the previous cycle, or if its parent's figures were untrusted
+    then.
+    """
     found = {}
     for child in children:
         parent = before.get(child["parent"])

@@ -1,10 +1,10 @@
-"""Which bundle each topic lies in (NamespaceBundles.findBundle), and sums of topic figures per bundle, in Spark SQL.
+"""The bundle of each topic (NamespaceBundles.findBundle), and sums of topic figures per bundle, in Spark SQL.
 
-A topic's hash is CRC32 of its full name; bundle i of a namespace holds the hashes from boundary i up to, not including,
-boundary i + 1; the last bundle includes 0xffffffff too. (Pulsar's own look-up raises an error for a topic with exactly
-that hash although the last bundle is declared closed; here it belongs to the last bundle.)
+A topic's hash is CRC32 of its full name. Bundle i of a namespace has the hashes from boundary i up to, not including,
+boundary i + 1. The last bundle includes 0xffffffff too. (Pulsar's own look-up raises an error for a topic with exactly
+that hash, although the last bundle is declared closed. Evenkeel puts it into the last bundle.)
 
-Everything goes by cluster and cycle, so one query serves any number of cycles.
+Every query works by cluster and cycle, so one query serves any number of cycles.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Namespace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Where topics find their bundle.
+    """The tables by which topics find their bundle.
 
-    `namespaces` (cluster, cycle_at, namespace, first_number, layout) says which layout a namespace has in a cycle,
-    `layouts` (layout, shift, starts, edges) where each begins a new piece of the hash space; boundaries that are
-    the same in several namespaces or cycles are one layout. It has as many buckets as pieces, rounded up to a power of
-    two: `starts`[hash shifted by `shift`] is the piece that a bucket begins in, and a hash of the bucket lies in it or
-    fewer than 2^`steps` pieces further on. `first_number` + piece numbers a bundle of a cycle: divided by the number of
-    `bundles` it gives a place in `cycles` (cluster, cycle_at as ISO-8601 text), and the rest is one in `bundles`: a
-    bundle's name, None for a piece that is not asked for.
+    `namespaces` (cluster, cycle_at, namespace, first_number, layout) has the layout of each namespace in a cycle.
+    `layouts` (layout, shift, starts, edges) has the boundaries of the pieces of the hash space; namespaces and cycles
+    with equal boundaries share one layout. A layout has as many buckets as pieces, rounded up to a power of two.
+    `starts`[hash shifted by `shift`] is the piece that a bucket begins in; a hash of the bucket is in it or fewer than
+    2^`steps` pieces further on. `first_number` + piece is the number of a bundle in a cycle. Divided by the number of
+    `bundles` it gives a place in `cycles` (cluster, cycle_at as ISO-8601 text); the remainder is a place in `bundles`:
+    a bundle's name, None for a piece that is not requested.
     """
 
     namespaces: pa.Table
@@ -136,7 +136,7 @@ def _table(rows: Collection[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
 
 
 def with_bundle(topics: DataFrame, ranges: Ranges) -> DataFrame:
-    """The topics (cluster, cycle_at, namespace, hash, …) with the `bundle` that each lies in.
+    """Add the `bundle` of each topic to the topics (cluster, cycle_at, namespace, hash, …).
 
     Topics of namespaces without boundaries are left out.
     """
@@ -181,11 +181,10 @@ _IS_FOUND = "is_found"
 
 
 def _looked_up(topics: DataFrame, found: DataFrame, by: Sequence[str]) -> DataFrame:
-    """The topics with the columns of each row of `found` that has the same `by` columns, which are text and moments
-    (`is_found`), and perhaps with those of another row.
+    """Join the topics with the columns of each row of `found` that has equal `by` columns, which are text and moments.
 
-    Rows are looked up by one number that is made of these columns, which costs less than by text; two rows may have the
-    same number, though hardly ever.
+    `is_found` tells matches apart; a topic may also get the columns of another row. Rows are joined by one number that
+    is made of these columns, which costs less than text; two rows may have the same number, though hardly ever.
     """
     named = found.withColumnsRenamed({name: f"found_{name}" for name in by})
     named = named.withColumn("place", F.xxhash64(*(f"found_{name}" for name in by)))
@@ -218,12 +217,12 @@ def bundle_sums(topics: DataFrame) -> DataFrame:
 
 
 def sums_in_thousandths(topics: DataFrame, ranges: Ranges) -> pa.Table:
-    """The rows of `bundle_sums` for the topics (without `bundle`), and of each bundle `is_odd`: whether several brokers
-    show a topic of it, or one has a figure that is no whole number of thousandths (see `spark.sql.thousandths`).
+    """Return the rows of `bundle_sums` for the topics (without `bundle`), and `is_odd` of each bundle.
 
-    Sums of an odd bundle may lack figures, and `bundle_sums` is to be asked; else they are the same to the bit. Pulsar
-    cuts figures to three decimals. Until they are summed, bundles are numbers: one key of a few bytes and sums of whole
-    numbers are what Spark groups fastest.
+    A bundle is odd if several brokers report a topic of it, or if a figure is not a whole number of thousandths (see
+    `spark.sql.thousandths`). Sums of an odd bundle may lack figures, and `bundle_sums` has to be used; else they are
+    equal to the bit. Pulsar cuts figures to three decimals. Until they are summed, bundles are numbers: one key of a
+    few bytes and sums of whole numbers are what Spark groups fastest.
     """
     whole = {figure: f"{figure}_in_thousandths" for figure in RATES}
     topics = _placed(topics, ranges).withColumns({name: thousandths(figure) for figure, name in whole.items()})
@@ -280,13 +279,13 @@ def _named(sums: pa.Table, ranges: Ranges) -> pa.Table:
 
 
 def topics_once(topics: DataFrame, owners: DataFrame) -> DataFrame:
-    """One row per topic, of the topics with their `bundle`; `owners` has cluster, cycle_at, bundle and owner.
+    """Return one row per topic, of the topics with their `bundle`; `owners` has cluster, cycle_at, bundle and owner.
 
-    While a bundle moves, two brokers may show its topics for up to one stats period. The owner's figures count; where
-    the owner is not decided or shows nothing, the larger ones do (more bytes, then more messages, then the first name):
-    the broker that lets go shows falling figures and the one that takes over starts from nothing, so the smaller
-    figure is the one that is wrong, and a load taken too small would bring further bundles. Of a topic that one broker
-    shows twice the first by its content counts, so that the order of rows does not.
+    While a bundle moves, two brokers may report its topics for up to one stats period. The owner's figures count. If
+    the owner is not decided or reports nothing, the larger figures count (more bytes, then more messages, then the
+    first name). The old owner's figures fall, and the new owner's start from zero, so the smaller figure is the wrong
+    one; a load taken too small would attract further bundles. Of a topic that one broker reports twice the first by
+    content counts, so the order of rows does not.
     """
     once = topics.where(F.coalesce(F.col("seen_on"), F.lit(0)) < 2)
     several = topics.where("seen_on > 1").join(owners.select(*CYCLE, "bundle", "owner"), [*CYCLE, "bundle"], how="left")
@@ -307,9 +306,9 @@ def sole_owners(claims: DataFrame) -> DataFrame:
 
 
 def rejected_topics(rejected: DataFrame) -> DataFrame:
-    """cluster, cycle_at, namespace, topic and hash of the topics that were set aside.
+    """Return cluster, cycle_at, namespace, topic and hash of the rejected topics.
 
-    The topic's name stands in the record's key, or in `place` where ingest could not make a row of it.
+    The topic's name is in the record's key, or in `place` if ingest could not make a row of it.
     """
     name: Column = F.coalesce(
         F.expr("get_json_object(record_key, '$[0]')"),

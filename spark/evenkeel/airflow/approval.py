@@ -1,9 +1,9 @@
-"""Asking a person whether a plan is to be carried out: one run of `rebalance_approval` per cluster and plan.
+"""Approval of a plan by a person: one run of `rebalance_approval` per cluster and plan.
 
-The run of `rebalance` that made the plan is over by then, so an answer that takes its time holds up no other cluster
-and no later cycle. The question names one plan of one run; both the question and the carrying out look that plan up
-again where *publish* left it, and refuse another one. Who does not answer in time has said no. What goes from one task
-to the next on this way is sealed (`seal`), the answer too: who may edit XComs approves nothing by that.
+The run of `rebalance` that made the plan is over by then. So a slow answer delays no other cluster and no later cycle.
+The question names one plan of one run. Both the question and the execution read that plan again from *publish*, and
+refuse another one. No answer in time counts as a no. All values between these tasks are sealed (`seal`), the answer
+too: an edited XCom approves nothing.
 """
 
 from __future__ import annotations
@@ -36,27 +36,29 @@ MOST_REASON = 500
 APPROVERS_VARIABLE = "EVENKEEL_APPROVERS"
 FOUR_EYES_VARIABLE = "EVENKEEL_FOUR_EYES"
 _LONGEST = timedelta(hours=20)
-# Beside its maker's login a wish may name anybody, and the question is read as Markdown.
+# Beside its maker's login a request may name any person, and the question is read as Markdown.
 _NOT_PLAIN = re.compile(r"[^\w .,:@()-]")
 
 
 def approvers(environment: Mapping[str, str] = ENVIRONMENT) -> list[HITLUser]:
-    """The logins that may answer, of EVENKEEL_APPROVERS with commas between them; none: whoever may in Airflow."""
+    """Return the logins in EVENKEEL_APPROVERS (separated by commas) that may answer; empty: all whom Airflow allows."""
     names = [name.strip() for name in environment.get(APPROVERS_VARIABLE, "").split(",") if name.strip()]
     return [HITLUser(id=name, name=name) for name in names]
 
 
 def wants_four_eyes(environment: Mapping[str, str] = ENVIRONMENT) -> bool:
-    """Whether EVENKEEL_FOUR_EYES is set: then whoever triggered a run cannot approve its plan; nor can whoever made a
-    wish that its cycle took."""
+    """Return True if EVENKEEL_FOUR_EYES is set.
+
+    Then users who triggered a run cannot approve its plan, nor can users who made a manual request that its cycle took.
+    """
     return is_on(FOUR_EYES_VARIABLE, environment)
 
 
 def waiting_plan(ti: Any, params: Mapping[str, Any]) -> tuple[Handover, dict[str, str]]:
-    """The hand-over of the cluster alone, and its plan, as the run that is named left them waiting.
+    """Return the hand-over of the cluster alone, and its plan, as the named run left them waiting.
 
-    `BadInput` where that run has no such plan: it was published anew meanwhile, or the params name another one; and
-    where what it left is not sealed by its *publish*, or cannot be read by this version.
+    `BadInput` if that run has no such plan: it was published again meanwhile, or the params name another one.
+    `BadInput` also if the run's values are not sealed by its *publish*, or cannot be read by this version.
     """
     from evenkeel.airflow.one_code import read_handover
 
@@ -84,12 +86,13 @@ def answer_in(value: object, ti: Any, plan_id: str) -> Mapping[str, Any]:
 
 
 def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of `approvals` for the plan of the hand-over's one cluster; an answer without a name is the time limit's.
+    """Return the row of `approvals` for the plan of the hand-over's only cluster; an answer without a name is a
+    timeout.
 
-    Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no, and that of
-    whoever made a wish that the cycle took; and so does the yes of anybody whom EVENKEEL_APPROVERS does not name:
-    Airflow holds the answer against the list as it was when the question was put, and where it takes every user for an
-    administrator against none.
+    With four eyes (EVENKEEL_FOUR_EYES), the yes of the user who triggered the run counts as a no, and so does the yes
+    of users who made a manual request that the cycle took. The yes of a user whom EVENKEEL_APPROVERS does not name
+    counts as a no too. Airflow checks the answer against the list at the time of the question, and against none if it
+    treats every user as an administrator.
     """
     from evenkeel.lake.controls import APPROVED, REJECTED, WITHOUT_SPLITS, answer_row, names_in
 
@@ -99,23 +102,23 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     user = answer.get("responded_by_user") or {}
     names = {str(user[name]) for name in ("id", "name") if user.get(name)}
     reason = str(answer.get(REASON) or "") or None
-    by, note = (str(user.get("name") or user.get("id")), reason) if names else ("nobody", "nobody answered in time")
+    by, note = (str(user.get("name") or user.get("id")), reason) if names else ("nobody", "no one answered in time")
     allowed = {user["id"] for user in approvers()}
     if said != REJECTED and allowed and allowed.isdisjoint(names):
         said, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"
     if said != REJECTED and wants_four_eyes():
         part = "triggered the run" if handover.run.triggered_by in names else None
         if any(names & names_in(wish["made_by"]) for wish in cycle.wishes):
-            part = part or "made a wish that the plan takes up"
+            part = part or "made a request that the plan takes up"
         if part is not None:
-            said, note = REJECTED, f"{by} {part}, and somebody else has to approve it ({FOUR_EYES_VARIABLE})"
+            said, note = REJECTED, f"{by} {part}, and another user has to approve it ({FOUR_EYES_VARIABLE})"
     at = answer.get("responded_at")
     moment = datetime.fromisoformat(at) if isinstance(at, str) else at
     return answer_row(cycle.cluster, plan_id, said, by, note, moment)
 
 
 def answer_params() -> dict[str, Param]:
-    """What may be said beside the answer; Airflow shows a field for it."""
+    """Return the params beside the answer; Airflow shows a field for each."""
     return {REASON: Param("", type="string", maxLength=MOST_REASON, description="Why, for the record (optional).")}
 
 
@@ -127,7 +130,7 @@ class PlanQuestion(TriggerDagRunOperator):
         self.question = question
 
     def execute(self, context: Any) -> None:
-        """Starts the run; Airflow does so on behalf of whoever triggered this one."""
+        """Start the run; Airflow does so as the user who triggered this one."""
         from airflow.sdk.exceptions import AirflowFailException
 
         ti = context["ti"]
@@ -146,7 +149,7 @@ class PlanApproval(HITLOperator):
 
     def __init__(self, **more: Any) -> None:
         users = approvers() or None
-        wants_four_eyes()  # what is wrong with it shows where DAGs are listed, and not when somebody has answered
+        wants_four_eyes()  # what is wrong with it shows where DAGs are listed, and not when someone has answered
         super().__init__(
             subject="Carry the plan out?",
             options=[APPROVE, APPROVE_WITHOUT_SPLITS, REJECT],  # until the plan is known
@@ -157,7 +160,7 @@ class PlanApproval(HITLOperator):
         )
 
     def execute(self, context: Any) -> Any:
-        """Puts the question; the task is taken up again with the answer."""
+        """Ask the question; the task resumes with the answer."""
         from airflow.sdk.exceptions import AirflowFailException
 
         try:
@@ -193,14 +196,15 @@ class PlanApproval(HITLOperator):
 
 
 def has_splits(plan: Mapping[str, str]) -> bool:
-    """Whether a waiting plan asks for a split; one that was left by an earlier version does not say."""
+    """Return True if a waiting plan asks for a split; one that was left by an earlier version does not say."""
     return int(plan.get("splits", 0)) > 0
 
 
 def question(
     cluster: str, cycle_at: str, plan: Mapping[str, str], triggered_by: str | None, wished_by: Iterable[str] = ()
 ) -> str:
-    """The plan in Markdown; the cluster's name is an operator's own. `wished_by`: who made wishes that it takes up."""
+    """Return the plan in Markdown; the cluster's name is an operator's text. `wished_by`: makers of requests that it
+    takes up."""
     lines = [
         f"- **{cluster}** at {cycle_at}, plan `{plan['plan_id']}`: {plan['summary']}",
         f"- triggered by {triggered_by}" if triggered_by else "- triggered by the schedule",
@@ -208,7 +212,7 @@ def question(
     ]
     concerned = sorted({*wished_by, *([triggered_by] if triggered_by else [])})
     if concerned and wants_four_eyes():
-        lines.append(f"- somebody else than {', '.join(concerned)} has to approve it")
+        lines.append(f"- a user other than {', '.join(concerned)} has to approve it")
     if has_splits(plan):
         lines.append(
             f"- *{APPROVE_WITHOUT_SPLITS}* leaves out its {plural(int(plan['splits']), 'split')}, and what rests on one"

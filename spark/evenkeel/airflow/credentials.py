@@ -1,5 +1,7 @@
-"""What Airflow's connections bring: tokens and addresses of clusters (the environment, where it names one, wins), and
-keys of stores, of queues and of the transparency log."""
+"""Credentials from Airflow's connections, which the environment overrides.
+
+Tokens and addresses of clusters; keys of stores, of queues and of the transparency log.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +54,10 @@ def keys_from_airflow(name: str) -> SigningKeys | None:
 
 
 def store_from_airflow(connection: str) -> S3Connection | None:
-    """What a connection of Airflow's AWS kind brings: login and password as key id and secret key; in its extra
-    `aws_session_token`, `region_name`, `endpoint_url`. None where Airflow does not know it.
+    """Return the content of an Airflow connection of kind AWS; None if Airflow does not know it.
 
-    Without a login boto3 finds credentials itself: then it is for region and endpoint only.
+    Login and password are key id and secret key; its extra may have `aws_session_token`, `region_name`, `endpoint_url`.
+    Without a login boto3 finds credentials itself: then the connection is for region and endpoint only.
     """
     known = _known(connection)
     if known is None:
@@ -123,10 +125,10 @@ def _of_host(known: Any) -> tuple[str, ...]:
     return (str(replace(address, port=port)),)
 
 
-# The value of Airflow's connection `evenkeel_spark`, for those who have a classic master instead of Spark Connect.
+# The value of Airflow's connection `evenkeel_spark`, for a classic master instead of Spark Connect.
 #
-# A Connect endpoint needs no more than `spark-connect://host:port`. A classic master starts its driver inside the task,
-# so the connection has to bring what the Connect server has already: Delta's jars and the settings of the tables.
+# A Connect endpoint needs only `spark-connect://host:port`. A classic master starts its driver inside the task. So the
+# connection has to contain what the Connect server already has: Delta's jars and the settings of the tables.
 
 
 def classic_connection(master: str) -> str:

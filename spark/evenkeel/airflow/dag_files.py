@@ -1,6 +1,6 @@
-"""What DAG files declare with: params, how far a run may go, tries and assets.
+"""Declarations of DAG files: params, limits of a run, tries and assets.
 
-DAG files are read often, so this imports nothing heavy.
+DAG files are read often, so this module imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def rebalance_params() -> dict[str, Param]:
-    """Each param with its default and its JSON Schema, which Airflow holds against what a run is triggered with."""
+    """Return each param with its default and its JSON Schema, with which Airflow checks a run's params."""
     return {
         "clusters": Param(
             [],
@@ -76,8 +76,8 @@ def history_params() -> dict[str, Param]:
     return {name: params[name] for name in ("clusters", "source", "settings")}
 
 
-# How far a run may go. Whoever may trigger a DAG may pass any params, so the operator's environment draws the line, or
-# the configuration file.
+# Limits of a run. A user who may trigger a DAG may pass any params, so the operator's environment or the configuration
+# file sets the limit.
 
 MODE_VARIABLE, LIMIT_VARIABLE = "EVENKEEL_MODE", "EVENKEEL_MODE_LIMIT"
 _GUARDED = frozenset(one.name for keys in (GuardKeys, OwnKeys) for one in fields(keys)) - DECIDING_KEYS
@@ -106,13 +106,15 @@ _SHAPES: Mapping[str, tuple[type, type | None, str]] = {
     "mode": (str, None, "a text"),
     "settings": (dict, None, "an object of keys and values"),
     "at": (str, None, "a time"),
-    "wishes": (list, dict, "a list of wishes"),
+    "wishes": (list, dict, "a list of requests"),
 }
 
 
 def check_shapes(params: Mapping[str, Any]) -> None:
-    """`SettingsError` where a param is of another type than `rebalance_params` says. Airflow holds params against that
-    when a run is triggered; what was stored before, or comes another way, it does not."""
+    """Raise `SettingsError` for a param of another type than in `rebalance_params`.
+
+    Airflow checks params when a run is triggered, but not params that were stored before or come another way.
+    """
     for name, (kind, inner, words) in _SHAPES.items():
         value = params.get(name) or kind()
         items = value if isinstance(value, list) and inner is not None else ()
@@ -127,7 +129,8 @@ def check_ceiling(params: Mapping[str, Any]) -> None:
         raise SettingsError(f"the param `mode` is {mode!r}: it is one of {', '.join(MODES)}")
     if mode not in allowed:
         raise SettingsError(
-            f"the param `mode` is {mode}, and runs here may have {' or '.join(allowed)}: whoever runs Airflow sets "
+            f"the param `mode` is {mode}, and runs of this Airflow may have {' or '.join(allowed)}: the operator of "
+            "Airflow sets "
             f"{LIMIT_VARIABLE}"
         )
     guards = sorted(_GUARDED & set(params.get("settings") or ()))
@@ -147,7 +150,7 @@ def check_shortening(params: Mapping[str, Any]) -> None:
     dropped does not come back."""
     if params.get("shorten") and not is_on(SHORTEN_VARIABLE):
         raise SettingsError(
-            "the param `shorten` is set, and no run may keep anything for a shorter time than the lake was promised: "
+            "the param `shorten` is set, and no run may keep data for a shorter time than the lake's periods: "
             f"whoever runs Airflow sets {SHORTEN_VARIABLE}=true, or runs `evenkeel upkeep --shorten`"
         )
 
@@ -156,8 +159,7 @@ _YES, _NO = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
 def is_on(variable: str, environment: Mapping[str, str] = ENVIRONMENT) -> bool:
-    """Whether the variable says yes; `SettingsError` where it says neither yes nor no: a word that nobody knows is no
-    reason to do without."""
+    """Return True if the variable means yes; `SettingsError` for a value that means neither yes nor no."""
     text = environment.get(variable, "").strip().lower()
     if text not in (*_YES, *_NO):
         raise SettingsError(f"{variable} is {text!r}: it is true or false")
@@ -171,8 +173,8 @@ def _mode(variable: str, default: str) -> str:
     return mode
 
 
-# When the DAGs run. What is no cron expression would be an import error in croniter's words, which name no variable;
-# one that never comes passes Airflow's own check.
+# The schedules of the DAGs. An invalid cron expression would be an import error in croniter's words, which name no
+# variable. An expression without any date passes Airflow's own check.
 
 MANUAL = "none"
 START_DATE = datetime(2020, 1, 1, tzinfo=UTC)
@@ -188,8 +190,10 @@ def timetable_in(variable: str, default: str) -> CronTriggerTimetable | None:
 
 
 def schedule_in(variable: str, default: str) -> str | None:
-    """The cron expression in a variable, or in its entry of the configuration file; None where it says `none`, for
-    manual runs only. `SettingsError` for anything else."""
+    """Return the cron expression in a variable, or in its entry of the configuration file.
+
+    None if it is `none`, for manual runs only. `SettingsError` for anything else.
+    """
     given = ENVIRONMENT.get(variable) or default
     return None if given == MANUAL else _cron(variable, given, default, f", or {MANUAL} for manual runs only")
 
@@ -200,7 +204,7 @@ def intervals_in(variable: str, default: str) -> str:
     if given == MANUAL:
         raise SettingsError(
             f"{variable} is {MANUAL}, and the DAG needs intervals: each run of a backfill decides one of them. It is "
-            "paused by default, and does nothing until somebody unpauses it. Remove the variable, or give a cron "
+            "paused by default, and does nothing until it is unpaused. Remove the variable, or give a cron "
             f"expression, as in {default!r}"
         )
     return _cron(variable, given, default, "")
@@ -246,14 +250,14 @@ def tried_again(
     }
 
 
-# Lineage in Airflow's own terms: each table is an asset, and each of its events names the writes that a task made.
+# Lineage in Airflow's own terms: each table is an asset, and each of its events names the writes of a task.
 #
-# Airflow keeps with an event which run and task it came from. With the table's version and the write id in it, one
-# comes from a run to the rows that it wrote, and, by `cycles.writes` or a commit's `userMetadata`, back again.
+# Airflow stores the run and task of each event. The event has the table's version and the write id. So one finds the
+# written rows of a run, and, by `cycles.writes` or a commit's `userMetadata`, the run of written rows.
 
 
 def asset(table: str) -> Asset:
-    """The asset that stands for a table of the lake."""
+    """Return the asset of a table of the lake."""
     from airflow.sdk import Asset
 
     return Asset(name=f"evenkeel/{table}", uri=f"evenkeel://lake/{table}")
@@ -265,7 +269,7 @@ def outlets(task_id: str) -> list[Asset]:
 
 
 def emit_asset_events(events: Mapping[Any, Any] | None, lake: str, writes: Iterable[Write]) -> None:
-    """Puts these writes into the task's asset events; `events` are Airflow's `outlet_events`, None where none are."""
+    """Put these writes into the task's asset events; `events` are Airflow's `outlet_events`, None where none are."""
     if events is None:
         return
     for table, body in by_table(lake, writes).items():
@@ -273,10 +277,10 @@ def emit_asset_events(events: Mapping[Any, Any] | None, lake: str, writes: Itera
 
 
 def by_table(lake: str, writes: Iterable[Write]) -> dict[str, dict[str, Any]]:
-    """Table -> what its event says: the lake, and for each write its id, version, clusters and rows.
+    """Return table -> content of its event: the lake, and for each write its id, version, clusters and rows.
 
-    The writes of a window, hundreds in one append, are one there: its `write_id` is how their ids begin, and `cycles`
-    their number.
+    The writes of a window, hundreds in one append, are one entry: its `write_id` is the common beginning of their ids,
+    and `cycles` their number.
     """
     tries: dict[tuple[str, str], list[Write]] = {}
     for write in writes:

@@ -1,7 +1,7 @@
-"""Figures of the clusters of a run for Airflow's own metrics (statsd, DogStatsD or OpenTelemetry, as configured there).
+"""Figures of a run's clusters for Airflow's own metrics (statsd, DogStatsD or OpenTelemetry, as configured there).
 
-Where Airflow's metrics are on, a cycle that was put on record is read as `evenkeel metrics` reads it, and a few of the
-figures go out as gauges under the same names, with the cluster as a tag. Where they are off, nothing is read.
+If Airflow's metrics are on, a recorded cycle is read as `evenkeel metrics` reads it. Some of its figures are sent as
+gauges with the same names, and with the cluster as a tag. If they are off, nothing is read.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 
 SWITCHES = ("statsd_on", "statsd_datadog_enabled", "otel_on")
-"""Keys of Airflow's section [metrics], each of which turns its metrics on."""
+"""Keys of Airflow's section [metrics]; each one turns its metrics on."""
 
 log = logging.getLogger(__name__)
 
 
 def emit_figures(lake: str, clusters: Collection[str]) -> int:
-    """Gives the figures of these clusters to Airflow's metrics, and returns how many; never raises."""
+    """Give the figures of these clusters to Airflow's metrics, and return how many; never raises."""
     try:
         return _emit(lake, clusters) if clusters and _is_on() else 0
     except Exception as error:  # a cycle that is on record does not fail for its figures

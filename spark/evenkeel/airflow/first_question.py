@@ -1,7 +1,7 @@
-"""Asks a task's Spark server once before Airflow's operator opens the session there.
+"""Checks a task's Spark server before Airflow's operator opens a session on it.
 
-The operator tries for ten minutes whatever keeps it from a server, and then shows gRPC's own words. Airflow calls this
-right before it (`pre_execute`), so that a task fails within about a minute, with one line that says what to do.
+The operator retries for ten minutes whatever the error, and then shows gRPC's own words. Airflow calls this function
+right before it (`pre_execute`). So a task fails within about a minute, with one line that states what to do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from evenkeel.airflow.dag_names import CONNECTION
 
 
 def ask_spark_first(context: Any) -> None:
-    """Fails the task where its server elsewhere lets nobody in, and leaves the reason for *publish*."""
+    """Fail the task if its external server accepts no client, and leave the reason for *publish*."""
     from evenkeel.airflow import steps
 
     steps.told(_ask, context["ti"])

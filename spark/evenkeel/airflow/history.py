@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 
 _TICK = timedelta(microseconds=1)
 LARGE_INTERVAL_BYTES = 2_000_000_000
-"""Landed, packed: from there on a shorter interval spares the Spark server's memory."""
+"""Size of packed landed data from which a shorter interval saves the Spark server's memory."""
 
 
 def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
-    """Opens the cycles of the interval and ingests their snapshots; skips all tasks where there is none to decide."""
+    """Open the cycles of the interval and ingest their snapshots; skip all tasks if there is nothing to decide."""
 
     def ingest() -> Handover:
         request = window_request(params, dag_run)
@@ -49,7 +49,7 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 
 
 def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
-    """Publishes the interval's cycles, and says how far the backfill is; fails where a task before it failed."""
+    """Publish the interval's cycles, and report how far the backfill is; fail if an earlier task failed."""
 
     def reopened() -> Handover:
         return open_interval(spark, window_request(params, dag_run), everything=kind_of(dag_run) == BACKFILL)
@@ -119,7 +119,7 @@ def window_request(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
 
 
 def course(cycles: int, seconds: float, waiting: int) -> str:
-    """How fast the run was, and when those that wait behind it will be done if they are alike."""
+    """Return the speed of the run, and when the waiting runs will be done at the same speed."""
     text = f"{cycles:,} cycles on record after {seconds:.0f} s"
     if seconds > 0:
         text += f" ({cycles / seconds:.1f} a second)"

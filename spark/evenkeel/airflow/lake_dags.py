@@ -1,7 +1,7 @@
-"""Which DAGs there are, of an installation of one lake or of several: each lake has DAGs of its own.
+"""The DAGs of an installation with one lake or several: each lake has its own DAGs.
 
-The lake `main` has the plain ids (`rebalance`), any other one its name behind them (`rebalance.north`): lakes are
-written beside each other, and one that fails or is slow holds up no other. DAG files are read often, so this imports
+The lake `main` has the plain ids (`rebalance`), any other one has its name after them (`rebalance.north`). Lakes are
+written in parallel, and one that fails or is slow delays no other. DAG files are read often, so this module imports
 nothing heavy.
 """
 
@@ -22,7 +22,7 @@ from evenkeel.settings.names import MAIN
 
 
 def deciding_lakes() -> tuple[str, ...]:
-    """The lakes that cycles are written to: those with a configured cluster, `main` alone where there is no other."""
+    """Return the lakes that cycles are written to: those with a configured cluster, or `main` alone."""
     found = configured_lakes()
     if not found.is_several and all(lake.name == MAIN for lake in found.lakes):
         return (MAIN,)
@@ -51,6 +51,6 @@ def dag_of_rights(dag_id: str) -> str:
     """The DAG on which a right is asked for: of `main`, or of the first lake where `main` has no cluster."""
     try:
         lakes = deciding_lakes()
-    except EvenkeelError:  # what is wrong with the configuration is told where it is needed
+    except EvenkeelError:  # faults of the configuration are reported by the tasks that use it
         return dag_id
     return dag_id if not lakes or MAIN in lakes else dag_id_of(dag_id, lakes[0])

@@ -1,6 +1,6 @@
 """A cluster that was moved to another lake is written and steered by one lake alone.
 
-The configuration is asked anew by each task. From its change on the lake that a cluster was taken from leaves it out:
+The configuration is asked again by each task. From its change on the lake that a cluster was taken from leaves it out:
 the rest of a run that is under way neither writes its decisions nor sends its commands. The lake that it was given to
 sends nothing as long as the other one's lease of the cluster lasts.
 """
@@ -19,11 +19,12 @@ log = logging.getLogger(__name__)
 
 
 def elsewhere(lake: str, cluster: str) -> str | None:
-    """Why a lake leaves a cluster alone: it belongs to another one by the configuration as it is now."""
+    """Return why a lake leaves a cluster alone: by the current configuration it belongs to another one."""
     other = configured_lakes().elsewhere(lake, cluster)
     if other is None:
         return None
-    return f"{cluster} belongs to the lake {other.name} by the configuration now: nothing more of it is written here"
+    by_now = "by the configuration now: nothing more of it is written to this lake"
+    return f"{cluster} belongs to the lake {other.name} {by_now}"
 
 
 def without_moved(handover: Handover) -> Handover:
@@ -33,7 +34,7 @@ def without_moved(handover: Handover) -> Handover:
 
 
 class LakeGuard:
-    """Why nothing may go out to a cluster from a lake, beside what `halted` says of it."""
+    """Reasons against sending to a cluster from a lake, beside those of `halted`."""
 
     def __init__(self, lake: str, halted: Callable[[str], str | None]) -> None:
         self._lake, self._halted = lake, halted
@@ -41,13 +42,13 @@ class LakeGuard:
 
     def __call__(self, cluster: str) -> str | None:
         reason = self._halted(cluster) or elsewhere(self._lake, cluster)
-        if reason is None and cluster not in self._asked:  # once: where it is free, it is no other lake's any more
+        if reason is None and cluster not in self._asked:  # once: a free lease stays free
             self._asked[cluster] = lease_elsewhere(self._lake, cluster, datetime.now(UTC))
         return reason or self._asked.get(cluster)
 
 
 def lease_elsewhere(lake: str, cluster: str, now: datetime) -> str | None:
-    """Why nothing may go out yet: a publisher of another lake holds the cluster."""
+    """Return why nothing may be sent yet: a publisher of another lake holds the cluster."""
     lakes = configured_lakes()
     own = lakes.at(lake)
     for other in lakes.lakes if own is not None else ():
@@ -61,8 +62,8 @@ def lease_elsewhere(lake: str, cluster: str, now: datetime) -> str | None:
 
 
 def _lease_end(lake: str, cluster: str) -> datetime | None:
-    """Until when the last step of a cluster's lease was to last; None where there is none, or it cannot be read."""
-    # Only here: most clusters were never moved, and reading imports as much as all else that a task needs.
+    """Return the end of the last step of a cluster's lease; None without one, or if it cannot be read."""
+    # Imported late: most clusters were never moved, and reading imports as much as the rest of the task.
     from evenkeel.lake.controls import LEASE
     from evenkeel.lake.record import read_where
 

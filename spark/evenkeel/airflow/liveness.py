@@ -1,7 +1,7 @@
 """Ends a task whose Spark server is gone.
 
 A client whose server dies goes on trying for minutes without a word. So a thread knocks at the server's port while a
-task works, and when nobody opens for a while the task's process ends: Airflow then tries the task again.
+task works, and when no one opens for a while the task's process ends: Airflow then tries the task again.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ def server_watched(
 
     def leave(_number: int, _frame: FrameType | None) -> None:
         reason = (
-            f"The Spark server at {host}:{port} takes no connections any more. It was stopped or has died; its own log "
-            "says more. The task is tried again; start the server where nobody else does."
+            f"The Spark server at {host}:{port} takes no connections any more. It was stopped or has died: see its "
+            "log. "
+            "The task is tried again; start the server unless a supervisor does."
         )
         log.error(reason)
         try:

@@ -1,8 +1,8 @@
-"""A cycle is decided by one code: a task takes over nothing that other deciding code has left.
+"""One code decides a cycle: a task takes no hand-over from other deciding code.
 
-Airflow's processes are upgraded one after the other, and in place while they run, so the tasks of one run may find
-different versions installed. Each hand-over says which code made it (`Handover.code`); a task that decides with other
-code fails at once with one line, instead of a cycle that no version would decide again.
+Airflow's processes are upgraded one after the other, and in place while they run. So the tasks of one run may find
+different versions installed. Each hand-over names the code that made it (`Handover.code`). A task with other deciding
+code fails at once with one line; otherwise no single version could decide the cycle again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from evenkeel.spark.code import code_digest, code_version
 
 
 class OtherCode(BadInput):
-    """What a task was handed was left by another version of Evenkeel."""
+    """The hand-over to a task comes from another version of Evenkeel."""
 
 
 def stamped(handover: Handover) -> Handover:
@@ -41,7 +41,7 @@ def read_handover(text: str, origin: Origin) -> Handover:
 
 
 def refuse_other_code(handover: Handover, origin: Origin) -> None:
-    """Raises `OtherCode` where the hand-over was made by other deciding code than that of this process."""
+    """Raise `OtherCode` where the hand-over was made by other deciding code than that of this process."""
     own, other = _own(), handover.code
     if other.digest and other.digest != own.digest:
         raise OtherCode(f"{origin} ran {_named(other)}, and this task runs {_named(own)}. {_WHAT_TO_DO}")

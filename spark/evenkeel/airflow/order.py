@@ -1,7 +1,7 @@
-"""The order of a backfill's cycles: each goes on from the averages and the state of the one before it.
+"""The order of a backfill's cycles: each continues from the averages and the state of the previous one.
 
-Airflow starts the runs of a backfill side by side, whatever `max_active_runs` the DAG has, and goes backwards if told
-to. So the first task of each waits for the run before it, and says so where that one cannot come.
+Airflow starts the runs of a backfill in parallel, whatever `max_active_runs` the DAG has, and goes backwards on
+request. So the first task of each run waits for the previous run, and fails with a message if that one cannot come.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _COME_AGAIN = timedelta(seconds=5)
 
 
 class Runs(Protocol):
-    """What is asked of Airflow's task instance."""
+    """The used part of Airflow's task instance."""
 
     def get_previous_dagrun(self, state: str | None = None) -> Any:
-        """The run of the DAG before this one, of that state or of any; None where there is none."""
+        """Return the previous run of the DAG, in that state or in any; None without one."""
         ...
 
 
@@ -40,11 +40,12 @@ def kind_of(dag_run: Any) -> str:
 
 
 def await_turn(dag_run: Any, ti: Runs, *, windows: bool = False) -> datetime | None:
-    """Returns once the run before this one of a backfill is over, with its logical date; at once in any other run.
+    """Return once the previous run of this backfill is over, with its logical date; at once in any other run.
 
-    `windows`: whatever kind a run of the DAG is of, it decides an interval of the past. So any run waits, and each
-    that is under way is waited for; only for a backfill's to begin no other one waits, as it may keep that from it.
-    Raises OutOfOrder where it has not begun in time, AirflowRescheduleException to be called again later.
+    `windows`: True if every run of the DAG decides an interval of the past, whatever its kind. Then any run waits for
+    each run under way. Only a backfill's previous run is also awaited before it begins, as any other run might be what
+    keeps it from beginning. Raises OutOfOrder if it has not begun in time, AirflowRescheduleException to be called
+    again later.
     """
     in_line = kind_of(dag_run) == BACKFILL
     if not in_line and not windows:
@@ -65,8 +66,10 @@ def await_turn(dag_run: Any, ti: Runs, *, windows: bool = False) -> datetime | N
 def must_wait(
     before: Any, since: datetime | None, now: datetime, *, in_line: bool = True, windows: bool = False
 ) -> bool:
-    """Whether the run before (None: there is none) has still to end; this run is under way `since` then, and `in_line`
-    if it is one of a backfill. `windows` as in `await_turn`."""
+    """Return True if the previous run (None: there is none) has not ended.
+
+    This run is under way `since` then, and `in_line` if it is one of a backfill. `windows` as in `await_turn`.
+    """
     if before is None:
         return False
     state = str(getattr(before.state, "value", before.state))

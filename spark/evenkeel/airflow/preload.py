@@ -2,7 +2,7 @@
 
 Airflow imports this file (as `airflow_local_settings`) in each of its processes; only the scheduler gains by it.
 Imports only: no channel, session or thread may exist before a fork. What the scheduler has of our own package would go
-on deciding after the code has changed; so a forked process looks whether it has, and then imports it anew.
+on deciding after the code has changed; so a forked process looks whether it has, and then imports it again.
 """
 
 import importlib
@@ -52,7 +52,7 @@ OWN = tuple(
     )
 )
 OF_LOG = ("evenkeel.transparency.publishing",)
-"""What *publish* needs beside these where the lake's transparency log has a key."""
+"""Modules that *publish* also needs if the lake's transparency log has a key."""
 _PACKAGE = "evenkeel"
 
 

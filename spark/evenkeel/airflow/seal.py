@@ -1,12 +1,13 @@
-"""What a task leaves in XCom for a later one, sealed: whoever may trigger a DAG may often edit XComs as well.
+"""Sealed values that a task leaves in XCom for a later one: users who may trigger a DAG may often edit XComs too.
 
-The seal is an HMAC-SHA256 over the text, and the run and task that made it. A later task knows whose text it wants, and
-takes nothing else: none that was changed, none of another task or run, none without a seal. A hand-over that lies in a
-file is covered by its digest, which stands in the sealed reference to it.
+The seal is an HMAC-SHA256 over the text, and the run and task that made it. A later task knows the expected run and
+task. It rejects a changed value, a value of another task or run, and one without a seal. A hand-over in a file is
+covered by its digest in the sealed reference to it.
 
-The key is in `EVENKEEL_HANDOVER_KEY`, or in the file that `EVENKEEL_HANDOVER_KEY_FILE` names: several keys with commas
-between them, of which the first seals and all open. Without them a key is made once, and kept in the folder `.evenkeel`
-of EVENKEEL_HOME, else of AIRFLOW_HOME, for the user of the tasks alone: enough where all tasks run on one machine.
+The key is in `EVENKEEL_HANDOVER_KEY`, or in the file in `EVENKEEL_HANDOVER_KEY_FILE`: several keys separated by commas,
+of which the first seals and all open. Without them a key is made once. It is kept in the folder `.evenkeel` of
+EVENKEEL_HOME, else of AIRFLOW_HOME, readable for the user of the tasks alone. That is enough if all tasks run on one
+machine.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _FORM = re.compile(r"sealed ([0-9a-f]{64}) (.*)", re.DOTALL)
 
 
 class NotSealed(BadInput):
-    """What was found in XCom is not what the task that it is taken for has left there."""
+    """The value in XCom is not the one that its task left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ def opened(value: object, origin: Origin) -> str:
     found = _FORM.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         raise NotSealed(
-            f"what {origin} left in XCom has no seal: an earlier version of Evenkeel left it, or somebody else wrote "
-            f"it. {_NOTHING_DONE}"
+            f"what {origin} left in XCom has no seal: an earlier version of Evenkeel left it, or another user or "
+            f"program wrote it. {_NOTHING_DONE}"
         )
     seal, text = found.groups()
     if not any(hmac.compare_digest(seal, _seal(key, text, origin)) for key in _keys()):
@@ -67,7 +68,7 @@ def opened(value: object, origin: Origin) -> str:
 
 
 def without_seal(value: str) -> str:
-    """The text of a sealed value, whoever sealed it: for what is shown, and never for what is acted on."""
+    """Return the text of a sealed value, whatever its seal: only for display, never for decisions."""
     found = _FORM.fullmatch(value)
     return value if found is None else found.group(2)
 
@@ -83,8 +84,9 @@ def _seal(key: Secret, text: str, origin: Origin) -> str:
 
 
 def _keys(environment: Mapping[str, str] = ENVIRONMENT) -> tuple[Secret, ...]:
-    """The key that seals, and behind it others that open; `SettingsError` where there is none and none can be kept."""
-    # Only here: DAG files import this module, and are read often.
+    """Return the key that seals, and further keys that open; `SettingsError` if there is none and none can be
+    stored."""
+    # Imported late: DAG files import this module, and are read often.
     from evenkeel.spark.home import Home
 
     given = text_given(KEY_VARIABLE, environment)

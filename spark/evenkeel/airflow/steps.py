@@ -1,7 +1,7 @@
-"""How a DAG task is run: a request from its params, the hand-over in and out, and errors an operator can act on.
+"""The frame of a DAG task: a request from its params, the hand-over in and out, and errors with an action to take.
 
-What a task hands on is sealed (`seal`), and a later one takes nothing that is not. A task that fails leaves its reason
-beside its hand-over (XCom `reason`), so that *publish* can put it on record: words, on which nothing acts.
+A task seals its hand-over (`seal`), and a later one takes no unsealed one. A failing task leaves its reason beside its
+hand-over (XCom `reason`), so that *publish* can record it. The reason is text only, and no decision depends on it.
 """
 
 from __future__ import annotations
@@ -66,33 +66,33 @@ _Made = TypeVar("_Made")
 
 
 class SealedHandover(NamedTuple):
-    """What a task hands on: the sealed text for XCom, and what is in it."""
+    """The hand-over of a task: the sealed text for XCom, and its content."""
 
     text: str
     handover: Handover
 
 
 class TaskInstance(Protocol):
-    """What is used of Airflow's task instance."""
+    """The used part of Airflow's task instance."""
 
     dag_id: str
     run_id: str
     task_id: str
 
     def xcom_push(self, key: str, value: Any) -> None:
-        """Leaves a value under a key for the run's later tasks."""
+        """Leave a value under a key for the run's later tasks."""
         ...
 
     def xcom_pull(self, task_ids: str, key: str = ..., *, map_indexes: Any = ...) -> Any:
-        """The value that a task of this run left under a key; None where it left none."""
+        """Return the value that a task of this run left under a key; None without one."""
         ...
 
     def get_previous_dagrun(self, state: str | None = ...) -> Any:
-        """The run of the DAG before this one, of that state or of any; None where there is none."""
+        """Return the previous run of the DAG, in that state or in any; None without one."""
         ...
 
     def get_dr_count(self, dag_id: str, *, states: list[str]) -> int:
-        """How many runs of a DAG are in one of these states."""
+        """Return how many runs of a DAG are in one of these states."""
         ...
 
     def get_task_states(self, dag_id: str, *, task_ids: list[str], run_ids: list[str]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class TaskInstance(Protocol):
 
 
 def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
-    """Opens the run's cycles and ingests their snapshots."""
+    """Open the run's cycles and ingest their snapshots."""
 
     def ingest() -> Handover:
         before = await_turn(dag_run, ti)
@@ -112,7 +112,7 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 
 
 def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
-    """Runs a task on the hand-over of the one before it."""
+    """Run a task on the hand-over of the one before it."""
     before = _DECIDING[_DECIDING.index(task.__name__) - 1]
     with _explained_errors(ti):
         given = handed_over(handover, ti, before)
@@ -122,9 +122,9 @@ def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskIn
 
 
 def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
-    """Publishes what there is, and fails where a task before it failed: data first, failure second.
+    """Publish what there is, and fail if an earlier task failed: data first, failure second.
 
-    Where no plan waits for an approval, the tasks that ask for one are skipped.
+    If no plan waits for an approval, the tasks that ask for one are skipped.
     """
 
     def reopened() -> Handover:
@@ -134,14 +134,14 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     if not handover.awaiting:
         from airflow.sdk.exceptions import DownstreamTasksSkipped
 
-        # Started only to find that there is nothing to do, the first of them would take a second of every cycle.
+        # If started with nothing to do, the first of them would take a second of every cycle.
         ti.xcom_push("return_value", published)
         raise DownstreamTasksSkipped(tasks=[WAITING, ASK])
     return published
 
 
 def _opened(spark: SparkSession, request: CycleRequest, *, may_observe: bool = True) -> Handover:
-    # Only here, as for credentials below: what opens cycles takes as long to import as all else that a task needs.
+    # Imported late, as credentials below: the code that opens cycles takes as long to import as the rest of the task.
     from evenkeel.airflow.credentials import from_airflow, store_from_airflow
     from evenkeel.ingest.open_run import open_cycles
 
@@ -156,10 +156,10 @@ def put_on_record(
     events: Events,
     steer: Callable[[str, str], Sending] | None,
 ) -> SealedHandover:
-    """Publishes the newest hand-over of the run, or, where there is none, what `reopened` gives. `steer` says how a run
-    of a mode steers the clusters of a lake; without it nothing is sent.
+    """Publish the newest hand-over of the run, or without one, the result of `reopened`.
 
-    Raises AirflowFailException where a task before it failed, once that is on record.
+    `steer` returns the steering of a lake's clusters for a run's mode; without it nothing is sent. Raises
+    AirflowFailException if an earlier task failed, once that is recorded.
     """
     failure, handover = _progress(ti, dag_run)
 
@@ -180,7 +180,7 @@ def put_on_record(
 
 
 def questions(published: object, ti: TaskInstance) -> list[str]:
-    """What the runs of `rebalance_approval` are triggered with, each sealed: one per plan that waits."""
+    """Return the conf of each run of `rebalance_approval`, sealed: one per waiting plan."""
     with _explained_errors(ti):
         waiting = handed_over(published, ti, PUBLISH).awaiting
     asked = [
@@ -196,7 +196,7 @@ def questions(published: object, ti: TaskInstance) -> list[str]:
 def carry_out(
     spark: SparkSession, params: Mapping[str, Any], answered: object, ti: TaskInstance, events: Events = None
 ) -> str:
-    """Puts an operator's answer on record, and carries the plan out if it was yes."""
+    """Record an operator's answer, and carry the plan out if it was yes."""
     from evenkeel.airflow.approval import answer_in, answer_to, waiting_plan
 
     with _explained_errors(ti):
@@ -218,17 +218,17 @@ def carry_out(
 
 
 def _emit(handover: Handover) -> None:
-    # Only here: reading figures imports as much as all else that a task needs.
+    # Imported late: reading figures imports as much as the rest of the task.
     from evenkeel.airflow.emitted_figures import emit_figures
 
     emit_figures(handover.lake, {cycle.cluster for cycle in handover.cycles})
 
 
 def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
-    """Runs an upkeep of the lake; returns, as JSON, what was done to each table.
+    """Run an upkeep of the lake; return, as JSON, the changes of each table.
 
-    Whoever triggers it may lengthen periods, and shorten none unless the environment says so: not below the defaults
-    either, where no upkeep has put periods on record yet.
+    A user who triggers it may lengthen periods. Shortening needs a variable in the environment; without it periods
+    cannot be below the defaults either, while no upkeep has recorded periods yet.
     """
     from evenkeel.maintenance.expiry import NAMES, Periods
     from evenkeel.maintenance.upkeep import Request, upkeep_as_json, upkeep_as_text
@@ -248,8 +248,7 @@ def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskI
 
 
 def sending(mode: str, lake: str) -> Sending:
-    """How a DAG run of this mode steers the clusters of a lake: tokens from Airflow's connections, and what stops it
-    from outside."""
+    """Return the steering of a lake's clusters in this mode: tokens from Airflow's connections, and external stops."""
     from evenkeel.airflow.credentials import from_airflow, keys_from_airflow
     from evenkeel.publish.dispatch import Sending, reach_with
     from evenkeel.publish.dispatch_sqs import sign_with
@@ -259,10 +258,10 @@ def sending(mode: str, lake: str) -> Sending:
 
 
 def halted(mode: str, cluster: str) -> str | None:
-    """Why nothing may go out to the cluster: the variable `evenkeel_pause` names it (names parted by blanks or commas,
-    or * for all), or the run's mode is above the limit.
+    """Return why nothing may be sent to the cluster.
 
-    The mode was held against the limit when the run began, and the limit that is in force now may be another one.
+    The variable `evenkeel_pause` names it (names separated by blanks or commas, or * for all), or the run's mode is
+    above the limit. The mode was checked against the limit when the run began; the limit may have changed since.
     """
     from airflow.sdk import Variable
 
@@ -309,7 +308,7 @@ def lake_root(dag_id: str) -> str:
     root = ENVIRONMENT.get("EVENKEEL_LAKE")
     if not root:
         raise SettingsError(
-            "EVENKEEL_LAKE is not set, so there is no place for the tables: set it to a folder or an s3a:// URL in the "
+            "EVENKEEL_LAKE is not set, so the tables have no place: set it to a folder or an s3a:// URL in the "
             "environment of Airflow's scheduler and restart it, or write `lake` into the configuration file."
         )
     return root
@@ -330,8 +329,10 @@ def lake_root_of(cluster: str) -> str:
 
 
 def _reach() -> None:
-    """Has this process know the connections of an object store and of the transparency log's key, and a Spark server of
-    EVENKEEL_HOME the stores' keys of now."""
+    """Give this process the connections of an object store and of the transparency log's key, and refresh stores' keys.
+
+    A Spark server of EVENKEEL_HOME gets the current keys of the stores.
+    """
     if os.environ.get(CONNECTION_VARIABLE) or os.environ.get(LOG_CONNECTION):
         from evenkeel.airflow.credentials import log_key_from_airflow, store_from_airflow
 
@@ -344,9 +345,9 @@ def _reach() -> None:
 
 
 def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | None]:
-    """Which task failed and why (None: none did), and the newest hand-over of those before it.
+    """Return which task failed and why (None: none did), and the newest hand-over of the earlier ones.
 
-    A task that was ended from outside in its last moment may have left a hand-over, so its state is asked as well.
+    A task that was ended from outside in its last moment may have left a hand-over, so its state is checked as well.
     """
     known = ti.get_task_states(dag_run.dag_id, task_ids=_DECIDING, run_ids=[dag_run.run_id])
     states = known.get(dag_run.run_id, {})
@@ -370,7 +371,7 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
 
 
 def _why_not_published(handover: Handover, origin: Origin) -> str | None:
-    """Why *publish* puts a cycle on record as failed though no task before it failed; None where nothing is wrong."""
+    """Return why *publish* records a cycle as failed though no earlier task failed; None without a reason."""
     try:
         refuse_other_code(handover, origin)
     except OtherCode as error:
@@ -389,15 +390,20 @@ def _origin(ti: TaskInstance, task_id: str) -> Origin:
 
 
 def watched(work: Callable[[], _Made], ti: TaskInstance, *, needs_lake: bool = True) -> _Made:
-    """What `work` gives; its errors are shown to operators, and it does not wait for a server that dies under it.
-    `needs_lake`: see `told`."""
+    """Return the result of `work`; its errors are shown to operators, and it does not wait for a server that dies
+    meanwhile.
+
+    `needs_lake`: see `told`.
+    """
     with _explained_errors(ti, needs_lake=needs_lake), _spark_watched(ti):
         return work()
 
 
 def told(work: Callable[[], _Made], ti: TaskInstance, *, needs_lake: bool = True) -> _Made:
-    """What `work`, which needs no Spark, gives; its errors are shown to operators. `needs_lake`: without it the task is
-    skipped as long as no cycle has made the lake."""
+    """Return the result of `work`, which needs no Spark; its errors are shown to operators.
+
+    `needs_lake`: without a lake the task is skipped, until a cycle has made it.
+    """
     with _explained_errors(ti, needs_lake=needs_lake):
         return work()
 
@@ -405,7 +411,7 @@ def told(work: Callable[[], _Made], ti: TaskInstance, *, needs_lake: bool = True
 def carried_out(
     work: Callable[[], Handover], ti: TaskInstance, events: Events = None, given: Handover | None = None
 ) -> SealedHandover:
-    """What `work` makes, for the next task; its writes go into the task's asset events."""
+    """Return the result of `work`, for the next task; add its writes to the task's asset events."""
 
     def progress() -> SealedHandover:
         made = work()
@@ -428,7 +434,7 @@ def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:
 
 
 def _as_ours(error: Exception, dag_id: str) -> EvenkeelError | None:
-    """What is raised, or what Spark or an object store says, as an error of ours; None for anything else."""
+    """Return the error, or the error in a message of Spark or an object store, as an EvenkeelError; None for others."""
     if isinstance(error, StaleCode):
         return with_version(error)
     if isinstance(error, EvenkeelError):
@@ -442,8 +448,10 @@ def _as_ours(error: Exception, dag_id: str) -> EvenkeelError | None:
 
 @contextmanager
 def _explained_errors(ti: TaskInstance, *, needs_lake: bool = True) -> Iterator[None]:
-    """Errors of ours end in one clear line instead of a stack trace; every error's reason is handed on. `needs_lake`:
-    see `told`."""
+    """End errors of Evenkeel in one clear line instead of a stack trace, and hand on the reason of every error.
+
+    `needs_lake`: see `told`.
+    """
     try:
         _reach()
         yield

@@ -1,7 +1,6 @@
-"""The seven tasks of the pipeline in a DAG, which `rebalance` and `rebalance_history` share, and what every task that
-wants Spark is declared with.
+"""The seven tasks of the pipeline in a DAG, for `rebalance` and `rebalance_history`, and arguments of Spark tasks.
 
-Called where a DAG is declared, so this imports nothing heavy.
+DAG files import this module, so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from evenkeel.airflow.first_question import ask_spark_first
 
 PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
 
-Turns red where another task was, after it has written. Clear it freely."""
+Fails if an earlier task failed, after it has written. Clear it freely."""
 
 Ends = Callable[..., str]
 """The first or the last task: takes the session, params, the DAG run, the task instance and its asset events."""
 
 
 def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> Any:
-    """Declares ingest to publish, one after the other, and returns what publish hands on.
+    """Declare ingest to publish, one after the other, and return what publish hands on.
 
-    `begin` opens the run's cycles and ingests them, `close` publishes; those `between` run on the hand-over of the one
-    before. Publish waits for each of them: where one is marked as failed by hand, those before it may still run.
+    `begin` opens the run's cycles and ingests them, `close` publishes; the tasks `between` run on the previous task's
+    hand-over. Publish waits for each of them: if one is marked as failed by hand, earlier ones may still run.
     """
 
     @task.pyspark(**step("ingest", _doc_of(pipeline.ingest)))
@@ -51,13 +50,13 @@ def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> A
 
 
 def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
-    """What all tasks that want Spark have in common; the outlets are the tables that the task writes."""
+    """Return the common arguments of all tasks that use Spark; the outlets are the tables that the task writes."""
     usual = {"task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "pre_execute": ask_spark_first}
     return usual | {"outlets": outlets(task_id)} | more
 
 
 def carried(run_task: pipeline.Task) -> Any:
-    """A task between the first and the last: takes the hand-over of the task before and returns its own."""
+    """Return a task between the first and the last: it takes the previous task's hand-over and returns its own."""
 
     @task.pyspark(**step(run_task.__name__, _doc_of(run_task)))
     def run(handover: str, spark: Any = None, ti: Any = None, outlet_events: Any = None) -> str:

@@ -63,7 +63,7 @@ def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; errors of ours end in one message, without a stack trace."""
+    """Run a command; errors of ours end in one message, without a stack trace."""
     words = sys.argv[1:] if arguments is None else arguments
     for word in words:
         if not _is_text(word):
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _ended_by(error: Exception, lake: object) -> int:
-    """Says the line of an error that an operator can act on; any other is raised again."""
+    """Report the line of an error that an operator can act on; any other is raised again."""
     told = _told(error, lake)
     if told is None:
         raise error
@@ -98,7 +98,7 @@ def _ended_by(error: Exception, lake: object) -> int:
 
 
 def _package_missing(error: ModuleNotFoundError) -> str:
-    """The package of somebody else that is not installed; "" where a module of this project is missing."""
+    """The package of someone else that is not installed; "" where a module of this project is missing."""
     package = (error.name or "").partition(".")[0]
     return "" if package == __name__.partition(".")[0] else package
 
@@ -110,13 +110,13 @@ def _told(error: Exception, lake: object) -> str | None:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return f"{str(error.filename)[:200]!r}… is too long for the name of a file"
     if isinstance(error, ModuleNotFoundError) and (package := _package_missing(error)):
-        return f"the package {package} is not installed here: run this where all of Evenkeel's packages are"
+        return f"the package {package} is not installed: run this where all of Evenkeel's packages are installed"
     explanation = explained(error, lake)
     return None if explanation is None else _in_one_line(str(explanation))
 
 
 def _is_text(word: str) -> bool:
-    """Whether a word can be stored; Python makes half characters of bytes that are not UTF-8."""
+    """Return True if a word can be stored; Python makes half characters of bytes that are not UTF-8."""
     try:
         word.encode()
     except UnicodeEncodeError:

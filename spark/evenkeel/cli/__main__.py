@@ -1,4 +1,4 @@
-"""A command as a process of its own: the script `evenkeel`, and `python -m evenkeel.cli`."""
+"""A command as a separate process: the script `evenkeel`, and `python -m evenkeel.cli`."""
 
 import gc
 import os
@@ -14,11 +14,11 @@ _OBJECTS = 100_000
 """So many new objects at least between two looks for garbage: what is imported stays, and looking through it again and
 again took half of the processor time of the imports."""
 READER_GONE = 128 + 13
-"""What a shell makes of a program that SIGPIPE ended."""
+"""The exit code that a shell reports for a program ended by SIGPIPE."""
 
 
 def run() -> None:
-    """Runs the command of this process, and ends it with the command's code."""
+    """Run the command of this process, and end it with the command's code."""
     gc.set_threshold(_OBJECTS, 20, 100)
     answer_shell()
     try:
@@ -37,7 +37,8 @@ def run() -> None:
 
 
 def _reader_is_gone() -> bool:
-    """Whether nobody reads standard output any more, as in `evenkeel settings | head`; what is left is thrown away."""
+    """Return True if no one reads standard output any more, as in `evenkeel settings | head`; what is left is thrown
+    away."""
     poll, output = select.poll(), sys.stdout.fileno()
     poll.register(output, select.POLLOUT)
     is_gone = any(event & select.POLLERR for _, event in poll.poll(0))

@@ -90,7 +90,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Works until told to end."""
+    """Work until ended by a signal."""
     from evenkeel.pulsar.admin import AdminClient
     from evenkeel.steering.agent.ledger import Ledger
     from evenkeel.steering.agent.processor import ClusterExecutor
@@ -128,7 +128,7 @@ def _settings(given: argparse.Namespace, source: ClusterSource | None) -> AgentS
 
 
 def _own_ledger(cluster: str) -> Path:
-    """In the folder that only its own user may look into, whoever makes it first."""
+    """Return the ledger in a folder that only its own user may read, whichever process creates it first."""
     from evenkeel.spark.home import Home
 
     return Home.of(engine_home()).folder / "agent" / f"{quote(cluster, safe='')}.db"

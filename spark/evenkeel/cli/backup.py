@@ -35,7 +35,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run_backup(given: argparse.Namespace) -> int:
-    """Copies a lake and says what was copied and how far the copy goes."""
+    """Copy a lake and report what was copied and how far the copy goes."""
     from evenkeel.maintenance.backup import back_up
 
     check_folder(given.to, "--to")
@@ -49,7 +49,7 @@ def run_backup(given: argparse.Namespace) -> int:
 
 
 def run_restore(given: argparse.Namespace) -> int:
-    """Makes a lake of a backup, and says what is not on record in it and what to do before cycles run again."""
+    """Make a lake of a backup, and report what is not on record in it and what to do before cycles run again."""
     from evenkeel.maintenance.backup import restore
 
     check_folder(given.lake, "--lake")

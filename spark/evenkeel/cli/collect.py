@@ -72,7 +72,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Takes the snapshots; see `EPILOG` for what is returned."""
+    """Take the snapshots; see `EPILOG` for what is returned."""
     from evenkeel.pulsar.admin import AdminClient
     from evenkeel.sources.collecting import PARALLEL
     from evenkeel.sources.landing_zone.spool import S3_SCHEME, store_of
@@ -80,7 +80,7 @@ def run(given: argparse.Namespace) -> int:
     count = _count(given)
     cluster, connection, limits, silent_seconds = _connection(given)
     if given.spool and not given.to.startswith(S3_SCHEME):
-        raise SettingsError(f"--spool goes with --to {S3_SCHEME}…: a folder here needs none")
+        raise SettingsError(f"--spool goes with --to {S3_SCHEME}…: a local folder needs none")
     store = store_of(given.to, cluster=cluster, spool=given.spool, say=_say, limits=limits)
     with (
         AdminClient(connection, most_connections=PARALLEL, limits=limits, folder=store.folder) as client,
@@ -189,8 +189,8 @@ def _line(wanted: WantedSnapshot, taken: TakenSnapshot) -> str:
 
 
 def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection, Limits, float]:
-    """The cluster's name, where one is given, how it is reached, how much is taken of it, and for how many seconds it
-    may be silent."""
+    """Return the cluster's name, if one is given, its address, how much is read of it, and its time limit in
+    seconds."""
     from evenkeel.pulsar.admin.connection import from_environment
     from evenkeel.pulsar.limits import DEFAULT
     from evenkeel.settings.cluster_entries import SILENT_SECONDS

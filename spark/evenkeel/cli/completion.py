@@ -33,7 +33,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints the shell's code."""
+    """Print the shell's code."""
     from argcomplete.shell_integration import shellcode
 
     print(shellcode(["evenkeel"], shell=given.shell))
@@ -41,7 +41,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def answer_shell(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Where a shell asks how a line may go on: says so, and ends this process. Else nothing happens."""
+    """Print completions and end this process, if a shell requests them. Else do nothing."""
     if _ASKED not in environment:
         return
     import argcomplete
@@ -56,7 +56,7 @@ def answer_shell(environment: MutableMapping[str, str] = os.environ) -> None:
 
 
 def clusters_on_record(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
-    """The clusters of the lake that the line names, or of those that are configured; none where it cannot be read."""
+    """Return the clusters of the lake that the line names, or of the configured ones; empty if it cannot be read."""
     try:
         from evenkeel.lake.record import Record
 

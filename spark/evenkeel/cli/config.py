@@ -28,7 +28,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run_check(given: argparse.Namespace) -> int:
-    """Prints each fault in a line; 1 where there is any."""
+    """Print each fault in a line; return 1 if there is any."""
     from evenkeel.doctor.configuration_faults import configuration_faults
 
     name = given.file or os.environ.get(CONFIGURATION)
@@ -43,7 +43,7 @@ def run_check(given: argparse.Namespace) -> int:
 
 
 def run_schema(_: argparse.Namespace) -> int:
-    """Prints the schema."""
+    """Print the schema."""
     from evenkeel.settings.configuration import configuration_schema
 
     print(json.dumps(configuration_schema(), indent=1, ensure_ascii=False))

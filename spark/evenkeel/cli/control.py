@@ -1,4 +1,4 @@
-"""`evenkeel pause`, `resume`, `approve` and `reject`: an operator's word to whoever carries plans out."""
+"""`evenkeel pause`, `resume`, `approve` and `reject`: an operator's controls and answers for publishers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     ):
         parser = commands.add_parser(word, help=text)
         parser.add_argument("cluster", metavar="CLUSTER")
-        parser.add_argument("--config", metavar="FILE", help="tell the cluster's agent too, by the queue named here")
+        parser.add_argument(
+            "--config", metavar="FILE", help="notify the cluster's agent too, by the queue in this file"
+        )
         add_on_record(parser, "why; it is shown wherever the pause is")
         add_json(parser)
         parser.set_defaults(run=partial(run_control, kind))
@@ -56,7 +58,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run_control(kind: str, given: argparse.Namespace) -> int:
-    """Puts a pause or a resumption on record, then tells the agent; a publisher at work looks once a second.
+    """Record a pause or a resumption, then notify the agent; a publisher at work looks once a second.
 
     What can be wrong with the request is found before; a queue that cannot be reached keeps nothing from the record.
     """
@@ -75,12 +77,12 @@ def run_control(kind: str, given: argparse.Namespace) -> int:
     if given.json:
         print_result(given, "", {**result, "agent_told": queues is not None})
     elif queues is None:
-        print("An agent beside it, if there is one, hears of it with the next publish; --config tells it at once")
+        print("An agent beside it, if there is one, gets it with the next publish; --config sends it at once")
     return 0
 
 
 def say(lake: str, table: str, row: dict[str, Any], **same: Sequence[str]) -> dict[str, Any]:
-    """Puts a word on record behind all others on the same (column -> values); gives it as it stands there.
+    """Record a control after all others on the same (column -> values); return it as recorded.
 
     By its own clock alone, a pause of an operator whose clock is behind would be older than the resumption before it.
     """
@@ -90,7 +92,7 @@ def say(lake: str, table: str, row: dict[str, Any], **same: Sequence[str]) -> di
 
 
 def _demand_known(lake: str, cluster: str) -> None:
-    """Raise NoSuchCycle, with the nearest name, for a cluster of which the lake holds nothing."""
+    """Raise NoSuchCycle, with the nearest name, for a cluster that is not in the lake."""
     record = Record(lake)
     known = sorted(
         {one for table in ("cycles", "broker_reports", "commands") for one in record.files(table).clusters()}
@@ -122,13 +124,14 @@ def _tell_agent(queues: QueueSource, row: Mapping[str, Any]) -> None:
         sink.control(row["kind"], made_at=row["at"], by=row["by"], reason=row["reason"] or "")
     except (QueueError, SettingsError) as error:
         raise type(error)(
-            f"the {row['kind']} of {row['cluster']} is on record and holds for whoever publishes, but its agents were "
-            f"not told: {error}. Run the same command again, or make the file at which its agents stop (`paused_file`)"
+            f"the {row['kind']} of {row['cluster']} is on record and holds for every publisher, but its agents "
+            f"did not get it: {error}. Run the same command again, or make the file at which its agents stop "
+            "(`paused_file`)"
         ) from error
 
 
 def run_answer(answer: str, given: argparse.Namespace) -> int:
-    """Puts an answer to a plan on record."""
+    """Record an answer to a plan."""
     attempt = _waiting(given.lake, given.plan)
     plan = str(attempt.plan_id)
     if given.without_splits:

@@ -41,7 +41,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Runs the checks and prints a line each, in their order, as soon as it is there."""
+    """Run the checks and print a line each, in their order, as soon as it is ready."""
     from evenkeel.doctor.catalogue import chosen_checks, site_of
     from evenkeel.doctor.check_runner import exit_code, run_checks
 

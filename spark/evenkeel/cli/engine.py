@@ -18,7 +18,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Does what was asked for; `status` gives 1 where nothing runs.
+    """Run the requested action; `status` returns 1 if nothing runs.
 
     `connection` prints the value of Airflow's connection to the server, which holds its token.
     """

@@ -31,7 +31,7 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = commands.add_parser("explain", help="say why something was decided, and what would have changed it")
     parser.add_argument("subject", metavar="SUBJECT", help="a bundle, a topic, a broker (host:port) or a command id")
     add_lake(parser)
-    parser.add_argument("--at", metavar="TIME", help=f"the cycle in force then ({IN_UTC}; default: the newest)")
+    parser.add_argument("--at", metavar="TIME", help=f"the cycle in force at that time ({IN_UTC}; default: the newest)")
     parser.add_argument("--from", dest="first", metavar="TIME", help="all cycles from then on")
     parser.add_argument("--to", dest="last", metavar="TIME", help="all cycles up to then; a date is its whole day")
     add_zone(parser)
@@ -40,7 +40,7 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def add_lake(parser: argparse.ArgumentParser) -> None:
-    """Where the tables are, and of which cluster."""
+    """Add the options for the lake and the cluster."""
     add_lake_option(parser, ALL)
     parser.add_argument("--cluster", metavar="NAME", help="needed where several clusters have the same name in them")
 
@@ -52,7 +52,7 @@ def add_zone(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredBy(Generic[_Found]):
-    """What was found, and in which of several lakes ("": there is one alone); `is_whole`: all could be read."""
+    """An answer, and its lake of several ("": there is only one); `is_whole`: all could be read."""
 
     found: _Found
     lake: str = ""
@@ -64,11 +64,11 @@ class AnsweredBy(Generic[_Found]):
         return 0 if self.is_whole else LAKE_UNREAD
 
     def printed(self, text: str) -> str:
-        """The text of the answer, with the lake before it where there are several."""
+        """Return the text of the answer, with the lake before it if there are several."""
         return f"in the lake {self.lake}:\n{text}" if self.lake else text
 
     def with_lake(self, text: str) -> str:
-        """The JSON of the answer, with the lake in it where there are several."""
+        """Return the JSON of the answer, with the lake in it if there are several."""
         if not self.lake:
             return text
         version, *rest = json.loads(text).items()
@@ -76,9 +76,9 @@ class AnsweredBy(Generic[_Found]):
 
 
 def asked_of(given: argparse.Namespace, read: Callable[[str], _Found]) -> AnsweredBy[_Found]:
-    """What `read` finds: in the lake of the cluster that is named, else in the only lake that has it.
+    """Return the result of `read` in the named cluster's lake, else in the only lake that has the subject.
 
-    BadInput where several have it, the first error where none has.
+    BadInput if several have it, the first error if none has.
     """
     lakes = lakes_chosen(given)
     if not lakes.is_several:
@@ -110,7 +110,7 @@ def _name(lakes: LakeMap, path: str) -> str:
 
 
 def run_explain(given: argparse.Namespace) -> int:
-    """Prints the explanation."""
+    """Print the explanation."""
     from evenkeel.cli.progress import busy_with
     from evenkeel.explain import as_json, as_text, explain, times
 
@@ -139,7 +139,7 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     asked.add_argument("--snapshot", metavar="PATH", help="what rests on a landed snapshot")
     add_lake(parser)
     parser.add_argument(
-        "--at", metavar="TIME", help=f"of a subject: the cycle in force then ({IN_UTC}; default: the newest)"
+        "--at", metavar="TIME", help=f"of a subject: the cycle in force at that time ({IN_UTC}; default: the newest)"
     )
     parser.add_argument("--from", dest="first", metavar="TIME", help="of a broker: reports from then on")
     parser.add_argument(
@@ -151,7 +151,7 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run_trace(given: argparse.Namespace) -> int:
-    """Prints the trace."""
+    """Print the trace."""
     from evenkeel.cli.progress import busy_with
     from evenkeel.explain import times, trace
 

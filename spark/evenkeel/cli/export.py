@@ -1,4 +1,4 @@
-"""`evenkeel export`: a range of cycles as a lake of its own, to be read and verified elsewhere."""
+"""`evenkeel export`: a range of cycles as a separate lake, to be read and verified elsewhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Writes the export and says what is in it."""
+    """Write the export and report what is in it."""
     from evenkeel.model.amounts import plural, size
     from evenkeel.verify.export import export
 

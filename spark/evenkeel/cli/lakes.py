@@ -1,4 +1,4 @@
-"""Which lakes a command is over: the one that `--lake` names, that of a cluster, or all that are configured."""
+"""The lakes of a command: the one in `--lake`, that of a cluster, or all that are configured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Found = TypeVar("_Found")
 
 
 def add_lake_option(parser: argparse.ArgumentParser, default: str) -> None:
-    """Where the tables are; `default`: what holds without it."""
+    """Add the option for the lake; `default`: the value without it."""
     parser.add_argument(
         "--lake", metavar="DIR", help=f"where the tables are, or the name of a configured lake (default: {default})"
     )
@@ -41,7 +41,7 @@ def address_of(lake: str) -> str:
 
 
 def lakes_chosen(given: argparse.Namespace) -> LakeMap:
-    """The lake that was named, else all that are configured; BadInput where there is none."""
+    """Return the named lake, else all that are configured; BadInput without any."""
     if given.lake:
         return LakeMap((ConfiguredLake("", given.lake),))
     found = configured_lakes()
@@ -51,7 +51,7 @@ def lakes_chosen(given: argparse.Namespace) -> LakeMap:
 
 
 def first_with(lakes: LakeMap, read: Callable[[str], _Found], cluster: str | None) -> _Found:
-    """What `read` finds in the lake that the cluster belongs to, else in the first of the others that has it."""
+    """Return the result of `read` in the cluster's lake, else in the first of the others that has it."""
     first: EvenkeelError | None = None
     for lake in in_order(lakes, cluster):
         try:
@@ -86,7 +86,7 @@ def each_of(
 
 
 def say_unread(lake: ConfiguredLake, error: Exception) -> None:
-    """Says on standard error that a lake cannot be read, and why."""
+    """Report on standard error that a lake cannot be read, and why."""
     from evenkeel.explain.wording import visible
     from evenkeel.status.lakes import lake_fault
 

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from evenkeel.transparency.witnessing import WitnessState
 
 NOT_SOUND = 1
-EPILOG = f"""A log's private key stands in {LOG_KEY}, or in a file that only its owner may read: {LOG_KEY}=file:PATH.
-Give away the verifier key that make-key prints: whoever checks a proof needs it, and gets it from you by a way that
-cannot be changed by whoever may write to the lake. Witnesses stand in EVENKEEL_WITNESSES: one a line, `<verifier key>
+EPILOG = f"""A log's private key is in {LOG_KEY}, or in a file that only its owner may read: {LOG_KEY}=file:PATH.
+Publish the verifier key that make-key prints: those who check a proof need it, by a way that
+writers of the lake cannot change. Witnesses are in EVENKEEL_WITNESSES: one a line, `<verifier key>
 <URL>`, the path of a file, `s3://BUCKET/PREFIX` of a bucket with Object Lock, or `rfc3161 <URL> ca_file=PATH`."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command."""
+    """Add the command."""
     parser = commands.add_parser(
         "log",
         help="the transparency log of a lake: begin, catch up, show; its keys",
@@ -66,7 +66,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def make_key(given: argparse.Namespace) -> int:
-    """Writes a new private key into a file, and prints the verifier key."""
+    """Write a new private key into a file, and print the verifier key."""
     from evenkeel.transparency.keys import SignerKey
     from evenkeel.transparency.private_keys import make_key_file
 
@@ -77,7 +77,7 @@ def make_key(given: argparse.Namespace) -> int:
 
 
 def begin_log(given: argparse.Namespace) -> int:
-    """Begins a log, and says what it begins with."""
+    """Begin a log, and report what it begins with."""
     from evenkeel.transparency.lake_log import begin
 
     check_folder(given.lake, "--lake")
@@ -85,15 +85,15 @@ def begin_log(given: argparse.Namespace) -> int:
     with course_of("commits") as progress:
         found = begin(given.lake, signers, progress=progress)
     words = [
-        f"the log {signers[0].verifier.name} begins with {plural(found.commits, 'commit')}, which nothing had "
-        "witnessed before; give its verifier key to whoever is to check proofs:",
+        f"the log {signers[0].verifier.name} begins with {plural(found.commits, 'commit')}, which had no "
+        "witness before; give its verifier key to those who check proofs:",
         *(signer.verifier.text for signer in signers),
     ]
     return _told(given, signers, found, words)
 
 
 def catch_up_log(given: argparse.Namespace) -> int:
-    """Changes the log's keys, adopts commits if asked, and gives the checkpoint to the witnesses; 1 if a table or a
+    """Change the log's keys, adopt commits if asked, and give the checkpoint to the witnesses; 1 if a table or a
     witness contradicts the log."""
     from evenkeel.spark.home import login
     from evenkeel.transparency.keys import VerifierKey
@@ -115,7 +115,7 @@ def catch_up_log(given: argparse.Namespace) -> int:
 
 
 def show_log(given: argparse.Namespace) -> int:
-    """Prints the checkpoint, the keys and their rotations, commits without a leaf or lost, and the witnesses; 1 if
+    """Print the checkpoint, the keys and their rotations, commits without a leaf or lost, and the witnesses; 1 if
     commits are lost, or a witness has seen another tree."""
     from evenkeel.transparency.overview import read_overview
     from evenkeel.transparency.private_keys import signers_from_environment
@@ -138,7 +138,7 @@ def show_log(given: argparse.Namespace) -> int:
 
 
 def _told(given: argparse.Namespace, signers: tuple[SignerKey, ...], found: Growth, words: Sequence[str]) -> int:
-    """Tells the witnesses, prints the words with what came of it and what is wrong; the exit code."""
+    """Notify the witnesses, print the words with results and faults; return the exit code."""
     from evenkeel.transparency.lake_log import open_log, storage_of
     from evenkeel.transparency.witness_lines import witnesses_from_environment
     from evenkeel.transparency.witnessing import tell_witnesses
@@ -163,7 +163,7 @@ def _told(given: argparse.Namespace, signers: tuple[SignerKey, ...], found: Grow
 
 
 def _witness(state: WitnessState) -> dict[str, Any]:
-    """What is known of a witness; `seen_at` and `failing_since` in seconds since 1970, None where never."""
+    """Return the state of a witness; `seen_at` and `failing_since` in seconds since 1970, None if never."""
     return {
         "name": state.name,
         "leaves": state.size,

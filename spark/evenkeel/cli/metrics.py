@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _EVERY = (1.0, 3600.0)
 _SHORTEST_TOKEN = 32
 _EXAMPLE = "127.0.0.1:9464"
-EPILOG = """GET /metrics answers with what was read last; the lake is read in the background, without a JVM. GET /health
-answers as long as the command serves. Whoever shows it beyond this machine puts a proxy with TLS before it.
-Of several lakes that are configured every metric has the label `lake`. The configuration file is read again when it
+EPILOG = """GET /metrics answers with the last reading; the lake is read in the background, without a JVM. GET /health
+answers as long as the command serves. Beyond this machine, put a proxy with TLS before it.
+With several configured lakes every metric has the label `lake`. The configuration file is read again when it
 has changed.
 Metrics, rules and a dashboard: docs/how-to/monitoring.md.
-exit codes: 0 ended by SIGTERM or Ctrl-C; 2 it cannot serve, see the message."""
+exit codes: 0 ended by SIGTERM or Ctrl-C; 2 it cannot serve, see the error message."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,7 +41,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument(
         "--token-file",
         metavar="FILE",
-        help="a file that its owner alone may read: who scrapes shows the token in it (needed beyond loopback)",
+        help="a file that its owner alone may read: scrapers send the token in it (needed beyond loopback)",
     )
     parser.add_argument(
         "--every", metavar="SECONDS", type=float, default=30.0, help="how often the lake is read (default: 30)"
@@ -50,11 +50,11 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Serves until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT."""
     server_address, token = address_in(given.listen, "--listen", _EXAMPLE), _token(given.token_file)
     if token is None and not _is_loopback(server_address[0]):
         raise BadInput(
-            f"--listen {given.listen}: beyond 127.0.0.1 whoever scrapes has to show a token: give --token-file FILE "
+            f"--listen {given.listen}: beyond 127.0.0.1 scrapers need a token: give --token-file FILE "
             "(`openssl rand -hex 32`, chmod 600)"
         )
     if not _EVERY[0] <= given.every <= _EVERY[1]:
@@ -91,7 +91,7 @@ def _address_of(server: MetricsServer) -> str:
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name; what it stands for may change
+    except ValueError:  # a name; its address may change
         return host == "localhost"
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
-    """Where snapshots come from, and the operator's settings."""
+    """Add the options for the source of snapshots, and the operator's settings."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--recording", metavar="DIR", help="a folder of snapshots of one cluster")
     source.add_argument("--config", metavar="FILE", help="a TOML file with clusters, their sources and settings")
@@ -42,11 +42,11 @@ def add_on_record(parser: argparse.ArgumentParser, reason: str) -> None:
     """Of an operator's word that is put on record: where, why, and whose it is."""
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     parser.add_argument("--reason", metavar="TEXT", help=reason)
-    parser.add_argument("--by", metavar="NAME", help="who says so, put on record beside the login of this shell")
+    parser.add_argument("--by", metavar="NAME", help="author of the row, recorded beside the login of this shell")
 
 
 def said_by(given: argparse.Namespace) -> str:
-    """Who says something that is put on record: the login that the system knows, and beside it what `--by` names."""
+    """Return the author of a recorded row: the login that the system knows, and beside it the name in `--by`."""
     return person(login(), given.by)
 
 
@@ -67,9 +67,9 @@ def _sorted_if_set(value: Any) -> Any:
 
 
 def check_folder(path: str | Path, option: str) -> None:
-    """BadInput where no folder can be at `path`: a file is in the way, or nothing may be written there.
+    """Raise BadInput if `path` cannot be a folder: a file exists there, or it is not writable.
 
-    A folder that is missing is fine: it is made. Object stores (`s3a://…`) are not asked.
+    A missing folder is fine: it is created. Object stores (`s3a://…`) are not checked.
     """
     if local_log(str(path)) is None:
         return
@@ -89,18 +89,18 @@ def check_file(path: str | Path, option: str) -> None:
 
 
 def engine_home() -> Path:
-    """Where the local server keeps its state, in a folder `.evenkeel`: under `$EVENKEEL_HOME`, else here."""
+    """Return the parent of the local server's folder `.evenkeel`: `$EVENKEEL_HOME`, else the working directory."""
     return Path(os.environ.get("EVENKEEL_HOME", "."))
 
 
 @contextmanager
 def session(name: str, lake: str | None = None, *, writes: bool = False, brief: bool = False) -> Iterator[SparkSession]:
-    """A session at `$EVENKEEL_SPARK` (sc://host:port or a master), else at the local server.
+    """Open a session at `$EVENKEEL_SPARK` (sc://host:port or a master), else at the local server.
 
-    A local server that was not running is started, and ended again afterwards; `brief`: there is little to do. It gets
-    the credentials of this environment for a `lake` in an object store; SettingsError where there are none. `writes`:
-    the block writes to the lake; LakeError before a server is started where another one holds it, and where a commit is
-    refused for that. EngineError says so where the local server ends before the block does.
+    If the local server was not running, it is started, and ended afterwards; `brief`: there is little to do. It gets
+    the credentials of this environment for a `lake` in an object store; SettingsError without any. `writes`: the block
+    writes to the lake. Then LakeError is raised before a server is started if another server holds the lake, and if a
+    commit is refused for that reason. EngineError is raised if the local server ends before the block does.
     """
     url = os.environ.get("EVENKEEL_SPARK")
     if url:
@@ -108,7 +108,7 @@ def session(name: str, lake: str | None = None, *, writes: bool = False, brief: 
             yield spark
         return
     if lake is not None and is_object_store(lake):
-        access()  # what is wrong with it is told before a server is started
+        access()  # credential errors are reported before a server is started
     if lake is not None and writes:
         demand_no_other(lake, status(engine_home()).pid)
     if status(engine_home()).state != "running":
@@ -122,7 +122,7 @@ def session(name: str, lake: str | None = None, *, writes: bool = False, brief: 
 
 @contextmanager
 def _connected(url: str, name: str, engine: Engine | None = None) -> Iterator[SparkSession]:
-    """A session whose errors are told in one line where they are those of an `engine` that has ended, or a refusal."""
+    """Open a session whose errors are shown in one line if the `engine` has ended or refuses."""
     spark = connect(url, name)
     try:
         yield spark
@@ -149,11 +149,11 @@ def add_brokers(parser: argparse.ArgumentParser) -> None:
 
 
 def add_admin_options(parser: argparse.ArgumentParser) -> None:
-    """What goes with addresses."""
+    """Add the options that belong to addresses."""
     parser.add_argument("--token-env", metavar="VAR", help="with --admin: the variable that holds the token")
     parser.add_argument("--ca-file", metavar="FILE", help="with --admin: certificates to trust")
     parser.add_argument(
-        "--broker-url", metavar="URL", help="with --admin: where a broker is asked, https://{host}:8443"
+        "--broker-url", metavar="URL", help="with --admin: the address of a broker, https://{host}:8443"
     )
 
 

@@ -18,7 +18,7 @@ def add_json(parser: argparse.ArgumentParser, of: str = "one JSON object") -> No
 
 
 def print_result(given: argparse.Namespace, text: str, result: Mapping[str, Any]) -> None:
-    """Prints the text, or with `--json` the result, as an object in one line."""
+    """Print the text, or with `--json` the result, as an object in one line."""
     print(as_line(result) if given.json else text, flush=True)
 
 

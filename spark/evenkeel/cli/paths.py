@@ -27,7 +27,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints the folders, or the one that was named; 1 where one of them is missing."""
+    """Print the folders, or the one that was named; 1 where one of them is missing."""
     package = source_root() / "evenkeel"
     found = {
         "dags": folder_beside("dags"),

@@ -1,4 +1,4 @@
-"""The progress of long work on standard error: one line that is written anew, or a line now and then into a file."""
+"""The progress of long work on standard error: one line that is written again, or a line now and then into a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 _EVERY_S = 10.0
-"""How often a plain line comes, where lines stay."""
+"""Interval of plain lines, where lines stay (seconds)."""
 _TELLS_EVERY_S = 1.0
 QUIET_S = 5.0
 """Work that takes less long shows nothing."""
@@ -21,8 +21,11 @@ _CLEARED = "\r\x1b[K"
 
 
 class ProgressLine:
-    """One line on a stream. On a terminal it is written anew with every step; elsewhere a line comes every ten seconds
-    at most, and the last one always. `quiet`: so many seconds from now on nothing is shown."""
+    """One line on a stream.
+
+    On a terminal it is written again with every step; in a file a line comes every ten seconds at most, and the last
+    one always. `quiet`: nothing is shown for so many seconds.
+    """
 
     def __init__(self, stream: TextIO, *, every: float = _EVERY_S, quiet: float = 0.0) -> None:
         self._stream, self._every = stream, every
@@ -45,7 +48,7 @@ class ProgressLine:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Makes room for other output, on this stream or another one; the line comes back below it."""
+        """Make room for other output, on this stream or another one; the line comes back below it."""
         if self._shown:
             self._stream.write(_CLEARED)
             self._stream.flush()
@@ -56,7 +59,7 @@ class ProgressLine:
             self._stream.flush()
 
     def end(self) -> None:
-        """Leaves the last text standing."""
+        """End the line and keep its last text."""
         if self._shown:
             self._stream.write("\n")
         elif self._pending:
@@ -66,7 +69,7 @@ class ProgressLine:
 
 
 class WorkProgress:
-    """How far long work is, on a line; called with how much is done, and of how much."""
+    """Progress of long work, on a line; called with the amount done and the whole amount."""
 
     def __init__(self, line: ProgressLine, noun: str) -> None:
         self._line, self._noun, self._begin = line, noun, time.monotonic()
@@ -76,7 +79,7 @@ class WorkProgress:
         self._line.show(course_text(done, of, share, time.monotonic() - self._begin, self._noun))
 
     def say(self, text: str) -> None:
-        """A line of its own on standard error, above the one of the course."""
+        """Print a separate line on standard error, above the progress line."""
         with self._line.aside():
             print(text, file=sys.stderr, flush=True)
 
@@ -93,8 +96,8 @@ def course_of(noun: str) -> Iterator[WorkProgress]:
 
 @contextmanager
 def busy_with(what: str) -> Iterator[None]:
-    """Says on a terminal how long `what` has taken, from the fifth second on, and takes it back at the end: for work of
-    which nobody knows how long it still takes."""
+    """Report on a terminal how long `what` has taken, from the fifth second on, and take it back at the end: for work
+    of which no one knows how long it still takes."""
     stream, begin, is_over = sys.stderr, time.monotonic(), threading.Event()
     if not is_screen(stream):
         yield
@@ -119,12 +122,12 @@ def busy_with(what: str) -> Iterator[None]:
 
 
 def is_screen(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether a line can be written anew: on a terminal that is not a dumb one."""
+    """Return True if a line can be written again: on a terminal that is not a dumb one."""
     return stream.isatty() and environment.get("TERM") != "dumb"
 
 
 def is_coloured(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether to write in colours: on such a terminal, unless NO_COLOR is set to anything (no-color.org)."""
+    """Return True if to write in colours: on such a terminal, unless NO_COLOR is set to anything (no-color.org)."""
     return is_screen(stream, environment) and not environment.get("NO_COLOR")
 
 

@@ -13,13 +13,13 @@ from evenkeel.cli.output import add_json, print_result
 from evenkeel.errors import BadInput
 
 EPILOG = """The proof is in the format c2sp.org/tlog-proof: the checkpoint with its signatures, the leaf of a commit,
-the hashes between, and the list of the commit's data files. The Parquet file with the row is copied beside it. Who gets
-both checks them with tools/check_proof.py, which needs Python, the package cryptography, and your log's verifier key;
-with pyarrow it prints the row. It needs neither Evenkeel nor the lake."""
+the hashes between, and the list of the commit's data files. The Parquet file with the row is copied beside it.
+Receivers of both check them with tools/check_proof.py, which needs Python, the package cryptography, and your log's
+verifier key; with pyarrow it prints the row. It needs neither Evenkeel nor the lake."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command."""
+    """Add the command."""
     parser = commands.add_parser(
         "prove",
         help="write a proof of a cycle, or of a decision, for people outside",
@@ -29,7 +29,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("cluster", metavar="CLUSTER")
     parser.add_argument("cycle", metavar="CYCLE", help="the cycle's time (UTC where no zone is given), or `latest`")
     parser.add_argument(
-        "--decision", metavar="SUBJECT", help="instead of the manifest, the decision about a bundle, broker or wish"
+        "--decision", metavar="SUBJECT", help="instead of the manifest, the decision about a bundle, broker or request"
     )
     parser.add_argument("--table", metavar="TABLE", help="only decisions in this table, e.g. unload_decisions")
     parser.add_argument("--number", type=int, metavar="N", help="which of several decisions, as they are listed")
@@ -43,7 +43,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Writes the proof and its data file, and says how they are checked."""
+    """Write the proof and its data file, and report how they are checked."""
     from evenkeel.cli.progress import busy_with
     from evenkeel.transparency.keys import VerifierKey
     from evenkeel.transparency.witness_lines import witnesses_from_environment
@@ -84,7 +84,7 @@ def run(given: argparse.Namespace) -> int:
     words = (
         f"{given.cluster} at {at}: {of} is in version {row.version} of {row.table}, "
         f"leaf {found.proof.index} of {size}\n"
-        f"{sizes}. Who gets both checks them with\n"
+        f"{sizes}. Receivers of both check them with\n"
         f"    python tools/check_proof.py {shlex.quote(str(out))} {shlex.quote(str(file))} {' '.join(options)}"
     )
     result = {

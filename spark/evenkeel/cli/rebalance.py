@@ -1,6 +1,6 @@
 """`evenkeel rebalance`: cycles over a recording, or over all clusters of a configuration, without Airflow.
 
-One moment is a run of its own. A range of time, or all that was landed, is decided in windows.
+One moment is one run. A range of time, or all landed snapshots, is decided in windows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BACKFILL = "backfill"
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `rebalance`."""
     parser = commands.add_parser(
-        "rebalance", help="decide one cycle, or all of a recording, and carry it out if told to"
+        "rebalance", help="decide one cycle, or all of a recording, and carry it out if --mode allows it"
     )
     add_source(parser)
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are; made if missing")
@@ -63,7 +63,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Runs the cycles; 1 if any failed, though the ones after it still ran."""
+    """Run the cycles; 1 if any failed, though the ones after it still ran."""
     request = CycleRequest(
         lake=given.lake,
         source=f"recording:{given.recording}" if given.recording else "",
@@ -77,7 +77,7 @@ def run(given: argparse.Namespace) -> int:
     if given.all or given.since is not None or given.until is not None:
         return _run_window(given, request)
     if given.anew:
-        raise BadInput("--anew goes with --all, --from or --to: one moment is always decided anew")
+        raise BadInput("--anew goes with --all, --from or --to: one moment is always decided again")
     check_folder(given.lake, "--lake")
     check(request)
     with session("evenkeel rebalance", given.lake, writes=True, brief=_is_small(given.recording)) as spark:
@@ -85,7 +85,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _run_window(given: argparse.Namespace, request: CycleRequest) -> int:
-    """Decides all landed snapshots of a range; 1 if any cycle failed."""
+    """Decide all landed snapshots of a range; 1 if any cycle failed."""
     if given.at is not None:
         raise BadInput("--at is one moment, --from and --to are a range: leave one of them away")
     since, until = bounds_given(given.since, given.until)
@@ -138,8 +138,8 @@ def _decide(spark: SparkSession, window: CycleRequest, cycles: list[ClusterCycle
 
 
 def _is_small(recording: str | None) -> bool:
-    """Whether each snapshot of a recording is so small that a cycle over it is done before Java has compiled it well;
-    nobody knows it of other sources."""
+    """Return True if each snapshot of a recording is so small that a cycle over it is done before Java has compiled it
+    well; no one knows it of other sources."""
     if recording is None or not Path(recording).is_dir():
         return False
     return all(landed_bytes(str(path)) <= LARGE_SNAPSHOT_BYTES for path in Path(recording).iterdir())
@@ -176,7 +176,7 @@ def _tell(summaries: Iterable[dict[str, Any]], *, as_json: bool) -> None:
 
 
 def _summaries(lake: str, handover: Handover, seconds: float) -> Iterator[dict[str, Any]]:
-    """One for each cycle of the run, in its order, of the attempt that it came to; `seconds` are a cycle's."""
+    """Return one summary for each cycle of the run, in order, of its resulting attempt; `seconds` are a cycle's."""
     record = Record(lake)
     by_cluster: dict[str, list[ClusterCycle]] = {}
     for cycle in handover.cycles:

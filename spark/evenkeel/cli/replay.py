@@ -50,7 +50,7 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run_replay(given: argparse.Namespace) -> int:
-    """Replays and prints; 1 where recorded settings were decided again and came to other plans."""
+    """Replay and print; 1 where recorded settings were decided again and came to other plans."""
     from evenkeel.replay.open_loop import asked, comparison_text, replay
 
     if given.out:
@@ -113,7 +113,7 @@ def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
 
 
 def run_simulate(given: argparse.Namespace) -> int:
-    """Simulates and prints, and keeps the results where a lake is named."""
+    """Simulate and print, and keep the results where a lake is named."""
     from evenkeel.replay.history import Played
     from evenkeel.replay.simulation import SimulationRequest, asked_simulation, keep, play
 

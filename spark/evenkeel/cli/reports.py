@@ -42,7 +42,7 @@ def _add_cycle(parser: argparse.ArgumentParser) -> None:
 
 
 def run_report(given: argparse.Namespace) -> int:
-    """Writes the page and says where."""
+    """Write the page and report where."""
     from evenkeel.cli.progress import busy_with
     from evenkeel.errors import BadInput
     from evenkeel.report import build_report
@@ -65,7 +65,7 @@ def run_report(given: argparse.Namespace) -> int:
 
 
 def _each_lake(given: argparse.Namespace, lakes: LakeMap, drawn: Callable[[ConfiguredLake], Path]) -> int:
-    """A page for each lake, and where it is; 2 where one of them cannot be read."""
+    """Write a page for each lake, and print its path; return 2 if one of them cannot be read."""
     code, named = 0, {lake.path: lake for lake in lakes.lakes}
     for lake, page in each_of(lakes, lambda path: drawn(named[path])):
         if isinstance(page, Exception):
@@ -77,7 +77,7 @@ def _each_lake(given: argparse.Namespace, lakes: LakeMap, drawn: Callable[[Confi
 
 
 def run_data_docs(given: argparse.Namespace) -> int:
-    """Writes the pages and says where the first one is."""
+    """Write the pages and report where the first one is."""
     from evenkeel.cli.progress import busy_with
     from evenkeel.errors import BadInput, LakeError
     from evenkeel.lake.record import find_cycles, read_rows

@@ -1,4 +1,4 @@
-"""What commands share that serve until they are ended: an address to listen at, the end by a signal, lines of log."""
+"""Common parts of commands that serve until they are ended: an address, the end by a signal, log lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cannot_listen(option: str, text: str, error: OSError) -> BadInput:
 
 
 def serve_until_ended(server: BaseServer) -> None:
-    """Serves until SIGTERM or SIGINT, and closes the server."""
+    """Serve until SIGTERM or SIGINT, and close the server."""
 
     def end(number: int, frame: object) -> None:
         threading.Thread(target=server.shutdown).start()
@@ -41,7 +41,7 @@ def serve_until_ended(server: BaseServer) -> None:
 
 
 def log_to_stderr(name: str) -> None:
-    """Has a logger write to standard error, with or without --verbose: who serves has nothing else to show."""
+    """Send a logger's lines to standard error, with or without --verbose: a server shows nothing else."""
     handler = logging.StreamHandler(sys.stderr)
     formatter = logging.Formatter("%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime

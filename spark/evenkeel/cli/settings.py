@@ -39,7 +39,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints the keys; 1 if none matches."""
+    """Print the keys; 1 if none matches."""
     if given.lake is None:
         if given.cluster is not None or given.differing or given.all:
             raise BadInput("--cluster, --all and --differing are about values in force: name the tables with --lake")

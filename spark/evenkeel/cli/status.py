@@ -44,7 +44,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run_status(given: argparse.Namespace) -> int:
-    """Prints the status; 1 where a cluster needs attention."""
+    """Print the status; 1 where a cluster needs attention."""
     from evenkeel.status import read_status
     from evenkeel.status.rendering import as_json, as_text
 
@@ -57,7 +57,7 @@ def run_status(given: argparse.Namespace) -> int:
 
 
 def _print_lakes(given: argparse.Namespace, lakes: LakeMap) -> int:
-    """Prints the status of several lakes; 2 where one of them cannot be read."""
+    """Print the status of several lakes; 2 where one of them cannot be read."""
     from evenkeel.status.lakes import read_lakes_status
     from evenkeel.status.rendering import lakes_json, lakes_text
 
@@ -67,7 +67,7 @@ def _print_lakes(given: argparse.Namespace, lakes: LakeMap) -> int:
 
 
 def run_watch(given: argparse.Namespace) -> int:
-    """Shows a cluster's status until Ctrl-C: redrawn in place on a terminal, elsewhere a line for each change."""
+    """Show a cluster's status until Ctrl-C: redrawn in place on a terminal, elsewhere a line for each change."""
     from evenkeel.errors import BadInput
     from evenkeel.status import read_status
     from evenkeel.status.rendering import as_object, as_text, moment_line

@@ -25,19 +25,19 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         parser = commands.add_parser(word, help=text)
         parser.add_argument("cluster", metavar="CLUSTER")
         parser.add_argument("--config", required=True, metavar="FILE", help="the configuration that names its brokers")
-        add_on_record(parser, "why; it stands on record")
+        add_on_record(parser, "reason, which is recorded")
         add_json(parser)
         parser.set_defaults(run=run)
 
 
 def run_takeover(given: argparse.Namespace) -> int:
-    """Notes what the switches were, then switches them off and waits until every broker says so."""
+    """Note what the switches were, then switch them off and wait until every broker says so."""
     from evenkeel.steering.broker_switches import await_off, dynamic_values, set_values
 
     with _client(given) as client:
         noted = _noted(given)
         before = dynamic_values(client)
-        if noted is None:  # on record before anything changes: whoever takes over twice still knows what was there
+        if noted is None:  # recorded before any change, so that a second takeover still knows the first state
             _record(given, TAKEOVER, before)
         set_values(client, dict.fromkeys(before, OFF))
         with busy_with("waiting until every broker says that it is off"):
@@ -52,7 +52,7 @@ def run_takeover(given: argparse.Namespace) -> int:
 
 
 def run_handback(given: argparse.Namespace) -> int:
-    """Sets the switches to what they were before the takeover."""
+    """Set the switches to what they were before the takeover."""
     from evenkeel.steering.broker_switches import set_values
 
     noted = _noted(given)
@@ -88,7 +88,7 @@ def _client(given: argparse.Namespace) -> AdminClient:
     (source,) = choose(read_configuration(given.config), [given.cluster])
     if source.live is None:
         raise SettingsError(
-            f"{given.config} names no `admin` for {given.cluster}: its brokers cannot be asked from here"
+            f"{given.config} names no `admin` for {given.cluster}: its brokers cannot be reached from this machine"
         )
     return AdminClient(connection_of(source.live, from_environment))
 

@@ -23,7 +23,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         said = f"keep {MEANINGS[name]} so long (default: as the lake was promised before, at first {defaults[name]})"
         upkeep.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="DAYS", help=said)
     upkeep.add_argument("--shorten", action="store_true", help="allow periods shorter than the lake was promised")
-    upkeep.add_argument("--by", metavar="NAME", help="who does it, put on record beside the login of this shell")
+    upkeep.add_argument("--by", metavar="NAME", help="author of the upkeep, recorded beside the login of this shell")
     upkeep.add_argument("--json", action="store_true", help="one JSON object per table on standard output")
     upkeep.set_defaults(run=run_upkeep)
     storage = commands.add_parser("storage", help="bytes and files per table and per cycle, and what makes them grow")
@@ -33,7 +33,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run_upkeep(given: argparse.Namespace) -> int:
-    """Keeps the lake and says per table what came of it."""
+    """Maintain the lake and print the result per table."""
     from evenkeel.cli.options import said_by, session
     from evenkeel.cli.progress import course_of
     from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_json, upkeep_as_text
@@ -59,7 +59,7 @@ def _check(request: Request) -> None:
 
 
 def run_storage(given: argparse.Namespace) -> int:
-    """Says what the tables hold; needs no Spark."""
+    """Report what the tables hold; needs no Spark."""
     from evenkeel.maintenance.inventory import measure
     from evenkeel.maintenance.upkeep import storage_as_json, storage_as_text
 

@@ -32,24 +32,24 @@ _HEAD = re.compile(r"[0-9a-f]{64}")
 _NAME = "verify"
 NOT_SOUND = 1
 _DEPTHS = {"topics": TOPICS, "bundles": BUNDLES, "chain": None}
-EPILOG = """Reads exactly the rows that each manifest names, decides again with the settings and the state of then,
-and compares. Ends with 0 where all is as it was, with 1 where anything is not; every such place is named. Of several
-lakes that are configured each is verified; 2 where one of them cannot be read.
+EPILOG = """Reads exactly the rows that each manifest names, decides again with the recorded settings and state,
+and compares. Ends with 0 if all rows match, with 1 if any does not; every such place is named. Of several
+configured lakes each is verified; 2 if one of them cannot be read.
 
 --depth topics (the default) begins at the topics on record, as far back as they are kept, and at the loads of bundles
-before that; bundles always at those loads; chain looks at the manifests alone.
+before that; bundles always at those loads; chain checks the manifests alone.
 
-A file that still is, byte for byte, the one that its manifest lists stands for its rows; so does one that upkeep put
+A file that is still, byte for byte, the one in its manifest proves its rows; so does one that upkeep put
 together and compared with the files before. Of the others rows are compared with those that were written, as long as
 their own files are there. Spark is started for that, and for depth topics, only.
 
 If the lake has a transparency log, each commit of each table must have its leaf and each leaf its commit, so a cut
-end, another past and rows of strangers are named. Give --log-key, and --checkpoint or --against: anybody who may write
-to the lake can put up another log as well, and only somebody else who saw the first one can show it."""
+end, another past and rows of strangers are named. Give --log-key, and --checkpoint or --against: everyone who may write
+to the lake can also start another log, and only a witness of the first one can show it."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command."""
+    """Add the command."""
     parser = commands.add_parser(
         "verify",
         help="prove that the record is whole and that its decisions come out again",
@@ -82,7 +82,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument(
         "--stamp-ca",
         metavar="FILE",
-        help="certificates (PEM) of time stamp authorities that you trust; without them times are told as unverified",
+        help="certificates (PEM) of time stamp authorities that you trust; without them times are reported as "
+        "unverified",
     )
     parser.add_argument(
         "--expect-head",
@@ -94,14 +95,14 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument(
         "--unrecorded",
         action="store_true",
-        help="leave no file in the lake that says when this ran and what came of it",
+        help="write no file to the lake with the time and result of this run",
     )
     parser.add_argument("--json", action="store_true", help="one JSON document for a program")
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Verifies and says what came of it."""
+    """Verify and print the result."""
     lakes = lakes_chosen(given)
     if not lakes.is_several:
         return _verified(given, lakes.lakes[0].path)
@@ -140,14 +141,14 @@ def _names(found: list[str] | Exception) -> list[str]:
 
 
 def _verified(given: argparse.Namespace, lake: str) -> int:
-    """Verifies one lake, and prints what came of it."""
+    """Verify one lake, and print the result."""
     found = _found(given, lake)
     print(json.dumps(as_json(found), indent=2, ensure_ascii=False) if given.json else as_text(found))
     return 0 if found.is_sound else NOT_SOUND
 
 
 def _found(given: argparse.Namespace, lake: str) -> VerifyReport:
-    """What a verify of a lake finds, which is left there, too."""
+    """Return the findings of a verification, which are also written to the lake."""
     since, until = bounds_given(given.since, given.until)
     sources = _log_sources(given)
     with course_of("attempts") as progress:
@@ -175,7 +176,7 @@ def _leave(
     since: datetime | None,
     until: datetime | None,
 ) -> None:
-    """Leaves a file in the lake that says what was looked at; where it cannot be written, nothing else changes."""
+    """Write a file to the lake with the scope of the verification; an unwritable lake changes nothing else."""
     held_against = len(given.log_key) + len(sources.checkpoints) + len(sources.witnesses) + len(sources.expected_heads)
     run = run_of(
         found, depth=given.depth, cluster=given.cluster, since=since, until=until, held_against=held_against
@@ -186,7 +187,7 @@ def _leave(
 
 
 def _log_sources(given: argparse.Namespace) -> LogSources:
-    """What the log is held against: the keys in the environment too, as far as there are any."""
+    """Return what the log is compared with: the keys in the environment too, if there are any."""
     from evenkeel.transparency.keys import VerifierKey
     from evenkeel.transparency.private_keys import signers_from_environment
 
@@ -283,7 +284,7 @@ def _log_lines(log: LogReport) -> list[str]:
         lines.append(f"    key {key.text}{own}")
     lines += [f"    keys were changed at {line}" for line in log.rotations]
     if log.before:
-        lines.append(f"{plural(log.before, 'commit')} from before the log began, which nothing had witnessed then")
+        lines.append(f"{plural(log.before, 'commit')} from before the log began, without any witness at that time")
     lines += [f"adopted though no task had handed them on: {line}" for line in log.adopted]
     if log.expired:
         lines.append(f"{plural(log.expired, 'commit')} past the log retention of their tables")

@@ -38,7 +38,7 @@ from evenkeel.times import IN_UTC, after_all, moment_given, utc_text
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `wish`."""
-    parser = commands.add_parser("wish", help="ask for a split, an unload or an empty broker; list what was asked for")
+    parser = commands.add_parser("wish", help="request a split, an unload or an empty broker; list the requests")
     kinds = parser.add_subparsers(dest="wish", required=True, metavar="split|unload|unload-topic|drain|undrain|list")
     _add_split(kinds.add_parser("split", help="split a bundle"))
     _add_unload(kinds.add_parser("unload", help="unload a bundle, or all of a namespace"))
@@ -51,7 +51,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         parser.add_argument("broker", metavar="HOST:PORT", help="broker id, as Pulsar lists it")
         _add_common(parser)
         parser.set_defaults(run=partial(run_drain, kind))
-    listing = kinds.add_parser("list", help="every wish, and the cycle that took it")
+    listing = kinds.add_parser("list", help="every request, and the cycle that took it")
     listing.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     listing.add_argument("--cluster", metavar="NAME", help="of this cluster (default: of all)")
     add_json(listing)
@@ -85,7 +85,7 @@ def _add_unload(parser: argparse.ArgumentParser) -> None:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are; made if missing")
     parser.add_argument("--cluster", required=True, metavar="NAME")
-    parser.add_argument("--by", metavar="NAME", help="who asks for it, put on record beside the login of this shell")
+    parser.add_argument("--by", metavar="NAME", help="author of the request, recorded beside the login of this shell")
     parser.add_argument(
         "--at",
         metavar="TIME",
@@ -95,7 +95,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def run_split(given: argparse.Namespace) -> int:
-    """Puts a wish for a split on record."""
+    """Record a manual request for a split."""
     wish = {
         "kind": SPLIT,
         "namespace": given.namespace,
@@ -108,7 +108,7 @@ def run_split(given: argparse.Namespace) -> int:
 
 
 def run_unload(given: argparse.Namespace) -> int:
-    """Puts a wish for an unload on record."""
+    """Record a manual request for an unload."""
     wish = {
         "kind": UNLOAD,
         "namespace": given.namespace,
@@ -119,12 +119,12 @@ def run_unload(given: argparse.Namespace) -> int:
 
 
 def run_unload_topic(given: argparse.Namespace) -> int:
-    """Puts a wish for an unload of a topic on record."""
+    """Record a manual request for an unload of a topic."""
     return _make(given, {"kind": UNLOAD_TOPIC, "topic": given.topic})
 
 
 def run_drain(kind: str, given: argparse.Namespace) -> int:
-    """Puts the beginning or the end of a drain on record; a broker that is emptied already is left as it is."""
+    """Record the beginning or the end of a drain; a broker that is emptied already is left as it is."""
     row = _row(given, {"kind": kind, "broker": given.broker})
     if kind == DRAIN:
         demand_known_broker(given.lake, given.cluster, row["broker"])
@@ -133,7 +133,7 @@ def run_drain(kind: str, given: argparse.Namespace) -> int:
     row = _last_of_its_broker(given, row)
     if kind == DRAIN and before is not None:
         since, who = before["made_at"].isoformat(), before["made_by"]
-        words = f"{row['broker']} of {given.cluster} is being emptied already, as {who} asked for at {since}"
+        words = f"{row['broker']} of {given.cluster} is being emptied already, as {who} requested at {since}"
         print_result(given, words, _result(before, put=False))
         return 0
     if kind == UNDRAIN and before is None:
@@ -197,7 +197,7 @@ def _moment(text: str | None) -> str:
 
 
 def run_list(given: argparse.Namespace) -> int:
-    """Prints the wishes, oldest first."""
+    """Print the wishes, oldest first."""
 
     wishes = read_wishes(given.lake, cluster=given.cluster)
     ended = ended_drains(wishes)
@@ -222,7 +222,7 @@ def _line(wish: Mapping[str, Any], progress: str) -> str:
 
 
 def _progress(lake: str, wish: Mapping[str, Any], ended: Collection[str]) -> str:
-    """How far a drain is: what was there in the first cycle that took it, and what is left in the last one."""
+    """Return the progress of a drain: bundles in the first cycle that took it, and bundles left in the last one."""
     if not wish["takers"]:
         return "ended before a cycle took it" if wish["wish_id"] in ended else "waiting"
     ends = {wish["takers"][place].cycle_at for place in (0, -1)}
@@ -271,9 +271,11 @@ _WHO_TOOK = (
 
 
 def read_wishes(lake: str | Path, *, cluster: str | None = None) -> list[dict[str, Any]]:
-    """Each wish once, oldest first. `takers`: the attempts that took it, oldest first (a drain is taken by each cycle
-    while it holds), those at cycles of a recording only where there are no others; `taken_at`: the cycle of the last of
-    them, None while it waits."""
+    """Return each manual request once, oldest first.
+
+    `takers`: the attempts that took it, oldest first (each cycle takes a drain while it holds); attempts at cycles of a
+    recording only if there are no others; `taken_at`: the cycle of the last of them, None while it waits.
+    """
     rows = {row["wish_id"]: row for row in read_table(lake, "wishes", cluster=cluster)}
     record = Record(lake)
     takers: dict[str, list[Attempt]] = {}
@@ -291,7 +293,7 @@ def read_wishes(lake: str | Path, *, cluster: str | None = None) -> list[dict[st
 
 
 def open_drains(lake: str | Path, cluster: str) -> list[dict[str, Any]]:
-    """The wishes for drains of a cluster that nothing has ended, oldest first; none where there is no lake yet."""
+    """Return the unfinished drains of a cluster, oldest first; empty without a lake."""
     wishes = sorted(read_table_if_any(lake, "wishes"), key=lambda wish: (wish["made_at"], wish["wish_id"]))
     ended = ended_drains(wishes)
     drains = [wish for wish in wishes if (wish["cluster"], wish["kind"]) == (cluster, DRAIN)]
@@ -317,7 +319,7 @@ def demand_known_broker(lake: str | Path, cluster: str, broker: str) -> None:
 
 
 def _takers(record: Record, cluster: str) -> Iterator[Attempt]:
-    """The attempts that took a wish: of a year's cycles a few."""
+    """Return the attempts that took a request: a few of a year's cycles."""
     import pyarrow.compute as pc
 
     some = pc.list_value_length(pc.field("wishes")) > 0

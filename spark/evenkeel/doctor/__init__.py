@@ -1,1 +1,1 @@
-"""Whether an installation is sound: its configuration file, and each part of it from Java to the brokers' clocks."""
+"""Checks of an installation: its configuration file, and each part of it from Java to the brokers' clocks."""

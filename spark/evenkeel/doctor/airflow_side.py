@@ -1,6 +1,6 @@
-"""Asks Airflow for its version, its DAG files and its connections; a process of its own.
+"""Reads Airflow's version, its DAG files and its connections, in a separate process.
 
-What connections hold goes through the pipe to the process that asked, and nowhere else.
+The content of connections goes through the pipe to the calling process, and to no other place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHOWN = 300
 
 def answer(question: dict[str, Any]) -> Answer:
     """`version`, and as asked: `dags` (ids), `faults` (file -> why it cannot be imported), `missing` (connections that
-    nobody knows); `tokens` and `stores`: connection -> what it holds, None where nobody knows it."""
+    no one knows); `tokens` and `stores`: connection -> what it holds, None where no one knows it."""
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")  # connections are looked up in Airflow's database too
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
     import airflow

@@ -19,7 +19,7 @@ from evenkeel.transparency import LOG_CONNECTION
 
 SECONDS = 120.0
 _SIDE = "evenkeel.doctor.airflow_side"
-_NOT_HERE = "no Airflow runs here: AIRFLOW_HOME (else ~/airflow) is not the home of one"
+_NOT_HERE = "no Airflow runs on this machine: AIRFLOW_HOME (else ~/airflow) is not the home of one"
 
 
 def check_airflow(site: Site, _: str) -> CheckFinding:
@@ -27,7 +27,7 @@ def check_airflow(site: Site, _: str) -> CheckFinding:
     try:
         installed = metadata.version("apache-airflow")
     except metadata.PackageNotFoundError:
-        return skipped("Airflow is not installed here")
+        return skipped("Airflow is not installed on this machine")
     if site.airflow_home is None:
         return skipped(_NOT_HERE)
     try:
@@ -38,7 +38,7 @@ def check_airflow(site: Site, _: str) -> CheckFinding:
 
 
 def check_dags(site: Site, _: str) -> CheckFinding:
-    """Our DAG files in Airflow's folder: there, and imported without an error."""
+    """Check that Evenkeel's DAG files are in Airflow's folder, and imported without an error."""
     if site.airflow_home is None:
         return skipped(_NOT_HERE)
     answer = asked_aside(_SIDE, {"dags": True}, SECONDS - 5)
@@ -59,7 +59,7 @@ def check_dags(site: Site, _: str) -> CheckFinding:
 
 
 def check_connections(site: Site, _: str) -> CheckFinding:
-    """The connections that our DAGs and the configured clusters name and that no variable stands in for."""
+    """Check the connections that the DAGs and the configured clusters name and that no variable replaces."""
     if site.airflow_home is None:
         return skipped(_NOT_HERE)
     wanted = connections_of(site)
@@ -97,7 +97,7 @@ def _credentials(told: Mapping[str, Any]) -> Credentials:
 
 
 def store_in_airflow(name: str) -> S3Connection | None:
-    """What Airflow's connection of that name holds of a store; None where Airflow does not know it."""
+    """Return the store settings in Airflow's connection of that name; None if Airflow does not know it."""
     told = asked_aside(_SIDE, {"stores": [name]}, SECONDS)["stores"][name]
     if told is None:
         return None

@@ -1,4 +1,4 @@
-"""All checks of an installation, in the order in which they are told."""
+"""All checks of an installation, in the order in which they are reported."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ CHECKS = (
     SiteCheck("jars", "the jars of Delta, and of object stores", machine.check_jars, 30.0),
     SiteCheck("disk", "room on the disks", machine.check_disk),
     SiteCheck("configuration", "the configuration file", check_configuration),
-    SiteCheck("secret_files", "files with tokens and keys, and who may read them", machine.check_secret_files),
+    SiteCheck("secret_files", "files with tokens and keys, and their permissions", machine.check_secret_files),
     SiteCheck("spark", "the Spark endpoint: reachable, token, version", spark_endpoint.check_spark, SPARK_SECONDS),
     SiteCheck("spark_workers", "the code of Spark's workers", spark_endpoint.check_workers, WORKERS_SECONDS),
     _lake_check("lake", "the tables and their version", lake_state.check_tables),
-    _lake_check("lake_writer", "who holds the lake's lock", lake_state.check_writer),
+    _lake_check("lake_writer", "the holder of the lake's lock", lake_state.check_writer),
     _lake_check("lake_rights", "rights on the lake's folder or bucket", lake_state.check_rights),
     _lake_check("store_clock", "the clock of the lake's store", stores.check_store_clock, stores.SECONDS),
     _lake_check("log", "the transparency log and its key", lake_state.check_log, 120.0),
@@ -86,7 +86,7 @@ CHECKS = (
 """Every check."""
 
 LAKE_CHECKS = frozenset(check.name for check in CHECKS if check.subjects is _lakes)
-"""The checks whose subject is a lake, where there are several."""
+"""Checks whose subject is a lake, if there are several."""
 
 
 def chosen_checks(only: Sequence[str], skip: Sequence[str]) -> tuple[SiteCheck, ...]:

@@ -1,4 +1,4 @@
-"""Checks run beside each other, and told in their order: one that hangs or breaks off stops no other."""
+"""Checks that run side by side and are reported in order: one that hangs or breaks off stops no other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = 300
 
 @dataclass(slots=True)
 class _Work:
-    """A check of one subject (None: there is none): when it began (`time.monotonic`), its result once it is there."""
+    """A check of one subject (None without one): its start (`time.monotonic`), and its result once available."""
 
     check: SiteCheck
     subject: str | None
@@ -34,11 +34,10 @@ def run_checks(
     waiting: Callable[[str, float], None] = lambda name, seconds: None,
     at_once: int = AT_ONCE,
 ) -> Iterator[CheckResult]:
-    """The results of the checks, in the order of the checks and of their subjects, as soon as each may be told.
+    """Yield the results, in the order of the checks and of their subjects, as soon as each may be reported.
 
-    At most `at_once` run beside each other. `waiting` is called, again and again, with the check that is waited for and
-    the seconds since it began. A check that has not ended in its time is given up: its thread goes on by itself, and
-    ends with the process.
+    At most `at_once` run side by side. `waiting` is called, again and again, with the awaited check and the seconds
+    since it began. A check that has not ended in its time is given up: its thread continues, and ends with the process.
     """
     works = [_Work(check, subject) for check in checks for subject in _subjects(check, site)]
     for place, work in enumerate(works):
@@ -57,7 +56,7 @@ def _subjects(check: SiteCheck, site: Site) -> Sequence[str | None]:
 
 
 def _begin(works: Sequence[_Work], site: Site, at_once: int) -> None:
-    """Starts further checks, as far as there is room."""
+    """Start further checks, up to the limit."""
     running = sum(work.begun is not None and work.result is None for work in works)
     for work in [work for work in works if work.begun is None][: max(at_once - running, 0)]:
         work.begun = time.monotonic()
@@ -75,7 +74,7 @@ def _look(work: _Work, site: Site) -> None:
         found = _of_error(error)
     except Exception as error:
         words = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:_SHOWN]
-        found, looked = fail(f"could not look: {words}", "this is an error that nobody foresaw; report it"), False
+        found, looked = fail(f"could not look: {words}", "this is an unforeseen error; report it"), False
     if work.result is None:  # it was not given up
         work.result = CheckResult(work.check.name, work.subject or "", found, time.monotonic() - begun, looked)
     work.ended.set()
@@ -98,7 +97,7 @@ def _give_up(works: Sequence[_Work]) -> None:
 
 
 def exit_code(results: Sequence[CheckResult]) -> int:
-    """2 where a check could not look, else 1 where there is something to do, else 0."""
+    """Return 2 if a check could not look, else 1 if there is something to do, else 0."""
     if not all(result.looked for result in results):
         return 2
     return int(any(result.finding.outcome in (CheckOutcome.WARN, CheckOutcome.FAIL) for result in results))

@@ -21,7 +21,7 @@ from evenkeel.steering.broker_switches import configurations, objections_in
 from evenkeel.steering.premise import OwnershipReader
 
 SECONDS = 60.0
-WITHOUT = "no cluster with `admin` is configured here"
+WITHOUT = "no cluster with `admin` is configured"
 WARN_SECONDS = 5.0
 """A Date header is whole seconds; beyond this two clocks differ by more than reading them explains."""
 _REQUEST_SECONDS = 10.0
@@ -33,18 +33,18 @@ _SHOWN = 5
 
 
 def live_clusters(site: Site) -> Sequence[str]:
-    """The clusters whose brokers are asked from here."""
+    """Return the clusters whose brokers are queried from this machine."""
     return [str(source.cluster) for source in site.sources or () if source.live is not None]
 
 
 @dataclass(slots=True)
 class HeardClocks:
-    """What answers said of their servers' clocks: server -> how far ahead of ours it is, in seconds."""
+    """Clocks of servers, from their answers: server -> how far it is ahead of this machine, in seconds."""
 
     ahead: dict[str, float] = field(default_factory=dict)
 
     def hear(self, server: str, moment: datetime, seconds: float) -> None:
-        """Takes the time that an answer bears, which is cut to the second, and how long the answer took."""
+        """Take the time in an answer, which is cut to the second, and how long the answer took."""
         here = datetime.now(UTC).timestamp() - seconds / 2
         self.ahead[server] = moment.timestamp() + 0.5 - here
 
@@ -57,7 +57,7 @@ def _client(site: Site, cluster: str, clocks: HeardClocks | None = None) -> Admi
 
 
 def _brokers(client: AdminClient) -> list[str]:
-    """The brokers that the cluster lists; Unreachable, with what to do, where nobody gives the list."""
+    """The brokers that the cluster lists; Unreachable, with what to do, where no one gives the list."""
     until = time.monotonic() + 2 * _REQUEST_SECONDS
     hops = client.ask(admin_path("brokers"), timeout_s=_REQUEST_SECONDS, until=until)
     names = names_in(hops[-1].json)
@@ -88,7 +88,7 @@ def where_reached(check: Callable[[Site, str], CheckFinding]) -> Callable[[Site,
         try:
             return check(site, cluster)
         except Unreachable:
-            return fail("the brokers cannot be asked", "see the check `admin`")
+            return fail("the brokers cannot be reached", "see the check `admin`")
 
     return looked
 
@@ -100,7 +100,7 @@ def check_versions(site: Site, cluster: str) -> CheckFinding:
         found = _told(client, _brokers(client))
     silent = sorted(broker for broker, version in found.items() if version is None)
     versions = sorted({version for version in found.values() if version is not None})
-    said = f"Pulsar {', '.join(versions) or 'of a version that no broker tells'}"
+    said = f"Pulsar {', '.join(versions) or 'of a version that no broker reports'}"
     if silent:
         return warn(f"{said}; {_some(silent)} did not tell", "look at these brokers")
     odd = [version for version in versions if int(version.partition(".")[0]) not in _SUPPORTED]
@@ -134,7 +134,7 @@ def check_hung(site: Site, cluster: str) -> CheckFinding:
 
 @where_reached
 def check_switches(site: Site, cluster: str) -> CheckFinding:
-    """The brokers' own steering: off where Evenkeel may send; and their load manager: on, or nobody reports load."""
+    """The brokers' own steering: off where Evenkeel may send; and their load manager: on, or no one reports load."""
     with _client(site, cluster) as client:
         answers = configurations(client)
     idle = sorted(b for b, said in answers.items() if said and str(said.get("loadBalancerEnabled")) == "false")
@@ -161,7 +161,7 @@ def check_clocks(site: Site, cluster: str) -> CheckFinding:
 
 
 def judged_clocks(clocks: HeardClocks, what: str) -> CheckFinding:
-    """What clocks that were heard come to: a time stamp too far ahead is rejected by validate."""
+    """Return the finding on these clocks: validate rejects a time stamp too far ahead."""
     if not clocks.ahead:
         return skipped(f"no answer of a {what} bears a Date header")
     server, ahead = max(clocks.ahead.items(), key=lambda one: abs(one[1]))

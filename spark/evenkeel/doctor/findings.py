@@ -1,4 +1,4 @@
-"""What a check of the installation is, what it is given, and what it says."""
+"""Checks of an installation: their definition, input and results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evenkeel.sources.configuration import ClusterSource
 
 
 class CheckOutcome(StrEnum):
-    """How a check ended. `warn`: it works, and there is something to do; `skipped`: there is nothing to look at."""
+    """The result of a check. `warn`: it works, and there is something to do; `skipped`: there is nothing to check."""
 
     OK = "ok"
     WARN = "warn"
@@ -23,7 +23,7 @@ class CheckOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """What a check found, in words, and what to do ("" where there is nothing to do)."""
+    """The result of a check in words, and the action to take ("" if there is nothing to do)."""
 
     outcome: CheckOutcome
     words: str
@@ -52,11 +52,11 @@ def skipped(reason: str) -> CheckFinding:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The installation that is looked at.
+    """The installation to check.
 
-    `configuration`: its file; `sources`: its clusters, None where it cannot be read or has faults. `lake`: root of the
-    tables; `lakes`: name -> root, where there are several. `home`: the folder whose `.evenkeel` holds the local
-    server's state. `probe`: whether checks may write, and `wrote` what they wrote and removed again. `resolve`: finds
+    `configuration`: its file; `sources`: its clusters, None if it cannot be read or has faults. `lake`: root of the
+    tables; `lakes`: name -> root, if there are several. `home`: the folder whose `.evenkeel` contains the local
+    server's state. `probe`: checks may write; `wrote`: the files that they wrote and removed again. `resolve`: finds
     the token of a connection.
     """
 
@@ -76,7 +76,7 @@ class Site:
 
     @property
     def airflow_home(self) -> Path | None:
-        """Airflow's home, None where there is none on this machine."""
+        """Return Airflow's home, None if this machine has none."""
         named = self.environment.get("AIRFLOW_HOME")
         home = Path(named or "~/airflow").expanduser()
         is_used = named or any((home / name).is_file() for name in ("airflow.cfg", "airflow.db"))
@@ -86,7 +86,7 @@ class Site:
 FAULTY = "the configuration cannot be used: see the check `configuration`"
 
 Subjects = Callable[[Site], Sequence[str]]
-"""What a check looks at, one by one: names of clusters, or of lakes; "" for the installation as a whole."""
+"""Subjects of a check: names of clusters, or of lakes; "" for the installation as a whole."""
 
 
 def _whole(_: Site) -> Sequence[str]:
@@ -95,8 +95,11 @@ def _whole(_: Site) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class SiteCheck:
-    """A check by its name. `about`: what it looks at; `run`: looks, given the site and a subject; `seconds`: after so
-    long it is given up. Where there is no subject, `without` says why."""
+    """A check by its name.
+
+    `about`: its subjects; `run`: the check, given the site and a subject; `seconds`: its time limit. `without`: the
+    reason why there is no subject, if so.
+    """
 
     name: str
     about: str

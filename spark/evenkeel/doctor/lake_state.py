@@ -1,4 +1,4 @@
-"""Checks of the lake: its tables and their version, who writes it, what may be written, its log and its witnesses."""
+"""Checks of the lake: its tables and their version, its writer, the rights to write, its log and its witnesses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LATE_SECONDS = 3_600
 
 
 def check_tables(site: Site, _: str) -> CheckFinding:
-    """The tables: there, readable, and of the version that this code knows."""
+    """Check that the tables exist, can be read, and have the version of this code."""
     if site.lake is None:
         return skipped(NO_LAKE)
     if not is_table(site.lake, "cycles"):
@@ -41,7 +41,7 @@ def check_tables(site: Site, _: str) -> CheckFinding:
 
 
 def _columns(lake: str) -> dict[str, set[str]]:
-    """Table -> the names of its columns, of the tables that are there."""
+    """Return table -> the names of its columns, for the existing tables."""
     return {
         name: {field.name for field in open_table(lake, name).schema().fields}
         for name in TABLES
@@ -80,7 +80,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def check_writer(site: Site, _: str) -> CheckFinding:
-    """Who holds the lake's lock: nobody, the server of this installation, or another one."""
+    """Check the holder of the lake's lock: none, the server of this installation, or another one."""
     if site.lake is None:
         return skipped(NO_LAKE)
     holder = writer_of(Lake(site.lake).root)
@@ -96,7 +96,7 @@ def check_writer(site: Site, _: str) -> CheckFinding:
 
 
 def check_rights(site: Site, _: str) -> CheckFinding:
-    """What this user may do with the lake's folder or bucket; with a probe an object is written and removed."""
+    """Check the rights of this user on the lake's folder or bucket; with a probe an object is written and removed."""
     if site.lake is None:
         return skipped(NO_LAKE)
     files = files_of(Lake(site.lake).root)
@@ -147,7 +147,7 @@ def _probed(site: Site, files: FolderFiles | StoreFiles, said: str) -> CheckFind
         files.remove(name)
     if read != b"evenkeel doctor\n":
         return fail(
-            f"{files.full(name)} was read otherwise than it was written", "look at what stands before the store"
+            f"{files.full(name)} was read otherwise than it was written", "check the proxy or gateway before the store"
         )
     return ok(f"{said}; an object was written, read and removed")
 
@@ -161,7 +161,7 @@ def check_log(site: Site, _: str) -> CheckFinding:
     if not has_log(storage_of(site.lake)):
         if has_key:
             return warn("a key of a log is set, and the lake has no transparency log", "`evenkeel log begin` makes it")
-        return skipped("the lake has no transparency log, and none is asked for")
+        return skipped("the lake has no transparency log, and none is configured")
     found = read_overview(site.lake, signers)
     size = found.checkpoint.checkpoint.size
     said = f"{plural(size, 'leaf', 'leaves')}, keys of {', '.join(sorted({key.name for key in found.keys}))}"
@@ -169,9 +169,13 @@ def check_log(site: Site, _: str) -> CheckFinding:
     if found.lost:
         return fail(f"{said}; {'; '.join(beside)}", "commits are gone that the log vouches for: run `evenkeel verify`")
     if beside:
-        return warn(f"{said}; {'; '.join(beside)}", "" if has_key else "set the log's key for whoever publishes")
+        return warn(
+            f"{said}; {'; '.join(beside)}", "" if has_key else "set the log's key for the process that publishes"
+        )
     if not has_key:
-        return warn(f"{said}; its key is not set here", "set EVENKEEL_LOG_KEY_FILE for whoever publishes")
+        return warn(
+            f"{said}; its key is not set on this machine", "set EVENKEEL_LOG_KEY_FILE for the process that publishes"
+        )
     return ok(f"{said}, with all that is on record")
 
 
@@ -186,14 +190,17 @@ def check_witnesses(site: Site, _: str) -> CheckFinding:
     if found is None:
         return skipped("the lake has no transparency log")
     if not found.witnesses:
-        return warn("the log has no witness", "name one (EVENKEEL_WITNESSES): else whoever has the key can set it back")
+        return warn(
+            "the log has no witness",
+            "name one (EVENKEEL_WITNESSES): without one, any holder of the key can set the log back",
+        )
     words = "; ".join(found.witness_words())
     if any(one.is_inconsistent for one in found.witnesses):
-        return fail(words, "somebody is shown another past: keep the lake as it is, and run `evenkeel verify`")
+        return fail(words, "two clients are shown different pasts: keep the lake as it is, and run `evenkeel verify`")
     size = found.checkpoint.checkpoint.size
     late = [one for one in found.witnesses if one.size < size and time.time() - (one.since or one.at) > _LATE_SECONDS]
     if late:
-        return warn(words, "look at these witnesses, then run `evenkeel log catch-up`")
+        return warn(words, "check these witnesses, then run `evenkeel log catch-up`")
     return ok(words)
 
 

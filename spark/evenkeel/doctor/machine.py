@@ -45,7 +45,7 @@ def check_package(_: Site, __: str) -> CheckFinding:
     if installed not in (None, evenkeel.__version__):
         return warn(
             f"{said}; Python knows version {installed} as installed",
-            "two copies are on the path: install this one anew (`pip install .`), or take one away",
+            "two copies are on the path: install this one again (`pip install .`), or remove one",
         )
     return ok(said)
 
@@ -119,7 +119,7 @@ def check_java(_: Site, __: str) -> CheckFinding:
 
 
 def check_jars(site: Site, _: str) -> CheckFinding:
-    """Delta's jars, and those for an object store where the lake is in one: there, and the pinned ones."""
+    """Check that Delta's jars, and those for a lake in an object store, exist and are the pinned ones."""
     in_store = any(is_object_store(lake) for lake in (site.lake, *site.lakes.values()) if lake is not None)
     jars = [*locked_jars(DELTA), *(locked_jars(OBJECT_STORE) if in_store else ())]
     faults = jar_faults(jars)
@@ -154,7 +154,7 @@ def check_disk(site: Site, _: str) -> CheckFinding:
 
 
 def check_secret_files(site: Site, _: str) -> CheckFinding:
-    """Files that variables or the configuration name for tokens and keys: there, and for their owner alone."""
+    """Check that files named by variables or the configuration for tokens and keys exist, for their owner alone."""
     named = {name: site.environment[name] for name in site.environment if name.startswith("EVENKEEL_")}
     files = {name: Path(text) for name, text in named.items() if name.endswith(FILE) and text}
     if named.get("EVENKEEL_LOG_KEY", "").startswith("file:"):
@@ -171,6 +171,6 @@ def check_secret_files(site: Site, _: str) -> CheckFinding:
     if open_to_others:
         return warn(
             f"others than the owner may read or write {_some(open_to_others)}",
-            "chmod 600; if somebody may have read it, make a new secret",
+            "chmod 600; if another user may have read it, make a new secret",
         )
     return ok(f"{len(files)} files with secrets, for their owner alone")

@@ -1,7 +1,7 @@
-"""Questions that a process of their own asks, for Spark and Airflow: it can be ended, and loads what is heavy.
+"""Questions that a separate process answers, for Spark and Airflow: it can be ended, and it loads the heavy modules.
 
-What it is asked comes on standard input and its answer on standard output, both as JSON; no secret stands on a command
-line. Libraries that print go to standard error.
+The question comes on standard input and the answer on standard output, both as JSON; no secret is on a command line.
+Libraries that print write to standard error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class AsideFailed(EvenkeelError):
 
 
 def asked_aside(module: str, question: Mapping[str, Any], seconds: float) -> Answer:
-    """The answer of `python -m MODULE` to a question. AsideFailed, with its words, where it has none in that time."""
+    """Return the answer of `python -m MODULE` to a question; raise AsideFailed with its message if there is none in
+    time."""
     path = os.pathsep.join(part for part in (str(source_root()), os.environ.get("PYTHONPATH", "")) if part)
     try:
         done = subprocess.run(
@@ -44,7 +45,7 @@ def asked_aside(module: str, question: Mapping[str, Any], seconds: float) -> Ans
     try:
         answer: Answer = json.loads(done.stdout)
     except ValueError:
-        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["it printed nothing"]
         raise AsideFailed(f"it ended with code {done.returncode}: {lines[-1][:_SHOWN]}") from None
     if ERROR in answer:
         raise AsideFailed(str(answer[ERROR]))
@@ -52,7 +53,7 @@ def asked_aside(module: str, question: Mapping[str, Any], seconds: float) -> Ans
 
 
 def answer_aside(answer: Callable[[dict[str, Any]], Answer]) -> None:
-    """Answers the question on standard input; an error ends in its words."""
+    """Answer the question on standard input; an error ends in its words."""
     question = json.load(sys.stdin)
     try:
         with redirect_stdout(sys.stderr):

@@ -44,7 +44,7 @@ def check_workers(site: Site, _: str) -> CheckFinding:
 
 
 def _asked(site: Site, *, workers: bool) -> tuple[str, Answer | CheckFinding]:
-    """The endpoint as it may be shown ("": there is none), and what it answered, or what is to be said in its place."""
+    """Return the endpoint as it may be shown ("" without one), and its answer, or the words to report instead."""
     for shown, question, advice in _endpoints(site):
         try:
             answer = asked_aside(_SIDE, {**question, "workers": workers}, _ASIDE_SECONDS)
@@ -73,9 +73,9 @@ def _endpoints(site: Site) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 
 def _local_words(site: Site) -> str:
-    """What is to be said where no server runs, or none that may go on."""
+    """Return the words to report if no server runs, or none that may continue."""
     if not (site.home / ".evenkeel").is_dir():
-        return "no server runs here; a command starts one and ends it, `evenkeel engine start` keeps one"
+        return "no server runs on this machine; a command starts one and ends it, `evenkeel engine start` keeps one"
     state = status(site.home).state
     if state == "stale":
         return "the local server is of other code; the next command replaces it"

@@ -1,4 +1,4 @@
-"""Asks a Spark endpoint its version, and its workers whether they have this client's code; a process of its own."""
+"""Reads a Spark endpoint's version, and compares its workers' code with this client's, in a separate process."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PARTITIONS = 8
 
 
 def answer(question: dict[str, Any]) -> Answer:
-    """`version`: the server's; `workers`, where they are asked for: "" where they have the same code, else why not.
+    """Return `version`: the server's; and `workers`, if requested: "" if they have the same code, else why not.
 
-    Of a `connection` of Airflow in place of a `url`: `absent` where Airflow does not know it, `classic` where it leads
-    to a classic master.
+    For a `connection` of Airflow in place of a `url`: `absent` if Airflow does not know it, `classic` if it is a
+    classic master.
     """
     url = question["url"] if "url" in question else _of_airflow(question["connection"])
     if url is None:

@@ -1,4 +1,4 @@
-"""Checks of what lies at Amazon or a store like it: the lake's clock, landing zones in S3, queues of SQS."""
+"""Checks of services at Amazon or a compatible store: the lake's clock, landing zones in S3, queues of SQS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped
 from evenkeel.object_store import access, bucket_of, canonical, is_object_store
 
 SECONDS = 60.0
-NO_ZONE, NO_QUEUE = "no cluster with `s3` is configured here", "no cluster with `queue` is configured here"
+NO_ZONE, NO_QUEUE = "no cluster with `s3` is configured", "no cluster with `queue` is configured"
 _TRIES = 2
 _TIMEOUT_SECONDS = 15.0
 
@@ -59,7 +59,9 @@ def check_zone(site: Site, cluster: str) -> CheckFinding:
     assert zone is not None
     place = place_of(zone.url)
     if zone.connection is not None and site.airflow_home is None:
-        return skipped(f"the keys are in Airflow's connection {zone.connection}, and no Airflow is here")
+        return skipped(
+            f"the keys are in Airflow's connection {zone.connection}, and Airflow is not installed on this machine"
+        )
     client = connect(zone.connection, store_in_airflow)
     prefix = f"{place.prefix}/" if place.prefix else ""
     try:

@@ -1,7 +1,7 @@
-"""Why something was decided: for a bundle, topic, broker or command, at a moment or over a range.
+"""Explanations of decisions: for a bundle, topic, broker or command, at a moment or over a range.
 
-`subject` reads what is asked, `ask` finds cluster and cycles, `cycles` reads their rows, `explanation` and `changes`
-say what they mean, `rendering` writes it as text or JSON. Everything is read without a JVM.
+`subject` parses the question, `ask` finds cluster and cycles, `cycles` reads their rows, `explanation` and `changes`
+interpret them, `rendering` writes text or JSON. Everything is read without a JVM.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One question to the record: which cluster and cycles it is about, and what they say."""
+"""One question to the record: its cluster and cycles, and the answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LATE = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When a question is about: a moment (None: the newest cycle), or all from one moment to another."""
+    """The time of a question: a moment (None: the newest cycle), or all from one moment to another."""
 
     at: Given | None = None
     first: Given | None = None
@@ -35,7 +35,7 @@ class Times:
 
     @property
     def is_range(self) -> bool:
-        """Whether the question is about a range of time; else it is about a moment or the latest cycle."""
+        """Return True if the question is about a range of time; else it is about a moment or the latest cycle."""
         return self.first is not None or self.last is not None
 
 
@@ -50,7 +50,7 @@ def times(at: str | None, first: str | None, last: str | None, tz: str | None) -
 
 @dataclass(frozen=True)
 class FoundCycle:
-    """The cycle that a question about a moment is about. `row` says where the subject was, where that is on record."""
+    """The cycle that a question about a moment is about. `row` has the place of the subject, if recorded."""
 
     attempt: Attempt
     subject: Subject
@@ -62,10 +62,10 @@ class FoundCycle:
 def explain(
     lake: str | Path | Record, text: str | Subject, *, cluster: str | None = None, when: Times | None = None
 ) -> Moment | Course:
-    """What the record says of a subject, at a moment or over a range.
+    """Return the explanation of a subject, at a moment or over a range.
 
-    Whoever asks more than once gives the same `Record`. Raises BadInput (no such subject, a name in several clusters),
-    NoSuchCycle (no cycle then, or none that decided) and LakeError (rows past their retention, no lake).
+    Pass the same `Record` for repeated questions. Raises BadInput (no such subject, a name in several clusters),
+    NoSuchCycle (no cycle at that time, or none that decided) and LakeError (rows past their retention, no lake).
     """
     when, record = when or Times(), record_of(lake)
     subject = subject_of(text)
@@ -131,7 +131,7 @@ class _Again:
         self._others = 0
 
     def changes(self, table: str, row: Row) -> Sequence[Change]:
-        """Return what would have changed a decision; nothing where it cannot be asked again."""
+        """Return the changes that would have changed a decision; empty if the decision cannot be repeated."""
         if self._question is None and not self._missing:
             try:
                 self._question = question_of(self._record, self._attempt)
@@ -142,12 +142,12 @@ class _Again:
         return found or ()
 
     def notes(self) -> list[str]:
-        """Return why nothing is said of what would have changed some decisions."""
+        """Return why no such changes are known for some decisions."""
         said = "What would have changed the answer is not known"
         if self._missing:
             return [f"{said}: {self._missing.rstrip('.')}."]
         if self._others:
-            return [f"{said} of {plural(self._others, 'decision')}: asked again, this version decides otherwise."]
+            return [f"{said} of {plural(self._others, 'decision')}: repeated, this version decides differently."]
         return []
 
 
@@ -180,7 +180,10 @@ def _one_cluster(
 
 
 def _not_in_it(record: Record, attempt: Attempt, subject: Subject) -> Row | None:
-    """None where the subject's load is past its retention and its decisions are not; else the error that says why."""
+    """Return None if the subject's load is past its retention and its decisions are not.
+
+    Raises the error with the reason in all other cases.
+    """
     table = "broker_load" if subject.kind == "broker" else "bundle_load"
     if subject.kind == "bundle" and missing.has_decisions(record, attempt, subject.name):
         return None
@@ -204,7 +207,7 @@ def _notes(record: Record, attempt: Attempt, at: Given | None) -> list[str]:
 
 
 def _without_manifest(record: Record, attempt: Attempt) -> datetime | None:
-    """The newest cycle that has begun, where it is later than the given one and no manifest follows."""
+    """Return the newest cycle that has begun, if it is later than the given one and has no manifest."""
     opened = record.newest_row_at("cluster_policies", attempt.cluster)
     if opened is None or opened - attempt.cycle_at <= timedelta(seconds=1):
         return None
@@ -234,9 +237,9 @@ def _over_range(record: Record, subject: Subject, clusters: Sequence[str], when:
 def cycles_within(
     record: Record, clusters: Sequence[str], when: Times
 ) -> tuple[datetime, datetime, dict[str, list[Attempt]]]:
-    """First and last moment of the range, and per cluster the attempt that counts for each of its cycles there.
+    """Return first and last moment of the range, and per cluster the attempt that counts for each of its cycles in it.
 
-    Clusters without a cycle in the range are left out; raises NoSuchCycle where all are.
+    Clusters without a cycle in the range are left out; raises NoSuchCycle if all are.
     """
     first, last = _bounds(record, clusters, when)
     found = {name: record.cycles(name, first, last) for name in clusters}

@@ -43,12 +43,12 @@ def candidates_of(row: Row, strategy: str) -> list[Candidate]:
 
 
 def scored_by(strategy: str) -> tuple[str, str]:
-    """What the scores of a placement strategy are, and in which unit."""
+    """Return the meaning and the unit of a placement strategy's scores."""
     return _SCORED.get(strategy, ("Long-term rate", "msg/s"))
 
 
 def strategy_of(row: Row, settings: Sequence[Row]) -> str:
-    """The strategy that scored a row's candidates: for a wish the one in force."""
+    """Return the strategy that scored a row's candidates: for a manual request the one in force."""
     if row["strategy"] != BY_REQUEST:
         return str(row["strategy"])
     return next((json.loads(setting["value"]) for setting in settings if setting["key"] == PLACEMENT), "")

@@ -34,9 +34,9 @@ Rows = Mapping[str, Sequence[Row]]
 
 
 def places_of(record: Record, attempts: Sequence[Attempt], subject: Subject) -> dict[str, Row]:
-    """attempt_id -> the row of `bundle_load` or `broker_load` that says where the subject was, where there is one.
+    """Return attempt_id -> the row of `bundle_load` or `broker_load` with the place of the subject, if there is one.
 
-    A topic is where the bundle is in whose range its hash lies in that cycle.
+    A topic's place is that of the bundle whose range contains its hash in that cycle.
     """
     table, columns, condition = _where(subject)
     found = record.rows(attempts, table, columns=columns, where=condition)
@@ -98,7 +98,7 @@ def facts_of(
 
 
 def _is_of(command: Row, subject: Subject, bundle: str | None) -> bool:
-    """Whether a command is about the bundle; of a topic, not one for another topic of its bundle."""
+    """Return True if a command is about the bundle; of a topic, not one for another topic of its bundle."""
     if subject.kind == "topic" and command.get("topic") is not None:
         return bool(command["topic"] == subject.name)
     return bool(command["bundle"] == bundle)
@@ -146,7 +146,7 @@ def _outbox(
 
 
 def _incomplete(record: Record, attempts: Sequence[Attempt]) -> dict[str, tuple[str, ...]]:
-    """Return by attempt what to say of the tables of which rows are missing that its manifest lists."""
+    """Return by attempt a sentence on the tables that lack rows listed in its manifest."""
     missing: dict[str, list[str]] = {attempt.attempt_id: [] for attempt in attempts}
     for table in DECIDED:
         counted = record.counts(attempts, table)
@@ -154,9 +154,7 @@ def _incomplete(record: Record, attempts: Sequence[Attempt]) -> dict[str, tuple[
             if counted[attempt.attempt_id] < sum(write.rows for write in attempt.writes_of(table)):
                 missing[attempt.attempt_id].append(table)
     return {
-        attempt_id: (
-            f"Rows of {', '.join(tables)} are past their retention: what was considered and let be is missing here.",
-        )
+        attempt_id: (f"Rows of {', '.join(tables)} are past their retention: decisions without an act are missing.",)
         if tables
         else ()
         for attempt_id, tables in missing.items()
@@ -189,7 +187,7 @@ def course_of(
     where: Mapping[str, Row],
     span: tuple[datetime, datetime],
 ) -> Course:
-    """The course of a subject. `where` says per attempt where it was (see `places_of`)."""
+    """Return the course of a subject. `where` has its place per attempt (see `places_of`)."""
     decided = [attempt for attempt in attempts if attempt.decided]
     eventful = _eventful(record, decided, subject, where)
     told = [attempt for attempt in decided if attempt.attempt_id in eventful][:MOST_MOMENTS]
@@ -199,7 +197,7 @@ def course_of(
     if len(eventful) > MOST_MOMENTS:
         after = told[-1].cycle_at
         notes.append(
-            f"Something was done in {len(eventful):,} of these cycles; the first {MOST_MOMENTS} are told in full. Ask "
+            f"Acts happened in {len(eventful):,} of these cycles; the first {MOST_MOMENTS} are told in full. Ask "
             f"for the others with --from {utc_seconds(after)}."
         )
     return Course(

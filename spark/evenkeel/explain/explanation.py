@@ -1,4 +1,4 @@
-"""What an explanation says, as data: one moment, or a range of them. Pure: the same rows give the same explanation."""
+"""Explanations as data: one moment, or a range of them. Pure: equal rows give equal explanations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evenkeel.model.amounts import percent, plural
 from evenkeel.model.averages import share_of_quota
 
 PLANNER = ("planner_targets", "planner_findings")
-"""The tables of Evenkeel's own planner that an explanation reads; without rows where it is off."""
+"""Tables of Evenkeel's own planner that an explanation reads; they have no rows if the planner is off."""
 PLANNER_KEY = "evenkeelPlanner"
 STEPS = {
     "split_decisions": "split",
@@ -31,7 +31,7 @@ LEAST_SHARE_OF_QUOTA = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where the subject was, and how loaded; figures None where they are not known.
+    """The place of the subject, and its load; figures are None if unknown.
 
     Of a bundle: `broker` is its owner, `traffic` byte/s and `rate` msg/s in and out, as used for decisions. Of a
     broker: `broker` is itself, `usage` a fraction, `bundles` how many it owned.
@@ -48,7 +48,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class OtherOption:
-    """What lost: a broker or a bundle, why, and by how much (`behind`, in `unit`) where that was measured."""
+    """A rejected broker or bundle, the reason, and its distance (`behind`, in `unit`) if measured."""
 
     name: str
     verdict: str
@@ -80,13 +80,14 @@ class Reason:
 
     @property
     def acts(self) -> bool:
-        """Whether it would have changed something, or was kept from it. What the planner says is acted on by others."""
+        """Return True if it would have changed something, or was kept from it. What the planner says is acted on by
+        others."""
         return self.step != "planner" and (self.outcome in ACTS or self.step == "guard")
 
 
 @dataclass(frozen=True, slots=True)
 class SeenOutcome:
-    """What was seen of a command."""
+    """An observed outcome of a command."""
 
     outcome: str
     at: datetime
@@ -109,13 +110,13 @@ class SentCommand:
 
     @property
     def act(self) -> str:
-        """What it does, to what."""
+        """Return the act and its object in words."""
         return f"unload of {self.topic}" if self.topic is not None else f"{self.kind} of {self.bundle}"
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What a cycle says of the subject. `bundle` is the one that a topic lay in then."""
+    """The part of a cycle about the subject. `bundle` is the one that a topic was in at that time."""
 
     subject: Subject
     bundle: str | None
@@ -136,7 +137,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Quiet:
-    """Cycles in a row in which nothing was done about the subject, and it stayed where it was."""
+    """Cycles in a row without any act on the subject, and with no change of its place."""
 
     first: datetime
     last: datetime
@@ -203,15 +204,16 @@ def moment_of(facts: CycleFacts, ask: Ask = ask_nothing) -> Moment:
 
 
 def _of_shadow(facts: CycleFacts, reasons: Sequence[Reason]) -> tuple[str, ...]:
-    """That nothing follows from what the planner says, where it only looks on."""
+    """Return the sentence that the planner only watches and nothing follows from its verdict; "" otherwise."""
     is_shadow = any((row["key"], row["value"]) == (PLANNER_KEY, '"shadow"') for row in facts.tables["settings"])
     if not is_shadow or not any(one.step == "planner" for one in reasons):
         return ()
-    return (f"The planner only looks on ({PLANNER_KEY} = shadow): nothing of what it says is asked of the cluster.",)
+    return (f"The planner only looks on ({PLANNER_KEY} = shadow): nothing that it decides is sent to the cluster.",)
 
 
 def _of_quota(facts: CycleFacts) -> tuple[str, ...]:
-    """That the bundle's averages began from its resource quota, as long as that is a part of them worth a word."""
+    """Return the sentence that the bundle's averages began from its resource quota, while that is a notable part of
+    them."""
     row = next((r for r in facts.tables["bundle_load"] if r["bundle"] == facts.bundle), {})
     samples = row.get("samples_since_quota")
     if samples is None or (share := share_of_quota(samples)) < LEAST_SHARE_OF_QUOTA:
@@ -265,7 +267,7 @@ def _reasons(facts: CycleFacts, ask: Ask) -> list[Reason]:
     for row in sorted(facts.tables["guard_decisions"], key=lambda row: (row["position"], row["rule"])):
         if _concerns(row, "guard", facts):
             found.append(reason_of("guard_decisions", row, (), settings, ask))
-    # Where the planner decides, shedding takes its words over: they stand there.
+    # If the planner decides, shedding copies its verdicts, and they are shown there.
     taken_over = {(one.subject, one.sentence) for one in found if one.step != "planner"}
     return [one for one in found if one.step != "planner" or (one.subject, one.sentence) not in taken_over]
 
@@ -371,7 +373,7 @@ def _alternatives(row: Row, step: str, rows: Sequence[Row], settings: Sequence[R
 
 
 def _option(one: Mapping[str, Any]) -> str:
-    """What became of an alternative of the planner, in words."""
+    """Return the outcome of a planner's alternative, in words."""
     rule = str(one["rule"] or "").replace("_", " ")
     if one["verdict"] == "removed":
         return f"ruled out: {rule}" if rule else "ruled out"

@@ -1,4 +1,4 @@
-"""What is said where there is no answer: what is missing, and the nearest thing that exists."""
+"""Messages for questions without an answer: the missing item, and the nearest existing one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DAYS_BACK = 30
 
 
 def known_clusters(record: Record, cluster: str | None) -> list[str]:
-    """The cluster asked for, or all; NoSuchCycle where it is not on record, or nothing is."""
+    """Return the requested cluster, or all; NoSuchCycle if it is not on record, or if no cluster is."""
     clusters = record.clusters()
     if not clusters:
         raise NoSuchCycle(f"no cycle is on record in {record.lake}: run one first (`evenkeel rebalance`).")
@@ -38,7 +38,7 @@ def known_clusters(record: Record, cluster: str | None) -> list[str]:
 
 
 def several_clusters(subject: Subject, clusters: Sequence[str]) -> BadInput:
-    """The error for a name that stands in more than one cluster."""
+    """Return the error for a name that is in more than one cluster."""
     names = sorted(clusters)
     return BadInput(
         f"{subject.kind} {subject.name} is in {len(names)} clusters: {listed(names)}. Say which: --cluster {names[0]}."
@@ -110,7 +110,7 @@ def _decided_after(record: Record, attempt: Attempt) -> Attempt | None:
 
 
 def has_decisions(record: Record, attempt: Attempt, bundle: str) -> bool:
-    """Whether a cycle has decided about a bundle: such rows outlive those of its load."""
+    """Return True if a cycle has decided about a bundle: such rows outlive those of its load."""
 
     return any(
         record.rows([attempt], table, columns=["subject"], where=text("subject") == bundle)[attempt.attempt_id]
@@ -135,14 +135,15 @@ def _is_there(record: Record, attempt: Attempt, subject: Subject) -> bool:
 
 
 def unknown_everywhere(record: Record, subject: Subject, there: Mapping[str, Attempt]) -> EvenkeelError:
-    """No cluster has it: the cluster that has the nearest name says what is there."""
+    """Return the error for a name that no cluster has; the cluster with the nearest name describes what it has."""
     decided = {name: attempt for name, attempt in sorted(there.items()) if attempt.decided}
     reasons = {name: unknown(record, attempt, subject) for name, attempt in decided.items()}
     near = [name for name, attempt in decided.items() if _has_namespace(record, attempt, subject)]
     if len(near) == 1:
         return reasons[near[0]]
     return BadInput(
-        f"no cluster has {subject.kind} {subject.name} in its cycle then ({', '.join(sorted(there))}): name the "
+        f"no cluster has {subject.kind} {subject.name} in its cycle at that time ({', '.join(sorted(there))}): "
+        "name the "
         "cluster with --cluster to see what it has instead."
     )
 
@@ -190,7 +191,7 @@ def _no_namespace(record: Record, attempt: Attempt, namespace: str) -> str:
 
 
 def _relatives(record: Record, attempt: Attempt, subject: Subject, siblings: Sequence[str]) -> str:
-    """What is where the bundle would be: its children, its parent, or the nearest."""
+    """Return the bundles at the place of the missing one: its children, its parent, or the nearest."""
     own = range_of(subject.name)
     children = [name for name in siblings if own.covers(range_of(name))]
     parent = next((name for name in siblings if range_of(name).covers(own)), None)
@@ -214,7 +215,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _split_before(record: Record, attempt: Attempt, bundle: str) -> str:
-    """When it was asked to be split, else when it was last seen whole."""
+    """Return when its split was requested, else when it was last seen whole."""
     asked = [at for at in _splits_asked(record, attempt.cluster, bundle) if at <= attempt.cycle_at]
     if asked:
         return f", as asked in the cycle of {time(max(asked))}"

@@ -52,7 +52,7 @@ def _moment(moment: Moment, where: tzinfo) -> Iterator[str]:
     yield from _section("What else was possible", _others(moment.reasons))
     yield from _section("What would have changed the answer", _changes(moment.reasons))
     guards = [reason for reason in moment.reasons if reason.step == "guard"]
-    yield from _section("What guards said", [f"{one.outcome}: {one.sentence}" for one in guards])
+    yield from _section("Guards' verdicts", [f"{one.outcome}: {one.sentence}" for one in guards])
     yield from _section("What was sent, and what was seen", [line for s in moment.commands for line in _sent(s, where)])
     if not moment.commands and any(one.acts and one.step != "guard" for one in moment.reasons):
         yield ""
@@ -125,7 +125,7 @@ def _others(reasons: Sequence[Reason]) -> list[str]:
 
 
 def alternative_line(one: OtherOption) -> str:
-    """What lost, why, and by how much."""
+    """Return the rejected alternative, the reason, and its distance."""
     measured = "" if one.measured is None else f", {amounts.quantity(one.measured, one.unit)}"
     behind = "" if one.behind is None else f", behind by {_margin(one.behind, one.unit).lstrip('+')}"
     return f"{one.name}, {one.verdict}{measured}{behind}"
@@ -177,9 +177,9 @@ def clock(at: datetime, where: tzinfo) -> str:
     return at.astimezone(where).strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
-# An explanation as JSON for a program; keys are documented in docs/how-to/explain.md and stay as they are.
+# An explanation as JSON for a program; keys are documented in docs/how-to/explain.md and do not change.
 #
-# Times are ISO 8601 in UTC; figures are in the unit that stands beside them, None is null.
+# Times are ISO 8601 in UTC; figures are in the unit beside them, None is null.
 
 VERSION = 1
 
@@ -197,7 +197,7 @@ def course_body(course: Course) -> dict[str, Any]:
 
 
 def moment_body(moment: Moment) -> dict[str, Any]:
-    """One cycle."""
+    """Return one cycle as JSON."""
     body = _plain(moment, without=("reasons",))
     return {"type": "moment", **body, "reasons": [_reason(reason) for reason in moment.reasons]}
 

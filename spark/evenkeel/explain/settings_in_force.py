@@ -1,7 +1,7 @@
-"""The settings that clusters were last decided with: value, origin and default of each key, and where clusters differ.
+"""Settings of the clusters' last decisions: value, origin and default of each key, and differences between clusters.
 
-Read from the rows of `settings` that the newest decided cycle of each cluster lists, so what is shown is what decided,
-whatever a configuration file says meanwhile.
+They are read from the rows of `settings` that the newest decided cycle of each cluster lists. So the page shows the
+values that decided, whatever the configuration file now contains.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ _VERSION_KEY = "evenkeelPulsarVersion"
 
 @dataclass(frozen=True, slots=True)
 class ClusterValue:
-    """What one cluster was decided with, of one key. `value` and `default` are JSON; `origin` says who set the value
-    (`default…`, `observed…` for what its brokers run with, `override…`); `default` is the one of its Pulsar version."""
+    """The value of one key that one cluster was decided with.
+
+    `value` and `default` are JSON; `origin` is the source of the value (`default…`, `observed…` for the configuration
+    of its brokers, `override…`); `default` is that of its Pulsar version.
+    """
 
     cluster: str
     value: str
@@ -35,7 +38,8 @@ class ClusterValue:
 
     @property
     def is_default(self) -> bool:
-        """Whether it is what that version of Pulsar does by itself, whoever set it; a list's order does not count."""
+        """Return True if the value is the default of that Pulsar version, whatever its origin; the order of a list does
+        not count."""
         return _comparable(self.value) == _comparable(self.default)
 
 
@@ -56,8 +60,10 @@ class KeyInForce:
 
     @property
     def groups(self) -> tuple[tuple[ClusterValue, tuple[str, ...]], ...]:
-        """Each value, origin and default once, with the clusters that have them: what is no default comes first, then
-        what most clusters have, then by value."""
+        """Return each value, origin and default once, with the clusters that have them.
+
+        Values that are not the default come first, then those of most clusters, then by value.
+        """
         found: dict[ClusterValue, list[str]] = {}
         for one in self.values:
             found.setdefault(replace(one, cluster=""), []).append(one.cluster)
@@ -68,12 +74,12 @@ class KeyInForce:
 
     @property
     def differs(self) -> bool:
-        """Whether two clusters were decided with different values."""
+        """Return True if two clusters were decided with different values."""
         return len({one.value for one in self.values}) > 1
 
     @property
     def is_changed(self) -> bool:
-        """Whether a cluster was decided with anything but its version's default."""
+        """Return True if a cluster was decided with anything but its version's default."""
         return not all(one.is_default for one in self.values)
 
 
@@ -130,12 +136,12 @@ def _setting(name: str, known: Key | None, values: tuple[ClusterValue, ...]) -> 
 
 
 def decided_moments(record: Record, cluster: str) -> Any:
-    """When there was a cycle that may have been decided, as an Arrow array, oldest first."""
+    """Return the times of cycles that may have been decided, as an Arrow array, oldest first."""
     return record.moments(cluster, ~is_in("status", ["skipped", "failed"]))
 
 
 def newest_decided(record: Record, cluster: str, moments: Sequence[datetime]) -> Attempt | None:
-    """The last decided cycle of these moments, None where there is none."""
+    """Return the last decided cycle of these moments, or None."""
     for at in reversed(moments):
         decided = [one for one in record.cycles(cluster, at, at) if one.decided]
         if decided:

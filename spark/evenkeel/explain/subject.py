@@ -1,4 +1,4 @@
-"""What a question is about: a bundle, a topic, a broker or a command, which is found by the beginning of its id."""
+"""Subjects of questions: a bundle, a topic, a broker or a command, which is found by the beginning of its id."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Subject:
 
 
 def parse_subject(text: str) -> Subject:
-    """The subject that a text names; BadInput where it is none of the four."""
+    """Return the subject that a text names; BadInput if it is none of the four."""
     text = text.strip()
     if found := _RANGE.fullmatch(text):
         return Subject("bundle", f"{found[1]}/{_range(text, found[2])}")
@@ -78,7 +78,7 @@ class RecordedCommand:
 
 
 def find_command(record: Record, beginning: str, clusters: Sequence[str]) -> RecordedCommand:
-    """The one command whose id begins so; BadInput where there is none, or several."""
+    """Return the only command whose id begins with this text; BadInput without one, or with several."""
     import pyarrow.compute as pc
 
     whole = len(beginning) >= _WHOLE

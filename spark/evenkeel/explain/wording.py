@@ -1,5 +1,4 @@
-"""How times and names are written for people, and nothing that a name could do to a page; see `model.amounts` for
-figures."""
+"""Times and names for people, with every character made safe for a page; see `model.amounts` for figures."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ def time(at: datetime | None, *, date: bool = True) -> str:
 
 
 def age(seconds: float) -> str:
-    """How long ago something was: `18 s`, `4 min`, `2 h 5 min`, from two days on `3 days`; of what is ahead of the
-    clock `0 s`."""
+    """Return an age: `18 s`, `4 min`, `2 h 5 min`, from two days on `3 days`; `0 s` for a time in the future."""
     if seconds < _TWO_DAYS:
         return duration(max(round(seconds), 0)).replace(".0 s", " s")
     return plural(int(seconds // 86_400), "day")
@@ -44,7 +42,7 @@ def _visible(sign: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text, or its beginning and end where it is longer than `most` characters."""
+    """Return the text, or its beginning and end if it is longer than `most` characters."""
     if len(text) <= most:
         return text
     tail = most // 3

@@ -1,6 +1,6 @@
-"""Figures for a monitoring system, read from the lake as `evenkeel status` reads it, named as Prometheus asks for.
+"""Figures for a monitoring system, read from the lake as `evenkeel status` reads it, with names in Prometheus style.
 
-`declared` says which there are, `figures` reads them, `task_times` knows how long tasks took, `log_figures` what is
-known of the transparency log, `lake_watch` reads again and again, `configuration_watch` knows which lakes, and
-`exporter` answers scrapes. Nothing here writes, and nothing is asked of a cluster.
+`declarations` lists them, `figures` reads them, `task_times` has the durations of tasks, `log_figures` the figures of
+the transparency log, `lake_watch` reads again and again, `configuration_watch` knows the lakes, and `exporter` answers
+scrapes. These modules write nothing and send no request to a cluster.
 """

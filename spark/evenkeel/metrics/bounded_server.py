@@ -1,7 +1,7 @@
-"""A small HTTP server on the standard library, for figures: what a stranger can cost it is bounded.
+"""A small HTTP server on the standard library, for figures, with bounded cost per client.
 
-It listens on plain HTTP; whoever shows it beyond a trusted network puts a proxy with TLS before it. Bounded are the
-seconds of a connection and the connections at a time; what a request may hold is up to its handler.
+It listens on plain HTTP; put a proxy with TLS before it outside a trusted network. Bounded are the seconds of a
+connection and the number of connections at a time. The handler bounds the size of a request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 CONNECTION_SECONDS = 20.0
-"""How long a connection may last, with all its requests."""
+"""Longest time of a connection, with all its requests (seconds)."""
 MOST_CONNECTIONS = 32
 """Connections at a time; further ones are closed at once."""
 
@@ -43,7 +43,7 @@ class BoundedServer(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Hands a connection to a thread, or closes it where too many are open."""
+        """Hand a connection to a thread, or close it if too many are open."""
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -54,14 +54,14 @@ class BoundedServer(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serves a connection to its end."""
+        """Serve a connection to its end."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Logs what went wrong in a connection, in one line; connections that break are nothing unusual."""
+        """Log what went wrong in a connection, in one line; connections that break are nothing unusual."""
         log.info("a connection of %s ended early", client_address, exc_info=log.isEnabledFor(logging.DEBUG))
 
 
@@ -72,7 +72,7 @@ class BoundedHandler(BaseHTTPRequestHandler):
     server: BoundedServer
 
     def setup(self) -> None:
-        """Begins to count the connection's seconds."""
+        """Begin to count the connection's seconds."""
         super().setup()
         self.connection.settimeout(self.server.connection_seconds)
         self._end = threading.Timer(self.server.connection_seconds, self._cut)
@@ -80,7 +80,7 @@ class BoundedHandler(BaseHTTPRequestHandler):
         self._end.start()
 
     def finish(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         self._end.cancel()
         super().finish()
 

@@ -31,7 +31,7 @@ class WatchedLakes:
     watches: Mapping[str, LakeWatch]
 
     def counts(self, lake: str, cluster: str) -> bool:
-        """Whether figures of a cluster are told from what this lake has of it."""
+        """Return True if figures of the cluster come from this lake."""
         own = self.lakes.reader_lake_of(cluster)
         return own is None or own.name == lake
 
@@ -49,20 +49,20 @@ class ConfigurationWatch:
         self._thread = threading.Thread(target=self._run, name="configuration-watch", daemon=True)
 
     def start(self) -> None:
-        """Begins to read the lakes, and to look at the file."""
+        """Begin to read the lakes, and to look at the file."""
         for watch in self.watched.watches.values():
             watch.start()
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends all threads; readings that are under way are waited for a few seconds."""
+        """End all threads; readings that are under way are waited for a few seconds."""
         self._ended.set()
         self._thread.join(_END_SECONDS)
         for watch in self.watched.watches.values():
             watch.stop()
 
     def look(self) -> None:
-        """Takes up what the file says now. What is wrong with it is logged once, until something else is."""
+        """Apply the current file. A fault is logged once, until another one occurs."""
         try:
             found = configured_lakes()
             if not found.lakes:

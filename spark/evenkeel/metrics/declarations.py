@@ -11,7 +11,7 @@ GAUGE, COUNTER = "gauge", "counter"
 CLUSTER = ("cluster",)
 
 OPEN_COMMAND = "open"
-"""The outcome of a command of which nothing was seen yet."""
+"""The outcome of a command without any observed outcome yet."""
 OUTCOMES = (*sorted(SENT | UNTOUCHED), HARMED, OPEN_COMMAND)
 """The values of the label `outcome`."""
 SEVERITIES = ("reject", "quarantine", "warn")
@@ -51,7 +51,7 @@ NEEDS: tuple[NeedMetric, ...] = (
         "newer_version",
         "evenkeel_newer_version",
         "0 or 1",
-        "a newer version of Evenkeel wrote the newest cycle; what else a need says is missing then",
+        "a newer version of Evenkeel wrote the newest cycle; other needs of the cluster are missing then",
     ),
     _need(
         "harm",
@@ -209,7 +209,7 @@ OF_THE_LOG: tuple[ExportedMetric, ...] = (
     ExportedMetric(
         "evenkeel_witness_inconsistent",
         "0 or 1",
-        "the witness has seen another tree: somebody is shown another past",
+        "the witness has seen another tree: two clients are shown different pasts",
         ("witness",),
     ),
 )
@@ -226,8 +226,8 @@ OF_VERIFY: tuple[ExportedMetric, ...] = (
 CONFIGURATION_USABLE = ExportedMetric(
     "evenkeel_configuration_usable",
     "0 or 1",
-    "whether the configuration file can be used as it is now, 0: the lakes of before are watched on; missing where "
-    "`--lake` names the lake, and where there is no such file",
+    "1 if the current configuration file can be used, 0 if not (the earlier lakes are still watched); missing if "
+    "`--lake` names the lake, or without such a file",
     (),
 )
 """The one metric that is not of a lake."""
@@ -274,4 +274,4 @@ EMITTED = (
     "evenkeel_commands",
     *(one.metric.name for one in NEEDS),
 )
-"""What tasks give to Airflow's own metrics too, where these are on."""
+"""Metrics that tasks also send to Airflow's own metrics, if these are on."""

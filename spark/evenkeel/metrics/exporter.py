@@ -89,7 +89,7 @@ def _values(last: LakeReading, name: str) -> Mapping[tuple[str, ...], float | No
 
 
 class MetricsServer(BoundedServer):
-    """Serves the metrics of a watched lake, or of several; with a `token` to those alone who show it."""
+    """Server of the metrics of one or several watched lakes; with a `token`, only for clients that send it."""
 
     def __init__(self, address: tuple[str, int], watched: Watched, token: Secret | None = None) -> None:
         self.token = token

@@ -35,13 +35,13 @@ class LakeFigures:
     unread: dict[str, str] = field(default_factory=dict)
 
     def say(self, name: str, value: float | None, *labels: str) -> None:
-        """Notes a value; None says nothing."""
+        """Note a value; None is ignored."""
         if value is not None:
             self.values[name][labels] = float(value)
 
 
 class LakeReader:
-    """Reads a lake again and again: what was read before is at hand."""
+    """Reads a lake again and again, and keeps earlier reads in memory."""
 
     def __init__(self, lake: str) -> None:
         self._recent, self._commits, self._log = Recent(lake), CommitTimes(lake), LogWatch(lake)
@@ -80,7 +80,7 @@ class LakeReader:
 
 
 def _try(figures: LakeFigures, part: str, read: Callable[[], None]) -> bool:
-    """Whether a part could be read; what was wrong is kept, and the rest still stands."""
+    """Return True if a part could be read; a fault is kept, and the other parts are still valid."""
     try:
         read()
     except (EvenkeelError, OSError) as error:

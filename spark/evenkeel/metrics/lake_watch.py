@@ -1,4 +1,4 @@
-"""A lake that is read in the background, at an interval: whoever asks gets the last reading and waits for nothing."""
+"""A lake that is read in the background, at an interval: every client gets the last reading at once."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LakeReading:
-    """What is known of the lake. `figures`: of the last reading that succeeded, which ended at `read_at` (monotonic
-    seconds; None: none did). `is_up`: whether the last reading succeeded; `seconds`: how long it took; `failures`: how
-    many failed."""
+    """The last reading of a lake.
+
+    `figures`: of the last successful reading, which ended at `read_at` (monotonic seconds; None: no success yet).
+    `is_up`: the last reading succeeded; `seconds`: its duration; `failures`: number of failed readings.
+    """
 
     figures: LakeFigures = field(default_factory=LakeFigures)
     read_at: float | None = None
@@ -33,12 +35,12 @@ class LakeReading:
     failures: int = 0
 
     def age_seconds(self) -> float | None:
-        """How old the figures are; None where there are none."""
+        """Return the age of the figures in seconds; None without figures."""
         return None if self.read_at is None else time.monotonic() - self.read_at
 
 
 class LakeWatch:
-    """Reads the lake every so many seconds, whatever comes of a reading. `last` is the reading of now."""
+    """Reader of the lake at an interval in seconds, whatever the result. `last` is the current reading."""
 
     def __init__(self, lake: str, every_seconds: float) -> None:
         load_libraries(lake)
@@ -50,17 +52,17 @@ class LakeWatch:
         self.last = LakeReading()
 
     def start(self) -> None:
-        """Begins to read in a thread of its own."""
+        """Begin to read in a separate thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread, if it was begun; a reading that is under way is waited for a few seconds."""
+        """End the thread, if it was begun; a reading that is under way is waited for a few seconds."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(_END_SECONDS)
 
     def read_once(self) -> LakeReading:
-        """Reads the lake now. What is wrong with it is logged once, until something else is."""
+        """Read the lake now. A fault is logged once, until another one occurs."""
         begun = time.monotonic()
         try:
             figures = self._reader.read(datetime.now(UTC))

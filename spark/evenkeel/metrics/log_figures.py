@@ -1,7 +1,7 @@
-"""What is known of a lake's transparency log, read again only where something of it has changed, and never too often.
+"""Figures of a lake's transparency log, read again only after a change, and never too often.
 
-Where chains end is asked of Delta's log of `cycles`, which takes a second of a year; of a table without figures of its
-files every file has to be opened for it. So after a reading the next one waits for twenty times as long.
+The ends of chains come from Delta's log of `cycles`, which takes a second for a year of cycles. For a table without
+statistics of its files, every file has to be opened. So after a reading the next one waits for twenty times as long.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How long the tasks of a cycle took, by the commits of their rows: every commit names its task and its write.
+"""Durations of a cycle's tasks, by the commits of their rows: every commit names its task and its write.
 
-A task's own process knows more, and Airflow exports it (`task.duration`); the lake knows when rows were there.
+A task's own process knows more, and Airflow exports it (`task.duration`); the lake knows when rows were committed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _LONGEST = timedelta(days=1)
 
 
 class CommitTimes:
-    """When writes of a lake were committed, by which task. What was read once stays at hand."""
+    """Times of a lake's commits, with their tasks; earlier reads stay in memory."""
 
     def __init__(self, lake: str) -> None:
         self._lake = Lake(lake)
         self._known: OrderedDict[tuple[str, int], tuple[str, str, datetime] | None] = OrderedDict()
 
     def seconds_of(self, attempt: Attempt) -> dict[str, float]:
-        """Task -> how long it took, of the tasks of an attempt of which commits tell; see `declared`."""
+        """Return task -> its duration in seconds, for tasks of an attempt with known commits; see `declarations`."""
         ends: dict[str, datetime] = {}
         for write in attempt.writes:
             said = self._commit(write.table, write.version)
@@ -57,7 +57,7 @@ class CommitTimes:
         return self._known[key]
 
     def _read(self, table: str, version: int) -> tuple[str, str, datetime] | None:
-        """Task, write id and moment of a commit; None where it is gone, or says nothing of them."""
+        """Return task, write id and moment of a commit; None if it is gone, or lacks them."""
         files = files_of(self._lake.path(table))
         try:
             data = files.read(f"_delta_log/{version:020d}.json")

@@ -1,7 +1,7 @@
-"""The seven tasks in their order: what the DAG calls, and what runs a cycle, or a window of them, without Airflow.
+"""The seven tasks in order, as the DAG calls them, and functions that run one cycle or a window without Airflow.
 
-Each function is a task. It takes the hand-over of the task before and returns its own; its room holds `task.py` (tables
-in, tables out) and, where it decides, `round.py` (rows of one cluster in, rows out).
+Each function is a task. It takes the previous task's hand-over and returns its own. Its room holds `task.py` (tables
+in, tables out) and, if it decides, `round.py` (rows of one cluster in, rows out).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from evenkeel.publish.dispatch import Sending
 
 LARGE_SNAPSHOT_BYTES = 4_000_000
-"""Some ten thousand topics, compressed, in one snapshot or in many: from there on compiled queries pay."""
+"""Size of topics (compressed, about ten thousand), in one snapshot or many, from which compiled queries pay off."""
 
 MOST_TRIES = 3
 """So many times at most a chunk of a window goes on behind a cycle that failed by a defect."""
@@ -36,49 +36,49 @@ Task = Callable[..., Handover]
 
 
 def ingest(spark: SparkSession, handover: Handover) -> Handover:
-    """Reads each cluster's snapshot into the observed tables."""
+    """Read each cluster's snapshot into the observed tables."""
     from evenkeel.ingest.task import run
 
     return _with_queries_to_size(run, spark, handover, topic_sized=True)
 
 
 def validate(spark: SparkSession, handover: Handover) -> Handover:
-    """Checks what was observed; sets records or clusters aside."""
+    """Check the observed rows; reject records or skip clusters."""
     from evenkeel.validate.task import run  # Great Expectations alone takes seconds to import
 
     return _with_queries_to_size(run, spark, handover, topic_sized=True)
 
 
 def aggregate(spark: SparkSession, handover: Handover) -> Handover:
-    """Sums topics to bundles and brokers, with averages and usage."""
+    """Sum topics to bundles and brokers, with averages and usage."""
     from evenkeel.aggregate.task import run
 
     return _with_queries_to_size(run, spark, handover, topic_sized=True)
 
 
 def plan_splits(spark: SparkSession, handover: Handover) -> Handover:
-    """Decides which bundles to split, and where."""
+    """Decide which bundles to split, and where."""
     from evenkeel.plan_splits.task import run
 
     return _with_queries_to_size(run, spark, handover)
 
 
 def shed(spark: SparkSession, handover: Handover) -> Handover:
-    """Decides which bundles leave their broker."""
+    """Decide which bundles leave their broker."""
     from evenkeel.shed.task import run
 
     return _with_queries_to_size(run, spark, handover)
 
 
 def place(spark: SparkSession, handover: Handover) -> Handover:
-    """Decides where shed bundles and bundles without owner go."""
+    """Decide where shed bundles and bundles without owner go."""
     from evenkeel.place.task import run
 
     return _with_queries_to_size(run, spark, handover)
 
 
 def publish(spark: SparkSession, handover: Handover, sending: Sending | None = None) -> Handover:
-    """Puts the plan on record, sends what may be sent, and writes the manifests. Without `sending` nothing is sent."""
+    """Record the plan, send what may be sent, and write the manifests. Without `sending` nothing is sent."""
     from evenkeel.publish.task import run
 
     return _with_queries_to_size(run, spark, handover, sending)
@@ -93,7 +93,7 @@ TASK_IDS: tuple[str, ...] = tuple(task.__name__ for task in (*DECIDING, publish)
 def _with_queries_to_size(
     run: Task, spark: SparkSession, handover: Handover, *more: Any, topic_sized: bool = False
 ) -> Handover:
-    """Runs a task; Spark compiles its queries only where it reads the topics of large snapshots."""
+    """Run a task; Spark compiles its queries only where it reads the topics of large snapshots."""
     from evenkeel.spark.sql import compile_queries
 
     compile_queries(spark, compiled=topic_sized and is_large(handover.open_cycles()))
@@ -101,8 +101,8 @@ def _with_queries_to_size(
 
 
 def is_large(cycles: Iterable[ClusterCycle]) -> bool:
-    """Whether the snapshots of these cycles together are so large that compiled queries pay; unknown sizes count as
-    large."""
+    """Return True if the snapshots of these cycles together are so large that compiled queries pay; unknown sizes count
+    as large."""
     from evenkeel.ingest.chunks import landed_bytes
 
     return sum(landed_bytes(cycle.snapshot.path) for cycle in cycles) > LARGE_SNAPSHOT_BYTES
@@ -111,10 +111,10 @@ def is_large(cycles: Iterable[ClusterCycle]) -> bool:
 def run_cycle(
     spark: SparkSession, request: CycleRequest, progress: Progress, sending: Sending | None = None
 ) -> Handover:
-    """One cycle from snapshot to manifest. `progress` gets each task's name and seconds when it is done. `sending`
-    says how running clusters are steered; without it none is.
+    """Run one cycle from snapshot to manifest.
 
-    If a task fails, the cycle is put on record as failed, and then the error goes on.
+    `progress` gets each task's name and seconds when the task ends. `sending`: how running clusters are steered;
+    without it nothing is sent. If a task fails, the cycle is recorded as failed, and the error is raised again.
     """
     from evenkeel.ingest.open_run import open_cycles
 
@@ -140,8 +140,11 @@ def _run_tasks(spark: SparkSession, handover: Handover, progress: Progress, send
 
 @dataclass(frozen=True, slots=True)
 class WindowProgress:
-    """How far a window is, after a task: the task's name (empty: none yet), cycles on record of all that are to be
-    decided, those that were decided before, and the part of the work that is done (0 to 1)."""
+    """Progress of a window after a task.
+
+    The task's name (empty: none yet), recorded cycles of all that are to be decided, cycles decided before, and the
+    part of the work that is done (0 to 1).
+    """
 
     task: str
     cycles: int
@@ -159,15 +162,16 @@ def run_window(
     cycles: Sequence[ClusterCycle] | None = None,
     anew: bool = False,
 ) -> Iterator[Handover]:
-    """All landed snapshots of the request from `since` to `until`, chunk by chunk: each chunk's hand-over comes when
-    its manifests are written, so a window that was ended anywhere is run again and goes on where the record ends.
+    """Decide all landed snapshots of the request from `since` to `until`, in chunks, and yield each chunk's hand-over.
 
-    Cycles that this code has decided already, under the same settings and as the same kind, are not decided again,
-    unless `anew`. `cycles` are what `landed_in` found, where that is known. What was left out behind a cycle that
-    failed by a defect is the next chunk, and goes on from the cycle before that one, as it does one by one. If a task
-    fails, the cycles of its chunk are put on record as failed; then the error goes on, or, where it is one of ours, to
-    `failed`, if that is given, and the next chunk begins. BadInput as `landed_in` raises it, and where the request asks
-    for a mode that sends.
+    A hand-over comes when the chunk's manifests are written. So an interrupted window can be run again: it goes on
+    where the record ends.
+
+    Cycles that this code has already decided with the same settings and the same kind are not decided again, unless
+    `again`. `cycles`: the result of `landed_in`, if known. Cycles left out behind a cycle that failed by a defect are
+    the next chunk; it starts from the cycle before the failed one. If a task fails, the cycles of its chunk are
+    recorded as failed. The error is then raised again; or, if it is one of Evenkeel's and `failed` is given, it goes to
+    `failed`, and the next chunk begins. Raises BadInput as `landed_in` does, and if the request has a mode that sends.
     """
     from evenkeel.ingest.chunks import decided_already, in_chunks, landed_in
     from evenkeel.ingest.open_run import open_listed

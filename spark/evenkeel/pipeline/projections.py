@@ -1,4 +1,4 @@
-"""Which columns of the observed tables rounds look at: who hands many cycles over leaves the others where they are."""
+"""Columns of the observed tables that rounds read; a hand-over of many cycles leaves the other columns out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All rounds of one cycle over again, each on the rows recorded for it, and held against what was decided."""
+"""Repetition of all rounds of one cycle on their recorded rows, compared with the recorded decisions."""
 
 from __future__ import annotations
 
@@ -58,9 +58,10 @@ def held_against(
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the decided tables, of `strategy_state` and `guard_decisions`, and the `plan`.
+    """Return rows of the decided tables, of `strategy_state` and `guard_decisions`, and the `plan`.
 
-    A round takes what the one before it had *recorded*, not what it comes to now: a difference stays where it arose.
+    A round takes the *recorded* rows of the round before it, not the repeated ones. So a difference stays where it
+    arose.
     """
     recorded = {table: [_without(row, key) for row in rows[table]] for table in DECIDED}
     made, seen, _ = decide_cycle(ROUNDS, key, SharedRows({**rows, **recorded}), as_recorded=True)
@@ -82,16 +83,16 @@ _BY_VALUE = 2
 
 
 def same(table: str, columns: Sequence[str], recorded: Collection[Row], made: Collection[Row]) -> bool:
-    """Compares these columns of a table: `recorded` as they were read, `made` as a round gave them."""
+    """Compare these columns of a table: `recorded` as they were read, `made` as a round gave them."""
     return len(recorded) == len(made) and (
         _same_by_key(table, columns, recorded, made) or _same_row_by_row(table, columns, recorded, made)
     )
 
 
 def _same_by_key(table: str, columns: Sequence[str], recorded: Collection[Row], made: Collection[Row]) -> bool:
-    """Whether the rows are pairwise the same once both are in the order of their keys.
+    """Return True if the rows are pairwise equal once both are in the order of their keys.
 
-    If so, they are the same in any order. If not, keys may have been given twice, or not at all, and nothing is said.
+    Then they are equal in any order. False decides nothing: keys may be missing or repeated.
     """
     key = itemgetter(*_sure_keys(table))
     try:
@@ -109,7 +110,7 @@ def _same_by_key(table: str, columns: Sequence[str], recorded: Collection[Row], 
 
 
 def _are_alike(found: Sequence[Row], now: Sequence[Row], names: Sequence[str]) -> bool:
-    """Whether the columns of `now` are, as they are, what was read: no value has to be brought to plain form."""
+    """Return True if the columns of `now` are, as they are, what was read: no value has to be brought to plain form."""
     values = itemgetter(*names)
     try:
         return marshal.dumps([*map(values, found)], _BY_VALUE) == marshal.dumps([*map(values, now)], _BY_VALUE)

@@ -1,7 +1,7 @@
-"""A cluster's whole cycle at once: split, shed, place, plan, each round on what the one before left in the tables.
+"""A cluster's whole cycle at once: split, shed, place and plan, each round on the previous round's rows.
 
-The live pipeline runs a task for each round, with rows written and read in between. Here the same rounds run one after
-the other in memory, and each sees its rows as it would have read them, so that the same plan comes out to the bit.
+The live pipeline runs a task for each round and writes and reads rows in between. These rounds run one after the other
+in memory. Each gets its rows as it would read them from the tables, so that the plan is equal to the bit.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ROUNDS = (SPLITS, Round(planner_round.decide, planner_round.TABLES), SHED, PLACE
 
 
 def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> DecidedCycle:
-    """Decides the cycle. `observed` holds `OBSERVED`; `state` is what the cycle before remembered.
+    """Decide the cycle. `observed` holds `OBSERVED`; `state` is what the cycle before remembered.
 
     Given `SharedRows` that keep to acts, the plan has no id and only rows of acts and refusals are made.
     """

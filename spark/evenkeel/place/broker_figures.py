@@ -1,4 +1,4 @@
-"""How each broker stands while bundles are placed: what it reports, and what was given to it since."""
+"""The state of each broker while bundles are placed: its report, and the bundles given to it since."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from evenkeel.settings import Settings
 class BrokerFigures:
     """One broker's figures for placement; `give` moves them on. Usage is a fraction, rates are msg/s.
 
-    `idle`: it reports no bundles, or no messages in and out. `rank` orders versions; None where it cannot be read.
+    `idle`: it reports no bundles, or no messages in and out. `rank` orders versions; None if the version cannot be
+    read.
     """
 
     usage: float

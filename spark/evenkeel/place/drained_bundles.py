@@ -1,9 +1,10 @@
-"""Placement of the bundles of drained brokers: one after the other, each to the broker that is used least by then.
+"""Placement of the bundles of drained brokers: one after the other, each on the broker with the least usage by then.
 
-Pulsar's placement strategies choose for one bundle that was just looked up; for many at once they would name the same
-broker. Here each bundle counts for the ones after it. Candidates are the brokers that the load manager's filters leave.
-How much a bundle adds to a broker's usage is not known beforehand. It is assumed to add the mean of two shares of its
-old broker's usage: its share of that broker's traffic, and 1 / the number of that broker's bundles.
+Pulsar's placement strategies choose for one bundle that was just looked up. For many bundles at once they would name
+the same broker. This placement counts each bundle for the ones after it. Candidates are the brokers that the load
+manager's filters leave. The usage that a bundle adds to a broker is not known beforehand. It is assumed to be the mean
+of two shares of its old broker's usage: its share of that broker's traffic, and 1 / the number of that broker's
+bundles.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class DrainRound(Protocol):
         ...
 
     def give(self, bundle: str, broker: str) -> None:
-        """Counts the bundle as the broker's."""
+        """Count the bundle on the broker."""
         ...
 
 
@@ -59,7 +60,7 @@ LEAST_USED = Rule("placed", "least_used_by_then", _words)
 
 
 def is_drained(row: Row) -> bool:
-    """Whether a row of `unload_decisions` is a bundle that leaves a drained broker."""
+    """Return True if a row of `unload_decisions` is a bundle that leaves a drained broker."""
     return bool(row["strategy"] == BY_DRAINING and row["rule"] == LEAVES.name)
 
 

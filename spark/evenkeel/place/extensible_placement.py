@@ -24,9 +24,9 @@ from evenkeel.settings import Settings
 
 
 class ExtensiblePlacementRound:
-    """One round of placing. `owners`: broker -> the bundles it owns; those to be placed are not among them.
+    """One round of placing. `owners`: broker -> the bundles it owns, without the bundles to be placed.
 
-    `turn` is whose turn it is among brokers for shedding-excluded namespaces; read it afterwards to go on later.
+    `turn` is the next turn among brokers for shedding-excluded namespaces; read it afterwards to continue later.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class ExtensiblePlacementRound:
         return placement
 
     def candidates(self, bundle: str) -> Filtered:
-        """Who may get the bundle, whatever its load."""
+        """Return the brokers that may get the bundle, whatever its load."""
         return self._filters.candidates(bundle)
 
     def give(self, bundle: str, broker: str) -> None:
-        """Counts the bundle as the broker's for what is placed after it."""
+        """Count the bundle on the broker for later placements."""
         self._filters.give(bundle, broker)
 
     def _in_turns(self, bundle: str, owner: str | None, found: Filtered) -> Placement:

@@ -22,7 +22,8 @@ from evenkeel.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one filter left (in name order) and why it removed the others; `given_up` if it was undone."""
+    """The brokers that one filter left (in name order) and the rule by which it removed others; `given_up` if it was
+    undone."""
 
     rule: str
     brokers: tuple[str, ...]
@@ -32,7 +33,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The candidates for one bundle. `restored`: the filters left nobody (or failed), so all allowed ones came back."""
+    """The candidates for one bundle. `restored`: the filters left no one (or failed), so all allowed ones came back."""
 
     brokers: tuple[str, ...]
     removed: Mapping[str, str]
@@ -42,10 +43,11 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class PlacementView:
-    """What the filters look at, shared by all placements of a round.
+    """The filters' input, shared by all placements of a round.
 
-    Worked out from it once, so that a filter that can remove nobody need not look at every broker for every bundle:
-    `crowded`, the brokers above loadBalancerBrokerMaxTopics, and whether versions and load managers differ at all.
+    Some values are computed once, so that a filter that can remove no broker need not check every broker for every
+    bundle. These are `crowded`, the brokers above loadBalancerBrokerMaxTopics, and if versions and load managers differ
+    at all.
     """
 
     brokers: Mapping[str, BrokerReport]
@@ -87,7 +89,7 @@ class PlacementView:
 
 
 def candidates_for(bundle: str, view: PlacementView) -> Candidates:
-    """Who is a candidate for the bundle after all filters, and which filter removed whom."""
+    """Return the candidates for the bundle after all filters, and the filter that removed each other broker."""
     settings = view.settings
     allowed = view.isolation.allowed(bundle)
     removed = dict(allowed.removed)
@@ -105,7 +107,7 @@ def candidates_for(bundle: str, view: PlacementView) -> Candidates:
 
 
 def few_topics(bundle: str, candidates: Iterable[str], view: PlacementView) -> Step:
-    """Drop brokers with more topics (reported and assigned) than allowed; if nobody remains, drop nobody."""
+    """Drop brokers with more topics (reported and assigned) than allowed; if no one remains, drop no one."""
     candidates = tuple(candidates)
     if not view.crowded:
         return Step("topics_over_limit", candidates, {})

@@ -39,11 +39,11 @@ def strategy_in_force(settings: Settings) -> str:
 
 
 class PlacementRound:
-    """One round of placing: what was given away in it counts for what comes after.
+    """One round of placing; each placement counts for the later ones.
 
-    Bundles are placed one by one; `place_ownerless` does so in name order. `state` is what an earlier round remembered
-    (usage averages, whose turn it is); read it afterwards to go on in a later round. `owned` gives what `owned_of` has
-    found for somebody else.
+    Bundles are placed one by one; `place_ownerless` does so in name order. `state` is the state of an earlier round
+    (usage averages, the next turn); read it afterwards to continue in a later round. `owned` is a result of `owned_of`,
+    if the caller has one.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class PlacementRound:
 
     @property
     def state(self) -> PlacementState:
-        """What the placements so far leave to be remembered."""
+        """Return the state after the placements so far."""
         return {**self._in_turns.state, **self._strategy.state}
 
     def plan(self, destinations: Mapping[str, str]) -> None:
@@ -103,11 +103,11 @@ class PlacementRound:
         return placement
 
     def candidates(self, bundle: str) -> Candidates:
-        """Who may get the bundle, whatever the strategy would say."""
+        """Return the brokers that may get the bundle, before the strategy chooses."""
         return candidates_for(bundle, self._view)
 
     def give(self, bundle: str, broker: str) -> None:
-        """Counts the bundle as the broker's for what is placed after it."""
+        """Count the bundle on the broker for later placements."""
         self._view.give(bundle, broker, self._history(bundle))
 
     def _history(self, bundle: str) -> BundleHistory:

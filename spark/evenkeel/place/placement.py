@@ -1,4 +1,4 @@
-"""Where one bundle goes, and the verdicts on it that both load managers' placements give."""
+"""The placement of one bundle, and the verdicts that both load managers' placements give on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ SINCE_QUOTA = "samples_since_quota"
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one bundle goes. `best`: brokers that are equally good; `destination`: the one taken, None if nobody may.
+    """The placement of one bundle. `best`: brokers that are equally good; `destination`: the chosen one, None without
+    any.
 
     `candidates`: every broker, with the filter that removed it or its score.
     """
@@ -41,7 +42,7 @@ def placed(how: str) -> Sentence:
 
 
 def _of_quota(row: Considered) -> str:
-    """That the bundle has no history, and what it is taken for instead; nothing for any other bundle."""
+    """Return the words for a bundle without history, with the quota that it counts as; "" for any other bundle."""
     if row.numbers.get(SINCE_QUOTA) != 0:
         return ""
     rate = amount(row.numbers["bundle_rate"], "msg/s")
@@ -49,13 +50,13 @@ def _of_quota(row: Considered) -> str:
 
 
 def goes_to(row: Considered) -> str:
-    """Which bundle goes where, and from where if it has an owner."""
+    """Return the bundle and its destination in words, with its source if it has an owner."""
     start = f"{row.subject} goes from {row.broker}" if row.broker else f"{row.subject} goes"
     return f"{start} to {destination_of(row)}"
 
 
 def placement_words(row: Considered) -> dict[str, str]:
-    """What a sentence about a placement may name: word -> text."""
+    """Return the words that a sentence about a placement may use: word -> text."""
     score = row.numbers.get("score")
     removed = int(row.numbers.get("removed", 0))
     others = plural(row.numbers.get("candidates", 1), "candidate")
@@ -73,7 +74,7 @@ def _rate_words(rate: float) -> str:
 
 
 def with_its_own_broker(bundle: str, broker: str, brokers: Collection[str]) -> Placement:
-    """Heartbeat and SLA namespaces belong to the broker in their name, or to nobody while that one is away."""
+    """Heartbeat and SLA namespaces belong to the broker in their name, or to no one while that one is away."""
     if broker in brokers:
         return settled(bundle, broker, ITS_OWN)
     return Placement(bundle, None, (), (), BROKERS_OWN_NAMESPACE.about_bundle(bundle, broker))

@@ -62,8 +62,8 @@ def decide_remembering(key: Row, rows: SharedRows) -> Decided:
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """Rows of `placement_decisions` (and `strategy_state`): shed bundles in Pulsar's order, others by name.
 
-    Shed bundles all see the same candidates, as in Pulsar; a bundle without owner counts for those placed after it.
-    A bundle that nobody has owned yet, as far as is known, waits for its first client and is only noted. `state` holds
+    Shed bundles all see the same candidates, as in Pulsar; a bundle without owner counts for those placed after it. A
+    bundle that no one has owned yet, as far as is known, waits for its first client and is only noted. `state` holds
     the predecessor's rows; what placement remembers of them is moved on, or handed on where nothing was placed.
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
@@ -160,7 +160,8 @@ def planned_destinations(unloads: Sequence[Row]) -> dict[str, str]:
 
 
 def keeps_state(settings: Settings) -> bool:
-    """Whether placing with these settings leaves anything to remember: assumed unloads, or what a strategy keeps."""
+    """Return True if placing with these settings leaves anything to remember: assumed unloads, or what a strategy
+    keeps."""
     return settings.evenkeelAssumeUnloadsSucceed or remembers(settings)
 
 
@@ -170,11 +171,12 @@ STRATEGY = "LeastResourceUsageWithWeight"
 
 
 def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `placement_decisions` (and `strategy_state`): transferred bundles, freed ones, then those without owner.
+    """Return rows of `placement_decisions` (and `strategy_state`): transferred bundles, freed ones, then ownerless
+    ones.
 
-    `state` holds the predecessor's rows, as in this cycle's shedding. A transferred bundle goes where the shedder said;
-    a freed one (transfers off) is placed as if it were looked up at once. Brokers that cannot be decided on are no
-    candidates. Whose turn it is among brokers for excluded namespaces is handed on.
+    `state` holds the predecessor's rows, as in this cycle's shedding. A transferred bundle goes to the broker that the
+    shedder chose. A freed one (transfers off) is placed as if it were looked up at once. Brokers that cannot be decided
+    on are no candidates. The next turn among brokers for excluded namespaces is handed on.
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     shed = {row["subject"]: row for row in sorted(rows["unload_decisions"], key=_subject) if _is_shed(row)}
@@ -228,7 +230,7 @@ class _View:
         return ExtensiblePlacementRound(self._load, policies, owners, self._settings, turn=self._turn)
 
     def place_alone(self, bundle: str, broker: str, *, freely: bool = False) -> Placement:
-        """Where a bundle that a wish unloads would go, as if it alone left."""
+        """Return the placement of a bundle that a manual request unloads, as if it alone left."""
         return self.round(freely=freely, leaves=bundle).assign(bundle, broker)
 
 
@@ -258,7 +260,7 @@ def _subject(row: Row) -> str:
 
 
 def _is_planned(row: Row) -> bool:
-    """Whether the planner unloads the bundle, to the broker that it names."""
+    """Return True if the planner unloads the bundle, to the broker that it names."""
     return bool(row["strategy"] == PLANNER)
 
 
@@ -288,7 +290,7 @@ def planned_places(rows: Rows) -> dict[str, Row]:
 
 
 def _is_shed(row: Row) -> bool:
-    """Whether the strategy in force unloads the bundle, and no operator."""
+    """Return True if the strategy in force unloads the bundle, and no operator."""
     return is_unload(row) and not is_wished(row) and not is_drained(row)
 
 

@@ -31,17 +31,17 @@ REQUESTED_WITH_DESTINATION = Rule("placed", "wish_with_destination", placed("a m
 
 
 def is_unload(row: Row) -> bool:
-    """Whether a row of `unload_decisions` says that a bundle leaves its broker."""
+    """Return True if a row of `unload_decisions` says that a bundle leaves its broker."""
     return bool(row["subject_kind"] == "bundle" and row["outcome"] == "unload")
 
 
 def lost_its_owner(row: Row) -> bool:
-    """Whether a bundle had an owner once and has none now."""
+    """Return True if a bundle had an owner once and has none now."""
     return bool(row["ownership"] == UNOWNED and row["last_owner"] is not None)
 
 
 def never_owned(row: Row) -> bool:
-    """Whether a bundle has had no owner as far as is known."""
+    """Return True if a bundle has had no owner as far as is known."""
     return bool(row["ownership"] == UNOWNED and row["last_owner"] is None)
 
 
@@ -91,14 +91,14 @@ def assumed_rows(decided: list[dict[str, Any]], cycle: Row, settings: Settings) 
     return [{**state.state_row(state.FRAME, bundle, state.ASSUMED_UNLOADED, at=at), **stamp} for bundle in gone]
 
 
-# Destinations of the bundles that a wish unloads, whichever load manager decides the rest.
+# Destinations of the bundles that a manual request unloads, under both load managers.
 
 Place = Callable[[str, str], Placement]
-"""Where a bundle would go that leaves its broker: (bundle, broker) -> placement."""
+"""Function from (bundle, broker that it leaves) to its placement."""
 
 
 def is_wished(row: Row) -> bool:
-    """Whether a row of `unload_decisions` is a wish that is carried out."""
+    """Return True if a row of `unload_decisions` is a manual request that is carried out."""
     return bool(row["strategy"] == BY_REQUEST and is_unload(row))
 
 
@@ -125,10 +125,10 @@ def _placed(row: Row, destination: str | None, place: Place) -> Placement:
     return settled(row["subject"], destination, REQUESTED_WITH_DESTINATION, row["broker"])
 
 
-# What placement remembers from one cycle to the next, as rows of `strategy_state`.
+# The state of placement as rows of `strategy_state`.
 #
-# Each figure belongs to the strategy that keeps it. What another strategy than the one in force left behind is neither
-# read nor handed on, as a broker that starts with a strategy knows nothing of the past.
+# Each figure belongs to the strategy that keeps it. The state of a strategy that is not in force is neither read nor
+# handed on, as a broker that starts with a strategy has no past.
 
 KEEPERS: Mapping[str, str] = {figure: strategy.name for strategy in MODULAR.values() for figure in strategy.remembers}
 """Name of a figure to the strategy it belongs to."""
@@ -144,7 +144,7 @@ def placement_state(rows: Iterable[Row]) -> PlacementState:
 
 
 def placement_rows(state: PlacementState) -> list[dict[str, Any]]:
-    """One row per figure, by strategy, name and subject; to be read by the next cycle."""
+    """Return one row per figure, by strategy, name and subject, for the next cycle."""
     kept = sorted((KEEPERS[name], name, subject) for name, values in state.items() for subject in values)
     return [
         dict(rows_of_state.state_row(strategy, subject, name, value=state[name][subject]))
@@ -153,9 +153,9 @@ def placement_rows(state: PlacementState) -> list[dict[str, Any]]:
 
 
 def remembers(settings: Settings) -> bool:
-    """Whether placement with these settings has anything to remember at all.
+    """Return True if placement with these settings keeps any state.
 
-    The extensible manager's LeastResourceUsageWithWeight keeps nothing of its own: it goes by the brokers' averages.
+    The extensible manager's LeastResourceUsageWithWeight keeps none: it uses the brokers' averages.
     """
     keeper = settings.manager == "modular" and settings.loadBalancerLoadPlacementStrategy in KEEPERS.values()
     return bool(keeper or settings.loadBalancerSheddingExcludedNamespaces)

@@ -1,4 +1,4 @@
-"""What a placement strategy declares, what it answers, and what it remembers between two placements."""
+"""The declaration of a placement strategy, its choice, and its state between two placements."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from evenkeel.place.placement import placed
 from evenkeel.settings import Settings
 
 PlacementState = Mapping[str, Mapping[str, float]]
-"""What placement remembers between rounds: name of the figure -> broker (or "cluster") -> value."""
+"""State of placement between rounds: name of the figure -> broker (or "cluster") -> value."""
 
 UNFILTERED = "all candidates left by the filters are overloaded, and of {others} without filters "
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementRule:
-    """What the best brokers have in common: among those that the filters left, and in the second look without filters.
+    """The common trait of the best brokers: of those that the filters left, and in the second look without filters.
 
-    Pulsar looks a second time, at all brokers that are allowed, where the first choice is overloaded.
+    Pulsar looks a second time, at all allowed brokers, if the first choice is overloaded.
     """
 
     filtered: Rule
@@ -55,8 +55,8 @@ class Asked:
 class Choice:
     """The brokers that are equally good, in name order: Pulsar draws one of them, Evenkeel takes the first.
 
-    `scores` stand beside `candidates` (msg/s or a fraction, as the strategy has it; empty where nothing is measured).
-    `by` says what the best have in common, `other` why the remaining candidates are not among them (a stored name).
+    `scores` belong to `candidates` in order (msg/s or a fraction, by strategy; empty if nothing is measured). `by` is
+    the common trait of the best, `other` the reason why the remaining candidates are not among them (a stored name).
     """
 
     candidates: tuple[str, ...]
@@ -67,7 +67,7 @@ class Choice:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
     def score(self, broker: str) -> float | None:
-        """What the broker measures; None if it has no figure or no finite one."""
+        """Return the broker's score; None if it has no finite figure."""
         if not self.scores:
             return None
         return finite(self.scores[self.candidates.index(broker)])
@@ -90,7 +90,7 @@ class StrategyRound(ABC):
 
     @property
     def state(self) -> PlacementState:
-        """What the next round goes on with."""
+        """Return the state for the next round."""
         return {}
 
 

@@ -1,10 +1,10 @@
-"""Where shed bundles, bundles of drained brokers, and bundles without owner, go.
+"""Destinations of shed bundles, of bundles of drained brokers, and of bundles without owner.
 
 Reads: `unload_decisions` (shed), `split_decisions` (plan_splits), `bundle_load`, `broker_load` (aggregate),
 `broker_reports`, `cluster_policies`, the predecessor's `strategy_state`, and with evenkeelPlanner on `planner_targets`
 (plan_splits). Writes: `placement_decisions`, a row per bundle that needs a broker, with every candidate and the filter
-that removed it; `strategy_state` where a placement strategy remembers anything, and with evenkeelAssumeUnloadsSucceed.
-Skips: cycles that are not open. Fails: never for what it finds in the data.
+that removed it; `strategy_state` if a placement strategy keeps state, and with evenkeelAssumeUnloadsSucceed. Skips:
+cycles that are not open. Never fails on data.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ OUTPUTS = ("placement_decisions", "strategy_state")
 
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
-    """Places the bundles of every open cycle."""
+    """Place the bundles of every open cycle."""
     lake = Lake(handover.lake)
     inputs = RoundInputs(spark, lake, handover, *INPUTS, *planned_inputs(handover), is_whole=False)
     keeps = any(keeps_state(settings_in(cycle.settings)) for cycle in handover.open_cycles())
     averages = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
     reads = inputs.add_state(handover, needed=keeps or averages)
     made, handover = decide_rounds(handover, inputs, decide_cycles, OUTPUTS, "place")
-    # Where there is nothing to remember, no empty commit.
+    # Without state there is no empty commit.
     frames = made.frames(OUTPUTS if keeps else OUTPUTS[:1])
     return handover.with_writes(lake.append(spark, frames, handover=handover, task="place", reads=reads))

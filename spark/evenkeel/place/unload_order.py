@@ -1,8 +1,8 @@
-"""The order in which Pulsar's leader goes through what a shedder proposes.
+"""The order in which Pulsar's leader handles a shedder's proposals.
 
-A shedder answers with a Java hash map from broker to bundles, and `doLoadShedding` walks it as it is. Where each
-placement counts for the next one (in turns, by average usage), that order decides who goes where, so it is followed
-here: it depends on nothing but the names. Bundles of one broker stay in the order in which they were selected.
+A shedder returns a Java hash map from broker to bundles, and `doLoadShedding` iterates over it. If each placement
+counts for the next one (in turns, by average usage), that order decides the destinations, so it is reproduced. It
+depends on the names alone. Bundles of one broker stay in the order in which they were selected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which bundles a split rule has to look at where only acts are asked for: those over a limit, most often none.
+"""Bundles that a split rule has to check if only acts are requested: those over a limit, usually none.
 
-A verdict of the rule depends on the bundle's own figures, on how many bundles its namespace has and on the splits
-before it, so that leaving out bundles below all limits changes none of the others.
+A verdict depends on the bundle's own figures, on how many bundles its namespace has and on the splits before it. So
+leaving out bundles below all limits changes no other verdict.
 """
 
 from __future__ import annotations

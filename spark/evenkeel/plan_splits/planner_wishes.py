@@ -34,12 +34,12 @@ _NOTHING_DONE = frozenset({"withheld", "dry_run", "stale"})
 
 
 def looks_at_topics(settings: Settings) -> bool:
-    """Whether the planner's wishes are decided on, which looks at the topics of the bundles that they name."""
+    """Return True if the planner's wishes are decided on, which looks at the topics of the bundles that they name."""
     return settings.evenkeelPlanner == ON
 
 
 def places_children(rows: Rows) -> bool:
-    """Whether the planner decides where the children of a split go: it is on, may shed, and is trusted."""
+    """Return True if the planner decides where the children of a split go: it is on, may shed, and is trusted."""
     settings = reading.settings_of(rows)
     decides = settings.evenkeelPlanner == ON and settings.evenkeelSheddingEnabled
     return decides and not has_fallen_back(rows.get("state", ()))
@@ -62,8 +62,10 @@ def cut_for_planner(
     triggered: Mapping[str, PlannedSplit],
     requested: Iterable[PlannedSplit],
 ) -> dict[str, PlannedSplit]:
-    """The splits of Pulsar's own rule of bundles that the planner wants split, cut where it can place the parts; those
-    for which it cannot say where are left out."""
+    """Cut the bundles that both Pulsar's rule and the planner split where the planner can place the parts.
+
+    Bundles without such a cut are left out.
+    """
     every, message_bytes = _wanted(rows)
     wanted = {bundle: wish for bundle, wish in every.items() if bundle in triggered}
     if not wanted:
@@ -87,7 +89,7 @@ def bundles_to_look_into(rows: Rows) -> dict[str, str | None]:
 
 
 def bundles_of_any_wish(rows: Rows) -> dict[str, str | None]:
-    """All bundles that a wish may have to look into, with their owners, whatever was remembered."""
+    """Return all bundles that a request may look into, with their owners, whatever is remembered."""
     if not looks_at_topics(reading.settings_of(rows)):
         return {}
     return {bundle: owner for bundle, owner in _heavy(rows).items() if is_splittable(namespace_of(bundle))}

@@ -107,8 +107,10 @@ def decision_rows(
     topics: dict[str, BundleTopics],
     strategy: str,
 ) -> list[dict[str, Any]]:
-    """The rows of a rule's verdicts, those of wishes, and those of what the planner wants. A bundle that a wish is
-    granted for is left to the wish."""
+    """Return the rows of the rule's verdicts, of manual requests, and of the planner's requests.
+
+    A bundle whose manual request is granted is left to that request.
+    """
     cycle = reading.the_cycle(rows)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     wished = granted_splits(rows, topics)
@@ -143,7 +145,7 @@ def choose_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
 
 
 def _chosen_modular(rows: Rows) -> dict[str, str | None]:
-    """Those that are over a limit, and those of manual requests."""
+    """Return the bundles over a limit, and those of manual requests."""
     settings = reading.settings_of(rows)
     over = plan(rows).splits if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE else {}
     return {**over, **dict(bundles_to_look_into(rows, settings))}
@@ -171,17 +173,19 @@ def chosen_type() -> StructType:
 
 
 def looks_at_topics_of_bundles(settings: Settings, wished: Iterable[Row]) -> bool:
-    """Whether the splits of a cycle may have to look at the topics of bundles: by an algorithm, or for the planner."""
+    """Return True if the splits of a cycle may have to look at the topics of bundles: by an algorithm, or for the
+    planner."""
     return cuts_by_topics(settings, wished) or planner_wishes.looks_at_topics(settings)
 
 
 def cuts_by_topics(settings: Settings, wished: Iterable[Row]) -> bool:
-    """Whether the split algorithm in force, or that of one of the wishes of the cycle, looks at a bundle's topics."""
+    """Return True if the split algorithm in force, or that of one of the wishes of the cycle, looks at a bundle's
+    topics."""
     return settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE or wishes_cut_by_topics(settings, wished)
 
 
 def wishes_cut_by_topics(settings: Settings, wished: Iterable[Row]) -> bool:
-    """Whether the split algorithm of one of the wishes of the cycle looks at a bundle's topics."""
+    """Return True if the split algorithm of one of the wishes of the cycle looks at a bundle's topics."""
     return any(wish["kind"] == SPLIT and looks_at_topics(wish, settings) for wish in wished)
 
 
@@ -196,7 +200,7 @@ def topics_of(rows: Rows) -> dict[str, BundleTopics]:
 
 
 def plan(rows: Rows) -> SplitPlan:
-    """Which bundles are over a limit."""
+    """Return the bundles over a limit."""
     settings, known = reading.settings_of(rows), reading.histories(rows)
     brokers = reading.broker_reports(rows)
     if acts_only(rows):
@@ -230,10 +234,9 @@ def _where(split: PlannedSplit) -> dict[str, Any]:
     }
 
 
-# Splits of one extensible cluster in one cycle (Pulsar: SplitScheduler, DefaultNamespaceBundleSplitStrategyImpl).
-#
-# Each broker counts for itself how often in a row its bundles were over a limit, and takes its counts with it when it
-# is gone. A cycle is one round of every broker.
+# Splits of one extensible cluster in one cycle (Pulsar: SplitScheduler, DefaultNamespaceBundleSplitStrategyImpl). Each
+# broker counts how often in a row its bundles were over a limit. Its counts end when the broker is gone. A cycle is one
+# round of every broker.
 
 EXTENSIBLE_STRATEGY = "DefaultNamespaceBundleSplitStrategyImpl"
 Hits = dict[tuple[str, str], float]
@@ -295,7 +298,7 @@ def _owners(rows: Rows) -> dict[str, str]:
 
 
 def _hits(rows: Rows) -> Hits:
-    """What was counted up to the cycle before; the name of a figure tells who counted."""
+    """Return the counts up to the previous cycle; the name of a figure contains the broker that counted."""
     named = [(row, row["name"].partition(" of ")) for row in rows["state"] if row["strategy"] == EXTENSIBLE_STRATEGY]
     return {(row["subject"], broker): row["value"] for row, (name, _, broker) in named if name == HITS}
 

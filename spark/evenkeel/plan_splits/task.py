@@ -1,11 +1,11 @@
-"""Which bundles to split, by Pulsar's rule, an operator's wish or for the planner, and where; and Evenkeel's own plan.
+"""Splits by Pulsar's rule, manual requests or the planner, with their cuts; and Evenkeel's own plan.
 
 Reads: `bundle_load`, `broker_load` (aggregate), `broker_reports`, `namespace_bundles`, `cluster_policies`, of
-`topic_stats` the topics of the chosen bundles where the algorithm or the planner asks for them, and the predecessor's
+`topic_stats` the topics of the chosen bundles if the algorithm or the planner needs them, and the predecessor's
 `strategy_state` under the extensible manager or for the planner. Writes: `split_decisions`, a row per bundle
-considered; under the extensible manager `strategy_state`; and where evenkeelPlanner is not off `planner_targets`,
-`planner_models`, `planner_findings` and `strategy_state`. Skips: cycles that are not open, and those whose strategies
-do not go together. Fails: never for what it finds in the data.
+considered; under the extensible manager `strategy_state`; and unless evenkeelPlanner is off `planner_targets`,
+`planner_models`, `planner_findings` and `strategy_state`. Skips: cycles that are not open, and cycles whose strategies
+do not go together. Never fails on data.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LOADED = {"hash": "hashes", "rate": "rates", "throughput": "throughputs"}
 
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
-    """Decides on splits in every open cycle."""
+    """Decide on splits in every open cycle."""
     handover = handover.leave_out(undecidable(handover))
     lake = Lake(handover.lake)
     inputs = RoundInputs(spark, lake, handover, *INPUTS, is_whole=False)
@@ -86,10 +86,11 @@ def inputs_of_rule(inputs: RoundInputs, handover: Handover, bundles: DataFrame) 
 
 
 def asks_by_topics(cycle: ClusterCycle) -> bool:
-    """Whether topics say which bundles a cycle asks to split, and not only where these are cut.
+    """Return True if topics decide which bundles a cycle requests to split, and not only where they are cut.
 
-    They do for wishes, which are refused where the algorithm finds no cut, and under the extensible manager, whose hit
-    counts go by the cuts. The modular manager's rule has asked by then, and the averages are gone either way.
+    They do for manual requests, which are refused if the algorithm finds no cut. They do under the extensible manager,
+    whose hit counts depend on the cuts. The modular manager's rule decides before the cut, and drops the averages in
+    either case.
     """
     settings = settings_in(cycle.settings)
     if cycle.manager == EXTENSIBLE:
@@ -98,8 +99,8 @@ def asks_by_topics(cycle: ClusterCycle) -> bool:
 
 
 def _with_topic_hashes(inputs: RoundInputs, handover: Handover) -> Handover:
-    """Adds the topics of each bundle chosen, only where its algorithm or the planner looks at topics: `TOPICS_TYPE`
-    with the moment of the cycle. Gives the hand-over without cycles that failed over it."""
+    """Add the topics of each chosen bundle, if its algorithm or the planner reads topics: `TOPICS_TYPE` with
+    the moment of the cycle. Gives the hand-over without cycles that failed over it."""
     inputs.add_empty("topic_hashes", schema_of(f"cycle_at timestamp, {TOPICS_TYPE}"))
     cycles = handover.open_cycles()
     by_algorithm = any(split_round.cuts_by_topics(settings_in(cycle.settings), cycle.wishes) for cycle in cycles)
@@ -113,7 +114,7 @@ def _with_topic_hashes(inputs: RoundInputs, handover: Handover) -> Handover:
 
 
 def _planner_wants_splits(inputs: RoundInputs, handover: Handover) -> bool:
-    """Whether a planner that decides may want bundles to be split: in a window that is not known before."""
+    """Return True if a planner that decides may want bundles to be split: in a window that is not known before."""
     if not has_planner(handover, ON):
         return False
     known = None if handover.is_window() else rows_at_hand(inputs.lake, REMEMBERED, inputs.stored[STATE])
@@ -142,7 +143,7 @@ def hashes_in(chosen: DataFrame, topic_stats: DataFrame, key: Sequence[str] = ("
 
 
 def picks_by_topics(wish: Mapping[str, Any]) -> bool:
-    """Whether a wish names no bundle, but the largest or the hottest of its namespace."""
+    """Return True if a manual request names no bundle, but the largest or the hottest of its namespace."""
     return wish["bundle"] in (LARGEST, HOT)
 
 

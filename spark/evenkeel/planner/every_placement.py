@@ -42,7 +42,7 @@ class _Placements:
         self.best: list[int] | None = None
 
     def place(self, n: int, moved: int) -> None:
-        """Tries every place of bundle `n` and those after it; `moved`: the load that moves for those before."""
+        """Try every place of bundle `n` and those after it; `moved`: the load that moves for those before."""
         if self._steps == 0 or 0 <= self._least <= moved:
             return
         if n == len(self._loads):

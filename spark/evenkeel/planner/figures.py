@@ -1,4 +1,4 @@
-"""What the planner has found of a cluster: models of usage, loads, and the levels that it steers by."""
+"""The planner's figures of a cluster: models of usage, loads, and the levels that it steers by."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from evenkeel.planner.usage_model import BrokerModel, load_of
 from evenkeel.planner.view import OWN_NAMESPACE, PlannerBundle
 
 ALWAYS_HELD = frozenset({"frozen", OWN_NAMESPACE, "excluded_namespace"})
-"""Why a bundle stays for good; for other reasons it stays for a while, and the target does not count with it."""
+"""Rules that hold a bundle for good. Other rules hold it for a while, and the target does not count those bundles with
+it."""
 
 _Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class PlannerFigures:
-    """What was found of the cluster. Usages are fractions, `floor` that of the level `stop`.
+    """The planner's figures of one cluster. Usages are fractions; `floor` is the usage of the level `stop`.
 
     `models`: resource -> broker -> model; `loads`: resource -> broker -> load (byte/s); `bundle_loads`: resource ->
-    bundle -> load; `usage`: broker -> the usage of its busiest resource by the models. `even`: the evenly used cluster;
-    `act`, `at_once`, `stop`: the levels; `spread`, `band`: the levels `stop` and `act`, could every bundle be split.
-    `message_bytes`: what a message counts as. `latest_part`: how much the latest figures count beside averages, all
-    where load does not swing.
+    bundle -> load (byte/s); `usage`: broker -> the usage of its busiest resource by the models. `even`: the evenly used
+    cluster; `act`, `at_once`, `stop`: the levels; `spread`, `band`: the levels `stop` and `act` if every bundle could
+    be split. `message_bytes`: bytes that a message counts as. `latest_part`: weight of the latest figures beside
+    averages, 1 if load does not swing.
     """
 
     resources: Sequence[str]
@@ -49,7 +50,7 @@ class PlannerFigures:
 
     @property
     def is_swinging(self) -> bool:
-        """Whether load goes to and fro from cycle to cycle, so that averages are planned with."""
+        """Return True if load goes to and fro from cycle to cycle, so that averages are planned with."""
         return self.latest_part < 1.0
 
     def load(self, one: PlannerBundle, resource: str) -> float:
@@ -71,9 +72,9 @@ def planned_load(one: PlannerBundle, resource: str, message_bytes: float, latest
 
 
 class AloneOnBest:
-    """What bundles make of the best broker that may have them, with nothing else on it.
+    """Usage of the best allowed broker with one bundle alone on it, for many bundles.
 
-    Many bundles may go to the same brokers, often to all: their models are gathered once, and looked through together.
+    Many bundles may go to the same brokers, often to all. Their models are gathered once and evaluated together.
     """
 
     def __init__(self, figures: PlannerFigures) -> None:

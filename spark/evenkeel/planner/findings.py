@@ -1,4 +1,4 @@
-"""What no plan mends, with its figures."""
+"""Findings: problems that no plan solves, with their figures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The least that has to move before no broker's usage is above a target: a bound for every plan.
+"""The least load and the fewest moves that bring every broker below a target: a lower bound for every plan.
 
-Every broker above the target has to give away what stands above it, whoever takes it. In load that is exact but for
-bundles being whole; in moves it asks for the fewest, the largest bundles first, and ignores who could take them.
+Every broker above the target has to give away its excess. The bound on load is exact, except that bundles are whole.
+The bound on moves takes the largest bundles first and ignores which brokers could take them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The `load` that has to move, its `share` of the cluster's, and by broker what stands above the target."""
+    """The `load` that has to move (byte/s), its `share` of the cluster's load, and the excess by broker."""
 
     load: float
     share: float
@@ -42,7 +42,7 @@ def fewest_moves(excess: Mapping[str, float], bundles: Mapping[str, Iterable[flo
 
 
 def _fewest(loads: Iterable[float], above: float) -> int:
-    """How many of the largest loads it takes to make up this sum; all of them where they do not."""
+    """Return the number of largest loads that make up this sum; all of them if they do not reach it."""
     heap = [-load for load in loads if load > 0]
     heapq.heapify(heap)
     enough, given, count = above * (1.0 - _ROUNDING), 0.0, 0

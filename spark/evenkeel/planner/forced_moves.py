@@ -18,7 +18,7 @@ def place_homeless(search: PlacementSearch) -> None:
 
 
 def _sent(search: PlacementSearch, n: int) -> bool:
-    """Whether a broker was found for the bundle: the one with most room, as a share of what it may carry."""
+    """Return True if a broker was found for the bundle: the one with most room, as a share of what it may carry."""
     place = search.roomiest_place(n)
     if place is not None:
         search.move(n, place)
@@ -26,7 +26,7 @@ def _sent(search: PlacementSearch, n: int) -> bool:
 
 
 def _squeezed_in(search: PlacementSearch, n: int) -> bool:
-    """Whether a bundle without owner that fits nowhere was given to the broker that it leaves least overfull."""
+    """Return True if a bundle without owner that fits nowhere was given to the broker that it leaves least overfull."""
     places = search.places[search.bundles[n].brokers]
     if search.owner[n] >= 0 or not len(places):
         return False

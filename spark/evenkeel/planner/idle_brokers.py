@@ -1,4 +1,4 @@
-"""Work for brokers that are new or nearly idle: bundles of the fullest ones, also where nobody is above the target."""
+"""Work for brokers that are new or nearly idle: bundles of the fullest ones, also where no one is above the target."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FILLED = 0.8
 
 
 def fill(search: PlacementSearch, broker: str, curves: Sequence[UsageCurve], even: float) -> None:
-    """Gives the broker bundles of the fullest ones, the heaviest that it has room for, until it is filled; none
-    after which it would be fuller than its giver."""
+    """Give the broker bundles of the fullest ones, the heaviest that it has room for, until it is filled; none after
+    which it would be fuller than its giver."""
     at = search.brokers.index(broker)
     most = np.array([limit_of(curve, even, unit) for curve, unit in zip(curves, search.units, strict=True)])
     while (search.carried[at] < FILLED * most).all():
@@ -32,7 +32,7 @@ def fill(search: PlacementSearch, broker: str, curves: Sequence[UsageCurve], eve
 
 
 def _spared(search: PlacementSearch, giver: int, at: int, most: Whole) -> Iterator[int]:
-    """The heaviest bundle that the giver can spare for a broker that may carry so much, if there is one."""
+    """Return the heaviest bundle that the giver can spare for a broker with this capacity, or None."""
     for n in search.heaviest_first(search.own[giver]):
         one = search.bundles[n]
         if n in search.moved or one.is_held or not search.weight[n] or search.brokers[at] not in one.brokers:

@@ -1,4 +1,4 @@
-"""Which bundles stay where they are, whatever the plan would gain, and by which rule."""
+"""Bundles that stay where they are whatever the plan would gain, and the rule that holds each."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from evenkeel.settings import Settings
 
 
 class Held:
-    """Why bundles stay where they are, whatever the plan would gain. `unsettled`: bundles whose figures have not
-    settled; `asked`: those that wishes or drains move; `moves`: as `moves_of` gives them."""
+    """The rules that hold bundles in place.
+
+    `unsettled`: bundles whose figures have not settled; `asked`: bundles that manual requests or drains move; `moves`:
+    as `moves_of` returns them.
+    """
 
     def __init__(
         self,
@@ -46,7 +49,7 @@ class Held:
         return frozenset(found - self._settings.evenkeelHarmLiftedNamespaces)
 
     def why(self, row: Row) -> str | None:
-        """The rule that holds a bundle; None where it may leave."""
+        """Return the rule that holds a bundle; None if it may leave."""
         bundle = row["bundle"]
         namespace = namespace_of(bundle)
         if bundle in self._asked:
@@ -94,7 +97,7 @@ def _by_namespace(bundles: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _overlaps(bundle: str, namespace: str, others: Mapping[str, Sequence[str]]) -> bool:
-    """Whether the bundle shares hashes with one of the others."""
+    """Return True if the bundle shares hashes with one of the others."""
     known = others.get(namespace)
     if not known:
         return False

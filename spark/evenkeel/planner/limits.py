@@ -1,7 +1,7 @@
-"""What one cycle may move: the budgets and rules of the guards, as far as the planner has to keep them by itself.
+"""Limits on the moves of one cycle: the guards' budgets and rules, as far as the planner keeps them itself.
 
 Keys: evenkeelGuardsEnabled, evenkeelMaxUnloadsPerCycle, evenkeelMaxUnloadsFromBroker, evenkeelMaxUnloadsToBroker,
-evenkeelMaxMovedTrafficPercent. The guards still look at every command; of the planner's they have none to hold.
+evenkeelMaxMovedTrafficPercent. The guards still check every command. They find none of the planner's to hold back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOVED_TRAFFIC = "evenkeelMaxMovedTrafficPercent"
 
 
 class CycleBudget:
-    """What is left of the budgets of a cycle. `traffic`: of all bundles of the cluster, byte/s in and out."""
+    """The unused budgets of a cycle. `traffic`: of all bundles of the cluster, byte/s in and out."""
 
     def __init__(self, spent: Spent, traffic: float, settings: Settings) -> None:
         self._settings, self._cluster = settings, traffic
@@ -50,13 +50,17 @@ class CycleBudget:
         return MOVED_TRAFFIC if self._share(moved) > self._most_traffic else ""
 
     def left_from(self, broker: str) -> float:
-        """How many more bundles may leave the broker; infinite where nothing says so."""
+        """Return how many more bundles may leave the broker; infinite without a limit."""
         most = self._settings.evenkeelMaxUnloadsFromBroker
         return most - self._from[broker] if self._is_bound and most >= 0 else math.inf
 
     def beyond(self, moves: Sequence[tuple[str, str, float]]) -> tuple[str, float]:
-        """The budget that moves which go together exceed also where nothing else has gone, with what they need of it
-        (a count, or percent of the traffic); ("", 0) where there is none, or it is 0 and nothing may go at all."""
+        """Return the budget that moves which go together exceed even in an otherwise empty cycle, and what they need of
+        it.
+
+        The need is a count, or percent of the traffic. ("", 0) if there is no such budget, or if it is 0 and nothing
+        may move.
+        """
         empty = CycleBudget(Spent(), self._cluster, self._settings)
         key = empty.full(moves)
         if not key or not getattr(self._settings, key):
@@ -69,11 +73,11 @@ class CycleBudget:
         return key, counts.get(key, empty._share(sum(traffic for _, _, traffic in moves)))
 
     def may_go_alone(self) -> bool:
-        """Whether a move that by itself exceeds the traffic budget may go: nothing else does in this cycle."""
+        """Return True if a move that by itself exceeds the traffic budget may go: nothing else does in this cycle."""
         return self._unloads == 0 and self._settings.evenkeelMaxMovedTrafficPercent > 0
 
     def take(self, source: str, destination: str, traffic: float) -> None:
-        """Counts the move."""
+        """Count the move."""
         self._unloads += 1
         self._moved += traffic
         self._from[source] += 1

@@ -1,9 +1,9 @@
-"""What the planner sees in a cycle: loads by broker and bundle, usage models with their levels, and what it remembers.
+"""Loads of one cycle by broker and bundle, usage models with their levels, and the planner's next memory.
 
 Keys: evenkeelPlannerActAbovePercent, evenkeelPlannerActAtOnceAbovePercent, evenkeelPlannerStopAtPercent,
-evenkeelPlannerReturnWindowMinutes. Where load swings, it is planned with what is to be expected for as long as a bundle
-that has moved cannot come back: the average of the last samples, and of what the latest cycle has above or below it the
-part that is still there in that time, on average.
+evenkeelPlannerReturnWindowMinutes. If load swings, the planner uses the load expected for as long as a moved bundle
+cannot come back. That is the average of the last samples, plus a part of the latest cycle's difference from it. The
+part is how much of the difference lasts over that time, on average.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ COUNTS_FROM = 0.25
 NEARLY_IDLE = 0.25
 """A broker is nearly idle with less than so much of what it carries in the evenly used cluster."""
 UNSTEADY, MOST_UNSTEADY = 0.1, 3
-"""Where load changed by more than this part since the cycle before, the planner waits, so many cycles at most."""
+"""If load changed by more than this part since the previous cycle, the planner waits, for at most so many cycles."""
 SWINGS_FROM, MOST_OF_A_CYCLE, STEADIER = 0.03, 0.12, 0.95
-"""Load swings where it changes by the first part from cycle to cycle. A cycle in which it changed by more than the
-second counts as one with that, since one jump is no swing. The third is what counts of the cycle before."""
+"""Load swings if it changes by more than the first part from cycle to cycle. A larger change than the second part
+counts as the second part, since one jump is no swing. The third part is the weight of the previous cycle."""
 GOES_ON, MOST_THAT_STAYS = 0.1, 0.75
-"""Load that grows or falls does not swing: where at least the first part of a change comes again in the next cycle.
-A difference from the average is not taken to last longer than so that the second part is there in the next cycle."""
+"""Growing or falling load does not swing: at least the first part of a change repeats in the next cycle. A difference
+from the average is assumed to fade so fast that at most the second part remains in the next cycle."""
 NARROWER = 0.8
 """Of the percents of the settings where load swings: an average above the band says more than one cycle's figures."""
 SHORTEST_CYCLE = timedelta(minutes=1)
@@ -67,7 +67,7 @@ class SeenLoads:
 
     @property
     def is_steady(self) -> bool:
-        """Whether averages say that load did not change much of late."""
+        """Return True if averages say that load did not change much recently."""
         if not self._view.has_averages:
             return False
         resource = next(iter(self.latest))
@@ -109,7 +109,7 @@ class SeenLoads:
                 brokers[name] = BrokerMemory(counts[name], load[name], 0.0, at)
                 continue
             if not self._view.brokers[name].is_settled or before.load <= 0:
-                # What is assumed of parts of a split, say, is no change of load.
+                # An assumed load, for example of parts of a split, is not a change of load.
                 known = load[name] if self._view.brokers[name].is_settled else 0.0
                 brokers[name] = BrokerMemory(counts[name], known, 0.0, before.since)
                 continue
@@ -133,7 +133,7 @@ class SeenLoads:
     def _sums(
         self, memory: PlannerMemory, after: PlannerMemory, latest: Mapping[str, Mapping[str, float]], minutes: float
     ) -> dict[tuple[str, str], UsageSums]:
-        """What fits rest on, with the usages of brokers whose figures have settled."""
+        """Return the sums that fits use, with the usages of brokers whose figures have settled."""
         sums = {}
         wait = timedelta(minutes=self._view.usage_settles_minutes)
         for resource in self._resources:
@@ -219,8 +219,10 @@ class SeenLoads:
 
 
 def _message_bytes(bundles: Iterable[PlannerBundle], known: float) -> float:
-    """What a message counts as: bytes of a message of the cluster on average, as it was first found unless it has
-    become twice or half as much."""
+    """Return how many bytes a message counts as: the cluster's mean bytes per message, as first measured.
+
+    The first value stays until the mean is twice or half of it.
+    """
     every = [*bundles]
     messages = math.fsum(one.figures.messages for one in every)
     found = math.fsum(one.figures.traffic for one in every) / messages if messages > 0 else 0.0
@@ -243,24 +245,25 @@ def _change(before: float, now: float) -> float:
 
 
 def _is_much(squares: Sequence[float]) -> bool:
-    """Whether load has changed much, given the squares of brokers' changes."""
+    """Return True if load has changed much, given the squares of brokers' changes."""
     return _mean(squares) > UNSTEADY * UNSTEADY
 
 
 def _swings(memory: PlannerMemory) -> bool:
-    """Whether load changes much from cycle to cycle, and not on in one direction, so that an average tells more than
-    the latest figures."""
+    """Return True if load changes much from cycle to cycle in both directions.
+
+    An average then predicts better than the latest figures.
+    """
     least = SWINGS_FROM * SWINGS_FROM / (1.0 - STEADIER)
     return memory.reversals < GOES_ON * memory.changes and memory.changes > least
 
 
 def _latest_part(memory: PlannerMemory, cycles: int) -> float:
-    """How much of what the latest figures have above or below their average is to be expected in so many cycles from
-    now on, on average.
+    """Return which part of the latest difference from the average will last for so many cycles, on average.
 
-    All where load does not swing. Where it goes on and off by chance, half of each change is undone in the next cycle,
-    and nothing of it is to be expected; where it comes back slowly, the less is undone, the more. What is left of it in
-    the next cycle becomes less by the same part in each further one.
+    1 if load does not swing. If load goes on and off by chance, half of each change is undone in the next cycle, and
+    nothing of the difference is expected to last. If it comes back slowly, less is undone, and more lasts. The part
+    that is left shrinks by the same factor in each further cycle.
     """
     if not _swings(memory):
         return 1.0
@@ -273,7 +276,7 @@ def _latest_part(memory: PlannerMemory, cycles: int) -> float:
 
 
 def waits_for_steady_load(memory: PlannerMemory) -> bool:
-    """Whether load has just changed so much that the next cycle may be another again."""
+    """Return True if load has just changed so much that the next cycle may be another again."""
     return 0 < memory.unsteady <= MOST_UNSTEADY and not _swings(memory)
 
 

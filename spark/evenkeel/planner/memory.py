@@ -1,4 +1,4 @@
-"""What the planner remembers from one cycle to the next."""
+"""State that the planner keeps from one cycle to the next."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ class BrokerMemory:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What was promised of a broker that gave bundles away in the cycle `at`: its usage (fraction) was to fall by
-    `gain` from `before`, and its load to be `load`, all of this resource."""
+    """The promised effect on a broker that gave bundles away in the cycle `at`.
+
+    Its usage (fraction) was to fall by `gain` from `before`, and its load to become `load` (byte/s), all of this
+    resource.
+    """
 
     at: datetime
     resource: str
@@ -39,13 +42,12 @@ def part_name(number: int) -> str:
 
 
 class WantedSplit(NamedTuple):
-    """A bundle that is to be split, since when it is, and what a part of it may have: `room` of a resource (byte/s,
-    messages counted as bytes).
+    """A bundle that the planner wants split, since when, and how large a part may be.
 
-    `alone`: the usage of the best broker with nothing but the bundle, above the `level`; where it `is_stuck` the usage
-    of its own broker with all steps taken. `refused_at`: when the wish was refused last, None while it is open.
-    `stay` and `leave`: what one part may have that stays with its owner, and each that leaves it (byte/s of the
-    resource); None where that is not known, as in wishes of older records.
+    `room`: of a resource (byte/s, messages counted as bytes). `alone`: the usage of the best broker with nothing but
+    the bundle, above the `level`; if `is_stuck`, the usage of its own broker after all steps. `refused_at`: when the
+    request was last refused, None while it is open. `stay` and `leave`: the most load (byte/s of the resource) of the
+    part that stays with its owner, and of each part that leaves; None if unknown, as in requests of older records.
     """
 
     since: datetime
@@ -61,12 +63,12 @@ class WantedSplit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlannerMemory:
-    """What one cycle leaves for the next.
+    """The state that one cycle leaves for the next.
 
-    `message_bytes`: what a message counts as, 0 where not known yet. `above`: settled cycles in a row above the band.
-    `is_acting`: a plan is under way. `reversals`, `changes`: whether load swings (see `seen`). `unsteady`:
-    cycles in a row in which it changed much. `misses`: cycles in a row that brought less than half of what was
-    promised; `fell_back`: since when the planner is not trusted for it.
+    `message_bytes`: bytes that a message counts as, 0 if not known yet. `above`: settled cycles in a row above the
+    band. `is_acting`: a plan is under way. `reversals`, `changes`: figures that show if load swings (see `loads`).
+    `unsteady`: cycles in a row with much change of load. `misses`: cycles in a row with less than half of the promised
+    gain; `fell_back`: since when the planner is not trusted because of that.
     """
 
     at: datetime | None = None

@@ -1,10 +1,10 @@
-"""What the planner remembers, as rows of `strategy_state` and back.
+"""The planner's memory as rows of `strategy_state`, in both directions.
 
-What counts for the cluster has a row per figure. What is remembered of a broker is one row, for there are up to twenty
-figures of each: its `name` is `PACKED` and a JSON object, in which every number comes back bit for bit, and its `at` is
-since when the broker has had as many bundles. Rows with a figure of a broker each, as they were before, are passed
-over: models are then learned anew, which takes `FEWEST_SAMPLES` settled cycles. A split that is wanted is one row, too:
-its subject is the bundle, its `name` is `WANTED` and a JSON array, its `at` is since when it is wanted.
+Figures of the cluster have one row each. A broker has one row for all of its up to twenty figures: `name` is `PACKED`
+and a JSON object that keeps every number bit for bit, and `at` is since when the broker has had as many bundles. Older
+rows with one figure of a broker each are ignored; models are then learned again within `FEWEST_SAMPLES` settled cycles.
+A wanted split is one row: the subject is the bundle, `name` is `WANTED` and a JSON array, `at` is since when the split
+is wanted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def rows_of(memory: PlannerMemory) -> list[dict[str, Any]]:
 
 
 def memory_of(rows: Iterable[Row]) -> PlannerMemory:
-    """What the rows of the cycle before say; nothing where there are none. What cannot be read is left out."""
+    """Return the memory in the previous cycle's rows; empty without rows. Unreadable values are left out."""
     values: dict[str, float] = {}
     times: dict[str, datetime] = {}
     packed: dict[str, tuple[Mapping[str, Any], datetime | None]] = {}
@@ -90,12 +90,12 @@ def wanted_splits_of(rows: Iterable[Row]) -> tuple[dict[str, WantedSplit], float
 
 
 def has_fallen_back(rows: Iterable[Row]) -> bool:
-    """Whether the strategy in force decided in the cycle before, since the planner promised too much."""
+    """Return True if the strategy in force decided in the cycle before, since the planner promised too much."""
     return any(row["strategy"] == STRATEGY and row["name"] == _FELL_BACK and row["at"] is not None for row in rows)
 
 
 def bundles_wanted_split(rows: Iterable[Row]) -> list[str]:
-    """The bundles that the planner wants, or wanted of late, to be split."""
+    """The bundles that the planner wants, or wanted recently, to be split."""
     return [row["subject"] for row in rows if row["strategy"] == STRATEGY and row["name"].startswith(WANTED)]
 
 
@@ -158,7 +158,7 @@ def _object(found: Any) -> Mapping[str, Any]:
 
 
 def _numbers(found: Any, count: int) -> list[float] | None:
-    """So many finite numbers; None where it is anything else."""
+    """Return so many finite numbers; None for anything else."""
     if not isinstance(found, list) or len(found) != count:
         return None
     return found if all(isinstance(one, float) and math.isfinite(one) for one in found) else None

@@ -1,7 +1,7 @@
-"""The placement as it stands while a better one is searched: who owns what, how much room is left, and what has moved.
+"""The current placement during a search for a better one: owners, free room and moves so far.
 
-Loads are counted in whole units, so that sums are exact; ties break by name: the order of rows changes nothing. Several
-resources may count. A broker's room is that of the resource that has least of it.
+Loads are whole units, so that sums are exact. Ties break by name, so the order of rows changes nothing. Several
+resources may count. A broker's room is the room of its scarcest resource.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Whole = npt.NDArray[np.int64]
 class OwnedBundle:
     """A bundle with its `loads` by resource (each finite, at least 0).
 
-    `owner`: None where it has none. `brokers`: those that may own it. `is_held`: it stays where it is.
+    `owner`: None without one. `brokers`: the brokers that may own it. `is_held`: it stays where it is.
     """
 
     name: str
@@ -46,9 +46,10 @@ class OwnedBundle:
 
 @dataclass(frozen=True, slots=True)
 class DesiredMove:
-    """A bundle that changes its owner; `source` is None where it had none.
+    """A bundle that changes its owner; `source` is None if it had none.
 
-    `unit`: the number of the moves that go together, as one has no room without the other; 0 for one that goes alone.
+    `unit`: the number of the moves that go together, since one needs the room of the other; 0 for a move that goes
+    alone.
     """
 
     bundle: str
@@ -59,9 +60,11 @@ class DesiredMove:
 
 @dataclass(frozen=True, slots=True)
 class DesiredPlacement:
-    """The `moves`, in the order in which they were found, and what no plan of this kind mends: `over`, the brokers that
-    stay above the target, and `nowhere`, bundles that no broker may own, or that are to leave theirs and fit nowhere. A
-    bundle without owner that fits nowhere goes where it does least harm."""
+    """The `moves`, in search order, and problems that no plan of this kind solves.
+
+    `over`: brokers that stay above the target. `nowhere`: bundles that no broker may own, or that must leave theirs and
+    fit nowhere. A bundle without owner that fits nowhere goes to the broker where it does least harm.
+    """
 
     moves: tuple[DesiredMove, ...]
     over: tuple[str, ...]
@@ -69,7 +72,7 @@ class DesiredPlacement:
 
 
 class PlacementSearch:
-    """The placement as it stands, and the moves that led to it."""
+    """The current placement and the moves that led to it."""
 
     def __init__(
         self, curves: Mapping[str, Sequence[UsageCurve]], bundles: Sequence[OwnedBundle], usage: float, slack: float
@@ -121,7 +124,7 @@ class PlacementSearch:
         self.unit: dict[int, int] = {}
 
     def again(self) -> PlacementSearch:
-        """A search of its own that begins where this one stands."""
+        """Return an independent copy of this search."""
         other = copy(self)
         other.carried, other.owner = self.carried.copy(), [*self.owner]
         other.own = [[*own] for own in self.own]
@@ -139,7 +142,7 @@ class PlacementSearch:
         return int(sum(self.weight[n] for n, *_ in self.moves))
 
     def found(self) -> DesiredPlacement:
-        """What was found."""
+        """Return the moves so far and the unsolved problems."""
         over = [
             b for n, b in enumerate(self.brokers) if self.receives[n] and (self.carried[n] > self.bearable[n]).any()
         ]
@@ -155,11 +158,11 @@ class PlacementSearch:
         return DesiredPlacement(tuple(moves), tuple(over), tuple(sorted(self.bundles[n].name for n in self.nowhere)))
 
     def has_room(self, n: int, place: int) -> bool:
-        """Whether the broker has room for the bundle."""
+        """Return True if the broker has room for the bundle."""
         return bool((self.carried[place] + self.loads[n] <= self.limit[place]).all())
 
     def must_go(self, n: int) -> bool:
-        """Whether the bundle has no owner, or one that may not have it any more."""
+        """Return True if the bundle has no owner, or one that may not have it any more."""
         owner = self.owner[n]
         return owner < 0 or not self.receives[owner] or self.brokers[owner] not in self.bundles[n].brokers
 
@@ -195,8 +198,7 @@ class PlacementSearch:
         return [*known]
 
     def fit_alone(self, broker: int, found: Sequence[int], resource: int) -> npt.NDArray[np.bool_]:
-        """Which of these bundles have no more of the resource than the most room that any other broker has of those
-        that may own them."""
+        """Mark the bundles that fit into the largest free room of any other allowed broker, in this resource."""
         room = (self.limit - self.carried).min(axis=1, initial=2 * UNITS)
         room[broker] = 0
         widest = np.array([room[places].max(initial=0) for places in self.places.values()], dtype=np.int64)
@@ -218,7 +220,7 @@ class PlacementSearch:
         return int(places[room.argmin()])
 
     def roomiest_place(self, n: int) -> int | None:
-        """The broker with room for the bundle that has most of its own left then; None where none has room."""
+        """Return the broker with room for the bundle that keeps most of its own room; None if no broker has room."""
         places = self.places[self.bundles[n].brokers]
         places = places[places != self.owner[n]]
         left = self.limit[places] - self.carried[places] - self.loads[n]
@@ -236,7 +238,7 @@ class PlacementSearch:
         return [*islice(within, RECEIVERS_LOOKED_AT)]
 
     def is_allowed(self, moves: Sequence[tuple[int, int]]) -> bool:
-        """Whether these bundles may move in one cycle."""
+        """Return True if these bundles may move in one cycle."""
         if self.may_go_together is None:
             return True
         return self.may_go_together(
@@ -244,7 +246,7 @@ class PlacementSearch:
         )
 
     def move_with(self, n: int, place: int, leaving: Sequence[tuple[int, int]]) -> None:
-        """Moves the bundle, and those that make room for it."""
+        """Move the bundle, and those that make room for it."""
         self.move(n, place)
         for one, destination in leaving:
             self.move(one, destination)
@@ -252,12 +254,12 @@ class PlacementSearch:
             self.together([n, *(one for one, _ in leaving)])
 
     def together(self, moved: Iterable[int]) -> None:
-        """Marks moves that go together."""
+        """Mark moves that go together."""
         number = 1 + max(self.unit.values(), default=0)
         self.unit |= dict.fromkeys(moved, number)
 
     def move(self, n: int, destination: int) -> None:
-        """Moves the bundle to a broker."""
+        """Move the bundle to a broker."""
         source = self.owner[n]
         if source >= 0:
             self.carried[source] -= self.loads[n]
@@ -272,6 +274,6 @@ class PlacementSearch:
 
 
 def limit_of(curve: UsageCurve, usage: float, unit: float) -> int:
-    """What a broker may carry at a usage, in whole units; not more than two clusters' load."""
+    """Return the load of a broker at a usage, in whole units; at most twice the cluster's load."""
     room = curve.load_within(usage) / unit
     return 2 * UNITS if room >= 2 * UNITS else math.ceil(room)

@@ -1,4 +1,4 @@
-"""Which brokers may have a bundle, within all hard rules of placement."""
+"""The brokers that may have a bundle under all hard placement rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from evenkeel.settings import Settings
 
 
 class Places:
-    """Which brokers may have a bundle, and whether anti-affinity lets it go; alike bundles share their answer."""
+    """The brokers that may have a bundle, and if anti-affinity lets it leave. Bundles with equal rules share one
+    answer."""
 
     def __init__(
         self, rows: Rows, settings: Settings, taking: Iterable[str], reports: Mapping[str, BrokerReport]
@@ -54,7 +55,7 @@ class Places:
         return frozenset(found) if found or is_extensible else every
 
     def group(self, bundle: str) -> str | None:
-        """Its anti-affinity group."""
+        """Return the bundle's anti-affinity group."""
         return self._groups.group_of(namespace_of(bundle)) if self._policies.groups else None
 
     def of(self, bundle: str) -> frozenset[str]:
@@ -65,7 +66,7 @@ class Places:
         return frozenset(self._groups.keep_least(namespace_of(bundle), places).brokers)
 
     def may_leave(self, bundle: str, owner: str) -> bool:
-        """Whether moving it can help its anti-affinity group."""
+        """Return True if moving it can help its anti-affinity group."""
         _, allowed = self._both(bundle)
         return self._groups.should_unload(namespace_of(bundle), owner, allowed)
 

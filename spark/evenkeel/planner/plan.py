@@ -1,12 +1,13 @@
-"""The planner: from what is known of a cluster to the placement that it is to come to, and the steps of this cycle.
+"""The planner: from the state of a cluster to its desired placement and the steps of this cycle.
 
 Keys: evenkeelPlannerActAbovePercent, evenkeelPlannerActAtOnceAbovePercent, evenkeelPlannerStopAtPercent,
-evenkeelPlannerLeastGainPoints. Three levels of usage count, each so much above the evenly used cluster that the
-placement rules allow: above the first the planner acts, once it was seen in two settled cycles; above the second at
-once, as for a broker that is new or nearly idle; the third is what it brings brokers down to. A first look moves
-nothing where it is not known how steady the load is, but in a cycle that splits a bundle: figures have to settle after
-it anyway. The plan is made anew in every cycle from where the bundles are: what is seen (`seen`), where bundles are to
-come to (`desired`), and how far this cycle goes (`reconciler`). Ties break by name.
+evenkeelPlannerLeastGainPoints. Three levels of usage count. Each is a distance above the evenly used cluster that the
+placement rules allow. Above the first level, the planner acts after two settled cycles. Above the second it acts at
+once, as it does for a new or nearly idle broker. The third is the level that it brings brokers down to.
+
+A first look moves nothing if the steadiness of the load is unknown. Cycles that split a bundle are the exception, since
+figures have to settle after a split anyway. Every cycle makes the plan again from the current owners: the loads
+(`loads`), the desired placement (`target_placement`), and the steps of this cycle (`reconciler`). Ties break by name.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class PlannerPlan:
 
 
 def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> PlannerPlan:
-    """What is to be done in this cycle, and what is remembered of it."""
+    """Return the steps of this cycle and the memory for the next one."""
     if not view.brokers:
         return PlannerPlan("nothing_known", replace(memory, at=view.at))
     seen = SeenLoads(view, memory, settings)
@@ -109,8 +110,10 @@ def _owners_of_first_asked(
 
 
 def _possible(steps: Sequence[PlannedStep], beyond: Iterable[BeyondBudget]) -> list[PlannedStep]:
-    """The steps that are due now or in a later cycle: not those that no cycle has the budget for, nor others of which
-    all wait for the room that those would leave."""
+    """Return the steps that are due now or in a later cycle.
+
+    Left out are steps that exceed every cycle's budget, and steps that wait only for the room of such steps.
+    """
     never = {bundle for one in beyond for bundle in one.bundles}
     left = [step for step in steps if step.bundle not in never]
     if any(step.source is not None and step.bound != NO_ROOM_YET for step in left):
@@ -129,8 +132,8 @@ def _counted(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory) 
 def _verdict(
     view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, idle: Collection[str], *, is_known: bool
 ) -> str:
-    """Why the cluster is at rest or not: steps are due with `acts` alone. `is_known`: whether it is known how steady
-    the load is."""
+    """Return why the cluster is at rest or not; steps are due with `acts` alone. `is_known`: the steadiness of the load
+    is known."""
     if memory.fell_back is not None:
         return "fell_back"
     if view.stopped is not None:
@@ -200,7 +203,7 @@ def _desired(
 
 
 def _places(one: PlannerBundle, *, may_return: bool) -> frozenset[str]:
-    """Where a bundle may be: where it is, and where it may go."""
+    """Return the brokers that may have a bundle: its owner, and those that it may go to."""
     if one.owner is None:
         return one.brokers
     left = one.left if may_return else one.left | one.left_today

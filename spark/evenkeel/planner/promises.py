@@ -1,4 +1,4 @@
-"""What moves were promised to gain, and whether it came: who is wrong too often is not trusted for a day."""
+"""Promised gains of moves, and the check of them; a planner that misses too often is not trusted for a day."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DISTRUSTED_FOR = timedelta(days=1)
 
 
 def promises_of(view: PlannerView, figures: PlannerFigures, due: Iterable[PlannedStep]) -> dict[str, Promise]:
-    """What this cycle's moves promise of the brokers that give, each in the resource that is its busiest."""
+    """Return this cycle's promise for each broker that gives bundles away, in its busiest resource."""
     bundles = {one.name: one for one in view.bundles}
     given: dict[str, list[PlannerBundle]] = {}
     for step in due:
@@ -46,11 +46,11 @@ def promises_checked(
     memory: PlannerMemory,
     latest: Mapping[str, Mapping[str, float]],
 ) -> PlannerMemory:
-    """The memory after a look at what came of the promises of the cycle that acted last, once all has settled.
+    """Return the memory after checking the promises of the last cycle that acted, once all figures have settled.
 
-    What came is how far usage fell, with the change of traffic since then taken out of it: of the `latest` loads
-    (resource -> broker -> byte/s), which are those that usage is of, also where averages are planned with. A promise
-    whose moves were not carried out, or of a broker that is gone or was full, is dropped.
+    The gain is the fall of usage, corrected for the change of traffic since then. It is computed from the `latest`
+    loads (resource -> broker -> byte/s), which match the usage, even if the plan uses averages. A promise is dropped if
+    its moves were not carried out, or if its broker is gone or was full.
     """
     if memory.fell_back is not None and view.at - memory.fell_back >= DISTRUSTED_FOR:
         memory = replace(memory, fell_back=None, misses=0)

@@ -1,8 +1,8 @@
-"""From where the bundles are towards the placement to come to, as far as one cycle may go.
+"""Steps of one cycle from the current placement towards the desired one.
 
-Keys: the weights of costs, and the guards' budgets. Moves of the fullest broker come first, of those the ones with most
-gain for their cost, or with most gain where the broker has to give away more bundles than a cycle lets it; what has no
-room in a budget waits.
+Keys: the weights of costs, and the guards' budgets. Moves of the fullest broker come first. Of those, the moves with
+most gain per cost come first; or those with most gain, if the broker has to give away more bundles than a cycle allows.
+Moves over a budget wait.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ NO_ROOM_YET, SPLIT_NOW, SPLIT_NEXT = "no_room_yet", "split_now", "split_next"
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A bundle that is to move; `source` None: it has no owner and is placed.
+    """A bundle that is to move; `source` is None if it has no owner and is placed.
 
     `gain`: usage (fraction) that it takes off its broker. `cost`: see the weights. `loads`: by resource that counts.
-    `bound`: what keeps it from moving now, "" where it is due.
+    `bound`: the reason why it cannot move now, "" if it is due.
     """
 
     bundle: str
@@ -156,17 +156,17 @@ class Reconciler:
                 heapq.heappush(fullest, (-self._usage(giver), giver))
 
     def _worth(self, unit: tuple[DesiredMove, ...]) -> tuple[float, float, str]:
-        """What the first bundle takes off its broker, for the cost of all: those that make room for it cost alone."""
+        """Return the first bundle's gain per cost of all; the bundles that make room for it only add cost."""
         gain, cost = self._gain(unit[0]), math.fsum(self._cost(move) for move in unit)
         return (gain / cost if cost > 0 else math.inf, gain, unit[0].bundle)
 
     def _relief(self, unit: tuple[DesiredMove, ...]) -> tuple[float, float, str]:
-        """What the first bundle takes off its broker; what that costs decides between equals."""
+        """Return the first bundle's gain; cost decides between equals."""
         per_cost, gain, bundle = self._worth(unit)
         return gain, per_cost, bundle
 
     def _why_not(self, unit: tuple[DesiredMove, ...]) -> str:
-        """What keeps moves from going now, "" where nothing does."""
+        """Return the reason why moves cannot go now, "" without one."""
         for move in unit:
             ends = [self._view.brokers.get(broker or "") for broker in (move.source, move.destination)]
             if any(broker is not None and not broker.is_settled for broker in ends):
@@ -207,7 +207,7 @@ class Reconciler:
         )
 
     def _gain(self, move: DesiredMove) -> float:
-        """What the move takes off the usage of the broker that gives, as it stands now."""
+        """Return the gain of a move for the giving broker at its current usage."""
         figures, source = self._figures, move.source
         if source is None or source not in figures.usage:
             return 0.0

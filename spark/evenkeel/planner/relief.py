@@ -1,8 +1,9 @@
-"""How brokers above the target come down to it: the fullest first, each by bundles that leave.
+"""Relief of brokers above the target: the fullest first, by bundles that leave.
 
-A broker gives one bundle that is enough, or the heaviest one that has room, or one for which its receiver makes room:
-what saves most moves for the load that moves beyond what has to. Bundles take the tightest place, so that wide ones are
-left for heavy bundles, and are spread over the receivers in the end. Where a bundle fits nowhere, others make room.
+A broker gives one bundle that is enough, or the heaviest one that has room, or one for which its receiver makes room.
+The choice is the one that saves most moves for the load moved beyond the least. Bundles take the tightest place, so
+that wide places are left for heavy bundles. In the end they are spread over the receivers. If a bundle fits nowhere,
+others make room.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from evenkeel.planner.room_making import MADE_ROOM_FOR, room_is_made, who_make_r
 
 
 def relieve(search: PlacementSearch, price: float, of_others: float = 0.0, fullest: int | None = None) -> None:
-    """Moves what stands above the target, at this price of load; if `fullest` is given, so many brokers have it, and
-    the others have the price `of_others`."""
+    """Move the excess above the target, at this price of load.
+
+    With `fullest`, so many brokers have this price, and the others have the price `of_others`.
+    """
     before, per_price = len(search.moves), max(1, len(search.brokers)) / UNITS
     for n, broker in enumerate(search.fullest_first()):
         _relieve(search, broker, (price if fullest is None or n < fullest else of_others) * per_price)
@@ -25,7 +28,7 @@ def relieve(search: PlacementSearch, price: float, of_others: float = 0.0, fulle
 
 
 def _relieve(search: PlacementSearch, broker: int, price: float) -> None:
-    """Takes bundles from the broker until it is within what is borne, or nothing helps; `price`: moves per unit."""
+    """Take bundles from the broker until it is within its limit, or nothing helps; `price`: moves per unit."""
     resource, ladder = -1, list[int]()
     while (search.carried[broker] > search.bearable[broker]).any():
         above = search.carried[broker] - search.limit[broker]
@@ -44,8 +47,7 @@ def _relieve(search: PlacementSearch, broker: int, price: float) -> None:
 def _is_worth_it(
     search: PlacementSearch, broker: int, ladder: list[int], excess: int, resource: int, price: float
 ) -> bool:
-    """Sends away a bundle that saves moves, for its receiver has room or makes it, if the moves that it saves are
-    worth what it moves too much."""
+    """Send away a bundle whose receiver has or makes room, if the saved moves are worth the extra load moved."""
     loads = search.loads[ladder, resource]
     cut, fits = int(loads.searchsorted(excess)), search.fit_alone(broker, ladder, resource)
     saved = _Saved(loads[:cut][fits[:cut]][::-1].cumsum(), excess, price)
@@ -89,8 +91,8 @@ def _one_leaves(search: PlacementSearch, ladder: list[int], excess: int, resourc
 
 
 def _spread(search: PlacementSearch, moves: Sequence[tuple[int, int, int]]) -> None:
-    """Gives bundles that go alone other destinations, the heaviest first to the broker with most room, if all of
-    them find one: receivers are then less full, and none fuller than before."""
+    """Give bundles that go alone other destinations, the heaviest first to the broker with most room, if all of them
+    find one: receivers are then less full, and none fuller than before."""
     alone = [(n, source, place) for n, source, place in moves if n not in search.unit]
     before = search.carried.copy()
     for n, source, place in alone:
@@ -113,8 +115,10 @@ def _spread(search: PlacementSearch, moves: Sequence[tuple[int, int, int]]) -> N
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """What it is worth to send one bundle away and not lighter ones. `lighter`: their loads added up, the heaviest
-    first, of those that have room somewhere."""
+    """The value of sending one bundle away instead of lighter ones.
+
+    `lighter`: cumulated loads of the lighter bundles that have room somewhere, the heaviest first.
+    """
 
     lighter: Whole
     excess: int

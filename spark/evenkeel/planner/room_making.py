@@ -1,6 +1,6 @@
-"""Room for a bundle where there is none: a receiver gives a bundle back, or some of its own leave it for others.
+"""Room for a bundle that fits nowhere: a receiver gives a bundle back, or sends some of its own to others.
 
-What goes together is marked, since one has no room without the other.
+Moves that go together are marked, since one has no room without the other.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 from evenkeel.planner.placement_search import PlacementSearch
 
 MADE_ROOM_FOR, _ASKED_FOR_ROOM, _MOST_THAT_MAKE_ROOM = 8, 8, 4
-"""Room is made for so many bundles of a full broker from its excess up, and for as many below, on so many receivers, by
-so many of their bundles at most."""
+"""Limits of the search: bundles of a full broker from its excess up, bundles below it, receivers, and bundles per
+receiver."""
 
 
 def room_is_made(search: PlacementSearch, broker: int, ladder: list[int], excess: int, resource: int) -> bool:
-    """Sends a bundle where others make room for it, the lightest that is enough first; whether there was one."""
+    """Send a bundle to a receiver that makes room, the lightest sufficient one first; return True if there was one."""
     if not search.looks_left:
         return False
     search.looks_left -= 1
@@ -40,8 +40,10 @@ def who_make_room(search: PlacementSearch, n: int, broker: int) -> Iterator[tupl
 
 
 def _leaving(search: PlacementSearch, other: int, n: int, broker: int) -> list[tuple[int, int]]:
-    """Bundles of a receiver, with where they go, so that bundle `n` of `broker` fits there; none where few are not
-    enough. They may go to `broker` as well, as long as that is less full for it in the end."""
+    """Return bundles of a receiver with their destinations, so that bundle `n` of `broker` fits there.
+
+    Empty if a few bundles are not enough. They may also go to `broker`, as long as that leaves it less full in the end.
+    """
     given = np.zeros_like(search.carried)
     given[other], given[broker] = search.loads[n], -search.loads[n]
     found: list[tuple[int, int]] = []

@@ -48,14 +48,14 @@ def decide(key: Row, rows: Rows) -> Decided:
 
 
 def decides(rows: Rows, settings: Settings) -> bool:
-    """Whether the planner decides what is unloaded in this cycle, and not the strategy in force."""
+    """Return True if the planner decides what is unloaded in this cycle, and not the strategy in force."""
     if settings.evenkeelPlanner != ON:
         return False
     return any(row["subject_kind"] == "cluster" and row["outcome"] != "skipped" for row in rows.get(TARGETS, ()))
 
 
 def _told(found: list[PlannerVerdict], rows: Rows) -> list[PlannerVerdict]:
-    """The verdicts to be recorded: where acts alone are told of, the cluster's and what happens."""
+    """Return the verdicts to record: with acts alone, the cluster's verdict and its acts."""
     if not acts_only(rows):
         return found
     return [

@@ -1,11 +1,15 @@
-"""The lowest usage that a cluster's busiest broker can have, and what keeps it from being lower.
+"""The lowest usage that a cluster's busiest broker can have, and the bound that keeps it from being lower.
 
-A broker's usage grows with its load along a curve of its own (`UsageCurve`), so that strong and weak brokers stand side
-by side. Three bounds hold for every placement: the load spread as if it were a liquid (`even_usage`), the same where
-bundles may go to some brokers only (`ruled_usage`), and the heaviest bundle alone on the best broker that it may go to
-(`atomic_usage`). All are bounds for one resource; the largest of several counts. Anti-affinity is left out, and the
-bounds hold all the same. Since bundles are whole, what they come to under the rules is not to be reached exactly: the
-target has `MARGIN` above it. Loads are finite and at least 0. Sums are exact, so that the order of rows changes no bit.
+A broker's usage grows with its load along its own curve (`UsageCurve`), so strong and weak brokers can be compared.
+Three bounds hold for every placement:
+
+- `even_usage`: the load is spread like a liquid.
+- `ruled_usage`: the same, but bundles may go to some brokers only.
+- `atomic_usage`: the heaviest bundle is alone on the best broker that may own it.
+
+Each bound is for one resource; the largest of several counts. Anti-affinity is left out, and the bounds still hold.
+Bundles are whole, so the bounds cannot be reached exactly: the target is `MARGIN` above them. Loads are finite and at
+least 0. Sums are exact, so the order of rows changes no bit.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ _UNITS = 1 << 50
 
 
 class UsageCurve(Protocol):
-    """How a broker's usage (fraction) grows with its load: never downwards."""
+    """A broker's usage (fraction) by its load; it never falls."""
 
     def usage(self, load: float) -> float:
         """The usage at this load."""
@@ -73,11 +77,11 @@ def kinds_of(bundles: Iterable[tuple[frozenset[str], float, bool]]) -> tuple[Bun
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What to aim for: the busiest broker at `usage`.
+    """The target: the busiest broker at `usage`.
 
-    `even`, `ruled`, `atomic`: the three bounds. `bound_by`: what makes the target as high as it is, where it is above
-    the evenly used cluster by more than the margin. `over_by_base`: brokers with more usage without any load.
-    `nowhere`: load that no broker may have, left out.
+    `even`, `ruled`, `atomic`: the three bounds. `bound_by`: the bound that lifts the target above the evenly used
+    cluster by more than the margin. `over_by_base`: brokers above the target without any load. `nowhere`: load that no
+    broker may have; it is left out.
     """
 
     usage: float
@@ -177,7 +181,7 @@ def _cut(left: list[int], room: dict[tuple[int, ...], int]) -> list[int]:
     sinks = sorted(room)
     sent = {(n, sink): 0 for sink in sinks for n in sink}
     while True:
-        # Breadth first over what is left: where a sink is full, back along what others send there.
+        # Breadth first over the remaining capacity: from a full sink, back along the flow that others send to it.
         came_from: dict[int, tuple[int, tuple[int, ...]] | None] = {n: None for n, rest in enumerate(left) if rest > 0}
         seen: set[tuple[int, ...]] = set()
         queue = list(came_from)
@@ -208,7 +212,7 @@ def _send(
     room: dict[tuple[int, ...], int],
     sent: dict[tuple[int, tuple[int, ...]], int],
 ) -> None:
-    """Sends along the path that ends there as much as its narrowest place lets through."""
+    """Send as much along the path that ends at this node as its narrowest edge allows."""
     steps, n = [end], end[0]
     while (before := came_from[n]) is not None:
         steps.append(before)

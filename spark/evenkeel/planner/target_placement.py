@@ -1,9 +1,9 @@
-"""The placement that a cluster is to come to: no broker above the target, and as little moved for it as can be found.
+"""The desired placement of a cluster: no broker above the target, with as little moved as the search finds.
 
-Brokers above the target give bundles away to brokers that may own them and stay within the target with them. A move
-that is saved may cost load that moves beyond what has to. That load has a price in moves, and the lowest price counts
-at which the plan as a whole stays within `MOST_OVER_FLOOR`. A broker below the target never comes above it, so that
-every plan, also one that falls short, is better than what it began with.
+Brokers above the target give bundles to brokers that may own them and stay within the target. A saved move may cost
+load that moves beyond the least. That load has a price in moves. The lowest price counts at which the whole plan stays
+within `MOST_OVER_FLOOR`. A broker below the target never rises above it. So every plan is an improvement, even one that
+falls short.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from evenkeel.planner.relief import relieve
 from evenkeel.planner.target import UsageCurve
 
 _PRICES = (0.0, 3.0, 6.0, 9.0, 13.0, 18.0, 25.0, 40.0, 100.0)
-"""What it costs to move the mean load of a broker beyond what has to move, in moves: tried one after the other."""
+"""Prices, in moves, of moving the mean load of a broker beyond the least; tried in this order."""
 MOST_OVER_FLOOR = 1.25
 """A plan that moves so many times the load that has to move, or less, is good enough."""
 _BUNDLES_LOOKED_AT = 1_000_000
@@ -36,12 +36,12 @@ def desired_placement(
     even: float = 0.0,
     may_go_together: Callable[[Sequence[DesiredMove]], bool] | None = None,
 ) -> DesiredPlacement:
-    """What to move so that no broker's usage is above `usage`.
+    """Return the moves after which no broker's usage is above `usage` (fraction).
 
-    `curves`: broker -> by resource, how its usage grows with its load; a broker that is an owner and not among them is
-    to be emptied. `slack`: a broker that is no more than this above `usage` gives nothing away, or no more; nobody gets
-    more than up to `usage`. `idle`: brokers that are then filled up to some part of what they may carry at `even`.
-    `may_go_together`: whether moves that save others may be asked for, since one needs the room that the others make.
+    `curves`: broker -> by resource, its usage by load. An owner that is not among them is to be emptied. `slack`: a
+    broker at most this far above `usage` gives nothing away; no broker is filled above `usage`. `idle`: brokers that
+    are then filled to a part of their load at `even`. `may_go_together`: returns True if moves may be combined, when
+    one needs the room of the others.
     """
     start = PlacementSearch(curves, sorted(bundles, key=attrgetter("name")), usage, slack)
     start.may_go_together = may_go_together

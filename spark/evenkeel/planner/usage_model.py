@@ -1,15 +1,15 @@
-"""How a broker's usage of a resource grows with the load of its bundles: fitted where that is proven, else its share.
+"""Model of a broker's usage of a resource by the load of its bundles: a fit where it is proven, else a proportion.
 
-A bundle loads CPU and memory by its byte/s in and out and its msg/s, of which each counts as many bytes as a message
-of the cluster has on average: half of the load is bytes, half messages. It loads the network by its byte/s.
+A bundle loads CPU and memory by its byte/s in and out and its msg/s. Each message counts as the cluster's mean bytes
+per message, so half of the load is bytes and half is messages. A bundle loads the network by its byte/s.
 
-Without proof a broker's usage grows in proportion to its load (basis *traffic*): usage over load, of the last few
-settled cycles. Where one line explains what all brokers come to, they are alike and have much of their usage without
-load: then it grows along that line. Saturated figures tell only what usage is at least.
+Without proof, usage grows in proportion to load (basis *traffic*): usage over load, from the last few settled cycles.
+If one line explains all brokers, they are alike and use much without load; then usage grows along that line. Saturated
+figures only give a lower bound of usage.
 
-A line with a base of its own (basis *usage*) is fitted by least squares with weights that fall by half in
-`HALF_LIFE_MINUTES`. Before a cycle's figures enter the fit, the fit has to foretell them: it is used where its error is
-at most `MOST_ERROR` times that of the mean, and not above that of the proportion. Saturated figures enter no fit.
+A line with its own base (basis *usage*) is fitted by least squares. Its weights halve every `HALF_LIFE_MINUTES`. Before
+a cycle's figures enter the fit, the fit has to predict them. It is used if its error is at most `MOST_ERROR` times that
+of the mean, and not above that of the proportion. Saturated figures enter no fit.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ from evenkeel.planner.view import NETWORK, BundleFigures
 
 HALF_LIFE_MINUTES = 360.0
 NEAR, SWINGING = 0.75, 0.9
-"""What counts of the settled cycle before in a broker's proportion of usage to load; and where load goes to and fro, so
-that no single cycle shows which usage belongs to which load."""
+"""Weight of the previous settled cycle in a broker's proportion of usage to load. The second one holds if load swings:
+then no single cycle shows which usage belongs to which load."""
 ANOTHER_LOAD = 0.3
 """A load that differs by this part from that of the last few cycles makes them count for nothing."""
 MOST_ERROR = 0.8
 FEWEST_SAMPLES = 10
 SATURATED = 0.95
 ALIKE_FROM, ALIKE_BASE, ALIKE_RISE, ALIKE_ERROR = 3, 0.25, 0.2, 0.05
-"""From so many brokers on one line may explain them all. Of their mean usage it has at least the second part without
-load, rises by the third from the least to the most loaded, and misses them by the last at most."""
+"""Conditions for one line that explains all brokers: from so many brokers on; at least the second part of their mean
+usage is without load; it rises by the third part from the least to the most loaded; and it misses no broker by more
+than the last part."""
 ALIKE_OFF = 0.1
-"""What a broker has above or below that line, up to this part of their mean usage, counts as noise. What is beyond is
-its own: usage without load."""
+"""A broker's distance from that line counts as noise up to this part of their mean usage. The excess is the broker's
+own usage without load."""
 NEARLY_IDLE = 0.3
 """Below so much of the median load a broker's base hides what its load costs: it counts as others do."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageSums:
-    """What is remembered of a broker and resource: weighted moments of (load, usage), and errors made so far.
+    """Sums kept for a broker and resource: weighted moments of (load, usage), and errors so far.
 
-    `near_load`, `near_usage`: sums of the last few settled cycles, with `near_weight`; weight 0: a saturated figure,
+    `near_load`, `near_usage`: sums of the last few settled cycles, with `near_weight`. Weight 0 is a saturated figure,
     which the next one replaces. `tried`: weight of the errors.
     """
 
@@ -77,7 +78,7 @@ class UsageSums:
 
     @property
     def is_proven(self) -> bool:
-        """Whether the fit has foretold usage better than the mean, and no worse than the proportion."""
+        """Return True if the fit has foretold usage better than the mean, and no worse than the proportion."""
         if self.samples < FEWEST_SAMPLES or self.tried <= 0 or self.slope <= 0:
             return False
         return self.error <= MOST_ERROR * self.mean_error and self.error <= self.share_error
@@ -130,7 +131,7 @@ class UsageSums:
         )
 
     def _what_is_near(self, load: float) -> float:
-        """What counts of the cycles before: nothing once load is quite another, for usage bends."""
+        """Return the weight of earlier cycles: 0 once load is very different, since usage is not linear."""
         if self.near_weight <= 0:
             return 0.0
         before = self.near_load / self.near_weight
@@ -251,7 +252,7 @@ def _alike(points: Sequence[tuple[float, float]]) -> _Alike | None:
 
 
 def by_traffic(loads: Mapping[str, float]) -> dict[str, BrokerModel]:
-    """Models for a cluster of which no usage is known: brokers are alike, and half used on average."""
+    """Return models for a cluster without any known usage: brokers are alike, and half used on average."""
     mean = math.fsum(loads.values()) / len(loads) if loads else 0.0
     line = UsageLine(0.0, 0.5 / mean if mean > 0 else 0.0)
     return {broker: BrokerModel(line, False, UsageSums()) for broker in loads}

@@ -43,7 +43,7 @@ class PlannerVerdict:
 
 
 def _cluster(words: str) -> Sentence:
-    """A sentence about how the cluster stands, and `words` about what follows."""
+    """Return a sentence about the state of the cluster, and `words` about the consequence."""
 
     def text(row: Considered) -> str:
         if row.measured is None:

@@ -1,4 +1,4 @@
-"""What the planner looks at: the brokers and bundles of one cluster at one moment."""
+"""The planner's input: the brokers and bundles of one cluster at one moment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DAY = timedelta(days=1)
 NETWORK = {"bandwidth_in": "bytes_in", "bandwidth_out": "bytes_out"}
 """Resources that carry bytes of one direction, with the figure of a bundle that loads them."""
 OWN_NAMESPACE = "brokers_own_namespace"
-"""Why a bundle stays that belongs to its broker; a stored name."""
+"""Rule that holds a bundle which belongs to its broker; a stored name."""
 UNSETTLED_PART = 0.1
 """While the figures of more than this part of the brokers are blurred, nothing is moved; else what they have no part in
 is."""
@@ -21,7 +21,7 @@ RESOURCES = ("cpu", "memory", "direct_memory", *NETWORK)
 class PlannerBroker:
     """A broker that reported.
 
-    `usages`: resource -> weighted usage (fraction, finite), of resources that count. `is_settled`: no command of late
+    `usages`: resource -> weighted usage (fraction, finite), of resources that count. `is_settled`: no command recently
     blurs its figures. `waits_until_known`: they are blurred until the outcome of a command is known.
     """
 
@@ -45,7 +45,7 @@ class BundleFigures:
         return self.bytes_in + self.bytes_out
 
     def part(self, of: int) -> BundleFigures:
-        """One of so many equal parts."""
+        """Return one of so many equal parts."""
         return BundleFigures(self.bytes_in / of, self.bytes_out / of, self.messages / of)
 
     def share(self, fraction: float) -> BundleFigures:
@@ -57,11 +57,11 @@ class BundleFigures:
 class PlannerBundle:
     """A bundle with its latest figures and their short-term `average`.
 
-    `owner`: None where it has none. `brokers`: those that may have it, its owner not necessarily among them. `left`:
-    those that it left within the return window, `left_today`: within the day. `held`: the rule by which it stays where
-    it is, None where it may leave. `group`: its anti-affinity group, of which one bundle moves at a time. `part`: 0, or
-    the number of a part that a split of this cycle makes; it cannot move before the next, and its load is still on
-    `carried_by`. `children`: of a bundle that is split in this cycle, where nothing is foretold of its parts.
+    `owner`: None without one. `brokers`: the brokers that may have it, not necessarily its owner. `left`: the brokers
+    that it left within the return window, `left_today`: within the day. `held`: the rule that keeps it where it is,
+    None if it may leave. `group`: its anti-affinity group, of which one bundle moves at a time. `part`: 0, or the
+    number of a part that a split of this cycle makes. A part cannot move before the next cycle, and its load is still
+    on `carried_by`. `children`: of a bundle that is split in this cycle, if nothing is predicted of its parts.
     """
 
     name: str
@@ -82,9 +82,9 @@ class PlannerBundle:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What commands that come before the planner's take of the budgets.
+    """Budget used by commands that come before the planner's.
 
-    `anywhere`: unloads of which the destination is not known yet; each may count for any broker.
+    `anywhere`: unloads without a known destination; each may count for any broker.
     """
 
     unloads: int = 0
@@ -96,12 +96,12 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class PlannerView:
-    """One cluster at one moment, as the planner sees it.
+    """One cluster at one moment, as the planner reads it.
 
-    `bundles`: of brokers in `brokers`, of those that are emptied, and without owner. `stopped`: why nothing at all may
-    be moved now (a rule's name), None where it may. `traffic`: of all bundles, byte/s in and out. `moved`: (cycle,
-    broker) of unloads that were carried out lately. `refused_splits`: bundles whose split the planner wanted, and this
-    cycle refused. `has_averages`: whether averages rest on enough samples to say how steady the load is.
+    `bundles`: of brokers in `brokers`, of brokers that are emptied, and without owner. `stopped`: the rule by which
+    nothing may move now, None if bundles may move. `traffic`: of all bundles, byte/s in and out. `moved`: (cycle,
+    broker) of unloads carried out recently. `refused_splits`: bundles whose requested split this cycle refused.
+    `has_averages`: averages have enough samples to judge the steadiness of the load.
     """
 
     at: datetime
@@ -117,7 +117,9 @@ class PlannerView:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the figures of nearly all brokers can be trusted; those of which nobody knows until when they cannot
-        are not waited for."""
+        """Return True if the figures of nearly all brokers can be trusted.
+
+        Brokers whose figures have no known settling time are not waited for.
+        """
         waiting = sum(not broker.is_settled and not broker.waits_until_known for broker in self.brokers.values())
         return waiting <= UNSETTLED_PART * len(self.brokers)

@@ -1,6 +1,6 @@
-"""What the planner looks at, out of rows: the brokers and bundles of one cluster in one cycle.
+"""The planner's input from rows: the brokers and bundles of one cluster in one cycle.
 
-Reads what the rounds of shedding read; wishes and drains come before the plan and count in its budgets.
+It reads the rows that the shedding rounds read. Manual requests and drains come before the plan and use its budgets.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _FEWEST_SAMPLES = 3
 
 @dataclass(frozen=True)
 class _Cycle:
-    """What the view is made of: the rows that the rounds of shedding read, and what several parts of it want of them.
+    """The rows that the shedding rounds read, and values that several parts of the view share.
 
-    leaving: brokers that are emptied; unsettled: bundle -> what its owner waits for.
+    `leaving`: brokers that are emptied; `unsettled`: bundle -> the event that its owner waits for.
     """
 
     rows: Rows
@@ -65,7 +65,7 @@ class _Cycle:
 
 
 def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considered]]:
-    """What the planner sees, and verdicts on brokers that are not part of it."""
+    """Return the planner's view, and verdicts on brokers that are not part of it."""
     cycle = _Cycle.of(rows, settings)
     blurred = unsettled_brokers(cycle.acts, cycle.at, settings)
     moment = reading.moment_of_ages(cycle.row)
@@ -110,7 +110,7 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
 
 
 def _has_averages(bundles: Sequence[Row]) -> bool:
-    """Whether averages rest on enough samples, of at least half of the bundles that have any."""
+    """Return True if averages rest on enough samples, of at least half of the bundles that have any."""
     samples = [int(row["short_samples"]) for row in bundles if row["short_samples"] > 0]
     known = sum(one >= _FEWEST_SAMPLES for one in samples)
     return known > 0 and 2 * known >= len(samples)
@@ -142,7 +142,7 @@ def _usages(report: Row, settings: Settings) -> dict[str, float]:
 
 
 def _stopped(cycle: _Cycle, brokers: int, silent: int) -> str | None:
-    """Why nothing at all may be moved now, as the guards would say as well."""
+    """Return the rule by which nothing may move now, as the guards apply it."""
     rows, settings = cycle.rows, cycle.settings
     if not settings.evenkeelSheddingEnabled:
         return "switched_off"
@@ -238,16 +238,17 @@ def _granted(wished: Iterable[tuple[Row, Granted]], drain: Drained) -> Iterator[
 
 
 def _shares(split: Row) -> list[float]:
-    """The part of a bundle's load that each of its children has, where the planner said where to cut it; else nothing
-    is known of them."""
+    """Return each child's part of its bundle's load, if the planner chose the cut; else empty."""
     numbers = split.get("numbers") or {}
     names = [part_name(number) for number in range(1, len(split["children"]) + 1)]
     return [numbers[name] for name in names] if all(name in numbers for name in names) else []
 
 
 def _parts_of(one: PlannerBundle, split: Row, shares: Sequence[float]) -> list[PlannerBundle]:
-    """What a bundle that is split in this cycle comes to, each part with its share, or as much of it as the others.
-    Parts that are unloaded go where their clients find them."""
+    """Return the parts of a bundle that is split in this cycle, each with its share or with an equal one.
+
+    Parts that are unloaded go to the broker that their clients' lookups get.
+    """
     children = split["children"]
 
     def part_of(figures: BundleFigures, number: int) -> BundleFigures:
@@ -271,7 +272,7 @@ def _parts_of(one: PlannerBundle, split: Row, shares: Sequence[float]) -> list[P
 
 
 def _spent(granted: Iterable[tuple[str, str | None, str | None]], traffic: Mapping[str, float]) -> Spent:
-    """What unloads (bundle, broker, destination) that come first take of the budgets."""
+    """Return the budgets used by unloads (bundle, broker, destination) that come first."""
     every = [*granted]
     return Spent(
         len(every),

@@ -1,11 +1,12 @@
-"""Which bundles the planner wants to be split, so that their parts can be placed within the target.
+"""Bundles that the planner wants split, so that their parts can be placed within the target.
 
-Keys: evenkeelSplitEnabled, evenkeelPlannerActAbovePercent. A bundle is wanted to be split where it alone brings every
-broker that may have it above the level at which the planner acts; or where its broker stays above that level with all
-steps taken, it is among the heaviest there, and no other broker has room for all of it, but for a part. The wish is
-remembered, and plan_splits decides on it in the next cycle (`plan_splits.rules.planner_splits`). It is forgotten when
-the bundle is gone or cool again. A wish that was refused is made again after `ASKED_AGAIN_AFTER` at the earliest.
-Bundles of one topic, those that their parts could not leave, and those that moved of late are not wanted.
+Keys: evenkeelSplitEnabled, evenkeelPlannerActAbovePercent. The planner wants a bundle split in two cases. The bundle
+alone would bring every allowed broker above the level at which the planner acts. Or its broker stays above that level
+after all steps, the bundle is among the heaviest there, and another broker has room for a part of it only.
+
+The request is remembered, and plan_splits decides on it in the next cycle (`plan_splits.rules.planner_splits`). It is
+forgotten when the bundle is gone or cool again. A refused request is repeated after `ASKED_AGAIN_AFTER` at the
+earliest. Bundles of one topic, bundles whose parts could not leave, and recently moved bundles are not requested.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from evenkeel.settings import Settings
 
 ASKED_AGAIN_AFTER = timedelta(hours=1)
 MAY_BE_SPLIT = frozenset({None, "split", "bundle_too_heavy"})
-"""What may hold a bundle that is split all the same: nothing, its own split, and that it is too heavy to be moved."""
+"""Holds that do not keep a bundle from being split: none, its own split, and being too heavy to move."""
 _STAYS_ANYWAY = ALWAYS_HELD | {"no_other_broker", "bundle_too_heavy", None}
 FEWEST_TOPICS = 2
 FAIR_PART = 0.25
@@ -36,13 +37,13 @@ FAR_FEWER = 1 / 3
 WITH_UNEVEN_PARTS = 1.1
 """The room that parts of several topics take, which are never quite even."""
 SMALLEST_PART = 0.125
-"""For so much of a bundle there has to be room elsewhere: three splits make such parts of it."""
+"""Part of a bundle for which another broker needs room: three splits make such parts."""
 Loads = Mapping[str, Mapping[str, float]]
 """Broker -> resource -> load."""
 
 
 def is_splittable(namespace: str) -> bool:
-    """Whether bundles of a namespace may be split at all: never those of brokers and of Pulsar itself."""
+    """Return True if bundles of a namespace may be split at all: never those of brokers and of Pulsar itself."""
     own = is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True)
     return not own and not is_system(namespace)
 
@@ -68,7 +69,7 @@ def too_hot(
 
 
 class _BandRooms:
-    """What brokers without any bundle have room for within the band: of most bundles one look shows that they fit."""
+    """Room within the band of brokers without any bundle; for most bundles one look shows that they fit."""
 
     def __init__(self, figures: PlannerFigures) -> None:
         self._figures = figures
@@ -80,7 +81,7 @@ class _BandRooms:
         self._of_brokers: dict[frozenset[str], list[tuple[float, ...]]] = {}
 
     def may_be_short(self, one: PlannerBundle) -> bool:
-        """Whether no broker that may have the bundle has room for it."""
+        """Return True if no broker that may have the bundle has room for it."""
         loads = [self._figures.load(one, r) for r in self._figures.resources]
         if all(load <= room for load, room in zip(loads, self._least, strict=True)):
             return False
@@ -149,7 +150,7 @@ def with_rooms(
 
 
 class _PartRooms:
-    """What parts of bundles may have: the one that stays with its owner, and those that leave it."""
+    """The most load of a bundle's parts: the part that stays with its owner, and the parts that leave it."""
 
     def __init__(
         self,
@@ -191,17 +192,18 @@ class _PartRooms:
     def _far_fewer_moves(
         self, one: PlannerBundle, own: Mapping[str, float], others: Sequence[str]
     ) -> tuple[float, float] | None:
-        """Which fraction of a bundle is to stay, and which each part that leaves may have, so that fewest bundles leave
-        its owner: parts, each to a broker of its own, and the heaviest others, to make room for the part that stays.
+        """Return the fraction of a bundle that stays, and of each part that leaves, with the fewest bundles leaving the
+        owner.
 
-        None where those are more than `FAR_FEWER` of the owner's steps: few parts are better than few moves, since no
-        two bundles ever become one. None also where there is no room for the bundle cut into `MOST_PARTS`.
+        Each part that leaves goes to a broker of its own. The heaviest other bundles leave too, to make room for the
+        part that stays. None if more bundles leave than `FAR_FEWER` of the owner's steps: few parts are better than few
+        moves, since two bundles never become one. None also if there is no room for the bundle cut into `MOST_PARTS`.
         """
         owner, figures = one.owner or "", self._figures
         most = math.floor(FAR_FEWER * self._given[owner])
         if most < 1:
             return None
-        # What the owner itself gives away is chosen here.
+        # The bundles that the owner itself gives away are chosen in this function.
         loads = loads_after((step for step in self._steps if step.source != owner), figures)
         rooms = sorted((self._room(broker, own, loads[broker]) for broker in others), reverse=True)
         beside = [{r: figures.load(other, r) for r in own} for other in self._owned[owner] if other.name != one.name]
@@ -226,9 +228,9 @@ class _PartRooms:
 def remembered(
     wanted: Mapping[str, WantedSplit], before: Mapping[str, WantedSplit], view: PlannerView
 ) -> dict[str, WantedSplit]:
-    """What is remembered: the bundles wanted now, since when, and when a wish was refused last.
+    """Return the requests to keep: the bundles wanted now, since when, and when each was last refused.
 
-    A refused wish is kept until it may be made again, also of a bundle that is cool by now.
+    A refused request is kept until it may be repeated, even if the bundle is cool by then.
     """
     if not wanted and not before:
         return {}
@@ -273,7 +275,7 @@ def _on_best(one: PlannerBundle, at: datetime, figures: PlannerFigures) -> Wante
 
 
 def _taken(one: PlannerBundle, figures: PlannerFigures, loads: Mapping[str, float]) -> float:
-    """What the usage of its broker, with these loads, falls by without the bundle."""
+    """Return the fall of its broker's usage without the bundle, at these loads."""
     owner = one.owner or ""
     without = {r: loads[r] - figures.load(one, r) for r in figures.resources}
     return figures.usage_at(owner, loads) - figures.usage_at(owner, without)
@@ -291,8 +293,10 @@ def _with_room_for_part(one: PlannerBundle, at: datetime, figures: PlannerFigure
 
 
 def _rooms(one: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iterator[tuple[float, str, float]]:
-    """For each other broker that may have it: for which part of it there is room, up to the level `stop`, and for how
-    much (byte/s) of the resource that has least."""
+    """Return the room of each other allowed broker: the part of the bundle that fits up to the level `stop`.
+
+    With the room (byte/s) of the scarcest resource.
+    """
     own = {r: load for r in figures.resources if (load := figures.load(one, r)) > 0}
     if not own:
         return

@@ -58,12 +58,11 @@ _PHASES = (SPLIT, UNLOAD, UNLOAD_TOPIC)
 
 
 def numbered(plan: str, cycle: Row, asked: Sequence[Wanted], settings: Settings) -> list[dict[str, Any]]:
-    """The rows of `commands` for what is asked, in its order, with steps from 1 on and without gaps.
+    """Return the rows of `commands` for the requested acts, in their order, with steps from 1 on and without gaps.
 
-    A command's id covers its step, so it is another one where an earlier command was held back. No id changes its
-    meaning by that: the plan's id covers what guards came to, so whenever they come to something else, the plan is
-    another one, and with it the ids of all its commands. A command's time limit is the age at which the figures it
-    rests on count as old.
+    A command's id covers its step, so the id changes if an earlier command was held back. The meaning of an id never
+    changes: the plan's id covers the guards' verdicts. If the verdicts change, the plan changes, and with it the ids of
+    all its commands. A command's time limit is the age at which its figures count as old.
     """
     expires = datetime.fromisoformat(cycle["cycle_at"]) + timedelta(seconds=settings.evenkeelMaxReportAgeSeconds)
     return [
@@ -142,9 +141,10 @@ def _with_request(command: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_bound(row: Row, manager: str) -> bool:
-    """Whether Pulsar is told where the bundle goes; else it goes where it is next looked up.
+    """Return True if Pulsar gets the bundle's destination; else the bundle goes where it is next looked up.
 
-    A wish may leave that open, and so does the extensible manager while loadBalancerTransferEnabled is off.
+    A manual request may leave the destination open, and so does the extensible manager while
+    loadBalancerTransferEnabled is off.
     """
     if row["cause"] == "shed" and manager == "extensible":
         return row["rule"] in ("transferred", "planned")
@@ -206,5 +206,5 @@ def _texts_of_maps(maps: list[dict[str, Any]]) -> list[str]:
 
 
 def _are_flat(values: Iterable[Any]) -> bool:
-    """Whether no value holds others; what only behaves like one of these types may be written otherwise."""
+    """Return True if no value holds others; what only behaves like one of these types may be written otherwise."""
     return _FLAT.issuperset(map(type, values))

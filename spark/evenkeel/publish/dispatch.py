@@ -1,7 +1,7 @@
-"""Carrying out the plans of a run: leases, the outbox, and what was seen of each command.
+"""Execution of a run's plans: leases, the outbox, and the observed outcome of each command.
 
-What a try that was killed has put on record is looked at again before anything is sent: once its longest request is
-over, the cluster itself shows what came of it. Only what left no trace, and whose premise still holds, is sent (again).
+Commands recorded by a killed try are checked before anything is sent. Once that try's longest request is over, the
+cluster itself shows their outcome. A command is sent (again) only if it left no trace and its premise still holds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MORE_WAITING_S = 5.0
 """So much longer than a lease lasts another's is waited for."""
 
 _A_WAIT_S = 5.0
-"""What takes longer than this is a wait, after which the gate is asked again."""
+"""A wait longer than this is followed by another check of the gate."""
 
 _GATING = ("cycles", "approvals")
 """Tables whose rows may close the gate while commands go out."""
@@ -55,26 +55,29 @@ Reach = Callable[[ClusterCycle], "AdminClient"]
 
 @dataclass(frozen=True, slots=True)
 class GateReasons:
-    """What speaks against sending as things stand, by cluster: in `withheld` why nothing of its plan may be sent, in
-    `without_splits` why nothing that splits or rests on a split."""
+    """Reasons against sending now, by cluster.
+
+    `withheld`: why nothing of its plan may be sent; `without_splits`: why nothing that splits or depends on a split
+    may.
+    """
 
     withheld: Mapping[str, str] = field(default_factory=dict)
     without_splits: Mapping[str, str] = field(default_factory=dict)
 
 
 Gate = Callable[[Sequence[str]], GateReasons]
-"""What speaks against sending the plans of these clusters."""
+"""Function from clusters to the reasons against sending their plans."""
 
 Sign = Callable[[ClusterCycle], "Signature"]
 """The pipeline's end of a cluster's queues, with its keys."""
 
 Halted = Callable[[str], str | None]
-"""Why a cluster is to be left alone, by a switch outside the lake (an Airflow variable)."""
+"""Function to the reason why a switch outside the lake (an Airflow variable) stops a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How to get at clusters, and how patiently."""
+    """Access to clusters, and time limits."""
 
     reach: Reach
     halted: Halted = field(default=lambda cluster: None)
@@ -84,8 +87,11 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCommands:
-    """One cluster's commands. `tried`: ids of those that another try has put on record, and of which nothing final is
-    known: they may have gone out. `on_splits`: ids of those that split, or rest on a split of the plan."""
+    """One cluster's commands.
+
+    `tried`: ids that another try has recorded without a final outcome; they may have been sent. `on_splits`: ids of
+    commands that split, or depend on a split of the plan.
+    """
 
     cycle: ClusterCycle
     commands: Sequence[Command]
@@ -138,7 +144,7 @@ class OutcomeRecorder:
         self._confirmations.append(confirm)
 
     def confirm(self) -> None:
-        """Runs the queued confirmations; call once all outcomes are stored."""
+        """Run the queued confirmations; call once all outcomes are stored."""
         for confirm in self._confirmations:
             confirm()
         self._confirmations.clear()
@@ -185,12 +191,12 @@ class OutcomeRecorder:
         return replace(batch, commands=left, tried=others - final)
 
     def renewed(self, clusters: Sequence[str]) -> frozenset[str]:
-        """Renews the leases; the clusters whose lease is still ours."""
+        """Renew the leases; return the clusters whose lease is still ours."""
         steps = renew_leases(self._spark, self._lake, clusters, self._holder, self._length)
         return frozenset(cluster for cluster, lease in steps.items() if lease.holder == self._holder)
 
     def give_back(self, clusters: Sequence[str]) -> None:
-        """Ends our leases of these clusters, so that the next publisher need not wait."""
+        """End our leases of these clusters, so that the next publisher need not wait."""
         if clusters:
             give_back(self._spark, self._lake, clusters, self._holder)
 
@@ -202,9 +208,9 @@ class OutcomeRecorder:
         return {**paused(self._spark, self._lake, clusters), **outside}
 
     def withheld(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """The clusters whose plan may not be sent as things stand now, each with the reason in words.
+        """Return the clusters whose plan may not be sent now, each with the reason in words.
 
-        What may be sent without its splits alone is in `without_splits` from then on.
+        Clusters whose plan may be sent without its splits are in `without_splits` from then on.
         """
         if not clusters:
             return {}
@@ -228,7 +234,7 @@ class OutcomeRecorder:
         return self.withheld(clusters)
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
-        """Appends outcomes to the table in one write; from then on they count as recorded."""
+        """Append outcomes to the table in one write; from then on they count as recorded."""
         if not outcomes:
             return
         rows = [{**self._of[one.command_id], **asdict(one)} for one in outcomes]
@@ -242,16 +248,16 @@ class OutcomeRecorder:
 def send_all(
     records: OutcomeRecorder, batches: Sequence[ClusterCommands], sending: Sending
 ) -> dict[str, DispatchResult]:
-    """Carries out the batches of all clusters, side by side; cluster -> why its batch was not (wholly) carried out.
+    """Execute the batches of all clusters, side by side; cluster -> why its batch was not (wholly) executed.
 
-    The gate is asked once the leases are there: what was found before may have changed while they were waited for.
+    The gate is checked once the leases are taken: earlier answers may have changed during the wait for them.
     """
     if not batches:
         return {}
     by_cluster = {batch.cycle.cluster: batch for batch in batches}
     leases, refused = records.take(sorted(by_cluster))
     try:
-        # Whoever held a lease until now may have put more on record than was known before.
+        # The previous holder of a lease may have recorded more than was known before.
         by_cluster |= {cluster: records.as_they_stand(by_cluster[cluster]) for cluster in leases}
         closed = {c: DispatchResult(reason) for c, reason in records.withheld(sorted(leases)).items()}
         open_to = {cluster: lease for cluster, lease in leases.items() if cluster not in closed}
@@ -270,7 +276,7 @@ def send_all(
 def _works(
     batches: Mapping[str, ClusterCommands], leases: Mapping[str, HeldLease], records: OutcomeRecorder, sending: Sending
 ) -> tuple[dict[str, Work], dict[str, DispatchResult]]:
-    """What each cluster's thread is to do, and why some have none. Secrets are looked up here, by the main thread."""
+    """Return the work of each cluster's thread, and why some clusters have none. The main thread reads the secrets."""
     works: dict[str, Work] = {}
     unreachable: dict[str, DispatchResult] = {}
     for cluster, lease in sorted(leases.items()):
@@ -296,7 +302,7 @@ def _queue_work(batch: ClusterCommands, records: OutcomeRecorder, signature: Sig
 
 
 def _work(batch: ClusterCommands, lease: Lease, sending: Sending, client: AdminClient) -> Work:
-    # Only here: a dry run needs no HTTP client, and loading it takes a tenth of a second.
+    # Imported late: a dry run needs no HTTP client, and loading it takes a tenth of a second.
     from evenkeel.steering.broker_switches import hands_off
     from evenkeel.steering.command_executor import CommandExecutor, Patience
 
@@ -306,7 +312,7 @@ def _work(batch: ClusterCommands, lease: Lease, sending: Sending, client: AdminC
             objections = hands_off(client)
             if objections:
                 return "; ".join(objections)
-            if time.monotonic() - begun > _A_WAIT_S:  # there are many of them, or they are slow
+            if time.monotonic() - begun > _A_WAIT_S:  # many brokers, or slow ones
                 stop.ask_gate()
             settings = settings_in(batch.cycle.settings)
             patience = Patience(settings.evenkeelOutcomeWaitSeconds, sending.timing.longest_request_s)
@@ -323,9 +329,9 @@ def _work(batch: ClusterCommands, lease: Lease, sending: Sending, client: AdminC
 
 
 def for_queue(batch: ClusterCommands, guard: LeaseGuard, report: ReportOutcome) -> list[Command]:
-    """The commands that go onto the queue; reports those that are left out.
+    """Return the commands that go onto the queue; report those that are left out.
 
-    Nothing is said of one that an earlier try has put on record: it may be on the queue, and be carried out.
+    A command that an earlier try recorded is not reported: it may be on the queue and be executed.
     """
     leave_out, going = _left_out(batch, guard), []
     for command in batch.commands:
@@ -338,7 +344,7 @@ def for_queue(batch: ClusterCommands, guard: LeaseGuard, report: ReportOutcome) 
 
 
 def _left_out(batch: ClusterCommands, guard: LeaseGuard) -> Callable[[Command], str | None]:
-    """Why a command of the batch does not go out while the others do, as far as the guard knows at that moment."""
+    """Return the reason why a command of the batch is left out while the others go, as far as the guard knows now."""
     return lambda command: guard.without_splits if command["command_id"] in batch.on_splits else None
 
 
@@ -350,7 +356,7 @@ def _not_done_yet(
     stop: LeaseGuard,
     report: ReportOutcome,
 ) -> list[Command]:
-    """The commands to be sent: all but those of which an earlier try left a trace on the cluster."""
+    """Return the commands to send: all but those of which an earlier try left a trace on the cluster."""
     if batch.tried and lease.before is not None:
         over = lease.before + timedelta(seconds=timing.longest_request_s)
         # The earlier holder has sent nothing since its lease ended, so no clock makes this longer than one request.
@@ -372,7 +378,7 @@ def _not_done_yet(
 
 
 def _wait(seconds: float, stop: Stop, why: str) -> None:
-    """Waits by the monotonic clock, or until there is a reason to stop."""
+    """Wait by the monotonic clock, or until there is a reason to stop."""
     if seconds > 0:
         log.info("%s: waiting %.0f s", why, seconds)
     until = time.monotonic() + seconds
@@ -381,9 +387,9 @@ def _wait(seconds: float, stop: Stop, why: str) -> None:
 
 
 def _unsent(batch: ClusterCommands, done: DispatchResult, records: OutcomeRecorder) -> list[Outcome]:
-    """What is held back for good, since its sending was stopped before its turn.
+    """Return the outcomes of commands held back for good, since sending stopped before their turn.
 
-    Nothing is said of commands that another publisher took over, or that may have gone out.
+    Commands that another publisher took over, or that may have been sent, are left out.
     """
     if done.stopped is None or done.is_lost or done.error is not None:
         return []
@@ -415,7 +421,7 @@ class _SeenLease:
 
 
 def _held(lease: Lease, asked_at: float, before: HeldLease | None, stood_still: bool) -> HeldLease:
-    """The lease with what is known of its earlier holder, whose clock says nothing where it just stood still."""
+    """Return the lease with its earlier holder, whose clock counts for nothing if the lease just stood still."""
     if before is not None:
         lease = replace(lease, before=before.lease.before)
     elif stood_still:

@@ -1,10 +1,9 @@
-"""Steering a cluster by its queues: an agent beside the cluster carries commands out and reports back.
+"""Steering of a cluster by its queues: an agent beside the cluster executes commands and reports back.
 
-Commands that are on the queue may be carried out whatever becomes of the publisher, so nothing else is said of them
-than what is reported, or what the next cycle sees. Sending them again does no harm: the agent knows them. What stops
-the publisher while it waits for reports withdraws this plan from the agents, and no more than this plan: the next one
-they take again. A pause lasts with the agents exactly as long as it lasts on record: every publish that may act sends
-them the newest control on record, pause or resume.
+Commands on the queue may be executed whatever happens to the publisher. So their outcomes come only from reports, or
+from the next cycle. Sending them again does no harm: the agent recognises them. If a publisher has to stop while it
+waits for reports, it withdraws this plan alone from the agents; they take the next one again. A pause lasts with the
+agents exactly as long as on record: every publish that may act sends them the newest recorded control, pause or resume.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ log = logging.getLogger(__name__)
 Row = Mapping[str, Any]
 _LOOK_S = 5.0
 _SENT_FOR = timedelta(days=14)
-"""How long a resume is sent again; no queue keeps a message for longer."""
+"""Time for which a resume is sent again; no queue keeps a message for longer."""
 PUBLISHER = "evenkeel"
 """The sender of a withdrawal."""
 
@@ -72,7 +71,7 @@ class ReportStore(Protocol):
         ...
 
     def know_one(self, command_id: str, cluster: str, cycle_at: datetime) -> None:
-        """Notes where an outcome of the command belongs."""
+        """Note where an outcome of the command belongs."""
         ...
 
     def cluster_of(self, command_id: str) -> str | None:
@@ -80,7 +79,7 @@ class ReportStore(Protocol):
         ...
 
     def confirm_later(self, confirm: Callable[[], None]) -> None:
-        """Takes a call to be made once all reported outcomes are stored."""
+        """Take a call to be made once all reported outcomes are stored."""
         ...
 
 
@@ -89,7 +88,7 @@ class StopSign(Protocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the cluster's lease went to another publisher."""
+        """Return True if the cluster's lease went to another publisher."""
         ...
 
     def __call__(self) -> str | None:
@@ -105,14 +104,14 @@ def send_by_queue(
     stop: StopSign,
     report: ReportOutcome,
 ) -> str | None:
-    """Puts the commands on the queue, and records what is reported within `wait_s` seconds.
+    """Put the commands on the queue, and record what is reported within `wait_s` seconds.
 
     What stops it withdraws the plan from the agents, unless another publisher goes on with it.
     """
     reason = stop()
     if reason is not None:
         return reason
-    # From here on they may be out, whatever happens to this process.
+    # From this line on the commands may be out, whatever happens to this process.
     records.out.update(command["command_id"] for command in commands)
     sent = sink.send(commands)
     now = datetime.now(UTC)
@@ -143,9 +142,9 @@ def _withdraw(sink: SqsSink, commands: Sequence[Mapping[str, Any]], reason: str)
 
 
 def _report(cluster: str, taken: Reports, records: ReportStore, report: ReportOutcome) -> set[str]:
-    """Reports the outcomes whose commands are known, those of other cycles too; returns the ids of all.
+    """Report the outcomes of known commands, also of other cycles; return the ids of all.
 
-    Clusters of one run share their records. Whoever has the key of one cluster's queue speaks for that cluster alone.
+    Clusters of one run share their records. A key of one cluster's queue is valid for that cluster alone.
     """
     for one in taken.reports:
         if one.cluster is not None and one.cycle_at is not None:
@@ -167,7 +166,7 @@ def announce_controls(
     sign: Callable[[ClusterCycle], Signature],
     now: datetime,
 ) -> None:
-    """Sends the agents of these cycles' clusters the newest pause or resume on record; a failure is only logged.
+    """Send the agents of these cycles' clusters the newest pause or resume on record; a failure is only logged.
 
     All at once: a queue that does not answer takes most of a minute, and holds up no other cluster's.
     """

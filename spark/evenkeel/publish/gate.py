@@ -1,7 +1,7 @@
-"""What may be sent, and the outbox.
+"""The gate for sending, and the outbox.
 
-Facts gate sending (newest cycle, pauses, approvals, commands that went out), with rules over them. Commands are put on
-record before they go out.
+Rules over facts gate sending: the newest cycle, pauses, approvals, and commands already sent. Commands are recorded
+before they are sent.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ DRY_RUN = "dry_run"
 class GateFacts:
     """Facts that gate sending one cluster's plan.
 
-    `newest_at`: the newest cycle on record that counts (`_newest`). `sent_plans`: plans of this very cycle of which a
-    command went out, or may have. `max_age`: how old the cycle may be. `ahead`: how far ahead of the publisher's clock.
+    `newest_at`: the newest recorded cycle that counts (`_newest`). `sent_plans`: plans of this same cycle of which a
+    command was or may have been sent. `max_age`: how old the cycle may be. `ahead`: how far the cycle is ahead of the
+    publisher's clock.
     """
 
     cycle_at: datetime
@@ -54,12 +55,13 @@ class GateFacts:
 
 
 def longest_age(cycle: ClusterCycle) -> timedelta:
-    """How old a cycle may be when its commands go out (evenkeelMaxReportAgeSeconds); no plan is approved later."""
+    """Return how old a cycle may be when its commands are sent (evenkeelMaxReportAgeSeconds); it also limits
+    approvals."""
     return timedelta(seconds=settings_in(cycle.settings).evenkeelMaxReportAgeSeconds)
 
 
 def why_withheld(facts: GateFacts) -> str | None:
-    """Why no command of this plan may go out, in a sentence; None: they may (an approval may still be waited for)."""
+    """Return why no command of this plan may be sent, in a sentence; None if they may (or wait for an approval)."""
     for reason in _reasons(facts):
         if reason is not None:
             return reason
@@ -98,7 +100,7 @@ def _rejected(facts: GateFacts) -> str | None:
 
 
 def why_without_splits(facts: GateFacts) -> str | None:
-    """Why no command that splits, or rests on a split, may go out, in a sentence; None: they may."""
+    """Return why no command that splits, or depends on a split, may be sent, in a sentence; None if they may."""
     answer = _last_answer(facts)
     if answer is None or answer["answer"] != WITHOUT_SPLITS:
         return None
@@ -106,7 +108,7 @@ def why_without_splits(facts: GateFacts) -> str | None:
 
 
 def gate_reasons(found: Mapping[str, GateFacts]) -> GateReasons:
-    """What speaks against sending these clusters' plans."""
+    """Return the reasons against sending these clusters' plans."""
     withheld = {cluster: why for cluster, one in found.items() if (why := why_withheld(one)) is not None}
     splits = {cluster: why for cluster, one in found.items() if (why := why_without_splits(one)) is not None}
     return GateReasons(withheld, splits)
@@ -117,8 +119,8 @@ def _note(answer: Mapping[str, Any]) -> str:
 
 
 def is_approved(facts: GateFacts) -> bool:
-    """Whether the plan may be sent as far as operators are concerned, with its splits or without: this very plan, by
-    the last answer to it."""
+    """Return True if the plan may be sent as far as operators are concerned, with its splits or without: this very
+    plan, by the last answer to it."""
     if facts.mode != "approve":
         return True
     answer = _last_answer(facts)
@@ -140,10 +142,10 @@ def _caution(answer: str) -> int:
 
 
 def on_splits(commands: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """The ids of a plan's commands that split, or are for a bundle that is there only once a split of the plan is done.
+    """Return the ids of a plan's commands that split, or that are for a bundle which a split of the plan makes.
 
-    `commands`: all that the plan asks of one cluster. A bundle that lies within another one, and is smaller, is not
-    there beside it: so it comes out of that one's split.
+    `commands`: all commands of the plan for one cluster. A bundle inside a larger one does not exist beside it: so the
+    larger one's split makes it.
     """
     split = [command["bundle"] for command in commands if command["kind"] == SPLIT]
     return frozenset(
@@ -203,10 +205,10 @@ def gate_facts(
 def _newest(
     spark: SparkSession, lake: Lake, clusters: list[str], since: datetime, observed: Collection[str]
 ) -> dict[str, datetime]:
-    """The newest cycle of each cluster on record from a moment on, backfills aside.
+    """Return the newest recorded cycle of each cluster from a moment on, without backfills.
 
-    Of those that are `observed` while they run, cycles over a recording do not count: whoever made it has dated it, and
-    it may bear the name of any cluster.
+    Of running clusters that are `observed`, cycles over a recording do not count: a recording's maker chose its time
+    and its cluster name.
     """
     from pyspark.sql import functions as F
 
@@ -228,7 +230,7 @@ def _acts_of_these_cycles(
 
 
 def _sent_plans(acts: Iterable[Mapping[str, Any]], cycle: ClusterCycle) -> frozenset[str]:
-    """Plans of this cycle of which a command went out, or may have."""
+    """Return the plans of this cycle of which a command was or may have been sent."""
     own = (act for act in acts if (act["cluster"], act["cycle_at"]) == (cycle.cluster, cycle.at))
     out = (act for act in own if act["mode"] != DRY_RUN and (act["outcome"] is None or act["outcome"] in SENT))
     return frozenset(act["plan_id"] for act in out)
@@ -251,8 +253,8 @@ Row = Mapping[str, Any]
 @dataclass(frozen=True)
 class SendingResult:
     """Results of sending a run's commands. `why`: cluster -> why its commands were not all sent; in `withheld` those of
-    which none was. `unfinished`: clusters that another publisher goes on with, or the next try. `error`: one that
-    nobody foresaw, to be raised when all is on record."""
+    which none was. `unfinished`: clusters that another publisher goes on with, or the next try. `error`: one that no
+    one foresaw, to be raised when all is on record."""
 
     writes: tuple[Write, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
@@ -272,12 +274,12 @@ def put_out(
     sending: Sending | None,
     gate: Gate,
 ) -> SendingResult:
-    """Puts the clusters' commands on record and gives them to their sink; those of a cluster that `found` names as
-    withheld to none.
+    """Record the clusters' commands and give them to their sink; those of a cluster that `found` names as withheld to
+    none.
 
-    `gate` is asked again after every wait: for a lease, and for requests of an earlier try to be over.
-    What a try that was killed has put on record already is not repeated; only clusters whose attempt has `begun`, its
-    plan being on record, can have any.
+    `gate` is asked again after every wait: for a lease, and for requests of an earlier try to be over. What a try that
+    was killed has put on record already is not repeated; only clusters whose attempt has `begun`, its plan being on
+    record, can have any.
     """
     from pyspark.sql import functions as F
 

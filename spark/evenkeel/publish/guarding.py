@@ -26,10 +26,10 @@ from evenkeel.settings import Settings
 def guarded(
     rows: Rows, commands: Sequence[Wanted], settings: Settings, harms: Sequence[Harm] = ()
 ) -> tuple[list[Wanted], list[dict[str, Any]]]:
-    """The commands that are asked, in the plan's order, and the rows of `guard_decisions`.
+    """Return the allowed commands, in the plan's order, and the rows of `guard_decisions`.
 
-    Beside the figures that decisions rest on it counts what was done and said before: commands of the past with what
-    was seen of them, whose figures are not to be trusted yet, pauses, and `harms` that were done.
+    Beside the decisions' own figures the guards use the past: earlier commands with their observed outcomes, figures
+    that are not trusted yet, pauses, and `harms`.
     """
     if not commands:
         return [], []
@@ -44,7 +44,7 @@ def throughput(row: Row, prefix: str = "") -> float:
 
 
 def situation_of(rows: Rows, commands: Sequence[Wanted], settings: Settings, harms: Sequence[Harm] = ()) -> Situation:
-    """What the guards look at."""
+    """Return the guards' input."""
     cycle = reading.the_cycle(rows)
     now = datetime.fromisoformat(cycle["cycle_at"])
     traffic = _traffic_of_bundles(rows)
@@ -80,7 +80,7 @@ def _unclear(rows: Rows) -> frozenset[str]:
 
 
 def _command(one: Wanted, traffic: dict[str, float | None]) -> Command:
-    """The destination is the one that placement expects, also where Pulsar is not told of it."""
+    """Return the command with the destination that placement expects, also if Pulsar does not get it."""
     asked, decision = one.command, one.decision
     return Command(
         kind=asked["kind"],

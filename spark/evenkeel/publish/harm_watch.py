@@ -1,8 +1,8 @@
-"""Harm that past commands did: looked for in every cycle, put on record beside `done`, and handed to the guards.
+"""Harm of past commands: searched in every cycle, recorded beside `done`, and handed to the guards.
 
-What a bundle was before its command stands in the command itself (`commands.clients`), so that a later cycle needs
-nothing but the command and its own `bundle_load`. Harm is a row of `outcomes` with the outcome `harmed`, beside the one
-that says what became of the command, and comes back to later cycles with the commands of the day before.
+The state of a bundle before its command is in the command itself (`commands.clients`). So a later cycle needs only the
+command and its own `bundle_load`. Harm is a row of `outcomes` with the outcome `harmed`, beside the command's own
+outcome. Later cycles read it with the commands of the previous day.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def with_clients(commands: Sequence[Mapping[str, Any]], rows: Rows) -> list[dict
 
 
 def _rows_of(act: Act, rows: Rows) -> list[Row]:
-    """The rows of the bundle, or of the children of a split; none where one of them is not there."""
+    """Return the rows of the bundle, or of the children of a split; empty if one of them is missing."""
     wanted = set(act.children()) if act.kind == "split" else {act.bundle}
     own = [row for row in rows["bundle_load"] if row["bundle"] in wanted]
     return own if len(own) == len(wanted) else []

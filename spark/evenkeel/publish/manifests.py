@@ -1,9 +1,9 @@
-"""The rows of `cycles`: all that has to be known of an attempt to read, question and recompute it.
+"""The rows of `cycles`: all data needed to read, check and recompute an attempt.
 
-An attempt that comes to what is on record of its cycle already is that attempt, and no further one. In a window a cycle
-also hands its state to the next. So there the recorded one has to have been made of the same inputs by the same code,
-which leave the same state, and to be one that later cycles of this kind of run may take over from; else the window's
-own is a further attempt, on which the next cycle rests.
+An attempt with the same result as a recorded attempt of its cycle is that attempt, and not a further one. In a window a
+cycle also hands its state to the next. So there the recorded attempt must also have the same inputs and code, which
+leave the same state, and must be one that later cycles of this kind of run may take over from. Else the window's own is
+a further attempt, and the next cycle continues from it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STATE_TABLES = ("bundle_load", "split_decisions", "strategy_state")
 # What decides beside the rows of the snapshot: the same inputs leave the same state, bit for bit.
 INPUTS = ("snapshot", "settings_digest", "predecessor_attempt_id", "wishes", "acts", "code_digest")
 _FIGURES = ("shedder", "placement", "splits", "unloads", "placements", "refusals", "held")
-# Of a command that was counted on: the command itself stands in `commands`.
+# For a command that was counted on: the command itself is in `commands`.
 _ACT = ("command_id", "outcome", "seen_at")
 _RATIOS = ("before_max_over_mean", "after_max_over_mean", "moved_traffic_share")
 
@@ -46,7 +46,7 @@ class AttemptsSoFar:
                 self._planned.setdefault((row["cluster"], row["cycle_at"]), []).append(row)
 
     def has(self, row: Row, row_kind: str) -> bool:
-        """Whether the attempt of this row has such a row on record."""
+        """Return True if the attempt of this row has such a row on record."""
         return (row["attempt_id"], row_kind) in self._kinds
 
     def attempts_at(self, row: Row) -> Sequence[Row]:
@@ -92,8 +92,10 @@ def as_recorded(row: dict[str, Any], known: AttemptsSoFar, *, is_handed_on: bool
 
 
 def _outcome(row: Row) -> tuple[Any, ...]:
-    """What an attempt came to. The same plan to be carried out in another mode is another attempt, and so is one beside
-    which a planner that only looks on has come to something else."""
+    """Return the result of an attempt.
+
+    The same plan in another mode is another attempt. So is one whose planner in shadow mode has other results.
+    """
     if not row["plan_id"]:
         return row["status"], row["reason"]
     looks_on = any(write["table"] in PLANNER_TABLES for write in row["writes"])
@@ -101,7 +103,7 @@ def _outcome(row: Row) -> tuple[Any, ...]:
 
 
 def _serves(recorded: Row, row: Row) -> bool:
-    """Whether what is on record can be taken over in the place of what was decided now."""
+    """Return True if what is on record can be taken over in the place of what was decided now."""
     may_be_taken = row["kind"] == "backfill" or recorded["kind"] != "backfill"
     return may_be_taken and _inputs(recorded) == _inputs(row)
 
@@ -160,12 +162,12 @@ def closed_row(
 
 
 def read_before(cycle: ClusterCycle) -> tuple[str, ...]:
-    """The tables of which the cycle reads what its predecessor wrote; topics' figures only for a split's children."""
+    """Return the tables of the predecessor that the cycle reads; topics' figures only for a split's children."""
     return (*STATE_TABLES, "topic_stats") if children_of_splits(cycle) else STATE_TABLES
 
 
 def attempt_id(row: Row) -> str:
-    """Digest that names an attempt: the cycle, what came of it, by which run, in which writes."""
+    """Return the digest that names an attempt: the cycle, its result, its run, its writes."""
     parts = [row["cluster"], row["cycle_at"].isoformat(), row["kind"], row["plan_id"], row["status"], row["reason"]]
     parts += [row["run_id"], [write["write_id"] for write in row["writes"]]]
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()

@@ -42,11 +42,11 @@ def plan_type() -> StructType:
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """One row of `plan` with its figures, the rows of `commands` and `guard_decisions`, and those of `outcomes` that
-    say which commands of the past were seen to have done harm.
+    """Return one row of `plan` with its figures, rows of `commands` and `guard_decisions`, and of `outcomes` for past
+    harm.
 
-    The plan's id covers what guards came to as well: whoever approves it approves what is sent. `splits` and `unloads`
-    count what was decided, `commands` what is asked; the forecast is of what is asked, since the rest stays as it is.
+    The plan's id covers the guards' verdicts too: an approval is for exactly what is sent. `splits` and `unloads` count
+    decisions, `commands` counts requests. The forecast is of the requests, since the rest stays as it is.
     """
     made = made_of(rows)
     cycle = reading.the_cycle(rows)
@@ -69,8 +69,8 @@ def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Dec
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan: its own row, what is asked with the commands for it, what guards said, the load before and after, and
-    rows of `outcomes` about harm that was done."""
+    """A plan: its row, its commands, the guards' verdicts, the load before and after, and rows of `outcomes` about past
+    harm."""
 
     figures: dict[str, Any]
     asked: list[Wanted]
@@ -81,7 +81,7 @@ class Plan:
 
 
 def made_of(rows: Rows) -> Plan:
-    """The plan of the decided rows. Where only acts are told of, its id says so by being empty."""
+    """Return the plan of the decided rows. If only acts are requested, its id is empty."""
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     decided = {table: rows[table] for table in DECIDED_TABLES}
     splits, placements = decided["split_decisions"], decided["placement_decisions"]
@@ -115,8 +115,10 @@ def made_of(rows: Rows) -> Plan:
 
 
 def _is_by_planner(unloads: Sequence[Row], settings: Settings) -> bool:
-    """Whether Evenkeel's planner decided in the place of the strategies in force: then its word on the cluster stands
-    among the unloads."""
+    """Return True if Evenkeel's planner decided in place of the strategies in force.
+
+    Then the planner's verdict on the cluster is among the unloads.
+    """
     if settings.evenkeelPlanner != ON:
         return False
     return any(row["strategy"] == PLANNER and row["subject_kind"] == "cluster" for row in unloads)
@@ -169,12 +171,12 @@ class Forecast:
 
     @property
     def before_max_over_mean(self) -> float | None:
-        """The largest usage over the mean before the moves; None where there is no mean."""
+        """Return the largest usage over the mean before the moves; None without a mean."""
         return max_over_mean(self.before.values())
 
     @property
     def after_max_over_mean(self) -> float | None:
-        """The largest usage over the mean after the moves; None where there is no mean."""
+        """Return the largest usage over the mean after the moves; None without a mean."""
         return max_over_mean(self.after.values())
 
 

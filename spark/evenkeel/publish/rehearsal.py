@@ -1,4 +1,4 @@
-"""The commands of a window: put on record as a dry run puts them, and sent to nobody.
+"""The commands of a window: put on record as a dry run puts them, and sent to no one.
 
 They are on record before the manifests that list them: with nothing to be sent, no intent has to be known first.
 """
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def rehearse(
     spark: SparkSession, lake: Lake, handover: Handover, commands: DataFrame | None, cycles: Collection[CycleKey]
 ) -> tuple[Write, ...]:
-    """Puts the commands of these cycles on record, each with the outcome `dry_run`, and says in which writes.
+    """Record the commands of these cycles, each with the outcome `dry_run`, and return the writes.
 
-    What a try that was killed has put there already is not repeated.
+    Commands recorded by a killed try are not repeated.
     """
     from pyspark.sql import functions as F
 

@@ -1,18 +1,18 @@
 """The plan, its commands, and the manifests that make all rows of the cycle visible: written last.
 
-Reads: the decided tables, `broker_load`, `bundle_load`, `broker_reports`, the attempts at this cycle so far, and, where
-commands may go out, `commands`, `outcomes`, `controls` and `approvals`. Writes: `guard_decisions`, `cycles` (`planned`,
-then `closed`), between them `commands` and `outcomes`, and steps of the lease in `controls`. Cycles that are not open
-get a manifest too, with the reason. Skips: an attempt whose plan is on record already is not listed again, only
-completed if a try was killed half-way. A plan that waits for an operator's approval is listed and not closed; to be run
-again once there is an answer. Fails: never for what it finds in the data; where sending met an error that nobody
-foresaw, once all is on record.
+Reads: the decided tables, `broker_load`, `bundle_load`, `broker_reports`, the attempts at this cycle so far, and, if
+commands may be sent, `commands`, `outcomes`, `controls` and `approvals`. Writes: `guard_decisions`, `cycles`
+(`planned`, then `closed`), between them `commands` and `outcomes`, and steps of the lease in `controls`. Cycles that
+are not open get a manifest too, with the reason. Skips: an attempt whose plan is already recorded is not listed again,
+only completed if a try was killed half-way. A plan that waits for an operator's approval is listed and not closed; the
+task is to be run again once there is an answer. Never fails on data; if sending met an unforeseen error, it fails once
+all is recorded.
 
-Where a log's key is set (`EVENKEEL_LOG_KEY`), the manifests are then taken into the lake's transparency log; whatever
-goes wrong with it stops nothing here.
+With a log's key (`EVENKEEL_LOG_KEY`), the manifests are then added to the lake's transparency log; its errors stop
+nothing in this task.
 
-A window sends nothing: its commands go on record as in a dry run, and then all its manifests at once. Harm that its
-cycles see is told to their guards and is not put on record: that is for runs of one cycle.
+A window sends nothing: it records its commands as in a dry run, and then all its manifests at once. Its guards get the
+harm that its cycles see, but it is not recorded: only runs of one cycle record harm.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MODES = (DRY_RUN, *ACTING)
 
 
 def run(spark: SparkSession, handover: Handover, sending: Sending | None = None) -> Handover:
-    """Puts every cycle on record, and carries out what may be carried out; `sending` says how."""
+    """Record every cycle, and execute the commands that may be sent, as `sending` describes."""
     if handover.run.mode not in MODES:
         raise BadInput(f"mode {handover.run.mode!r} is not known: it is one of {', '.join(MODES)}")
     if handover.is_window() and handover.run.mode != DRY_RUN:
@@ -121,7 +121,7 @@ def _publish_one_each(
     idle = [row for cluster, row in unclosed.items() if not plans[cluster]["commands"]]
     append_manifests(spark, lake, [*unlisted, *(_closed(row, SendingResult()) for row in idle)])
     acting = {cluster: row for cluster, row in unclosed.items() if plans[cluster]["commands"]}
-    if acting:  # what is asked of a cluster is in the log before it is asked; witnesses, who may be slow, come later
+    if acting:  # a cluster's commands are in the log before they are sent; witnesses, which may be slow, come later
         log_commits(lake.root, _made(handover, lake), to_witnesses=False)
     begun = frozenset(cluster for cluster, row in acting.items() if known.has(row, "planned"))
     sent, awaiting = _act(spark, lake, handover, commands, acting, begun, sending)
@@ -152,7 +152,7 @@ def _publish_one_each(
 
 
 def _splits_asked(commands: DataFrame | None, clusters: Collection[str]) -> Counter[str]:
-    """How many splits the plans of these clusters ask for: what guards hold back is no command."""
+    """Return how many splits the plans of these clusters request, without those that guards hold back."""
     if commands is None or not clusters:
         return Counter()
     from pyspark.sql import functions as F
@@ -162,7 +162,7 @@ def _splits_asked(commands: DataFrame | None, clusters: Collection[str]) -> Coun
 
 
 def summary(plan: Mapping[str, Any]) -> str:
-    """A plan in a sentence, for whoever is to approve it."""
+    """Return a plan in a sentence, for its approver."""
     held = f", {plan['held']} held back" if plan["held"] else ""
     text = f"{plan['commands']} commands ({plan['splits']} splits, {plan['unloads']} unloads decided{held})"
     if plan["moved_traffic_share"]:
@@ -174,10 +174,10 @@ def summary(plan: Mapping[str, Any]) -> str:
 
 
 def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, DataFrame | None, Handover]:
-    """Each open cycle's plan row, the commands of all of them, and the hand-over with what guards said on record.
+    """Return each open cycle's plan row, all commands, and the hand-over with the guards' verdicts recorded.
 
-    The manifest lists the guards' rows with all other decisions, so they are written before it; and so is harm that
-    commands of the past were seen to have done.
+    The manifest lists the guards' rows with all other decisions, so they are written before it; so is observed harm of
+    past commands.
     """
     if not handover.open_cycles():
         return {}, None, handover
@@ -209,7 +209,7 @@ def _made(handover: Handover, lake: Lake) -> list[Commit]:
 
 
 def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> AttemptsSoFar:
-    """What is on record of these very cycles."""
+    """Return the recorded attempts at these same cycles."""
     moments: dict[str, list[str]] = {}
     for cycle in handover.cycles:
         moments.setdefault(cycle.cluster, []).append(cycle.cycle_at)
@@ -257,7 +257,7 @@ def _act(
 
 
 def _closed(row: Mapping[str, Any], sent: SendingResult) -> dict[str, Any]:
-    """The closing row; a plan of which nothing was sent for a reason is `withheld`."""
+    """Return the closing row; a plan of which nothing was sent for a reason is `withheld`."""
     cluster = str(row["cluster"])
     own = [write for write in sent.writes if write.cluster == cluster]
     status = "withheld" if cluster in sent.withheld else "closed"

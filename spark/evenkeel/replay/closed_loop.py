@@ -29,7 +29,7 @@ CLUSTER = "model"
 
 @dataclass(frozen=True, slots=True)
 class ModelSteering:
-    """Who steers the model: settings in force, and the usage that counts as over the limit."""
+    """The control of the model: settings in force, and the usage that counts as over the limit."""
 
     name: str
     settings: EffectiveSettings
@@ -124,12 +124,12 @@ class Scenario:
 
 
 MOST_BROKERS, MOST_BUNDLES, MOST_CYCLES = 10_000, 150_000, 600_000
-"""What a model is made for at most: as many brokers and bundles as are read of a cluster, and a year of minutes."""
+"""Maxima of a model: as many brokers and bundles as are read of a cluster, and a year of minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a generated cluster is, and how long it is watched."""
+    """The size of a generated cluster, and the time that it is watched."""
 
     brokers: int = 3
     bundles: int = 96
@@ -148,7 +148,7 @@ MEANINGS: Mapping[str, str] = {
 
 
 def check_scenario(name: str, size: Size) -> None:
-    """BadInput for an unknown name, with those that there are, and for a size that no model is made for."""
+    """Raise BadInput for an unknown name, with the known ones, and for a size beyond the maxima."""
     if name not in MEANINGS:
         close = difflib.get_close_matches(name, MEANINGS, n=1, cutoff=0.4)
         hint = f"did you mean {close[0]}? " if close else ""

@@ -1,4 +1,4 @@
-"""What several variants came to over the same cycles, side by side, as figures and as a page."""
+"""Results of several variants over the same cycles, side by side, as figures and as a page."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Tally:
     series: list[tuple[datetime, tuple[float | None, ...]]] = field(default_factory=list)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """One more cycle: a row of `replay_cycles`, its moment as text or datetime."""
+        """Add one cycle: a row of `replay_cycles`, its moment as text or datetime."""
         self.cycles += 1
         for name in _COUNTS:
             self.counts[name] += row[name] or 0
@@ -135,11 +135,11 @@ class VariantComparison:
         self.tallies.setdefault(row["variant"], Tally()).add(row)
 
     def names(self) -> list[str]:
-        """What was recorded first, then the variants in the order in which they were asked for."""
+        """Return the names: the recorded one first, then the variants in the order of the request."""
         return [name for name in (RECORDED, *self.variants) if name in self.tallies]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per variant: its name, what differs, its figures."""
+        """Return one row per variant: its name, its differences, its figures."""
         return [
             {"variant": name, "settings": self.variants.get(name, "as decided then"), **self.tallies[name].figures()}
             for name in self.names()
@@ -160,7 +160,7 @@ class VariantComparison:
         return "\n".join(line.rstrip() for line in lines)
 
     def notes(self) -> list[str]:
-        """What each variant is, whether Evenkeel's planner decides, and whether recorded decisions were reproduced."""
+        """Return notes: each variant, if Evenkeel's planner decides, and if recorded decisions were reproduced."""
         lines = [f"{name}: {words}" for name, words in self.variants.items()]
         for mode, does in _OF_THE_PLANNER.items():
             names = [name for name in self.variants if self.planner.get(name) == mode]
@@ -179,7 +179,7 @@ def _mean(values: list[float]) -> float | None:
 
 
 def cell_text(row: Mapping[str, Any], key: str) -> str:
-    """A figure of a comparison's row as text, `-` where there is none."""
+    """Return a figure of a comparison's row as text, `-` without one."""
     value = row[key]
     if value is None:
         return "-"
@@ -202,7 +202,7 @@ _PANELS = (("after_max_over_mean", "max / mean", 200), ("after_spread", "spread"
 
 
 def write_page(comparison: VariantComparison, folder: Path, *, note: str = "") -> Path:
-    """Writes `replay.html` into the folder, which is made if missing, and says where."""
+    """Write `replay.html` into the folder, which is made if missing; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "replay.html"
     path.write_text(page_of(comparison, note=note), encoding="utf-8")
@@ -213,8 +213,8 @@ def page_of(comparison: VariantComparison, *, note: str = "") -> str:
     """The page as HTML text."""
     names = comparison.names()
     text = note or (
-        f"{plural(comparison.tallies[names[0]].cycles, 'cycle')} of {comparison.cluster}, decided on what was seen "
-        "then: what one cycle asks for does not change what the next one sees (open loop)."
+        f"{plural(comparison.tallies[names[0]].cycles, 'cycle')} of {comparison.cluster}, decided on the recorded "
+        "observations: one cycle's requests do not change the next one's observations (open loop)."
     )
     return render_template(
         "comparison.html.j2",

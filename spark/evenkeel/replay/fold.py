@@ -1,6 +1,6 @@
-"""One variant after the other through one cycle after the other, each with the state that it left itself.
+"""Variants one after the other through cycles one after the other, each with the state that it left itself.
 
-Usage is what the cycle recorded for its brokers, whatever weights a variant sets, so that all are held against the same
+Usage is that recorded for the cycle's brokers, whatever weights a variant sets, so that all are compared by the same
 measure. After a plan it is a forecast: a moved bundle takes along its share of its broker's usage.
 """
 
@@ -63,7 +63,7 @@ def spread(values: Iterable[float]) -> float | None:
 
 
 def command_key(command: Mapping[str, Any], destination: str | None) -> tuple[Any, ...]:
-    """What makes two commands the same: kind, bundle, where it goes or is cut, or which of its topics it is."""
+    """Return the key by which two commands are equal: kind, bundle, and its destination, its cuts or its topic."""
     if command["kind"] == "split":
         return "split", command["bundle"], tuple(command["cuts"] or ())
     return command["kind"], command["bundle"], command.get("topic") or destination
@@ -103,11 +103,10 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A cycle of the record: its moment, what it counted on, what it came to, and the state that it started from.
+    """A cycle of the record: its moment, its inputs, its result, and the state that it started from.
 
-    `chosen`: variant -> what it decides with. `state` is None where the cycle stands on the one before it in the fold.
-    `known` are the further columns of its `cycle` row: mode, wishes, acts, pauses, snapshot_at,
-    predecessor.
+    `chosen`: variant -> its settings. `state` is None if the cycle continues from the previous one in the fold. `known`
+    are the further columns of its `cycle` row: mode, wishes, acts, pauses, snapshot_at, predecessor.
     """
 
     cluster: str
@@ -121,7 +120,7 @@ class Recorded:
 
 @dataclass
 class Carried:
-    """What a variant takes from one cycle to the next: its state, and who had which bundle of late."""
+    """The state that a variant takes from one cycle to the next, and the recent owners of bundles."""
 
     state: list[Row] = field(default_factory=list)
     former: FormerOwners = field(default_factory=FormerOwners)
@@ -132,7 +131,7 @@ class Carried:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Carried:
-        """What `to_json` wrote."""
+        """Return the object that `to_json` wrote."""
         return cls(list(body["state"]), FormerOwners(dict(body["former"])))
 
 
@@ -147,7 +146,8 @@ class Fold:
     owners: dict[str, str | None] = field(default_factory=dict)
 
     def step(self, cycle: Recorded, rows: Rows) -> Iterator[Made]:
-        """One cycle by every variant; `rows` as the rounds see them, and the acting rows of the recorded decisions."""
+        """Decide one cycle by every variant; `rows` as the rounds see them, and the acting rows of the recorded
+        decisions."""
         at = round(cycle.cycle_at.timestamp() * 1_000)
         self._note_owners(rows, at)
         shared = rows if isinstance(rows, SharedRows) else SharedRows(rows)
@@ -183,7 +183,7 @@ class Fold:
         return made
 
     def _note_owners(self, rows: Rows, at: int) -> None:
-        """Who had a bundle before by the record: for every variant alike."""
+        """Note the recorded previous owner of each bundle, for every variant alike."""
         bundles, owners = [row["bundle"] for row in rows["bundle_load"]], [row["owner"] for row in rows["bundle_load"]]
         gone = owners_changed(self.owners, bundles, owners)
         self.owners = dict(zip(bundles, owners, strict=True))
@@ -195,7 +195,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class VariantPlan:
-    """What is asked, what guards hold back, and what the brokers' load would be."""
+    """A variant's commands, the commands that guards hold back, and the brokers' expected load."""
 
     asked: Sequence[Wanted]
     held: Sequence[Row]
@@ -279,7 +279,7 @@ def _key(one: Wanted) -> tuple[Any, ...]:
 
 
 def goes_to(one: Wanted) -> str | None:
-    """Where an unloaded bundle is expected, whether Pulsar gets the destination or not."""
+    """Return the broker where an unloaded bundle is expected, also if Pulsar does not get the destination."""
     destination: str | None = one.decision.get("destination")
     return destination
 
@@ -301,7 +301,7 @@ def told_of(one: Wanted) -> dict[str, Any]:
 
 
 def told_of_held(row: Row) -> dict[str, Any]:
-    """What is said of a command that a guard holds back; `row` is the guard's."""
+    """Return the words on a command that a guard holds back; `row` is the guard's."""
     return {
         "kind": row["kind"],
         "bundle": row["subject"],
@@ -319,11 +319,11 @@ def told_of_held(row: Row) -> dict[str, Any]:
 
 
 def decide_part(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
-    """Return the rows of `CYCLES` and `DECISIONS` that the variants of one part come to, and what they carry on.
+    """Return the rows of `CYCLES` and `DECISIONS` of one part's variants, and the state that they carry on.
 
-    `key` names the `part`. `parameters`: `cluster`, `limit`, `cycles` (moment -> what the record says of it), `chosen`
-    (what variants decide with, as a cycle names it) and `parts` (label -> its `variants`, what they carry, and
-    `with_recorded`). Raises DecideFailed with the variants and the cycle in which something is wrong.
+    `key` names the `part`. `parameters`: `cluster`, `limit`, `cycles` (moment -> its record), `chosen` (settings of
+    variants, by the names that cycles use) and `parts` (label -> its `variants`, their state, and `with_recorded`).
+    Raises DecideFailed with the variants and the cycle of an error.
     """
     part = parameters["parts"][str(key["part"])]
     carried = {name: Carried.from_json(body) for name, body in part["carried"].items()}

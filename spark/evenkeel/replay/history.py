@@ -1,4 +1,4 @@
-"""What a replay takes from the lake and leaves there: recorded cycles with the settings in force, and the results."""
+"""Inputs and results of a replay in the lake: recorded cycles with the settings in force, and the result tables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class History:
     background: Background
 
     def known(self, attempt: Attempt) -> dict[str, Any]:
-        """What a cycle's row holds beside its settings, as text and lists: see `rounds.reading.cycle_row`."""
+        """Return the values of a cycle's row beside its settings, as text and lists: see `rounds.reading.cycle_row`."""
         planned = attempt.planned
         known = {"mode": attempt.mode, "snapshot_at": utc_text(planned.get("snapshot_at") or attempt.cycle_at)}
         if not (planned["wishes"] or planned.get("acts") or planned.get("pauses")):
@@ -60,12 +60,10 @@ class History:
 def read_history(
     lake: str, cluster: str | None, since: str | None, until: str | None, *, options: tuple[str, str] = FROM_TO
 ) -> History:
-    """The cycles from `since` to `until`, both included; a date stands for its whole day, None for no bound.
+    """Return the cycles from `since` to `until`, both included; a date means its whole day, None means no bound.
 
-    `options` are what these two are called where they were given.
-
-    Raises NoSuchCycle with the nearest cycles where the range holds none, LakeError where settings are past their
-    retention, BadInput for what is not a time.
+    `options` are the names of these two as the user gave them. Raises NoSuchCycle with the nearest cycles if the range
+    has none, LakeError if settings are past their retention, BadInput for text that is not a time.
     """
     first, last = bounds_given(since, until, options=options)
     record = Record(lake)
@@ -87,7 +85,8 @@ def read_history(
 
 @dataclass(frozen=True, slots=True)
 class HistorySpan:
-    """What is quickly told of the decided cycles in a range. `settings` and `manager`: those of the last one."""
+    """Figures of the decided cycles in a range that are quick to read. `settings` and `manager`: those of the last
+    one."""
 
     cluster: str
     cycles: int
@@ -100,7 +99,7 @@ class HistorySpan:
 def read_span(
     lake: str, cluster: str | None, since: str | None, until: str | None, *, options: tuple[str, str] = FROM_TO
 ) -> HistorySpan:
-    """The range that `read_history` would read, by its moments and its last cycle alone; errors as there."""
+    """Return the range that `read_history` would read, from its moments and its last cycle alone; errors as there."""
     first, last = bounds_given(since, until, options=options)
     record = Record(lake)
     name = _cluster(record, cluster)
@@ -164,10 +163,9 @@ def _settings_of(background: Background, digest: str, attempt: Attempt) -> Effec
         ) from None
 
 
-# What a replay leaves in the lake: its rows, and last the line in `replay_runs` without which nobody counts them.
-#
-# An open loop appends its rows chunk by chunk, by Spark (`open_loop`). A closed loop is played in this process: its
-# rows are packed variant by variant and appended at its end.
+# What a replay leaves in the lake: its rows, and last the line in `replay_runs` without which no one counts them. An
+# open loop appends its rows chunk by chunk, by Spark (`open_loop`). A closed loop is played in this process: its rows
+# are packed variant by variant and appended at its end.
 
 RUNS = "replay_runs"
 TABLES_OF_REPLAYS = (CYCLES, DECISIONS, RUNS)
@@ -214,7 +212,7 @@ def keep_closed_loop(
     moments: Sequence[datetime],
     scenario: Mapping[str, Any],
 ) -> None:
-    """Appends the rows, and then puts the replay on record; `scenario` is the model, its traffic and the seed."""
+    """Append the rows, and then record the replay; `scenario` is the model, its traffic and the seed."""
     lake = Lake(root)
     lake.ensure_tables(spark, TABLES_OF_REPLAYS)
     writes = append(spark, lake, "simulate", comparison, moments[0], played.frames(spark))
@@ -229,7 +227,7 @@ def append(
     first: datetime,
     frames: Mapping[str, DataFrame],
 ) -> tuple[Write, ...]:
-    """Appends rows of a replay, of cycles from `first` on; `task` is the command that they come from."""
+    """Append rows of a replay, of cycles from `first` on; `task` is the command that they come from."""
     at = utc_text(first)
     cycle = ClusterCycle(comparison.cluster, at, Snapshot("", at), {})
     handover = Handover(lake.root, Run(task, comparison.replay_id, kind="replay"), (cycle,))
@@ -245,7 +243,7 @@ def put_on_record(
     writes: Sequence[Write],
     scenario: Mapping[str, Any] | None = None,
 ) -> None:
-    """Appends a row of `replay_runs`: from now on readers know of the replay."""
+    """Append a row of `replay_runs`: from now on readers know of the replay."""
     row = {
         "cluster": comparison.cluster,
         "replay_id": comparison.replay_id,

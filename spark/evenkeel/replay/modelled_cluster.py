@@ -55,7 +55,7 @@ def fitted(points: Sequence[tuple[float, float]]) -> UsageFit:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Where a topic lies, and how large its messages are, in bytes."""
+    """A topic: its bundle, and the size of its messages in bytes."""
 
     namespace: str
     hash: int
@@ -126,7 +126,7 @@ class Cluster:
         return self._of_topic
 
     def usage(self, *, lag: timedelta = timedelta(0)) -> dict[str, float]:
-        """Broker -> usage; with a lag, of those that had the bundles then, as long as they are there."""
+        """Return broker -> usage; with a lag, by the earlier owners of bundles, as long as they exist."""
         flows = dict.fromkeys(sorted(self.alive), 0.0)
         for bundle, stats in self._now.items():
             owner = self._owner_before(bundle, lag)
@@ -143,7 +143,7 @@ class Cluster:
         return now
 
     def rows(self, settings: Settings) -> dict[str, list[Row]]:
-        """What a cycle of Evenkeel would have of it: the tables that rounds read."""
+        """Return the tables of this cluster that rounds read."""
         lag = timedelta(minutes=LAG_INTERVALS * settings.loadBalancerHostUsageCheckIntervalMinutes)
         usage = self.usage(lag=lag)
         return {
@@ -278,7 +278,8 @@ class Cluster:
             self.owner[child] = self._idlest() if command["unload_children"] else owner
 
     def _idlest(self) -> str | None:
-        """Where clients find a bundle that was unloaded without a destination: at the broker with the least traffic."""
+        """Return the broker where clients find a bundle that was unloaded without a destination: the one with least
+        traffic."""
         flows = {broker: math.fsum(self._sums(broker).values()) for broker in sorted(self.alive)}
         return min(flows, key=lambda broker: flows[broker], default=None)
 

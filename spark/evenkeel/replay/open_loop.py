@@ -63,7 +63,7 @@ Carried = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class OpenLoop:
-    """What is asked for. `limit`: usage (fraction) that counts as over the limit, None for the recorded one."""
+    """A request. `limit`: usage (fraction) that counts as over the limit, None for the recorded one."""
 
     history: History
     variants: tuple[Variant, ...]
@@ -72,13 +72,13 @@ class OpenLoop:
     parts: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     def chosen(self) -> dict[str, dict[str, Any]]:
-        """What each variant decides with, by what the cycles had in force; SettingsError where it is refused."""
+        """Return each variant's settings for the settings in force of the cycles; SettingsError if one is refused."""
         known = {self.key(attempt): attempt for attempt in self.history.cycles}
         return {key: {v.name: self._chosen(v, attempt) for v in self.variants} for key, attempt in known.items()}
 
     @staticmethod
     def key(attempt: Attempt) -> str:
-        """What a variant's settings depend on: the recorded ones, and the load manager."""
+        """Return the key of a variant's settings: the recorded ones, and the load manager."""
         return f"{attempt.planned['settings_digest']} {attempt.planned['manager']}"
 
     def _chosen(self, variant: Variant, attempt: Attempt) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class OpenLoop:
 
 
 def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantComparison:
-    """Runs the replay, writes its rows and gives the comparison; `progress` gets cycles done and cycles in all."""
+    """Run the replay, write its rows and return the comparison; `progress` gets cycles done and cycles in all."""
     from pyspark.sql import functions as F
 
     history = asked.history
@@ -150,7 +150,7 @@ def chunks(cycles: Sequence[Attempt], most_rows: int) -> Iterator[list[Attempt]]
 
 
 def _parts(spark: SparkSession, variants: Sequence[Variant], most: int) -> dict[str, Carried]:
-    """The variants shared out over so many parts, each with a label that Spark sends to a partition of its own."""
+    """Return the variants in so many parts, each with a label that Spark sends to a partition of its own."""
     from pyspark.sql import functions as F
 
     number = max(1, min(most, len(variants)))
@@ -207,7 +207,8 @@ def _job(
 def _states(
     spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], last: str | None
 ) -> dict[str, list[dict[str, Any]]]:
-    """Attempt -> the state it started from, of those that do not stand on the attempt before them in the fold."""
+    """Return attempt -> the state it started from, for attempts that do not continue from the previous one in the
+    fold."""
 
     reads: dict[str, list[Write]] = {}
     for attempt in chunk:
@@ -234,7 +235,7 @@ def _decided(
     job: Mapping[str, Any],
     parts: Mapping[str, Carried],
 ) -> dict[str, DataFrame]:
-    """Return what the variants make of the chunk, each part of them in a worker of its own."""
+    """Return the variants' results for the chunk, each part of them in a worker of its own."""
     from pyspark.sql import functions as F
 
     wishing = [attempt for attempt in chunk if attempt.planned["wishes"]]
@@ -319,9 +320,9 @@ def asked(
     times: tuple[str, str] = FROM_TO,
     called: str = "--limit",
 ) -> OpenLoop:
-    """What is asked for, checked: whatever is wrong is reported before Spark has anything to do.
+    """Return the checked request: errors are raised before Spark has anything to do.
 
-    `times` and `called` are what the range's ends and the limit are called where they were given.
+    `times` and `called` are the names of the range's ends and of the limit as the user gave them.
     """
     check_limit(limit_percent, called)
     chosen = variants_of(strategies, settings, variants)

@@ -29,7 +29,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class SeenCycle:
-    """One recorded cycle: byte/s and msg/s per bundle, who had it, and what the brokers said of themselves."""
+    """One recorded cycle: byte/s and msg/s per bundle, its owner, and the brokers' own figures."""
 
     at: Any
     flow: Mapping[str, float]
@@ -40,11 +40,11 @@ class SeenCycle:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """What the model says of the brokers' traffic after commands were carried out, held against what was seen then.
+    """The model's prediction of the brokers' traffic after commands were executed, compared with the observed traffic.
 
     The model: a bundle takes its share of the cluster's traffic along, and children of a split share it by their width.
-    `off`: mean absolute error of a broker's share (fraction), over `moments` after changes of owner; `unmoved`: that of
-    saying that nothing had changed.
+    `off`: mean absolute error of a broker's share (fraction), over `moments` after changes of owner; `unmoved`: the
+    error of predicting no change.
     """
 
     moments: int
@@ -54,11 +54,11 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """How far the model is off, held against cycles that it was not fitted on. Usage in fractions.
+    """The model's error on cycles that it was not fitted on. Usage in fractions.
 
-    `usage`: mean absolute error per broker; `guess`: that of guessing each broker's mean; `max_over_mean`: that of the
-    largest usage over the mean. `moves`: recorded changes of owner among the cycles; `shift` None where there are none
-    with traffic before and after them.
+    `usage`: mean absolute error per broker; `guess`: the error of guessing each broker's mean; `max_over_mean`: the
+    error of the largest usage over the mean. `moves`: recorded changes of owner among the cycles; `shift` None if there
+    are none with traffic before and after them.
     """
 
     points: int
@@ -100,7 +100,7 @@ def read_seen(history: History) -> list[SeenCycle]:
             )
         )
     if not found or not found[0].flow:
-        raise BadInput(f"the cycles of {history.cluster} show no bundles: there is no traffic to model")
+        raise BadInput(f"the cycles of {history.cluster} show no bundles: they have no traffic to model")
     return found
 
 
@@ -141,7 +141,7 @@ def error_of(history: History, seen: Sequence[SeenCycle]) -> Error:
 
 
 def shift_of(seen: Sequence[SeenCycle], wait: timedelta) -> Shift | None:
-    """How well traffic follows recorded changes of owner: from the cycle before them to the first one `wait` after."""
+    """Return how well traffic follows recorded owner changes, from the cycle before to the first one `wait` after."""
     off, unmoved, moments = [], [], 0
     for n, (before, after) in enumerate(pairwise(seen), start=1):
         if not _moves_between(before, after):
@@ -164,7 +164,7 @@ def shift_of(seen: Sequence[SeenCycle], wait: timedelta) -> Shift | None:
 
 
 def _shares(flow: Mapping[str, float], owner: Mapping[str, str | None]) -> dict[str, float]:
-    """Broker -> its share of the traffic of bundles that have an owner; nothing where there is no traffic."""
+    """Return broker -> its share of the traffic of bundles that have an owner; empty without traffic."""
     found: dict[str, float] = {}
     for bundle, value in flow.items():
         broker = owner.get(bundle)
@@ -190,13 +190,13 @@ def _inherited(before: SeenCycle, then: SeenCycle) -> dict[str, float]:
 
 
 def _settled_after(history: History) -> timedelta:
-    """How long the figures of what was moved are not to be trusted."""
+    """Return the time for which the figures of moved bundles are not trusted."""
     last = history.settings[str(history.cycles[-1].planned["settings_digest"])].settings
     return timedelta(seconds=PERIODS * last.statsUpdateFrequencyInSecs)
 
 
 def _first_from(seen: Sequence[SeenCycle], moment: datetime, begin: int = 0) -> int:
-    """The place of the first cycle that is not before a moment, from a place on; their number where there is none."""
+    """Return the index of the first cycle that is not before a moment, from an index on; their number without one."""
     return bisect_left(seen, moment, begin, key=lambda one: one.at)
 
 
@@ -218,9 +218,9 @@ def fits_of(
 
 
 def _flows(seen: Sequence[SeenCycle], n: int, lag: timedelta) -> dict[str, float]:
-    """Broker -> byte/s now of the bundles that it had a lag ago, where it is still here.
+    """Return broker -> byte/s now of the bundles that it had a lag ago, if it still exists.
 
-    A move follows the cycle that saw the old owner: between two cycles the owner is the one that the later one shows.
+    A move follows the cycle that saw the old owner: between two cycles the owner is that of the later one.
     """
     then = seen[_first_from(seen, seen[n].at - lag)]
     found: dict[str, float] = {}
@@ -238,7 +238,7 @@ def _lag(history: History) -> timedelta:
 
 
 def _by_root(flow: Mapping[str, float], roots: Sequence[str]) -> list[float]:
-    """The traffic of later bundles counts for the first cycle's bundle that they lie in."""
+    """Add the traffic of later bundles to the bundle of the first cycle that contains them."""
     known = dict.fromkeys(roots, 0.0)
     ranges: dict[str, list[tuple[BundleRange, str]]] = {}
     for root in roots:

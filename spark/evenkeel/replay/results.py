@@ -26,9 +26,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ReplayOnRecord:
-    """A line of `replay_runs`. `variants`: name -> what differs, in words; `scenario`: the model and its traffic, None
-    in an open loop; `summary`: a row of figures per variant, empty where it was not asked for; `writes`: write id ->
-    rows in `replay_cycles`."""
+    """A line of `replay_runs`.
+
+    `variants`: name -> its differences, in words; `scenario`: the model and its traffic, None in an open loop;
+    `summary`: a row of figures per variant, empty if not requested; `writes`: write id -> rows in `replay_cycles`.
+    """
 
     cluster: str
     replay_id: str
@@ -46,12 +48,12 @@ class ReplayOnRecord:
 
     @property
     def is_simulation(self) -> bool:
-        """Whether variants steered a model."""
+        """Return True if variants steered a model."""
         return self.kind == CLOSED_LOOP
 
     @property
     def is_generated(self) -> bool:
-        """Whether the cluster was a model with generated traffic."""
+        """Return True if the cluster was a model with generated traffic."""
         return self.scenario is not None and self.scenario.get("seed") is not None
 
     def columns(self) -> Mapping[str, str]:
@@ -118,8 +120,10 @@ def _replay(lake: str | Path, row: Row) -> ReplayOnRecord:
 
 @dataclass(frozen=True, slots=True)
 class VariantCourse:
-    """One variant over the moments of a `Courses`, None where it has no cycle. `over_mean`: the largest usage over the
-    mean after the plan, the worst of each stretch; `moves`: so far."""
+    """One variant over the moments of a `Courses`, None where it has no cycle.
+
+    `over_mean`: the largest usage over the mean after the plan, the worst of each stretch; `moves`: so far.
+    """
 
     replay_id: str
     variant: str
@@ -129,9 +133,9 @@ class VariantCourse:
 
 @dataclass(frozen=True, slots=True)
 class Courses:
-    """At most `MOST_POINTS` moments, each the last of the stretch that it stands for, and the courses over them.
+    """At most `MOST_POINTS` moments, each the last of its stretch, and the courses over them.
 
-    `missing`: why not all rows that the replays list are there, empty where they are.
+    `missing`: why not all rows that the replays list exist, empty if they do.
     """
 
     moments: tuple[datetime, ...]
@@ -139,7 +143,7 @@ class Courses:
     missing: str = ""
 
     def of(self, replay_id: str, variant: str) -> VariantCourse | None:
-        """The course of a variant, None where no row of it is there."""
+        """Return the course of a variant, None if it has no row."""
         return next((one for one in self.courses if (one.replay_id, one.variant) == (replay_id, variant)), None)
 
 
@@ -185,8 +189,10 @@ def _course_rows(lake: str | Path, replays: Sequence[ReplayOnRecord]) -> Any:
 
 
 def _stretches(np: Any, times: Any) -> tuple[Any, Any]:
-    """Each row's stretch, and the last moment of each: every moment one of its own where they are few, else stretches
-    of equal length, of which those that hold no cycle are left out."""
+    """Return each row's stretch, and the last moment of each.
+
+    Few moments are a stretch each; else stretches have equal length, without those that have no cycle.
+    """
     distinct = np.unique(times)
     if len(distinct) <= MOST_POINTS:
         return np.searchsorted(distinct, times), distinct

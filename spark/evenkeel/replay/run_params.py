@@ -1,4 +1,4 @@
-"""What a run of the DAG `replay` is asked for by its params, which are also what the desk's form makes."""
+"""Params of a run of the DAG `replay`, which are also the fields of the desk's form."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _called(name: str) -> str:
 
 
 def run_params(spark: SparkSession, lake: str, params: Mapping[str, Any]) -> str:
-    """Replays or simulates what a DAG run's params ask for; the comparison goes into the task's log, and comes back as
+    """Replay or simulate what a DAG run's params ask for; the comparison goes into the task's log, and comes back as
     JSON with its `replay_id`."""
     comparison = _simulated(spark, lake, params) if _kind(params) == SIMULATE else _replayed(spark, lake, params)
     log.info("%s", comparison_text(comparison))
@@ -120,13 +120,13 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# What can be told of params before a run.
+# Checks of params before a run.
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedParams:
-    """What params come to. `cycles`: of the record that are decided again or lend their traffic, 0 for generated
-    traffic; `first` and `last`: of them."""
+    """Checked params. `cycles`: recorded cycles that are decided again or lend their traffic, 0 for generated traffic;
+    `first` and `last`: of them."""
 
     cluster: str
     cycles: int
@@ -136,10 +136,10 @@ class CheckedParams:
 
 
 def check_params(lake: str, params: Mapping[str, Any]) -> CheckedParams:
-    """What params ask for, as far as it can be told without deciding: names, keys, values, the range, and whether the
-    settings of the range's last decided cycle go with each variant.
+    """Return the checked params, as far as they can be checked without deciding.
 
-    Raises BadInput, SettingsError and NoSuchCycle in the words that the run would end with.
+    Names, keys, values, the range, and if the settings of the range's last decided cycle go with each variant. Raises
+    BadInput, SettingsError and NoSuchCycle with the messages that the run would end with.
     """
     request = simulation_request(lake, params) if _kind(params) == SIMULATE else None
     if request is not None:

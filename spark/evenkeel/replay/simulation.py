@@ -38,16 +38,17 @@ USUAL_SCENARIO = "zipf"
 GENERATED_MANAGER = "modular"
 OFF = {"evenkeelSheddingEnabled": False, "evenkeelSplitEnabled": False}
 OPTIONS = {"since": FROM_TO[0], "until": FROM_TO[1]}
-"""What the fields of a request are called on a command line, where that is not `--` and the field's name."""
+"""Names of a request's fields on a command line, if they are not `--` and the field's name."""
 _DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationRequest:
-    """What is asked for. `scenario`: generated traffic by its name, or `recorded`; None for recorded traffic where a
-    lake is named, else for `zipf`. `seed` to `bundles` are of generated traffic, `cluster` to `until` of recorded.
+    """A request.
 
-    `called`: what the fields are called where they were given.
+    `scenario`: generated traffic by its name, or `recorded`; None means recorded traffic if a lake is named, else
+    `zipf`. `seed` to `bundles` are of generated traffic, `cluster` to `until` of recorded. `called`: names of the
+    fields as the user gave them.
     """
 
     lake: str | None = None
@@ -68,16 +69,16 @@ class SimulationRequest:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the traffic is the recorded one."""
+        """Return True if the traffic is the recorded one."""
         return self.scenario == RECORDED or (self.scenario is None and bool(self.lake))
 
     @property
     def times(self) -> tuple[str, str]:
-        """What the ends of the range are called."""
+        """Return the names of the ends of the range."""
         return self.called("since"), self.called("until")
 
     def size(self) -> Size:
-        """How large generated traffic is. BadInput as `check`."""
+        """Return the size of generated traffic. BadInput as `check`."""
         if not 0 < self.every_s <= _DAY_S:
             raise BadInput(
                 f"{self.called('every')} {self.every_s}: the time between two cycles is above 0 seconds, and a day at "
@@ -90,21 +91,21 @@ class SimulationRequest:
         check_limit(self.limit_percent, self.called("limit"))
         if self.is_recorded:
             if not self.lake:
-                raise BadInput(f"recorded traffic lies in a lake: name it by {self.called('lake')}")
+                raise BadInput(f"recorded traffic needs a lake: name it by {self.called('lake')}")
             return
         if self.since or self.until or self.cluster:
             names = ", ".join(map(self.called, ("since", "until")))
             raise BadInput(
-                f"{names} and {self.called('cluster')} go with recorded traffic, which lies in a lake: leave them out"
+                f"{names} and {self.called('cluster')} go with recorded traffic, which needs a lake: leave them out"
             )
         check_scenario(self.scenario or USUAL_SCENARIO, self.size())
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What is played: the scenario, the settings in force without a variant, whose rules, and what to say of it.
+    """The inputs of a simulation: the scenario, the settings in force without a variant, the load manager, and notes.
 
-    `scenario_row`: the scenario as `replay_runs` has it.
+    `scenario_row`: the scenario as in `replay_runs`.
     """
 
     scenario: Scenario
@@ -117,7 +118,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """A request that was found right: the stage, who steers it, and the usage (fraction) over the limit."""
+    """A checked request: the stage, the steering, and the usage (fraction) over the limit."""
 
     stage: Stage
     steerings: tuple[tuple[Variant, ModelSteering], ...]
@@ -125,7 +126,7 @@ class Simulation:
 
 
 def asked_simulation(request: SimulationRequest) -> Simulation:
-    """What is asked for, checked; recorded traffic is read. Errors as `SimulationRequest.check` and `read_history`."""
+    """Return the checked request; recorded traffic is read. Errors as `SimulationRequest.check` and `read_history`."""
     request.check()
     stage = _recorded(request) if request.is_recorded else _generated(request)
     limit = request.limit_percent / 100.0
@@ -187,8 +188,10 @@ def simulated_variants(request: SimulationRequest, manager: str) -> tuple[Varian
 
 
 def _with_manager(variant: Variant) -> Variant:
-    """In a generated cluster the brokers run the load manager that the strategy belongs to, and so do its settings:
-    a broker whose report names another class than they do is no candidate (Pulsar: BrokerLoadManagerClassFilter)."""
+    """Return the settings for brokers that run the strategy's load manager, as in a generated cluster.
+
+    A broker whose report names another class than the settings is no candidate (Pulsar: BrokerLoadManagerClassFilter).
+    """
     shedder = variant.overrides.get("loadBalancerLoadSheddingStrategy")
     if shedder not in SHEDDERS_OF["extensible"] or "evenkeelManager" in variant.overrides:
         return variant
@@ -197,7 +200,7 @@ def _with_manager(variant: Variant) -> Variant:
 
 
 def play(asked: Simulation, played: Played | None, progress: Callable[[int, int], None]) -> VariantComparison:
-    """Plays every variant to its end; their rows are kept in `played`, where somebody wants them.
+    """Play every variant to its end; their rows are kept in `played`, if the caller wants them.
 
     `progress` gets variants done, and variants in all.
     """
@@ -217,5 +220,5 @@ def play(asked: Simulation, played: Played | None, progress: Callable[[int, int]
 
 
 def keep(spark: SparkSession, lake: str, played: Played, comparison: VariantComparison, asked: Simulation) -> None:
-    """Puts a simulation that was played on record."""
+    """Record a simulation that was played."""
     keep_closed_loop(spark, lake, played, comparison, asked.stage.scenario.moments, asked.stage.scenario_row)

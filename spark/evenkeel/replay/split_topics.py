@@ -1,9 +1,9 @@
-"""The topics that splits look at: of every bundle that a variant might cut, in every cycle of a chunk; and how many
-each bundle has, where a wish was for the largest one.
+"""Topics that splits read, and numbers of topics for manual requests.
 
-Which bundles a variant cuts follows from its state, which only the fold knows. So the topics of all bundles are
-gathered that are over the lowest limit of any variant, and the fold takes those it has chosen. Without a variant that
-cuts by topics nothing is read.
+The topics are those of every bundle that a variant might cut, in every cycle of a chunk. The numbers are per bundle, if
+a manual request was for the largest bundle. The bundles that a variant cuts follow from its state, which only the fold
+knows. So the topics of all bundles over the lowest limit of any variant are gathered, and the fold takes those it has
+chosen. Without a variant that cuts by topics nothing is read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def persistent_topics(
     if not picking:
         return None
     cycles = list({attempt.attempt_id: attempt for attempt, _ in picking}.values())
-    _demand(cycles, "a wish was for the largest bundle of a namespace: leave that cycle out")
+    _demand(cycles, "a manual request was for the largest bundle of a namespace: leave that cycle out")
 
     wished = sorted({(cluster, attempt.cycle_at, namespace) for attempt, namespace in picking})
     asked = spark.createDataFrame(wished, "cluster string, cycle_at timestamp, namespace string")
@@ -66,7 +66,7 @@ def persistent_topics(
 def topic_hashes(
     spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], settings: Iterable[Settings]
 ) -> DataFrame | None:
-    """Rows of `topics_type` with `cycle_at`, or None where nobody looks at topics. `settings`: of all variants.
+    """Rows of `topics_type` with `cycle_at`, or None where no one looks at topics. `settings`: of all variants.
 
     Raises LakeError where topic figures are past their retention; not where the planner alone looks at them, which then
     splits nothing.
@@ -98,7 +98,7 @@ def topic_hashes(
 
 
 def _with_heavy(bundles: DataFrame) -> DataFrame:
-    """The bundles that the planner may look into, and perhaps some more: sums come out a little otherwise here."""
+    """Return the bundles that the planner may look into, and perhaps a few more: these sums differ a little."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -112,7 +112,7 @@ def _with_heavy(bundles: DataFrame) -> DataFrame:
 
 
 def _counting(figure: Column) -> Column:
-    """A figure; nothing where it is not known, or is no finite number above 0."""
+    """Return a figure; NULL if it is unknown, or not a finite number above 0."""
     from pyspark.sql import functions as F
 
     return F.when((figure > 0) & (figure < float("inf")), figure).otherwise(0.0)
@@ -125,12 +125,13 @@ def _topics(spark: SparkSession, lake: Lake, cycles: Iterable[Attempt]) -> DataF
 
 
 def rows_of(spark: SparkSession, lake: Lake, cycles: Iterable[Attempt], table: str) -> DataFrame:
-    """What these cycles wrote to a table."""
+    """Return the rows that these cycles wrote to a table."""
     return lake.read(spark, table, [write for attempt in cycles for write in attempt.writes_of(table)])
 
 
 def _over_a_limit(settings: Sequence[Settings]) -> Column:
-    """Whether a row of `bundle_load` is over the lowest of the limits by any figure that a rule may look at."""
+    """Return a column: True if a row of `bundle_load` exceeds the lowest of the limits in any figure that a rule
+    reads."""
     from pyspark.sql import functions as F
 
     def both(name: str) -> Column:

@@ -19,8 +19,10 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class VariantLines:
-    """A variant's lines for the file that EVENKEEL_CONFIG names: its table's heading, and a line per key that differs;
-    `note` says why there are none, or with what they were compared."""
+    """A variant's lines for the file in EVENKEEL_CONFIG: its table's heading, and a line per key that differs.
+
+    `note`: why there are none, or what they were compared with.
+    """
 
     variant: str
     text: str
@@ -35,7 +37,7 @@ def lines_of(lake: str, replay: ReplayOnRecord) -> list[VariantLines]:
         try:
             span = read_span(lake, replay.cluster, None, None)
         except EvenkeelError as error:
-            trouble = f"What is in force cannot be told: {error}."
+            trouble = f"The settings in force are unknown: {error}."
     names = [name for name in replay.variants if name != RECORDED]
     return [_lines(replay, name, span) if not trouble else VariantLines(name, "", trouble) for name in names]
 
@@ -49,7 +51,9 @@ def _lines(replay: ReplayOnRecord, name: str, span: HistorySpan | None) -> Varia
     except SettingsError as error:
         return VariantLines(name, "", f"These settings cannot be taken now: {error}.")
     if not overrides:
-        return VariantLines(name, "", "It was decided with the settings recorded then: there is nothing to copy.")
+        return VariantLines(
+            name, "", "It was decided with the settings recorded at that time: there is nothing to copy."
+        )
     before, after = in_force.settings.values(), wanted.settings.values()
     differing = {key: value for key, value in after.items() if value != before[key]}
     if not differing:

@@ -1,4 +1,4 @@
-"""What is to be tried instead of what was recorded: a strategy, settings, or both, under a name."""
+"""Variants: a strategy, settings, or both, under a name, to be tried instead of the recorded ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from evenkeel.settings.parsing import check_allowed, coerce, known_key
 from evenkeel.settings.resolving import SWITCHES
 
 RECORDED = "recorded"
-"""What was decided at the time, read and not decided again."""
+"""The decisions made at the time, read and not decided again."""
 AGAIN = "again"
 """The recorded settings, decided again."""
 PLANNER = "Planner"
@@ -34,7 +34,7 @@ _AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What differs from the record: Pulsar's keys with their values, typed and in range. Nothing for `again`."""
+    """Differences from the record: Pulsar's keys with their values, typed and in range. Empty for `again`."""
 
     name: str
     overrides: Mapping[str, Value] = field(default_factory=dict)

@@ -23,11 +23,11 @@ def build_report(
     out: str | Path,
     recording: str | Path | None = None,
 ) -> Path:
-    """Writes the report of a cycle to the file `out` and returns its path.
+    """Write the report of a cycle to the file `out` and return its path.
 
-    `cluster` None stands for all clusters. `cycle` is a time (UTC) or `latest`; None shows the newest cycle in which
-    something was decided, and says so. `recording` is a folder with broker logs, for the comparison with Pulsar's own
-    shedding; None looks where the cycles' snapshots came from. Raises LakeError and NoSuchCycle.
+    `cluster` None means all clusters. `cycle` is a time (UTC) or `latest`; None shows the newest cycle with decisions,
+    and the page states it. `recording` is a folder with broker logs, for the comparison with Pulsar's own shedding;
+    None looks in the source of the cycles' snapshots. Raises LakeError and NoSuchCycle.
     """
     path = Path(out)
     page = render(build_model(gather(lake, cluster=cluster, cycle=cycle, recording=recording)))

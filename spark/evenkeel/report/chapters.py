@@ -1,4 +1,4 @@
-"""What a report says, cluster by cluster: sentences and numbers, without any HTML, so that both can be tested."""
+"""The content of a report, cluster by cluster: sentences and numbers, without any HTML, so that both can be tested."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _chapter(rows: ClusterRows) -> Chapter:
 
 
 def _newer(rows: ClusterRows) -> str:
-    """Where the cycle shown is not the newest one, a sentence about the newest."""
+    """Return a sentence about the newest cycle, if it is not the cycle shown."""
     if rows.newest.cycle_at == rows.attempt.cycle_at:
         return ""
     newest = rows.newest
@@ -259,7 +259,7 @@ _RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 class BrokerLine:
     """One broker: weighted usage and share of the cluster's traffic (fractions), traffic in byte/s.
 
-    None where it is not known. `resource` names what its weighted usage comes from.
+    None if unknown. `resource` names the resource of its weighted usage.
     """
 
     broker: str
@@ -278,7 +278,7 @@ class BrokerLine:
 
     @property
     def changes(self) -> bool:
-        """Whether the plan moves a bundle from or to it."""
+        """Return True if the plan moves a bundle from or to it."""
         return self.bundles_before != self.bundles_after or self.traffic_before != self.traffic_after
 
 
@@ -340,9 +340,9 @@ class UsageLimit:
 
 
 def usage_limit(rows: Sequence[Row]) -> UsageLimit | None:
-    """The limit that the shedder held brokers against; None of a shedder that sets none on a single broker's usage.
+    """Return the limit that the shedder compared brokers with; None for a shedder without a limit on a broker's usage.
 
-    `rows` are of `unload_decisions`. Of two limits the lower boundary, below which a broker is fed, is the smaller.
+    `rows` are of `unload_decisions`. Of two limits the smaller is the lower boundary, below which a broker receives.
     """
     found = [row for row in rows if row["subject_kind"] == "broker" and row.get("setting") in USAGE_LIMITS]
     found = [row for row in found if row["unit"] == "fraction" and row["threshold"] is not None]

@@ -1,10 +1,10 @@
 """The report's pictures as static SVG: Vega-Lite, drawn by vl-convert, coloured by the page's own tokens.
 
-A chart is Vega-Lite's own JSON, as mappings: `layer_of` makes a part of it, `spec_of` a whole one. (Altair, which
-checks and copies each part of a chart many times over, took longer for a page than reading its tables.)
+A chart is Vega-Lite's JSON, as mappings: `layer_of` makes a part of it, `spec_of` a whole one. (Altair checks and
+copies each part of a chart many times over. It took longer for a page than reading its tables.)
 
 Every chart comes in two widths; the style sheet shows the one that fits. Colours are CSS variables, so that one SVG
-serves light and dark. No script, no style attribute, no font from elsewhere.
+serves light and dark. The SVG has no script, no style attribute and no external font.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A chart in both widths, as SVG text, and what it shows in a sentence for those who do not see it."""
+    """A chart in both widths, as SVG text, and a sentence with its content for readers who cannot see it."""
 
     wide: str
     narrow: str
@@ -81,7 +81,7 @@ def broker_picture(lines: Sequence[BrokerLine], what: str, limit: float | None =
 
 
 def picture(chart: Callable[[int], Spec], label: str, wide: int = WIDE) -> Picture:
-    """What `chart` draws for a width, in both widths."""
+    """Draw the result of `chart` for a width, in both widths."""
     return Picture(_svg(chart(wide), label), _svg(chart(NARROW), label), label)
 
 
@@ -96,7 +96,7 @@ def _svg(chart: Spec, label: str) -> str:
     drawn = re.sub(r'font-family="[^"]*"', 'font-family="inherit"', drawn)
     drawn = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', drawn)
     drawn = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", drawn)
-    # One picture with one name: what it is made of says nothing to those who listen.
+    # One picture with one name: its parts mean nothing to a screen reader.
     drawn = re.sub(r' (role="graphics-[^"]*"|aria-roledescription="[^"]*"|class="marks")', "", drawn)
     return drawn.replace("<svg ", f'<svg role="img" aria-label="{escape(label, quote=True)}" ', 1)
 

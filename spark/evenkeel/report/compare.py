@@ -74,11 +74,11 @@ class LoggedRound:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What a cycle of Evenkeel saw and decided; usage, averages and thresholds are fractions.
+    """The observations and decisions of one cycle of Evenkeel; usage, averages and thresholds are fractions.
 
-    `compared` is what the shedder compared: per broker its usage as remembered, and the mean; it sheds from `threshold`
-    over that mean on. `refusals` are sentences per broker that was over it and still sheds nothing. `due` is False
-    where the shedder did not run in this cycle.
+    `compared` are the shedder's figures: per broker its remembered usage, and the mean; it sheds from `threshold` over
+    that mean on. `refusals` are sentences per broker over that limit that still sheds nothing. `due` is False if the
+    shedder did not run in this cycle.
     """
 
     at: datetime
@@ -174,10 +174,10 @@ def _round(events: Sequence[tuple[datetime, str, Overload | LoggedMove]]) -> Log
 def compare(
     recording: str, rounds: Sequence[LoggedRound], cycles: Sequence[Cycle], *, within: timedelta = timedelta(minutes=1)
 ) -> ShedderComparison:
-    """Sets each round beside the nearest cycle before it, at most `within` older.
+    """Compare each round with the nearest cycle before it, at most `within` older.
 
-    Where that cycle's shedder was not due, the nearest cycle that was due within the same time serves, before or
-    after the round; the sentences say so.
+    If that cycle's shedder was not due, the nearest due cycle within the same time is used, before or after the round;
+    the sentences state it.
     """
     verdicts = tuple(_verdict(round, *_beside(round, cycles, within)) for round in rounds)
     used = {verdict.cycle.at for verdict in verdicts if verdict.cycle is not None}
@@ -186,7 +186,7 @@ def compare(
 
 
 def _beside(round: LoggedRound, cycles: Sequence[Cycle], within: timedelta) -> tuple[Cycle | None, Cycle | None]:
-    """The cycle to compare with, and the nearest one before where that is another."""
+    """Return the cycle to compare with, and the nearest one before if that is another."""
     before = [c for c in cycles if timedelta(0) <= round.at - c.at <= within]
     nearest = max(before, key=lambda c: c.at, default=None)
     if nearest is not None and nearest.due:
@@ -198,7 +198,7 @@ def _beside(round: LoggedRound, cycles: Sequence[Cycle], within: timedelta) -> t
 
 def _verdict(round: LoggedRound, cycle: Cycle | None, not_due: Cycle | None) -> RoundVerdict:
     if cycle is None:
-        return RoundVerdict(round, None, False, ("No cycle of Evenkeel lies within a minute before this round.",))
+        return RoundVerdict(round, None, False, ("Evenkeel has no cycle within a minute before this round.",))
     theirs = {move.bundle: move for move in round.moves}
     ours = {move.bundle: move for move in cycle.moves}
     same = {b for b in theirs.keys() & ours.keys() if theirs[b].source == ours[b].source}
@@ -236,7 +236,7 @@ def _same(same: list[str], theirs: Mapping[str, LoggedMove], ours: Mapping[str, 
 
 
 def _figures(round: LoggedRound, cycle: Cycle) -> list[str]:
-    """What the leader and the snapshot saw of the brokers concerned."""
+    """Return what the leader and the snapshot saw of the brokers concerned."""
     sentences = []
     for overload in round.overloads:
         theirs = (
@@ -264,7 +264,7 @@ def _figures(round: LoggedRound, cycle: Cycle) -> list[str]:
 
 
 def _bundles(theirs: Mapping[str, LoggedMove], ours: Mapping[str, LoggedMove], cycle: Cycle) -> list[str]:
-    """Which bundles only one side takes, and what the snapshot says they carried."""
+    """Return the bundles that only one side takes, with their load in the snapshot."""
     sentences = []
     only_theirs, only_ours = sorted(theirs.keys() - ours.keys()), sorted(ours.keys() - theirs.keys())
     if only_theirs:

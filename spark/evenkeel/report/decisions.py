@@ -15,7 +15,7 @@ from evenkeel.manual_requests.topic import bundle_of_topic, is_topic_unload
 from evenkeel.model import amounts
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 
-# More lines than this help nobody on a page; the tables hold them all.
+# More lines than this help no one on a page; the tables hold them all.
 MOST_CONSIDERED = 200
 MOST_CANDIDATES = 12
 
@@ -24,9 +24,9 @@ _TABLES = {"split_decisions": "split", "unload_decisions": "unload", "placement_
 
 @dataclass(frozen=True, slots=True)
 class PlacementLine:
-    """Where a bundle goes and why; `destination` None: nowhere. `others` counts candidates that are not listed.
+    """The destination of a bundle and the reason; `destination` None: no broker. `others` counts candidates not listed.
 
-    `scored` says what a candidate's score is, and `unit` in which unit.
+    `scored` names the candidates' score, and `unit` its unit.
     """
 
     bundle: str
@@ -44,9 +44,9 @@ class PlacementLine:
 
 @dataclass(frozen=True, slots=True)
 class UnloadLine:
-    """A bundle that leaves its broker, or a topic that is closed there; `placement` None where none was decided.
+    """A bundle that leaves its broker, or a topic that is closed on it; `placement` None if none was decided.
 
-    `traffic`: now, byte/s; `average`: over the short term, byte/s, where the shedder went by it, as its sentence does.
+    `traffic`: now, byte/s; `average`: over the short term, byte/s, if the shedder used it, as its sentence shows.
     `is_held`: a guard holds the unload back. `is_topic`: then `bundle` is the topic's name.
     """
 
@@ -104,7 +104,7 @@ class VerdictLine:
 
 @dataclass(frozen=True, slots=True)
 class ObjectionLine:
-    """What a guard said of a command (`kind` split or unload), or of the whole cluster (`kind` empty)."""
+    """A guard's objection to a command (`kind` split or unload), or to the whole cluster (`kind` empty)."""
 
     kind: str
     subject: str
@@ -116,10 +116,10 @@ class ObjectionLine:
 
 @dataclass(frozen=True)
 class Decisions:
-    """All decisions of a cycle. `considered` holds the nearest to a limit first; `considered_count` counts them all.
+    """All decisions of a cycle. `considered` has the nearest to a limit first; `considered_count` counts them all.
 
-    `held` are the commands that guards hold back, `standstill` the reasons to ask nothing of the cluster at all, and
-    `excepted` the commands that a guard let through in spite of its rule.
+    `held` are the commands that guards hold back, `standstill` the reasons to send no command to the cluster at all,
+    and `excepted` the commands that a guard let pass in spite of its rule.
     """
 
     sheddings: tuple[SheddingLine, ...]
@@ -160,7 +160,7 @@ class Decisions:
 
 
 def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
-    """Groups the rows of the decided tables."""
+    """Group the rows of the decided tables."""
     guards, whys = tables.get("guard_decisions", ()), Whys(tables)
     held = held_bundles(guards)
     traffic = {
@@ -319,7 +319,8 @@ def _verdict(kind: str, row: Row) -> VerdictLine:
 
 
 def _distance(kind: str, row: Row) -> tuple[float, int, str, str]:
-    """Nearest to its limit first: by margin over threshold; what has no numbers comes where it was looked at first."""
+    """Return the sort key of the distance to the limit: margin over threshold; rows without numbers keep their
+    order."""
     order = {"cluster": 0, "broker": 1, "bundle": 2}.get(row["subject_kind"], 3)
     if order < 2:
         return (-1.0, order, kind, row["subject"])

@@ -77,11 +77,12 @@ class CourseRows:
 
 @dataclass(frozen=True)
 class ClusterRows:
-    """What the report of one cluster rests on. `newest` is its newest cycle, which need not be the one shown, and
-    `commands` are those of the plan with their outcomes, where they were not a dry run's.
+    """The rows of one cluster's report.
 
-    `harm` is what commands of this cycle and of the day before it did, as far as any cycle has seen it. `missing` says
-    of each table that could not be read why. `signed`: what the lake's transparency log says of the cycle, in words.
+    `newest` is its newest cycle, which need not be the one shown; `commands` are those of the plan with their outcomes,
+    if they were not a dry run's. `harm`: harm by commands of this cycle and of the previous day, as far as any cycle
+    has seen it. `missing`: for each table that could not be read, the reason. `signed`: the lake's transparency log on
+    the cycle, in words.
     """
 
     attempt: Attempt
@@ -106,7 +107,7 @@ class Gathered:
 def gather(
     lake: str | Path, *, cluster: str | None = None, cycle: str | None = None, recording: str | Path | None = None
 ) -> Gathered:
-    """Reads what the report of these cycles shows; see `report.build_report` for the arguments."""
+    """Read what the report of these cycles shows; see `report.build_report` for the arguments."""
     record = Record(lake)
     clusters = []
     for found in find_cycles(lake, cluster=cluster, cycle=cycle):
@@ -135,7 +136,7 @@ def _cluster_rows(record: Record, attempt: Attempt, recording: str | Path | None
         try:
             tables[table] = read_rows(lake, attempt, table, columns=_COLUMNS.get(table))
         except LakeError as error:
-            # Topic-sized and older tables expire before the manifest does; the rest of the report still stands.
+            # Topic-sized and older tables expire before the manifest does; the rest of the report is still valid.
             tables[table], missing[table] = [], str(error)
     comparison = _comparison(record, attempt, recording)
     course = _course(record, attempt)
@@ -274,7 +275,7 @@ def _compared(row: Row) -> tuple[float, float] | None:
 
 
 def _threshold(settings: Sequence[Row]) -> float | None:
-    """How far over the mean a broker is shed from, as a fraction."""
+    """Return how far over the mean a broker is shed from, as a fraction."""
     value = next((row["value"] for row in settings if row["key"] == THRESHOLD_KEY), None)
     return None if value is None else float(value) / 100.0
 
@@ -300,9 +301,9 @@ class CourseAct:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One cycle of the course; usages (or shares, see `CourseModel`) are fractions per broker, empty where left out.
+    """One cycle of the course; usages (or shares, see `CourseModel`) are fractions per broker, empty if left out.
 
-    `compared` is what the shedder compares (its remembered average where it keeps one, else the usage itself).
+    `compared` are the shedder's figures (its remembered average if it keeps one, else the usage itself).
     """
 
     at: datetime
@@ -405,7 +406,7 @@ def _point(course: CourseRows, attempt: Attempt, shown: Attempt, shedder: str, t
 
 
 def _with_shares(point: Point, loads: Sequence[Row]) -> Point:
-    """The point with shares of the traffic (fractions) in the place of usages; none where there is no traffic."""
+    """Return the point with shares of the traffic (fractions) in place of usages; empty without traffic."""
     known = [load for load in loads if load["broker"] in point.usage]
     flow = {row["broker"]: float((row["msg_throughput_in"] or 0) + (row["msg_throughput_out"] or 0)) for row in known}
     total = sum(flow.values())

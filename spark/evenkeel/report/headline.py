@@ -49,7 +49,7 @@ def headline(
 
 
 def _held(made: Decisions) -> str:
-    """How many commands guards hold back, as the end of a sentence."""
+    """Return how many commands guards hold back, as the end of a sentence."""
     if not made.held:
         return ""
     return f"; {amounts.plural(len(made.held), 'command')} {_were(len(made.held))} held back"
@@ -91,15 +91,15 @@ def _effect(attempt: Attempt, made: Decisions) -> str:
 
 
 def _wishes(made: Decisions) -> str:
-    """Whoever made a wish looks for it first: the answer to one, or how many there are to look up."""
+    """Return the answer to a manual request, or the number of answers to look up."""
     refused = made.refused_wishes
     if len(refused) < 2:
         return "".join(wish.sentence for wish in refused)
-    return f"{len(refused)} wishes were refused, each with its reason below."
+    return f"{len(refused)} requests were refused, each with its reason below."
 
 
 def _drained(unload_rows: Sequence[Row]) -> list[str]:
-    """How far the brokers are that an operator empties, each in a sentence."""
+    """Return how far the drained brokers are, each in a sentence."""
     rows = [row for row in unload_rows if row["strategy"] == BY_DRAINING and row["subject_kind"] == "broker"]
     return [str(row["sentence"]) for row in sorted(rows, key=lambda row: str(row["subject"]))]
 
@@ -109,8 +109,8 @@ def _were(number: int) -> str:
 
 
 def _why_nothing(made: Decisions, unload_rows: Sequence[Row]) -> str:
-    """The sentence of the row that comes nearest to an act: what a guard said, the cluster's own, a refusal, or the
-    busiest broker's."""
+    """Return the sentence of the row that comes nearest to an act: a guard's, the cluster's, a refusal, or the busiest
+    broker's."""
     stopped = (*made.standstill, *made.held)
     if stopped:
         return stopped[0].sentence
@@ -133,7 +133,7 @@ def _stop(attempt: Attempt) -> str:
 
 
 def _advice(attempt: Attempt, checks: Sequence[Check]) -> tuple[str, ...]:
-    """What to do about a cycle that did not decide."""
+    """Return the action to take about a cycle that did not decide."""
     found = [check.detail for check in checks if not check.passed and check.severity == "quarantine"]
     if attempt.status == "failed":
         run = f"{attempt.planned['dag_id'] or 'the run'} / {attempt.planned['run_id'] or 'unknown'}"
@@ -141,9 +141,7 @@ def _advice(attempt: Attempt, checks: Sequence[Check]) -> tuple[str, ...]:
             f"See the log of the task that is red in {run}, and clear it to run again: nothing is decided twice."
         )
     else:
-        found.append(
-            "The next cycle looks anew; other clusters are not held up. The load below is what was still read."
-        )
+        found.append("The next cycle tries again; other clusters are not affected. The load below was still read.")
     return tuple(found)
 
 
@@ -223,7 +221,7 @@ def rejections(rows: Sequence[Row]) -> tuple[RejectionSummary, ...]:
     )
 
 
-# What came of a plan's commands: the last that was seen of each, in the order of the plan.
+# Outcomes of a plan's commands: the last observed one of each, in the order of the plan.
 
 OPEN = "open"
 _BUT_HARMED = " but harmed"
@@ -246,7 +244,7 @@ class Result:
 
     @property
     def did_harm(self) -> bool:
-        """Whether a later cycle has seen harm."""
+        """Return True if a later cycle has seen harm."""
         return self.outcome.endswith(_BUT_HARMED)
 
     @property

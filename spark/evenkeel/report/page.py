@@ -89,7 +89,8 @@ def environment() -> Environment:
 
 
 def name_html(text: object, most: int = _LONG) -> Markup:
-    """A name from a cluster: in a face that distinguishes its letters; where it is long, folded to its two ends."""
+    """Return a name of a cluster as HTML, in a font that distinguishes its letters; long names are folded to both
+    ends."""
     seen = wording.visible(text)
     if len(seen) <= most:
         return Markup('<bdi class="n">{}</bdi>').format(seen)
@@ -172,7 +173,7 @@ def cycle_lines(cycles: Sequence[Attempt]) -> list[CycleLine]:
 
 
 def report_link(attempt: Attempt) -> str:
-    """Where a cycle's report is, relative to the list."""
+    """Return the address of a cycle's report, relative to the list."""
     return "cycle?" + urlencode({"cluster": attempt.cluster, "at": attempt.cycle_at.isoformat()})
 
 
@@ -227,5 +228,5 @@ def render_listing(
 def render_notice(
     title: str, text: str, advice: Sequence[str] = (), *, renderer: Callable[..., str] = render_template
 ) -> str:
-    """A page that says in a sentence why there is nothing to show, and what to do."""
+    """Return a page with a sentence on why it is empty, and what to do."""
     return renderer("notice.html.j2", title=title, text=text, advice=tuple(advice))

@@ -1,7 +1,7 @@
-"""What a plan costs clients: sessions that have to connect again, and the traffic that pauses meanwhile.
+"""The cost of a plan for clients: sessions that have to connect again, and the traffic that pauses meanwhile.
 
 A bundle that is unloaded or split closes its topics for a moment, so every producer and consumer of it connects again.
-Unloads and splits are told apart, since a split can be left for later. Commands that guards hold back cost nothing.
+Unloads and splits are separate figures, since a split can be postponed. Commands that guards hold back cost nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ _ACTS = {"unloads": ("unload_decisions", "unload"), "splits": ("split_decisions"
 
 @dataclass(frozen=True, slots=True)
 class ClientCost:
-    """Of some bundles: how many, their `topics`, their `sessions` (producers and consumers), and messages in and out
-    (msg/s). `share`: their part of the cluster's messages, a fraction; None where nothing is known or there are none.
+    """Cost of some bundles: their number, `topics`, `sessions` (producers and consumers), and messages in and out
+    (msg/s).
+
+    `share`: their part of the cluster's messages, a fraction; None if nothing is known or there are none.
     """
 
     bundles: int = 0

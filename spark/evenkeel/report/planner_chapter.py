@@ -1,4 +1,4 @@
-"""What a report says of Evenkeel's own planner: its target, its steps, what it has found, and what it rests on."""
+"""The report's chapter on Evenkeel's own planner: its target, steps, findings and inputs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PlannerStepLine:
 
 @dataclass(frozen=True, slots=True)
 class PlannerBrokerLine:
-    """A broker: `measured` is its usage over the evenly used cluster's, `band` up to where it is let be."""
+    """A broker: `measured` is its usage over the evenly used cluster's; up to `band` it stays as it is."""
 
     broker: str
     outcome: str
@@ -56,7 +56,7 @@ class FindingLine:
 
 @dataclass(frozen=True, slots=True)
 class PlannerModelLine:
-    """How a broker's usage grows with its load, as fitted; errors are fractions."""
+    """The fitted growth of a broker's usage with its load; errors are fractions."""
 
     broker: str
     resource: str
@@ -70,10 +70,12 @@ class PlannerModelLine:
 
 @dataclass(frozen=True, slots=True)
 class PlannerChapter:
-    """The planner's part of a cycle. `mode`: shadow or on. `target`: the row of the cluster in a sentence, and its
-    `figures` by name. `split_first`: bundles that stay until they are split. `models_used` of `models` are used; for
-    the other brokers shares of traffic stand in. `later` and `looked_at` count the steps of other cycles, and the
-    bundles that were looked at and let be."""
+    """The planner's part of a cycle.
+
+    `mode`: shadow or on. `target`: the row of the cluster in a sentence, and its `figures` by name. `split_first`:
+    bundles that stay until they are split. `models_used` of `models` are used; the other brokers use shares of traffic.
+    `later` and `looked_at` count the steps of other cycles, and the checked bundles that stay.
+    """
 
     mode: str
     target: str
@@ -90,17 +92,17 @@ class PlannerChapter:
 
     @property
     def only_looks_on(self) -> bool:
-        """Whether nothing of it is asked."""
+        """Return True if nothing of it is asked."""
         return self.mode == SHADOW
 
     @property
     def models_used(self) -> int:
-        """How many of the models are used."""
+        """Return how many of the models are used."""
         return sum(one.is_used for one in self.models)
 
 
 def planner_chapter(tables: Mapping[str, Sequence[Row]]) -> PlannerChapter | None:
-    """The chapter of the rows of the planner's tables; None where it was off."""
+    """Return the chapter of the rows of the planner's tables; None if it was off."""
     targets = tables.get("planner_targets", ())
     mode = next((json.loads(row["value"]) for row in tables.get("settings", ()) if row["key"] == PLANNER_KEY), OFF)
     if not targets and mode == OFF:
@@ -186,6 +188,6 @@ def _figures(row: Row) -> tuple[tuple[str, str], ...]:
 
 
 def _basis(targets: Sequence[Row]) -> str:
-    """What the figures of the brokers rest on, in words."""
+    """Return the basis of the brokers' figures, in words."""
     found = Counter(row["basis"] for row in targets if row["subject_kind"] == "broker" and row["basis"])
     return ", ".join(f"{name} for {amounts.plural(number, 'broker')}" for name, number in sorted(found.items()))

@@ -1,7 +1,7 @@
-"""Which bundles of a broker may leave, and which of them are taken.
+"""Bundles of a broker that may leave, and the selection among them.
 
-The latter for OverloadShedder and ThresholdShedder alike: by short-term throughput, heaviest first, until the wanted
-throughput is reached, but at least one; the last one may overshoot. Equal throughputs are taken in name order.
+OverloadShedder and ThresholdShedder select alike: by short-term throughput, heaviest first, until the wanted throughput
+is reached, but at least one bundle; the last one may overshoot. Equal throughputs are taken in name order.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Selection:
 
 
 class Eligible:
-    """Which bundles may be shed at all; answers about namespaces are remembered for the round."""
+    """Bundles that may be shed at all; answers about namespaces are remembered for the round."""
 
     def __init__(self, load: LoadData) -> None:
         self._load = load
@@ -59,7 +59,7 @@ class Eligible:
         self._brokers_own: dict[str, bool] = {}
 
     def refusal(self, bundle: str) -> Rule | None:
-        """None if the bundle may be shed, else the rule that forbids it."""
+        """Return None if the bundle may be shed, else the rule that forbids it."""
         if bundle not in self._load.histories:
             return NO_HISTORY
         if self._is_brokers_own(namespace_of(bundle)):
@@ -178,11 +178,11 @@ MOST_BUNDLES_TAKEN = Rule(
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What is to be moved, and the two shedders' differences.
+    """The amount to move, and the differences of the two shedders.
 
-    `wanted`: msg/s or byte/s. `deducted`: what of a bundle counts against it. `idle`: whether bundles without traffic
-    go too. `most`: so many bundles at most. `destination`: the broker they go to if that is settled; `numbers` go into
-    every row.
+    `wanted`: msg/s or byte/s. `deducted`: the figure of a bundle that counts against it. `idle`: bundles without
+    traffic go too. `most`: maximum number of bundles. `destination`: their broker, if that is settled; `numbers` go
+    into every row.
     """
 
     measure: Measure
@@ -238,7 +238,7 @@ def _bundle_row(bundle: str, broker: str, rule: Rule, at: tuple[float, float, in
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One of them: msg/s or byte/s, in and out together. `minimum_key` is the key of the least worth moving."""
+    """A measure: msg/s or byte/s, in and out together. `minimum_key` is the key of the least amount worth moving."""
 
     name: str
     unit: Unit

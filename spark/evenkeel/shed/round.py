@@ -38,8 +38,8 @@ PLACE_AHEAD = replace(PLACE, ahead_of="place")
 def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
     """Shed in every cycle of a cluster (`fold`).
 
-    With evenkeelAssumeUnloadsSucceed shedding reads what placement assumed in the previous cycle, which in a window is
-    not written yet. There the fold places too; the task of placement decides and writes the same later.
+    With evenkeelAssumeUnloadsSucceed shedding reads the assumptions of the previous cycle's placement. In a window
+    these are not written yet. So the fold places too; the place task decides and writes the same later.
     """
     texts = {cycle["settings"] for cycle in rows["cycle"]} - {None}
     assumes = any(settings_in(text).evenkeelAssumeUnloadsSucceed for text in texts)

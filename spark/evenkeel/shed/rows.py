@@ -27,12 +27,14 @@ def silent_brokers(rows: Rows) -> list[Considered]:
 
 
 _OF_TARGETS = frozenset({"destination", "position", "gain", "cost", "needs_split", "basis"})
-"""What `planner_targets` has beside the columns of a reason."""
+"""Columns of `planner_targets` beside those of a reason."""
 
 
 def planned_unloads(rows: Rows) -> list[dict[str, Any]]:
-    """The planner's moves that are due as rows of `unload_decisions`, in the order of the plan, each with the best
-    alternative as its destination; and how the cluster stands."""
+    """Return the planner's due moves as rows of `unload_decisions`, and the state of the cluster.
+
+    In the order of the plan, each with the best alternative as its destination.
+    """
     found = [row for row in rows[TARGETS] if row["outcome"] == "unload" or row["subject_kind"] == "cluster"]
     return [
         {name: value for name, value in row.items() if name not in _OF_TARGETS}
@@ -41,7 +43,7 @@ def planned_unloads(rows: Rows) -> list[dict[str, Any]]:
 
 
 AVERAGES = (USAGE_AVERAGE, LOAD_AVERAGE)
-"""What `usage_averages` looks for among all that is remembered, by name."""
+"""Names of remembered figures that `usage_averages` reads."""
 
 
 def usage_averages(rows: Iterable[Row], shedder: str) -> dict[str, float]:

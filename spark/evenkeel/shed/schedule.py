@@ -1,4 +1,4 @@
-"""When a round of shedding runs, and what may leave after it, under either load manager.
+"""The schedule of shedding rounds, and the gates after them, under both load managers.
 
 Pulsar: LoadSheddingTask, ModularLoadManagerImpl.doLoadShedding. Keys: evenkeelSheddingEnabled,
 loadBalancerSheddingIntervalMinutes, loadBalancerSheddingGracePeriodMinutes, loadBalancerSheddingExcludedNamespaces.
@@ -53,10 +53,9 @@ REFUSALS = by_name(
 class SheddingRound:
     """One cycle's shedding. `status`: "ran", "not_due", "switched_off" or "too_few_brokers".
 
-    `unloads`: bundles that may leave, with the broker they leave; their destination is placement's business, and
-    `destinations` are those that the strategy has planned, for all that it proposed.
-    `shed_at`: when the strategy last ran, epoch ms (this cycle's time if it ran, else as before).
-    `recently_unloaded`: what is still within the grace period.
+    `unloads`: bundles that may leave, with the broker they leave; placement chooses their destination. `destinations`
+    are those that the strategy planned, for all its proposals. `shed_at`: when the strategy last ran, epoch ms (this
+    cycle's time if it ran, else unchanged). `recently_unloaded`: bundles still within the grace period.
     """
 
     status: str
@@ -69,7 +68,7 @@ class SheddingRound:
 
 
 def due(last_shed_at: Moment | None, now: Moment, settings: Settings) -> bool:
-    """Whether the shedding interval has passed since the strategy last ran; the first time it is due."""
+    """Return True if the shedding interval has passed since the strategy last ran; the first time it is due."""
     if last_shed_at is None:
         return True
     return milliseconds(now) - milliseconds(last_shed_at) >= settings.loadBalancerSheddingIntervalMinutes * _MINUTE_MS
@@ -110,7 +109,7 @@ def run_shedding(
 def through_gates(
     shed: Shed, gates: UnloadGates, settings: Settings
 ) -> tuple[tuple[tuple[str, str], ...], tuple[Considered, ...]]:
-    """What of a strategy's proposals may leave, and all its rows, those of refused bundles with the gate's rule.
+    """Return the proposals that pass the gates, and all rows of the strategy, with the gate's rule on refused bundles.
 
     A refused proposal is not replaced by another bundle. A bundle that two brokers report may be proposed for both.
     """
@@ -120,7 +119,7 @@ def through_gates(
 
 
 def _through_gate(row: Considered, refusals: Mapping[tuple[str, str], Rule | None]) -> Considered:
-    """The row of a proposal; of a plan for a refused one there may still be need (see AvgShedder's placement)."""
+    """Return the row of a proposal; the plan of a refused one may still be needed (see AvgShedder's placement)."""
     refusal = refusals.get((row.subject, row.broker or "")) if row.subject_kind == "bundle" else None
     if refusal is None:
         return row
@@ -159,10 +158,10 @@ def why_not_now(brokers: int, now: Moment, last: int | None, settings: Settings)
     return None
 
 
-# The frame TransferShedder runs in: switch, interval, number of brokers, grace period (Pulsar: UnloadScheduler).
+# The frame that TransferShedder runs in: switch, interval, number of brokers, grace period (Pulsar: UnloadScheduler).
 #
-# Keys: those of the modular frame above. There are no gates after it: policies were asked bundle by
-# bundle, and excluded namespaces were left out.
+# Keys: those of the modular frame above. It has no gates afterwards: policies were checked bundle by bundle, and
+# excluded namespaces were left out.
 
 
 @dataclass(frozen=True, slots=True)

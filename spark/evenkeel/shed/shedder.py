@@ -1,4 +1,4 @@
-"""What a shedder declares, what it answers, and what it remembers."""
+"""The declaration of a shedder, its answer, and its state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenkeel.model.load import LoadData
 from evenkeel.settings import Settings
 
 ShedderState = Mapping[str, Mapping[str, float]]
-"""What a shedder remembers between rounds: name of what is remembered -> broker -> value."""
+"""State of a shedder between rounds: name of the figure -> broker -> value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ ModularShedder = Shedder[Callable[[LoadData, ShedderState, Settings], Shed]]
 
 
 def without_gone(state: ShedderState, brokers: Collection[str]) -> dict[str, dict[str, float]]:
-    """The state without brokers that are no longer there."""
+    """Return the state without brokers that are gone."""
     return {
         name: {broker: value for broker, value in sorted(values.items()) if broker in brokers}
         for name, values in sorted(state.items())

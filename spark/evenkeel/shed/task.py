@@ -1,9 +1,9 @@
-"""Which bundles leave their broker, by the strategy in force, a drain or an operator's wish.
+"""Bundles that leave their broker, by the strategy in force, a drain or a manual request.
 
 Reads: `bundle_load`, `broker_load` (aggregate), `split_decisions` (plan_splits), `broker_reports`, `cluster_policies`,
-the predecessor's `strategy_state`, `namespace_bundles` where an unload is wished for, and with evenkeelPlanner on
-`planner_targets` (plan_splits). Writes: `unload_decisions`, a row per broker and bundle considered and per wish, and
-`strategy_state`. Skips: cycles that are not open. Fails: never for what it finds in the data.
+the predecessor's `strategy_state`, `namespace_bundles` for a manual unload, and with evenkeelPlanner on
+`planner_targets` (plan_splits). Writes: `unload_decisions`, a row per broker and bundle considered and per manual
+request, and `strategy_state`. Skips: cycles that are not open. Never fails on data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Try a shedder of the modular load manager on a few brokers, without a lake: for tests and for a strategy of your own.
+"""Run of one shedder of the modular load manager on a few brokers, without a lake: for tests and custom strategies.
 
-The round is the one of a cycle (`run_shedding`): number of brokers, grace period and excluded namespaces hold. There
-are no policies, and the interval between rounds has always passed.
+The round is the same as in a cycle (`run_shedding`): number of brokers, grace period and excluded namespaces hold.
+There are no policies, and the interval between rounds has always passed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Tried:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What every verdict says."""
+        """Return the sentence of every verdict."""
         return tuple(row.sentence() for row in self.considered)
 
 
@@ -71,11 +71,11 @@ def try_shedder(
     *,
     rounds: int = 1,
 ) -> Tried:
-    """What a shedder does with these brokers, after `rounds` rounds in which nothing moves.
+    """Return the shedder's result on these brokers, after `rounds` rounds in which nothing moves.
 
-    `shedder`: its class name, or the record of one that is in no registry. `settings`: Pulsar's keys, where they are
-    not as compiled into Pulsar 4.x. `SettingsError` for a name that the modular load manager has not, `BadInput` for
-    two reports of one broker or no round at all.
+    `shedder`: its class name, or the record of one that is in no registry. `settings`: Pulsar's keys that differ from
+    the values compiled into Pulsar 4.x. `SettingsError` for a name that the modular load manager does not have,
+    `BadInput` for two reports of one broker or no round at all.
     """
     if rounds < 1:
         raise BadInput(f"rounds = {rounds}: at least one round has to be run")

@@ -29,11 +29,10 @@ class LakeStatus:
 
 
 def read_status(lake: str | Path | Recent, now: datetime, *, cluster: str | None = None) -> LakeStatus:
-    """The status of all clusters on record, or of the one that is named, at the moment `now` (UTC).
-    Who looks again and again gives the same `Recent`, and only new files are read.
+    """Return the status of all clusters on record, or of the named one, at the moment `now` (UTC).
 
-    Raises NoLake where there is no lake, NoSuchCycle for a cluster that is not on record, with the nearest name, and
-    LakeError where `cycles` cannot be read.
+    Pass the same `Recent` for repeated calls, so that only new files are read. Raises NoLake without a lake,
+    NoSuchCycle for a cluster that is not on record, with the nearest name, and LakeError if `cycles` cannot be read.
     """
     found = gather_status(lake, cluster=cluster)
     lines = by_urgency(line_of(rows, now) for rows in found.clusters)

@@ -1,7 +1,7 @@
-"""What of a cluster needs attention: every kind, defined once, with the rows that it rests on. Pure.
+"""Conditions of a cluster that need attention: every kind, defined once, with its rows. Pure.
 
-`KINDS` stand in the order of their urgency. A kind judges the rows of one cluster (`StatusRows`) at a moment that is
-passed in, and comes back as one `Attention` that counts what it is about, or as none.
+`KINDS` are in the order of their urgency. A kind judges the rows of one cluster (`StatusRows`) at a moment that is
+passed in. It returns one `Attention` with a count, or None.
 """
 
 from __future__ import annotations
@@ -46,16 +46,15 @@ BAD, WARN, NOTE = "bad", "warn", "note"
 
 @dataclass(frozen=True, slots=True)
 class StatusRows:
-    """What is on record of one cluster, as far as a line of the status needs it.
+    """The recorded rows of one cluster that a line of the status needs.
 
-    `attempts`: that count, of the newest cycles, oldest first, at least one; manifests may lack columns that are not in
-    `gather.LIGHT`. `newest`: the last of them with its writes and pauses. `broker_load`, `unload_decisions`,
-    `guard_decisions` and `planner_findings`: of the newest cycle that came to decisions, what was decided and found as
-    far as rules here name it.
-    `failed_checks`: of the newest cycle, rules of severity quarantine that it broke. `hung`: its rows of
-    `broker_reports` with that state. `harm`: commands that did harm, with when it was seen and what. `moves`: unloads
-    of the last hour that went out, oldest first. `pause`: the row of `controls` by which the cluster is paused.
-    `answered`: plans that an operator answered. `answer_by`: until when the newest plan may be approved.
+    `attempts`: those that count, of the newest cycles, oldest first, at least one; manifests may lack columns that are
+    not in `gather.LIGHT`. `newest`: the last of them with its writes and pauses. `broker_load`, `unload_decisions`,
+    `guard_decisions` and `planner_findings`: rows of the newest cycle with decisions, as far as these rules name them.
+    `failed_checks`: of the newest cycle, violated rules of severity quarantine. `hung`: its rows of `broker_reports`
+    with that state. `harm`: commands that did harm, with the time it was seen and its kind. `moves`: unloads of the
+    last hour that were sent, oldest first. `pause`: the row of `controls` that pauses the cluster. `answered`: plans
+    that an operator answered. `answer_by`: until when the newest plan may be approved.
     """
 
     cluster: str
@@ -76,8 +75,11 @@ class StatusRows:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """One thing that needs attention. `kind` names it in KINDS; `mood` is bad, warn or note; `count` how many commands,
-    brokers or bundles it is about; `text` a sentence with names of the cluster in it."""
+    """One thing that needs attention.
+
+    `kind`: its name in KINDS; `mood`: bad, warn or note; `count`: number of commands, brokers or bundles; `text`: a
+    sentence with names of the cluster in it.
+    """
 
     kind: str
     label: str
@@ -113,7 +115,7 @@ def attention(rows: StatusRows, now: datetime) -> tuple[Attention, ...]:
 
 
 def is_newer(attempt: Attempt) -> bool:
-    """Whether a newer version of Evenkeel wrote the attempt: its rows may mean what this version does not know."""
+    """Return True if a newer version of Evenkeel wrote the attempt: its rows may have unknown meanings."""
     return attempt.schema_version > SCHEMA_VERSION
 
 
@@ -125,13 +127,13 @@ def usual_distance(attempts: Sequence[Attempt]) -> timedelta | None:
 
 
 def stale_after(attempts: Sequence[Attempt]) -> timedelta:
-    """How old the newest of the cycles may be before the record counts as stale."""
+    """Return how old the newest of the cycles may be before the record counts as stale."""
     usual = usual_distance(attempts)
     return ALONE_STALE if usual is None else max(MISSED_CYCLES * usual, SOONEST_STALE)
 
 
 def waits_for_approval(attempt: Attempt) -> bool:
-    """Whether the attempt's plan has commands, and stands where an answer is due."""
+    """Return True if the attempt's plan has commands and waits for an answer."""
     row = attempt.planned
     commands = (row["splits"] or 0) + (row["unloads"] or 0) - (row["held"] or 0)
     return attempt.mode == "approve" and attempt.closed is None and attempt.status == "planned" and commands > 0
@@ -314,7 +316,7 @@ def _ended(text: str) -> str:
 KINDS: tuple[AttentionKind, ...] = (
     AttentionKind(
         "newer_version", "newer version", BAD, "cycles.schema_version",
-        "a newer version of Evenkeel wrote the newest cycle, and nothing else is said of it", _newer,
+        "a newer version of Evenkeel wrote the newest cycle; upgrade this one to see more", _newer,
     ),
     AttentionKind(
         "harm", "harm after a move", BAD, "outcomes (harmed), commands",

@@ -1,7 +1,7 @@
-"""Reads from the lake what the status shows: of each cluster the newest cycles alone, of all clusters together.
+"""Reads the rows of the status from the lake: only the newest cycles of each cluster, for all clusters together.
 
-What is read is bounded by the clusters that there are, and not by how long the record is. Only the log of `cycles` is
-read whole; of other tables the manifests say in which files the rows of a cycle lie.
+The amount read is bounded by the number of clusters, not by the length of the record. Only the log of `cycles` is read
+whole; for other tables the manifests name the files with the rows of a cycle.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from evenkeel.status.attention import (
 )
 
 COURSE_CYCLES = 24
-"""A course of more points could not be told apart in a line."""
+"""More points than this could not be told apart in a line."""
 LEAST_COURSE = 3
 FAIR_COURSE_FILES = 240
-"""So many files are shared among the clusters, each of which has LEAST_COURSE cycles at least."""
+"""Number of files that the clusters share; each cluster has at least LEAST_COURSE cycles."""
 MOST_OUTBOX_FILES = 240
 """So many files of `commands` at most are read for moves back at once: of other clusters guards alone tell of them."""
 MORE_COURSE_FILES = 60
-"""So many more are read in one look: what was read before is at hand, so that courses grow from look to look."""
+"""Number of files more that one look reads. Earlier files are in memory, so courses grow from look to look."""
 _MANIFEST = (
     *("cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id", "status", "reason"),
     *("splits", "unloads", "held", "before_max_over_mean", "source", "schema_version", "acts", "writes", "files"),
@@ -76,10 +76,10 @@ class StatusGathered:
 
 
 def gather_status(lake: str | Path | Recent, *, cluster: str | None = None) -> StatusGathered:
-    """The rows of all clusters on record, or of the one that is named, by name.
+    """Return the rows of all clusters on record, or of the named one, by name.
 
-    A `Recent` that was there before is refreshed, and reads new files alone. Raises NoSuchCycle for a cluster that is
-    not on record, with the nearest name, or where nothing is; LakeError where `cycles` cannot be read.
+    An existing `Recent` is refreshed, and only new files are read. Raises NoSuchCycle for a cluster that is not on
+    record, with the nearest name, or if none is; LakeError if `cycles` cannot be read.
     """
     recent = lake if isinstance(lake, Recent) else Recent(lake)
     recent.refresh()
@@ -201,14 +201,14 @@ def _with_lists(
 
 
 def _with_reads(row: Row) -> Row:
-    """The row with the list that an Attempt asks for beside its writes, and that nothing here needs."""
+    """Return the row with the list that an Attempt needs beside its writes, and that the status does not use."""
     return {**row, "reads": (), "writes": row["writes"] or ()}
 
 
 def _counting(recent: Recent, name: str, rows: Sequence[Row]) -> list[Attempt]:
     """The attempts that count. Where a cycle has several, it may count which of them sent commands."""
     attempts = attempts_of(rows)
-    if not attempts:  # what was read closes an attempt whose plan lies further back
+    if not attempts:  # the row that was read closes an attempt with an earlier plan row
         newest = Record(recent.lake).in_force(name, LAST_MOMENT)
         return [] if newest is None else [newest]
     chosen = trusted(attempts)[-COURSE_CYCLES:]
@@ -233,7 +233,7 @@ def _newest_decided(courses: Mapping[str, Sequence[Attempt]], readable: Mapping[
 def _reads(
     recent: Recent, readable: Mapping[str, Attempt], decided: Mapping[str, Attempt]
 ) -> dict[str, Callable[[], ByCluster]]:
-    """What is to be read, by name."""
+    """Return the reads to make, by name."""
     import pyarrow.compute as pc
 
     each = [*decided.values()]
@@ -265,7 +265,7 @@ def _reads(
 
 
 def _read_all(reads: Mapping[str, Callable[[], ByCluster]], unread: dict[str, str]) -> dict[str, ByCluster]:
-    """Everything at once, as much of it waits for files; what cannot be read is told of, and the rest still stands."""
+    """Read everything at once, as most reads wait for files; report what cannot be read, and keep the rest."""
 
     def read(name: str) -> ByCluster:
         try:
@@ -336,8 +336,10 @@ def _pauses(recent: Recent, attempts: Mapping[str, Attempt]) -> ByCluster:
 
 
 def _harm(recent: Recent, acting: Sequence[Attempt]) -> ByCluster:
-    """Commands that did harm: those of which the manifest says so, and what the newest cycle itself was the first to
-    see. Nothing else is looked for."""
+    """Return commands that did harm: those in the manifest, and those that the newest cycle itself saw first.
+
+    No other harm is searched.
+    """
     spans = {
         one.cluster: (one.cycle_at - HARM_SPAN, one.cycle_at)
         for one in acting
@@ -392,7 +394,7 @@ def _within_room(recent: Recent, spans: Mapping[str, Span]) -> dict[str, Span]:
 
 
 def _may_bounce(unloads: Iterable[Row]) -> bool:
-    """Whether any bundle was to go where any unload took it from."""
+    """Return True if any bundle was to go where any unload took it from."""
     rows = [*unloads]
     return bool({(row["bundle"], row["destination"]) for row in rows} & {(r["bundle"], r["from_broker"]) for r in rows})
 

@@ -1,7 +1,7 @@
 """The status of several lakes: a line per cluster of all of them, and a line per lake that cannot be read.
 
-A cluster is shown from the lake that it belongs to. One that is on record in another lake, from before it was moved, is
-named among those that moved: its earlier cycles are read there.
+A cluster is shown from the lake that it belongs to. A cluster may also be on record in another lake, from before a
+move. It is then named among the moved ones: its earlier cycles are read in that lake.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class LakesStatus:
 
 
 def read_lakes_status(lakes: LakeMap, now: datetime, reader: SideBySideReader | None = None) -> LakesStatus:
-    """The status of all clusters of all lakes. Who looks again and again gives the same `reader`.
+    """Return the status of all clusters of all lakes. Pass the same `reader` for repeated calls.
 
-    Whatever is wrong with a lake is said of that lake, and the others are shown.
+    A fault of one lake is reported for that lake, and the others are shown.
     """
     read = (reader or SideBySideReader()).read([lake.path for lake in lakes.lakes])
     seen, lines, moved = list[LakeSeen](), dict[int, str](), list[MovedCluster]()
@@ -95,7 +95,7 @@ def _with_number(lake: LakeSeen, clusters: int) -> LakeSeen:
 
 
 def _elsewhere(lakes: LakeMap, lake: ConfiguredLake, cluster: str) -> str | None:
-    """The name of the lake that the cluster belongs to, where that is another one."""
+    """Return the name of the lake that the cluster belongs to, if that is another one."""
     own = lakes.reader_lake_of(cluster)
     return None if own is None or own == lake else own.name
 
@@ -103,13 +103,13 @@ def _elsewhere(lakes: LakeMap, lake: ConfiguredLake, cluster: str) -> str | None
 def _seen(
     lakes: LakeMap, lake: ConfiguredLake, now: datetime, read: StatusGathered | Exception
 ) -> tuple[LakeSeen, list[ClusterStatus]] | None:
-    """The lake and its lines; None for one that is not there and that no configured cluster belongs to."""
+    """Return the lake and its lines; None for a missing lake without a configured cluster."""
     if isinstance(read, StatusGathered):
         try:
             return LakeSeen(lake.name, lake.path, 0, "", read.unread), [line_of(rows, now) for rows in read.clusters]
         except Exception as error:  # what was read may be damaged in any way, and the others are shown all the same
             return _faulty(lake, lake_fault(error)), []
-    if isinstance(read, NoSuchCycle):  # it is there, and has no cycle yet
+    if isinstance(read, NoSuchCycle):  # the lake exists, and has no cycle yet
         return LakeSeen(lake.name, lake.path, 0, "", {}), []
     if isinstance(read, NoLake) and not lakes.clusters_of(lake):
         return None
@@ -121,7 +121,7 @@ def _faulty(lake: ConfiguredLake, why: str) -> LakeSeen:
 
 
 def lake_fault(error: Exception) -> str:
-    """What is wrong with a lake, in one line."""
+    """Return the fault of a lake, in one line."""
     own = isinstance(error, EvenkeelError | OSError)
     text = str(error) if own else f"{type(error).__name__}: {error}"
     return " ".join(text.split())[:_LONGEST]

@@ -1,4 +1,4 @@
-"""A line of the status: what an operator sees first of a cluster, and in which order clusters stand. Pure."""
+"""A line of the status: a cluster's summary for an operator, and the order of clusters. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ GAP = "·"
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """One cluster. `mode`: dry_run, approve or auto, of the newest cycle, whose `state` is planned, closed, skipped,
-    failed or withheld, and whose `kind` is live, backfill or rerun. `balance`: largest broker usage over the mean in
-    the newest cycle with such a figure, None where none has one; `course`: the same of the last cycles, oldest first,
-    None for a cycle without. `age_seconds`: of the newest cycle. `brokers`: that reported. `needs`: the most urgent
-    first."""
+    """The status of one cluster.
+
+    `mode`: dry_run, approve or auto, of the newest cycle; its `state` is planned, closed, skipped, failed or withheld,
+    and its `kind` is live, backfill or rerun. `balance`: largest broker usage over the mean in the newest cycle with
+    such a figure, or None; `course`: the same of the last cycles, oldest first, None for a cycle without.
+    `age_seconds`: of the newest cycle. `brokers`: number that reported. `needs`: the most urgent first.
+    """
 
     cluster: str
     mode: str
@@ -80,7 +82,8 @@ def _first_need(line: ClusterStatus) -> int:
 
 
 def sparkline(course: Iterable[float | None]) -> str:
-    """The course in signs of a terminal, a dot for what is not known; a course without a change lies low."""
+    """Return the course as a line of block characters, with a dot for unknown values; a constant course is drawn
+    low."""
     values = [*course]
     known = [value for value in values if value is not None]
     if not known:

@@ -107,7 +107,7 @@ def lakes_text(status: LakesStatus, *, coloured: bool = False) -> str:
 
 
 def moved_words(one: MovedCluster) -> str:
-    """Where the earlier cycles of a cluster are that was moved to another lake."""
+    """Return where the earlier cycles of a moved cluster are."""
     name = visible(one.cluster)
     return f"{name} belongs to the lake {one.now}: its earlier cycles are in {one.before} (--lake {one.before})"
 

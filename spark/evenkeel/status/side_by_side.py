@@ -1,7 +1,7 @@
 """Reads several lakes for the status at the same time, so that none waits for another one.
 
-A lake whose store answers slowly, or not at all, is left aside after a while. Its reading goes on, and whoever looks
-again gets what it came to, as far as it has come to an end by then.
+A lake whose store answers slowly, or not at all, is left out after a time limit. Its reading continues, and the next
+look gets its result if it is ready by then.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ class _UnderWay:
 
 
 class SideBySideReader:
-    """Reads lakes, each in a thread of its own. `recent` gives what was read of a lake before; `longest_seconds`: after
-    so long a lake is left aside (None: it is waited for)."""
+    """Reads lakes, each in its own thread.
+
+    `recent` returns the earlier reads of a lake; `longest_seconds`: time after which a lake is left out (None: no
+    limit).
+    """
 
     def __init__(
         self, recent: Callable[[str], str | Recent] = lambda path: path, longest_seconds: float | None = None
@@ -40,7 +43,7 @@ class SideBySideReader:
         self._under_way: dict[str, _UnderWay] = {}
 
     def read(self, paths: Sequence[str]) -> dict[str, StatusGathered | Exception]:
-        """What each of the lakes at these addresses holds, or why it cannot be read."""
+        """Return the content of each lake at these addresses, or why it cannot be read."""
         for path in paths:
             if not self.is_under_way(path):
                 load_libraries(path)
@@ -50,7 +53,7 @@ class SideBySideReader:
         return found
 
     def is_under_way(self, path: str) -> bool:
-        """Whether a reading of the lake has not come to its end."""
+        """Return True if a reading of the lake has not come to its end."""
         reading = self._under_way.get(path)
         return reading is not None and not reading.gathered.done()
 

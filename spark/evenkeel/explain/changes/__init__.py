@@ -1,7 +1,8 @@
-"""What would have changed an answer: the decision is asked again with one figure or setting changed.
+"""Changes that would have changed an answer: the decision is repeated with one figure or setting changed.
 
-`question` asks, `boundary` finds the nearest value, `figures` has what may be changed, `inputs` reads a cycle's rows,
-and `change` puts the answer into words. What is said is true of the deciding code: it was asked on both sides.
+`question` repeats decisions, `boundary` finds the nearest value, `figures` has the figures that may be changed,
+`inputs` reads a cycle's rows, and `change` puts the answer into words. Each answer is proven: the deciding code was run
+on both sides of the boundary.
 """
 
 from __future__ import annotations

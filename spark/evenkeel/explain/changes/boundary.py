@@ -27,10 +27,10 @@ def nearest(
     is_whole: bool = False,
     guesses: Collection[float] = (),
 ) -> Boundary | None:
-    """Return the boundary nearest to `value`; None where growing steps to both sides cross none.
+    """Return the boundary nearest to `value`; None if growing steps to both sides cross none.
 
-    `scale` is the unit of the steps, by default the value. `guesses` are values at which a boundary may lie: where one
-    does, it saves the bisection. Values below zero are not tried, unless `value` is below zero itself.
+    `scale` is the unit of the steps, by default the value. `guesses` are values at which a boundary may be; a correct
+    guess saves the bisection. Values below zero are not tried, unless `value` is below zero.
     """
     lowest = min(value, 0.0) * (1 + _STEPS[-1])
     last = {1: value, -1: value}
@@ -50,7 +50,7 @@ def nearest(
 def _between(
     differs: Callable[[float], bool], around: Boundary, is_whole: bool, guesses: Collection[float]
 ) -> Boundary:
-    """Bisect until nothing, or next to nothing, lies between the two values."""
+    """Bisect until no value, or nearly none, is between the two."""
     same, other = around.same, around.other
     floor = _CLOSE * max(abs(same), abs(other))
     tries = [] if is_whole else [guess + side * _CLOSE * abs(guess) * 0.4 for guess in guesses for side in (1, -1)]

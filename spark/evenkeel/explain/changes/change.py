@@ -1,4 +1,4 @@
-"""One figure or setting with which an answer would have been another, and the words for it."""
+"""One changed figure or setting that would have changed the answer, and the words for it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def without_groups(row: Row) -> list[Change]:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """An amount as it is shown, with the value that the text stands for, in the row's unit."""
+    """An amount as it is shown, with the value of the shown text, in the row's unit."""
 
     text: str
     value: float
@@ -122,7 +122,7 @@ def at_most(value: float, unit: str) -> Amount:
 
 def _rounded(value: float, unit: str, direction: Callable[[float], int]) -> Amount:
     step, steps = _steps(value, unit)
-    # Beyond so many digits there is only what adding binary fractions leaves behind.
+    # More digits than this are only rounding errors of binary fractions.
     rounded = direction(round(value / step * steps, 6)) / steps
     if unit in ("fraction", "percent", "points"):
         return Amount(f"{rounded:,.1f} points", rounded * step)

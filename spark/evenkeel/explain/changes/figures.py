@@ -1,7 +1,7 @@
-"""The figures of a broker and of a bundle that may be changed, each with the rows in which it stands.
+"""Figures of a broker and of a bundle that may be changed, each with the rows that contain it.
 
-A figure is changed in proportion wherever it is recorded: in the latest report, in the averages, and in what a strategy
-remembers of the broker from the cycles before (figures named `…_average` or `…_ema`).
+A figure is changed in proportion wherever it is recorded: in the latest report, in the averages, and in a strategy's
+state of the broker from earlier cycles (figures named `…_average` or `…_ema`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _FLOWS = (("throughput", "msg_throughput", "byte/s"), ("rate", "msg_rate", "msg/
 class Figure:
     """A figure of a subject, in `unit`, and its value as recorded.
 
-    `tables`: where it stands. `parts`: a pattern for the columns, and for the names of remembered figures, that are in
-    proportion to it. `alone`: the columns that take the whole value where there is nothing in proportion.
+    `tables`: the tables that contain it. `parts`: a pattern for the columns, and for the names of remembered figures,
+    that are in proportion to it. `alone`: the columns that take the whole value if none is in proportion.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""A recorded decision asked again: with which figure of its subject, or which setting, it would have been another.
+"""A recorded decision, repeated: the figure of its subject, or the setting, that would have changed it.
 
-No rule is known here. The round that decided takes the recorded rows of its cycle with one figure changed, and its
+This module knows no rules. The round that decided takes the recorded rows of its cycle with one figure changed. Its
 answer is compared with the recorded one. `boundary` finds the nearest value at which the two differ.
 """
 
@@ -37,7 +37,7 @@ Changed = Callable[[Rows, float], Mapping[str, Sequence[Row]]]
 """Given rows and a value: the tables with that value in the place of the recorded one."""
 
 _Kind = Callable[[Row | None], tuple[Any, ...]]
-"""What two answers have in common where they count as the same."""
+"""Fields in which two equal answers agree."""
 
 MOST_CANDIDATES = 5
 """So many brokers are asked about beside the one that a placement chose; in a large cluster one."""
@@ -64,9 +64,9 @@ class AskedCycle:
         self._rows = SharedRows({**rows, **uncut, "split_decisions": splits, "topic_hashes": ()})
 
     def changes(self, table: str, row: Row) -> list[Change] | None:
-        """Return what would have changed a recorded decision: at most one change for each figure and setting.
+        """Return the changes that would have changed a recorded decision: at most one for each figure and setting.
 
-        None where the decision does not come out as recorded: then nothing can be said of it.
+        None if the decision does not repeat as recorded: then the question has no answer.
         """
         asked = _Asked(table, row, self._rows)
         return [*asked.by_figures(), *asked.by_setting()] if asked.sizes else None
@@ -74,8 +74,11 @@ class AskedCycle:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A figure as the row shows it: as `quantity`, which changes by `slope` with it. `grade`: 0 for what was measured,
-    1 for another number of the row, 2 for a figure that the row does not show, but that moves what was measured."""
+    """A figure as the row shows it: as `quantity`, which changes by `slope` with it.
+
+    `grade`: 0 for a measured figure, 1 for another number of the row, 2 for a figure that the row does not show but
+    that moves the measured one.
+    """
 
     figure: Figure
     grade: int
@@ -93,9 +96,9 @@ class _Shown:
 
 
 class _Asked:
-    """A recorded decision that is asked again and again.
+    """A recorded decision that is repeated many times.
 
-    `sizes`: the rows of which it comes out as recorded, those of few brokers first, the whole cycle last.
+    `sizes`: the rows with which it repeats as recorded, those of few brokers first, the whole cycle last.
     """
 
     def __init__(self, table: str, row: Row, rows: SharedRows) -> None:
@@ -104,7 +107,7 @@ class _Asked:
         self.sizes = [*smaller, rows] if smaller or self._is_as_recorded(rows) else []
 
     def by_figures(self) -> Iterator[Change]:
-        """Yield the changes of figures; of time where that was measured, of rounds where those were counted."""
+        """Yield the changes of figures; of time if time was measured, of rounds if rounds were counted."""
         row = self._row
         if row["unit"] in _MILLISECONDS:
             yield from self._by_time(_MILLISECONDS[row["unit"]])
@@ -328,7 +331,7 @@ class _Asked:
         return SharedRows({**rows, **changed}, acts_only=rows.acts_only)
 
     def _answer(self, rows: SharedRows) -> Row | None:
-        """Return the row of a round that stands for the recorded one; None where there is none."""
+        """Return the row of a round that corresponds to the recorded one; None without one."""
         found, row = self._present(rows), self._row
         if found is None and self._table != GUARDS and row["subject_kind"] != "cluster" and _outcome(row) == _NOTHING:
             return row  # nothing happens either to a broker or bundle that the round no longer looks at
@@ -357,11 +360,10 @@ _LIKENESS = ("rule", "outcome", "strategy", "broker")
 
 
 def _smaller(table: str, row: Row, rows: SharedRows) -> Iterator[SharedRows]:
-    """Yield a large cycle with fewer rows, in which the decision may come out the same.
+    """Yield a large cycle with fewer rows, in which the decision may repeat as recorded.
 
     A split needs its bundle only, an unload the bundles of the brokers that the row names, a placement also those that
-    leave their brokers, and those of its namespace.
-    The last one leaves out the other brokers as well.
+    leave their brokers, and those of its namespace. The last one leaves out the other brokers as well.
     """
     if len(rows["bundle_load"]) < _MANY_BUNDLES:
         return
@@ -435,13 +437,13 @@ def _figures(row: Row) -> dict[str, float]:
 
 
 def _numbers(row: Row) -> list[float]:
-    """Return all numbers of a row, at which a boundary may lie."""
+    """Return all numbers of a row, at which a boundary may be."""
     scores = [one["score"] for one in row.get("candidates") or ()]
     return [number for number in (row["threshold"], *row["numbers"].values(), *scores) if number is not None]
 
 
 def _outcome(answer: Row | None) -> tuple[Any, ...]:
-    """Return what happens to the subject; nothing does where it is kept or left out."""
+    """Return the act on the subject; none if it is kept or left out."""
     if answer is None or answer["outcome"] in ("kept", "skipped"):
         return _NOTHING
     return answer["outcome"], answer.get("destination")

@@ -1,4 +1,4 @@
-"""What a trace says, as data, as text for a person and as JSON for a program."""
+"""The answer of a trace, as data, as text for a person and as JSON for a program."""
 
 from __future__ import annotations
 
@@ -53,8 +53,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class PlannerWord:
-    """What Evenkeel's planner said of a bundle, a broker or the cluster (`subject`): a row of `table`, planner_targets
-    or planner_findings."""
+    """A verdict of Evenkeel's planner on a bundle, a broker or the cluster (`subject`).
+
+    A row of `table`, planner_targets or planner_findings.
+    """
 
     table: str
     outcome: str
@@ -66,8 +68,11 @@ class PlannerWord:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a cycle rests on. `chain` holds the cycles whose state was handed on to it, the nearest first; `open_end`
-    whether it goes on beyond those. `planner`: what the planner said of the subject."""
+    """Inputs of a cycle.
+
+    `chain`: the cycles whose state was handed on to it, the nearest first; `open_end`: True if the chain is longer.
+    `planner`: the planner's verdicts on the subject.
+    """
 
     subject: str
     cluster: str
@@ -115,7 +120,7 @@ class HandedOn:
 
     @property
     def acts(self) -> bool:
-        """Whether it decided anything."""
+        """Return True if it decided anything."""
         return bool(self.splits or self.unloads or self.placements)
 
 
@@ -134,7 +139,7 @@ class Dependents:
 
     @property
     def decisions(self) -> int:
-        """How many decisions rest on it directly."""
+        """Return how many decisions use it directly."""
         return sum(len(cycle.decisions) for cycle in self.direct)
 
 
@@ -157,7 +162,7 @@ def _inputs(found: Inputs, where: tzinfo) -> Iterator[str]:
     yield from [f"  {_decision(one)}" for one in found.decisions] or ["  nothing that acts"]
     if found.planner:
         yield ""
-        yield "Said by Evenkeel's planner"
+        yield "Evenkeel's planner"
         yield from (f"  {_planner_word(one)}" for one in found.planner)
     yield ""
     yield "Rests on"
@@ -230,7 +235,7 @@ def _direct(cycles: Sequence[Resting], kind: str, where: tzinfo) -> Iterator[str
 
 
 def _how(one: Decision) -> str:
-    """How a decision rests on a broker's report: a split looks at its own broker only, all others at every broker."""
+    """Return how a decision uses a broker's report: a split reads its own broker only, all others every broker."""
     if one.names_it:
         return " [names it]"
     return " [same cycle]" if one.act == "split" else " [compared with it]"

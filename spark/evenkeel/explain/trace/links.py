@@ -39,14 +39,15 @@ MOST_LINKS = 10
 def inputs(
     lake: str | Path | Record, text: str | Subject, *, cluster: str | None = None, when: Times | None = None
 ) -> Inputs:
-    """What the decisions about a subject rest on, in the cycle in force; see `explain` for subjects and errors."""
+    """Return the inputs of the decisions about a subject, in the cycle in force; see `explain` for subjects and
+    errors."""
     record = record_of(lake)
     found = find(record, text, cluster, when or Times())
     return inputs_of(record, found)
 
 
 def inputs_of(record: Record, found: FoundCycle) -> Inputs:
-    """What the cycle found rests on."""
+    """Return the inputs of the cycle found."""
     attempt, row = found.attempt, found.attempt.planned
     about = None if found.bundle is None else [found.bundle]
     broker = found.subject.name if found.subject.kind == "broker" else None
@@ -78,7 +79,7 @@ def inputs_of(record: Record, found: FoundCycle) -> Inputs:
 
 
 def _planner_words(record: Record, attempt: Attempt, names: Sequence[str]) -> tuple[PlannerWord, ...]:
-    """What the planner said of a bundle or a broker, and of bundles that come to it or leave it."""
+    """Return the planner's verdicts on a bundle or a broker, and on bundles that come to it or leave it."""
     found = []
     for table in PLANNER:
         about = is_in("subject", names)
@@ -112,7 +113,7 @@ def written(rows: Sequence[Mapping[str, Any]]) -> tuple[Written, ...]:
 
 
 def _chain(record: Record, attempt: Attempt) -> tuple[list[StateLink], bool]:
-    """The predecessors, the nearest first, and whether there are more than those."""
+    """Return the predecessors, the nearest first, and True if there are more of them."""
     links: list[StateLink] = []
     known: dict[str, Attempt] = {}
     at, wanted = attempt.planned["predecessor_cycle_at"], attempt.planned["predecessor_attempt_id"]
@@ -183,7 +184,8 @@ def _decisions(
     outcomes: Mapping[tuple[str, str, str], str],
     broker: str | None,
 ) -> tuple[Decision, ...]:
-    """An unload and its placement are one; a placement of its own is that of a bundle without owner."""
+    """Return the decisions: an unload with its placement is one; a placement without unload is of an ownerless
+    bundle."""
     placed = {row["subject"]: row for row in tables["placement_decisions"]}
     found = []
     for table in ("split_decisions", "unload_decisions"):
@@ -221,9 +223,9 @@ _LEAST_DIGITS = 6
 def of_broker(
     lake: str | Path | Record, broker: str, *, cluster: str | None = None, when: Times | None = None
 ) -> Dependents:
-    """What rests on the reports of a broker over a range: all that the cycles decided which read them.
+    """Return what uses a broker's reports over a range: all decisions of the cycles that read them.
 
-    A cycle compares every broker with all others, so each of its decisions rests on each report; those whose own row
+    A cycle compares every broker with all others, so each of its decisions uses each report; decisions whose own row
     names the broker are marked. Cycles that left its report out (no answer, rejected) do not count.
     """
     record, when = record_of(lake), when or Times()
@@ -260,7 +262,7 @@ def is_broker(broker: str) -> Any:
 
 
 def of_snapshot(lake: str | Path, snapshot: str, *, cluster: str | None = None) -> Dependents:
-    """What rests on a landed snapshot, named in full or by the end of its path."""
+    """Return what uses a landed snapshot, named in full or by the end of its path."""
     import pyarrow.compute as pc
 
     record = Record(lake)
@@ -292,7 +294,7 @@ def _by_manifest(record: Record, clusters: Sequence[str], condition: Any) -> lis
 
 
 def of_write(lake: str | Path, write_id: str, *, cluster: str | None = None) -> Dependents:
-    """What rests on a write: the cycle that made it, and those that read it or what came of it.
+    """Return what uses a write: the cycle that made it, and the cycles that read it or its results.
 
     `write_id` may be shortened to its beginning. The newest cycles are searched first.
     """

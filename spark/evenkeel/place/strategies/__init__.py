@@ -1,6 +1,6 @@
 """The modular manager's placement strategies by Pulsar's class names (key loadBalancerLoadPlacementStrategy).
 
-The extensible manager has one of its own, `least_resource_usage_with_weight.select_extensible`, and reads no key.
+The extensible manager has its own, `least_resource_usage_with_weight.select_extensible`, and reads no key.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Place where the shedder has planned to, and anywhere otherwise (Pulsar: AvgShedder as placement strategy).
+"""Placement where the shedder planned it, and on any candidate otherwise (Pulsar: AvgShedder as placement strategy).
 
 A planned destination counts while it is a candidate. Where Pulsar draws among candidates, the first by name is taken.
 
-Pulsar 4.2 finds a plan by the bundle's averages, not by its name: bundles with equal averages, as all new ones have,
-follow the same plan, and what was drawn for one is remembered for the others. (Plans of earlier rounds never match
-again there, since averages move on with every sample; so plans live for one round.) Pulsar 5.0 goes by name, plans for
-shed bundles only, draws for every other one anew, never draws the broker that the bundle is to leave, and turns away
-from a planned broker above loadBalancerBrokerOverloadedThresholdPercentage while another one is not.
+Pulsar 4.2 finds a plan by the bundle's averages, not by its name. Bundles with equal averages, such as all new ones,
+follow the same plan, and the draw for one is remembered for the others. (Plans of earlier rounds never match again in
+Pulsar, since averages move on with every sample. So plans live for one round.) Pulsar 5.0 finds a plan by name, makes
+plans for shed bundles only, and draws again for every other one. It never draws the broker that the bundle is to leave.
+It leaves a planned broker above loadBalancerBrokerOverloadedThresholdPercentage if another broker is below it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PlannedPlacement(StrategyRound):
 
     @abstractmethod
     def select(self, asked: Asked, candidates: Sequence[str]) -> Planned:
-        """Who may get the bundle, of the candidates in name order."""
+        """Return the brokers that may get the bundle, of the candidates in name order."""
 
 
 class ByAverages(PlannedPlacement):

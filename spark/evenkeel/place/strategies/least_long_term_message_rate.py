@@ -28,7 +28,8 @@ OVERLOADED_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 @dataclass(frozen=True, slots=True)
 class LeastRate:
-    """The brokers Pulsar draws one from at random (here: the first by name), and every candidate's score in msg/s."""
+    """The brokers that Pulsar draws one from at random (Evenkeel: the first by name), and every candidate's score in
+    msg/s."""
 
     brokers: tuple[str, ...]
     candidates: tuple[str, ...]
@@ -42,7 +43,7 @@ def select(candidates: Iterable[str], figures: Mapping[str, BrokerFigures], sett
 
 
 def score(stand: BrokerFigures, settings: Settings) -> float:
-    """What one broker scores: its long-term rate in msg/s, bundles given to it included; infinite if overloaded."""
+    """Return a broker's score: its long-term rate in msg/s, with bundles given to it; infinite if overloaded."""
     if stand.usage > settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0:
         return math.inf
     return stand.preallocated_rate + stand.long_term_rate
@@ -60,7 +61,7 @@ def least(candidates: Iterable[str], scores: Mapping[str, float]) -> LeastRate:
 
 
 class LeastLongTermMessageRate(StrategyRound):
-    """The strategy in one round: every broker's score is worked out once, and anew when it was given a bundle."""
+    """The strategy in one round: every broker's score is worked out once, and again when it was given a bundle."""
 
     def __init__(self, figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings) -> None:
         self._figures, self._settings = figures, settings

@@ -32,10 +32,10 @@ USAGE_AVERAGE = "usage_average"
 
 @dataclass(frozen=True, slots=True)
 class BelowMean:
-    """The brokers Pulsar draws one from at random (here: the first by name).
+    """The brokers that Pulsar draws one from at random (Evenkeel: the first by name).
 
-    `usage`: each candidate's moving average, and their `mean`; fractions. `below_mean` is False where no broker is
-    far enough below the mean, and so all candidates are equally good.
+    `usage`: each candidate's moving average, and their `mean`; fractions. `below_mean` is False if no broker is far
+    enough below the mean, so that all candidates are equally good.
     """
 
     brokers: tuple[str, ...]
@@ -76,12 +76,12 @@ def select(
     if min(usage) + difference > mean:
         return BelowMean(ordered, ordered, tuple(usage), mean, below_mean=False)
     best = tuple(compress(ordered, [average + difference <= mean for average in usage]))
-    # With a usage that is not a number the mean is none either, and nobody is below it.
+    # With a usage that is not a number the mean is none either, and no one is below it.
     return BelowMean(best or ordered, ordered, tuple(usage), mean, below_mean=bool(best))
 
 
 def without_gone(state: PlacementState, brokers: Iterable[str]) -> PlacementState:
-    """The state without brokers that are no longer there (Pulsar: onActiveBrokersChange)."""
+    """Return the state without brokers that are gone (Pulsar: onActiveBrokersChange)."""
     here = frozenset(brokers)
     history = state.get(USAGE_AVERAGE, {})
     return {USAGE_AVERAGE: {broker: average for broker, average in sorted(history.items()) if broker in here}}
@@ -128,18 +128,17 @@ STRATEGY = PlacementStrategy(
 )
 
 
-# Prefer brokers well below the mean load of the candidates (Pulsar: extensions' LeastResourceUsageWithWeight).
-#
-# Key: loadBalancerAverageResourceUsageDifferenceThresholdPercentage, in points; being exactly so far below is enough.
-# The load is the moving average that a broker publishes. A broker without load data is neither part of the mean nor
-# ever preferred, but may be drawn where nobody is preferred.
+# Prefer brokers well below the mean load of the candidates (Pulsar: extensions' LeastResourceUsageWithWeight). Key:
+# loadBalancerAverageResourceUsageDifferenceThresholdPercentage, in points; being exactly so far below is enough. The
+# load is the moving average that a broker publishes. A broker without load data is neither part of the mean nor ever
+# preferred, but may be drawn where no one is preferred.
 
 
 @dataclass(frozen=True, slots=True)
 class ExtensibleBest:
-    """The brokers Pulsar draws one from at random (here: the first by name), and each known candidate's load.
+    """The brokers that Pulsar draws one from at random (Evenkeel: the first by name), and each known candidate's load.
 
-    `mean` of those loads (fractions; None where none is known); `preferred`: whether the best ones are well below it.
+    `mean` of those loads (fractions; None if none is known); `preferred`: the best ones are well below it.
     """
 
     brokers: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Take brokers in turns (Pulsar: RoundRobinBrokerSelector), as shedding-excluded namespaces are always placed.
+"""Placement on brokers in turns (Pulsar: RoundRobinBrokerSelector), always used for shedding-excluded namespaces.
 
-The turns run over a remembered list of candidates. It is replaced only where the number of candidates has changed, or
-where the broker whose turn it is is no longer a candidate; so a list may be out of date for a while.
+The turns run over a remembered list of candidates. The list is replaced only if the number of candidates has changed,
+or if the next broker is not a candidate any more. So it may be out of date for a while.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST = 2_147_483_647
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """How many placements were made in turns, and the candidates the turns run over."""
+    """The number of placements made in turns, and the candidates that the turns run over."""
 
     count: int = 0
     remembered: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ FIRST_TURN = Turn()
 
 
 def select(candidates: Iterable[str], turn: Turn) -> tuple[str | None, Turn]:
-    """The candidate whose turn it is (None if there is none), and the turn after it. New lists are in name order."""
+    """Return the next candidate (None without any), and the turn after it. New lists are in name order."""
     ordered = tuple(sorted(candidates))
     if not ordered:
         return None, turn
@@ -67,7 +67,7 @@ def state_of(turn: Turn, prefix: str = "") -> PlacementState:
 
 
 class RoundRobinBrokerSelector(StrategyRound):
-    """The strategy in one round. `prefix`: begins the names in its state, so that turns of two kinds stand apart."""
+    """The strategy in one round. `prefix`: the beginning of names in its state, which separates turns of two kinds."""
 
     def __init__(
         self, figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings, *, prefix: str = ""

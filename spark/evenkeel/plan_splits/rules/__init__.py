@@ -1,1 +1,1 @@
-"""When a bundle is split, by either manager's rule, and what becomes of a bundle chosen to split. Pure."""
+"""Split rules of both load managers, and the execution of a chosen split. Pure."""

@@ -70,7 +70,7 @@ NOT_CUT = {
         Rule("refused", "one_piece", not_split_although("its loaded topics' present traffic fits into one bundle")),
     ),
 }
-"""Why an algorithm that was asked cut nothing, by the name that `Cut.rule` gives."""
+"""Why an algorithm cut nothing, by the name in `Cut.rule`."""
 
 
 def why_not_cut(cut: Cut) -> Rule:
@@ -87,7 +87,7 @@ class SplitRound:
 
 
 def refusal(bundle: str, boundaries: Mapping[str, Sequence[int]]) -> Rule | None:
-    """None if a chosen bundle can be split, else TOO_NARROW or BUNDLE_GONE (no longer one of its namespace's).
+    """Return None if a chosen bundle can be split, else TOO_NARROW or BUNDLE_GONE (not in its namespace any more).
 
     A namespace without known boundaries is one full bundle.
     """
@@ -100,7 +100,8 @@ def refusal(bundle: str, boundaries: Mapping[str, Sequence[int]]) -> Rule | None
 
 
 def unloads_children(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -> bool:
-    """Whether the children of a split are unloaded: switched on, another broker may have them, and 7.3 of the group."""
+    """Return True if the children of a split are unloaded: switched on, another broker may have them, and 7.3 of the
+    group."""
     if not settings.loadBalancerAutoUnloadSplitBundlesEnabled:
         return False
     return gates.refusal(bundle, broker) is None

@@ -1,10 +1,10 @@
-"""When a bundle is split, by the modular manager's rule.
+"""The modular manager's split rule.
 
 Pulsar: BundleSplitterTask.findBundlesToSplit, ModularLoadManagerImpl.checkNamespaceBundleSplit. Keys:
 loadBalancerNamespaceBundleMaxTopics, …MaxSessions, …MaxMsgRate, …MaxBandwidthMbytes,
-loadBalancerNamespaceMaximumBundles, evenkeelSplitEnabled. Topics and sessions are the latest ones, rate and throughput
-long-term averages; every limit is strict. Needs at least two brokers. Which bundle gets a namespace's last free slot
-follows names: broker, then bundle.
+loadBalancerNamespaceMaximumBundles, evenkeelSplitEnabled. Topics and sessions are the latest figures; rate and
+throughput are long-term averages. Every limit is strict. The rule needs at least two brokers. Names decide which bundle
+gets a namespace's last free slot: broker, then bundle.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _FIGURES: Mapping[str, str] = {
 
 
 def figure_words(row: Considered) -> str:
-    """The figure that is held against a limit, with its verb."""
+    """Return the figure that is compared with a limit, with its verb."""
     return _FIGURES.get(row.setting or "", "its {} are").format(measured(row))
 
 
 def where_cut(row: Considered) -> str:
-    """What the sentence of a split says of its cuts, where Evenkeel's planner said where to cut; "" elsewhere."""
+    """Return the words of a split about its cuts if Evenkeel's planner chose them; "" otherwise."""
     if part_name(1) not in row.numbers:
         return ""
     heaviest = number(row, "heaviest_part", "fraction")
@@ -110,7 +110,7 @@ Figures = tuple[float, float, float, float]
 
 
 class Limit(NamedTuple):
-    """One figure of a bundle against its limit; `name`: "topics", "sessions", "rate" or "throughput"."""
+    """One figure of a bundle and its limit; `name`: "topics", "sessions", "rate" or "throughput"."""
 
     name: str
     setting: str
@@ -149,7 +149,7 @@ class Bounds:
         return stats.topics, rate, throughput
 
     def by_name(self, measured: Sequence[float]) -> dict[str, float]:
-        """What was measured, by name."""
+        """Return the measured figures by name."""
         return dict(zip(self._names, measured, strict=True))
 
     def limits(self, measured: Sequence[float]) -> tuple[Limit, ...]:
@@ -164,7 +164,7 @@ class Bounds:
         return None
 
     def nearest(self, measured: Sequence[float]) -> Limit:
-        """The limit of which a bundle's figure is the largest share; the first of several."""
+        """Return the limit with the largest ratio of figure to limit; the first of several."""
         shares = [
             figure / most if most > 0 else figure + 1.0 for figure, most in zip(measured, self._thresholds, strict=True)
         ]
@@ -199,7 +199,7 @@ class LongTermAverages(Protocol):
         """Rate and throughput of one bundle."""
 
     def above(self, rate: float, throughput: float) -> Collection[str]:
-        """The bundles with a history of which one of both is larger than this; not-a-number is not."""
+        """Return the bundles with a history that have one figure above its limit; not-a-number is not above."""
 
 
 class _AveragesOfHistories:
@@ -249,10 +249,10 @@ def decide_splits(
     bundle_counts: Mapping[str, int],
     settings: Settings,
 ) -> SplitPlan:
-    """Which bundles to split, before the guards of `execute`.
+    """Decide which bundles to split, before the guards of `execute`.
 
-    `bundle_counts`: namespace -> number of bundles (a namespace not in it counts as one bundle). With the switch off or
-    fewer than two brokers nothing is split and one row about the cluster says so.
+    `bundle_counts`: namespace -> number of bundles (a missing namespace counts as one bundle). With the switch off or
+    fewer than two brokers nothing is split, and one row about the cluster states that.
     """
     return decide_splits_by(brokers, _AveragesOfHistories(histories), bundle_counts, settings)
 
@@ -263,7 +263,7 @@ def decide_splits_by(
     bundle_counts: Mapping[str, int],
     settings: Settings,
 ) -> SplitPlan:
-    """Which bundles to split, by these long-term averages; else as `decide_splits`."""
+    """Decide which bundles to split from these long-term averages; else like `decide_splits`."""
     stopped = _stopped(brokers, settings)
     if stopped is not None:
         return SplitPlan({}, lambda: (stopped,))
@@ -281,9 +281,9 @@ def find_bundles_to_split(
 
 
 def limits_of(stats: BundleStats, rate: float, throughput: float, settings: Settings) -> tuple[Limit, ...]:
-    """The figures that are held against limits, in the order in which Pulsar names its reason.
+    """Return the figures that are compared with limits, in the order in which Pulsar names its reason.
 
-    `rate` (msg/s) and `throughput` (byte/s) are those that the load manager looks at.
+    `rate` (msg/s) and `throughput` (byte/s) are those that the load manager uses.
     """
     bounds = Bounds(settings)
     return bounds.limits(bounds.measured(stats, rate, throughput))
@@ -296,7 +296,7 @@ def bandwidth_limit(settings: Settings) -> int:
 
 
 def switched_off(settings: Settings) -> Considered | None:
-    """The row about a cluster whose switch for splits is off; None where it is on."""
+    """Return the row about a cluster whose switch for splits is off; None if it is on."""
     if settings.evenkeelSplitEnabled:
         return None
     return SWITCHED_OFF.about_cluster(setting="evenkeelSplitEnabled")
@@ -314,8 +314,8 @@ def _stopped(brokers: Mapping[str, BrokerReport], settings: Settings) -> Conside
 class _ModularRound:
     """One round over all bundles.
 
-    What is chosen follows from the bundles over a limit alone, few of many thousands: so only they are gone through, by
-    broker and name. The verdicts follow from that and from each bundle's own figures, and are made when asked for.
+    The choice follows from the bundles over a limit alone, few of many thousands. So only those are checked, by broker
+    and name. The verdicts follow from that choice and from each bundle's figures; they are made on request.
     """
 
     def __init__(self, averages: LongTermAverages, bundle_counts: Mapping[str, int], settings: Settings) -> None:

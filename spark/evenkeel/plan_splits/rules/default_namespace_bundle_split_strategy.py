@@ -1,10 +1,10 @@
-"""When a bundle is split, by the extensible manager's rule.
+"""The extensible manager's split rule.
 
 Pulsar: DefaultNamespaceBundleSplitStrategyImpl.findBundlesToSplit. Keys: loadBalancerNamespaceBundleMaxTopics,
 …MaxSessions, …MaxMsgRate, …MaxBandwidthMbytes, loadBalancerNamespaceBundleSplitConditionHitCountThreshold,
 loadBalancerNamespaceMaximumBundles, loadBalancerMaxNumberOfBundlesToSplitPerCycle,
-defaultNamespaceBundleSplitAlgorithm, evenkeelSplitEnabled. Each broker decides about its own bundles, by the latest
-figures and no averages, and acts once a bundle has been over a limit in more rounds in a row than the threshold. Only a
+defaultNamespaceBundleSplitAlgorithm, evenkeelSplitEnabled. Each broker decides on its own bundles from the latest
+figures, without averages. It acts once a bundle was over a limit in more rounds in a row than the threshold. Only a
 single cut is carried out: an algorithm that wants several is refused. Children stay with their parent's owner.
 """
 
@@ -100,17 +100,17 @@ MORE_THAN_ONE_CUT = Rule(
 FAILURES = frozenset(
     rule.name for rule in (TOO_NARROW, MORE_THAN_ONE_CUT, CUT_OUTSIDE_BUNDLE, NOTHING_TO_CUT, *NOT_CUT.values())
 )
-"""What Pulsar counts as a failure; every other verdict is a bundle left for the next round."""
+"""Verdicts that Pulsar counts as failures; after every other verdict the bundle waits for the next round."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is known beside the figures.
+    """Inputs beside the figures.
 
     `bundle_counts`: namespace -> number of bundles (1 if missing). `topics`: bundle -> its topics, for algorithms that
-    look at them. `splitting`: bundles being split now. `not_owned`: bundles whose owner is another broker than the one
-    that reports them. `moved`: bundles that changed their owner since the hits were counted; a broker counts for itself
-    and so starts anew.
+    read them. `splitting`: bundles being split now. `not_owned`: bundles with another owner than the broker that
+    reports them. `moved`: bundles that changed their owner since the last count; each broker counts for itself and so
+    starts again.
     """
 
     bundle_counts: Mapping[str, int] = field(default_factory=dict)
@@ -130,17 +130,17 @@ class ExtensibleSplits:
 
     @property
     def failures(self) -> int:
-        """How many bundles Pulsar would count as failed."""
+        """Return how many bundles Pulsar would count as failed."""
         return sum(row.rule in FAILURES for row in self.considered)
 
 
 def decide_splits(
     brokers: Mapping[str, BrokerReport], state: State, view: View, settings: Settings
 ) -> ExtensibleSplits:
-    """One round of every broker, one after the other by name; a bundle in two reports counts in the first.
+    """Decide one round of every broker, by broker name; a bundle in two reports counts in the first.
 
-    A broker counts the splits chosen before it towards its namespaces' maximum, as if they were done by then; the cap
-    of splits is each broker's own. With the switch off nothing is looked at and the state stays as it is.
+    A broker counts the earlier chosen splits towards its namespaces' maximum, as if they were done. Each broker has its
+    own cap of splits. With the switch off nothing is checked and the state stays as it is.
     """
     stopped = switched_off(settings)
     if stopped is not None:
@@ -163,7 +163,7 @@ def without_gone(made: ExtensibleSplits, boundaries: Mapping[str, Sequence[int]]
 
 
 class _ExtensibleRound:
-    """One round over all brokers, as far as it has got."""
+    """The state of one round over all brokers."""
 
     def __init__(self, hits: Mapping[str, float], view: View, settings: Settings) -> None:
         self._before, self._view, self._settings = hits, view, settings
@@ -179,7 +179,7 @@ class _ExtensibleRound:
         return ExtensibleSplits(splits, tuple(self._rows), {HITS: dict(sorted(self._hits.items()))})
 
     def decide(self, broker: str, stats: Mapping[str, BundleStats]) -> None:
-        """One broker's round over its bundles, by name, until it has as many splits as it may have."""
+        """Decide one broker's round over its bundles, by name, up to its maximum of splits."""
         most = self._settings.loadBalancerMaxNumberOfBundlesToSplitPerCycle
         made, full = 0, False
         for bundle, figures in sorted(stats.items()):
@@ -247,7 +247,7 @@ class _ExtensibleRound:
         return SPLITTING_ALREADY.instead_of(row) if self._is_splitting(row.subject) else None
 
     def _is_splitting(self, bundle: str) -> bool:
-        """Whether a bundle that shares an edge is being split; Pulsar compares namespaces by how names begin."""
+        """Return True if a bundle that shares an edge is being split; Pulsar compares namespaces by how names begin."""
         namespace, found = namespace_of(bundle), range_of(bundle)
         lower, upper = boundary_text(found.lower), boundary_text(found.upper)
         for other in self._view.splitting:

@@ -1,5 +1,7 @@
-"""Where a hot bundle is cut, so that its parts can be placed apart: positions between its topics, for Pulsar's
-specified_positions_divide."""
+"""Cut positions between the topics of a hot bundle, for Pulsar's specified_positions_divide.
+
+The parts can then be placed apart.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def positions_between(hashes: Sequence[int], loads: Sequence[float], stay: float
 
 
 def _ends(sums: Sequence[float], stay: float, leave: float) -> list[int]:
-    """Where each of the fewest parts ends: the number of topics up to there. `sums`: load of the first n topics."""
+    """Return the end of each of the fewest parts, as a number of topics. `sums`: load of the first n topics."""
     before = [0, *_steps(sums, leave)]
     after = [0, *_steps([sums[-1] - own for own in reversed(sums)], leave)]
     count = len(sums) - 1
@@ -49,7 +51,7 @@ def _ends(sums: Sequence[float], stay: float, leave: float) -> list[int]:
 
 
 def _steps(sums: Sequence[float], most: float) -> Iterator[int]:
-    """Where parts end that are as long as may be, the first topic first."""
+    """Return the ends of parts that are as long as possible, from the first topic on."""
     at = 0
     while at < len(sums) - 1:
         at = _reach(sums, at, most)
@@ -57,5 +59,5 @@ def _steps(sums: Sequence[float], most: float) -> Iterator[int]:
 
 
 def _reach(sums: Sequence[float], begin: int, most: float) -> int:
-    """Up to where a part may go that begins here: one topic at least, if there is one."""
+    """Return the end of a part that begins at this topic: at least one topic, if there is one."""
     return min(len(sums) - 1, max(begin + 1, bisect_right(sums, sums[begin] + most, begin) - 1))

@@ -1,15 +1,16 @@
-"""The splits that Evenkeel's own planner wants: which are asked for, by which of Pulsar's algorithms, and which wait.
+"""Splits that Evenkeel's own planner requests: the granted ones with their algorithm, and those that wait.
 
 Keys: evenkeelSplitEnabled, defaultNamespaceBundleSplitAlgorithm, supportedNamespaceBundleSplitAlgorithms,
 loadBalancerNamespaceMaximumBundles, evenkeelGuardsEnabled, evenkeelMaxSplitsPerCycle,
-evenkeelPlannerReturnWindowMinutes. Manual requests and Pulsar's own triggers come first, and what they split counts in
-the budgets. A bundle is looked at anew: it is split if it still has more load than there is room for, and if more than
-one topic has of that load. It is cut between its topics where the parts can be placed (`planner_positions`), a topic
-that is too heavy for any broker alone. Where brokers take no positions, or a wish does not say what they have room for,
-Pulsar's default algorithm cuts, unless another one that brokers support leaves a heaviest part that is lighter by more
-than `CLEARLY` of the load; then no topic may be nearly all of it. The children stay with their owner: the planner moves
-those that have to go, once their figures have settled. A refused wish is not repeated for a while, a skipped one is
-decided on again in the next cycle.
+evenkeelPlannerReturnWindowMinutes. Manual requests and Pulsar's own triggers come first and use the budgets. A bundle
+is checked again. It is split if it still has more load than there is room for, and if more than one topic has load.
+
+The cut lies between topics, where the parts can be placed (`planner_positions`). A topic that is too heavy for any
+broker becomes a part of its own. If brokers take no positions, or the request does not contain their room, Pulsar's
+default algorithm cuts. Another supported algorithm is used if its heaviest part is lighter by more than `CLEARLY` of
+the load; then no topic may be nearly all of the load. The children stay with their owner. The planner moves them once
+their figures have settled. A refused request is not repeated for a while. A skipped one is decided again in the next
+cycle.
 """
 
 from __future__ import annotations
@@ -62,15 +63,15 @@ are moved."""
 
 @dataclass(frozen=True, slots=True)
 class PlannerSplitView:
-    """What is known when the planner's wishes are decided on.
+    """Inputs of the decision on the planner's requests.
 
-    `boundaries`: namespace -> its boundaries. `figures`: bundle -> its traffic; `owners`: bundle -> the one broker that
-    has it. `topics`: bundle -> its topics, of bundles that were looked into. `message_bytes`: what a message counts as.
-    `heavy`: bundles with a fair part of their broker's load. `requested`: bundles that manual requests or drains
-    decide on, `triggered`: those that Pulsar's own rule splits, in this cycle; `unsettled`: those whose figures are not
-    to be trusted; `moved` and `split`: those that moved, or were asked to split, within the return window.
-    `splits`: how many this cycle splits already, `added`: bundles that they add to namespaces. `brokers`: how many the
-    cluster has.
+    `boundaries`: namespace -> its boundaries. `figures`: bundle -> its traffic; `owners`: bundle -> its only owner.
+    `topics`: bundle -> its topics, of bundles that were looked into. `message_bytes`: bytes that a message counts as.
+    `heavy`: bundles with a large part of their broker's load. `requested`: bundles that manual requests or drains
+    decide on; `triggered`: bundles that Pulsar's own rule splits, in this cycle; `unsettled`: bundles with untrusted
+    figures; `moved` and `split`: bundles moved, or requested to split, within the return window. `splits`: how many
+    splits this cycle already has; `added`: bundles that they add to namespaces. `brokers`: number of brokers of the
+    cluster.
     """
 
     boundaries: Mapping[str, Sequence[int]]
@@ -122,7 +123,7 @@ def _asked(row: Considered) -> str:
 
 
 def _where(row: Considered) -> str:
-    """Why it is cut where it is."""
+    """Return the reason for the place of the cut."""
     if "leave_part" not in row.numbers:
         return f"a broker has room for {number(row, 'room_part', 'fraction')} of its load"
     alone = ""
@@ -216,7 +217,7 @@ Answer = tuple[Considered, PlannedSplit | None]
 def decide_planner_splits(
     wanted: Mapping[str, WantedSplit], view: PlannerSplitView, settings: Settings
 ) -> list[Answer]:
-    """The verdict on every wish, those most above their level first, with the split where it is asked for."""
+    """Return the verdict on every request, with the split if granted; those most above their level come first."""
     round_ = _PlannerRound(view, settings)
     order = sorted(wanted, key=lambda bundle: (-wanted[bundle].alone / wanted[bundle].level, bundle))
     return [round_.decide(bundle, wanted[bundle]) for bundle in order]
@@ -230,7 +231,7 @@ class _PlannerRound:
         self._splits, self._added = view.splits, Counter(view.added)
 
     def decide(self, bundle: str, wanted: WantedSplit) -> Answer:
-        """The verdict, and the split where there is one."""
+        """Return the verdict, and the split if it is granted."""
         owner = self._view.owners.get(bundle)
         row = FOR_PLACEMENT.about_bundle(
             bundle,
@@ -253,7 +254,7 @@ class _PlannerRound:
         return self._by_topics(row._replace(numbers=numbers), wanted)
 
     def _why_not(self, bundle: str, owner: str | None) -> Rule | None:
-        """What speaks against looking into the bundle."""
+        """Return the reason not to look into the bundle, or None."""
         view = self._view
         gone = refusal(bundle, view.boundaries)
         rules = (
@@ -292,7 +293,7 @@ class _PlannerRound:
         return self._within_budgets(row, found)
 
     def _bundles_of(self, namespace: str) -> int:
-        """How many bundles a namespace has with the splits of this cycle."""
+        """Return the number of bundles of a namespace with the splits of this cycle."""
         return len(self._view.boundaries.get(namespace, FULL_BOUNDARIES)) - 1 + self._added[namespace]
 
     def _within_budgets(self, row: Considered, found: PlacedCut) -> Answer:
@@ -313,10 +314,12 @@ class _PlannerRound:
     def _where_parts_fit(
         self, row: Considered, wanted: WantedSplit, topics: BundleTopics, loads: Sequence[float]
     ) -> PlacedCut | None:
-        """The cut whose parts can be placed; None where it is not known what brokers have room for, where they take no
-        positions, and where one part will do. Where one cut alone can be made, it cuts off a part at one of the ends.
-        Many parts are halved, so that both halves are cut at the same time: if each can be made later, and go to a
-        broker of its own."""
+        """Return the cut whose parts can be placed.
+
+        None if the room of brokers is unknown, if they take no positions, or if one part is enough. If only one cut can
+        be made, it cuts off a part at one of the ends. Many parts are cut in half, so that both halves can be cut again
+        at the same time, if each half can be cut later and go to a broker of its own.
+        """
         if wanted.stay is None or wanted.leave is None:
             return None
         if SPECIFIED not in self._settings.supportedNamespaceBundleSplitAlgorithms:
@@ -342,7 +345,7 @@ class _PlannerRound:
         return PlacedCut(algorithm, cut, split, parts_of(topics.loads.hashes, loads, cut.positions))
 
     def _best_cut(self, bundle: str, topics: BundleTopics, loads: Sequence[float]) -> PlacedCut | None:
-        """That of Pulsar's algorithms that is taken."""
+        """Return the best cut of Pulsar's algorithms."""
         found = [*self._cuts(bundle, topics, loads)]
         if not found:
             return None
@@ -350,8 +353,10 @@ class _PlannerRound:
         return next(one for one in found if one.heaviest <= lightest + CLEARLY * math.fsum(loads))
 
     def _cuts(self, bundle: str, topics: BundleTopics, loads: Sequence[float]) -> Iterator[PlacedCut]:
-        """What Pulsar's algorithms come to, the default first, then by name; of those alone that brokers support. Asked
-        for are the cuts themselves, as for all splits."""
+        """Return the cuts of Pulsar's algorithms that brokers support, the default first, then by name.
+
+        The cuts themselves are requested, as for all splits.
+        """
         settings = self._settings
         default = name_in_force("", settings)
         others = sorted({*settings.supportedNamespaceBundleSplitAlgorithms} - {default, SPECIFIED})
@@ -366,7 +371,8 @@ class _PlannerRound:
 
 
 def _numbers_of_parts(row: Considered, wanted: WantedSplit, found: PlacedCut) -> dict[str, float]:
-    """What there is room for, and what each part has, as fractions of the bundle's load."""
+    """Return the numbers of parts that there is room for, with the sizes of the parts as fractions of the bundle's
+    load."""
     load, whole = row.numbers["load"], math.fsum(found.parts)
     rooms = {"stay_part": (wanted.stay or 0.0) / load, "leave_part": (wanted.leave or 0.0) / load}
     return rooms | {part_name(number): part / whole for number, part in enumerate(found.parts, start=1)}
@@ -408,7 +414,7 @@ def _in_the_middle(positions: Sequence[int], parts: Sequence[float]) -> int:
 def _split_at(
     boundaries: Mapping[str, Sequence[int]], bundle: str, edges: BundleRange, positions: Sequence[int]
 ) -> Split | None:
-    """None where a side would be left without range."""
+    """Return the split at these cuts; None if one side would have no range."""
     try:
         return apply_split(boundaries.get(namespace_of(bundle), FULL_BOUNDARIES), edges, positions)
     except BadRange:

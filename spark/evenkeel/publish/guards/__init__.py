@@ -1,1 +1,1 @@
-"""What may hold a decided command back: `hold_back` asks all guards in order. Pure."""
+"""Guards that may hold a decided command back: `hold_back` applies all guards in order. Pure."""

@@ -1,13 +1,13 @@
-"""How much one cycle may change: unloads in all and per broker, the traffic they move, and splits on their own.
+"""Budgets of one cycle: unloads in all and per broker, the traffic they move, and a separate one for splits.
 
 Keys: evenkeelMaxUnloadsPerCycle, evenkeelMaxUnloadsFromBroker, evenkeelMaxUnloadsToBroker,
 evenkeelMaxMovedTrafficPercent, evenkeelMovedTrafficOrder, evenkeelMaxBundleTrafficPercent, evenkeelMaxSplitsPerCycle,
-loadBalancerNamespaceMaximumBundles. A topic that is unloaded moves no load and uses up nothing.
+loadBalancerNamespaceMaximumBundles. An unloaded topic moves no load and uses no budget.
 
-A command goes if it fits beside those that go before it; one that does not fit leaves its room to the next. A bundle
-that by itself exceeds the traffic budget would never move: where no unload fits it may go, and then it goes alone.
-Above evenkeelMaxBundleTrafficPercent not even so, for then moving it would move the trouble. Before there was
-evenkeelMovedTrafficOrder, the first unload of the plan could go alone whatever came after it (`plan_order`).
+A command passes if it fits beside the commands before it; one that does not fit leaves its room to the next. A bundle
+that by itself exceeds the traffic budget would never move. So it may go alone if no other unload fits. Above
+evenkeelMaxBundleTrafficPercent it never goes, since moving it would move the overload. In records from before
+evenkeelMovedTrafficOrder existed, the first unload of the plan could go alone whatever came after it (`plan_order`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FITTING_FIRST = "fitting_first"
 
 
 def too_heavy(command: Command, situation: Situation, settings: Settings) -> Objection | None:
-    """Whether the bundle has too much of the cluster's traffic to be moved at all."""
+    """Object to a bundle with too much of the cluster's traffic to be moved at all."""
     most = settings.evenkeelMaxBundleTrafficPercent
     if command.kind != "unload" or command.traffic is None or most >= _MOST_PERCENT:
         return None
@@ -37,7 +37,7 @@ def too_heavy(command: Command, situation: Situation, settings: Settings) -> Obj
 
 
 class Budgets:
-    """What is used up so far."""
+    """The budgets used so far."""
 
     def __init__(self, situation: Situation, settings: Settings) -> None:
         self._situation, self._settings = situation, settings
@@ -62,11 +62,12 @@ class Budgets:
 
     @property
     def lets_one_exceed(self) -> bool:
-        """Whether an unload may exceed the traffic budget: some traffic may be moved, and none has a place yet."""
+        """Return True if an unload may exceed the traffic budget: some traffic may move, and no unload has a place
+        yet."""
         return self._unloads == 0 and self._settings.evenkeelMaxMovedTrafficPercent > 0
 
     def _moved_traffic(self, command: Command) -> Objection | None:
-        """Whether the traffic of the unloads would be more than the budget; a budget of 0 has room for nothing."""
+        """Object if the traffic of the unloads would exceed the budget; a budget of 0 allows nothing."""
         most = self._settings.evenkeelMaxMovedTrafficPercent
         if command.kind != "unload" or most >= _MOST_PERCENT:
             return None
@@ -79,7 +80,7 @@ class Budgets:
         return Objection("moved_traffic", "evenkeelMaxMovedTrafficPercent", share, most, "percent", numbers, words)
 
     def take(self, command: Command) -> None:
-        """Counts the command."""
+        """Count the command."""
         if command.kind == "split":
             self._splits += 1
             self._added[namespace_of(command.bundle)] += command.cuts
@@ -110,7 +111,8 @@ class Budgets:
         return Objection("splits_per_cycle", "evenkeelMaxSplitsPerCycle", self._splits + 1, most, "count")
 
     def _bundle_maximum(self, command: Command) -> Objection | None:
-        """What the namespace will have, splits before this one included. A wish may pass the maximum, as in Pulsar."""
+        """Object if the namespace would exceed its maximum, with the earlier splits and this one. Manual requests may
+        exceed it, as in Pulsar."""
         most, namespace = self._settings.loadBalancerNamespaceMaximumBundles, namespace_of(command.bundle)
         before = self._situation.bundle_counts.get(namespace, 0) + self._added[namespace]
         if command.wished or before + command.cuts <= most:

@@ -1,8 +1,8 @@
-"""Guards that look at one bundle: bounces, freezes, harm in its namespace, and one command per bundle.
+"""Guards for one bundle: bounces, freezes, harm in its namespace, and one command per bundle.
 
-Keys: evenkeelBounceWindowMinutes, evenkeelFreeMovesPerBundlePerDay, evenkeelBounceGainPoints. The gain of a move is how
-far the usage of the busier of its two brokers falls, in percentage points, if the bundle takes along the part of its
-broker's usage that it has of the broker's traffic. An operator's wish is not asked for a gain.
+Keys: evenkeelBounceWindowMinutes, evenkeelFreeMovesPerBundlePerDay, evenkeelBounceGainPoints. The gain of a move is the
+fall of usage of the busier of its two brokers, in percentage points. The bundle is assumed to take along a part of its
+broker's usage equal to its part of the broker's traffic. A manual request needs no gain.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def bounces(command: Command, situation: Situation, settings: Settings) -> Objec
 
 
 def is_worth_it(bounce: Objection) -> bool:
-    """Whether the gain is known and large enough."""
+    """Return True if the gain is known and large enough."""
     return bounce.measured is not None and bounce.threshold is not None and bounce.measured >= bounce.threshold
 
 
@@ -74,7 +74,7 @@ def gain_points(command: Command, situation: Situation) -> float | None:
 
 
 def frozen(command: Command, settings: Settings) -> Objection | None:
-    """Whether anything that the command touches is frozen. What is frozen uses up no budget."""
+    """Object if anything that the command touches is frozen. A frozen command uses no budget."""
     namespace = namespace_of(command.bundle)
     if namespace in settings.evenkeelFrozenNamespaces:
         return Objection("frozen_namespace", "evenkeelFrozenNamespaces", words={"namespace": namespace})
@@ -94,7 +94,7 @@ def frozen(command: Command, settings: Settings) -> Objection | None:
 
 
 def harmed(command: Command, situation: Situation, settings: Settings) -> Objection | None:
-    """Whether a move in the namespace did harm, and not long ago. What is held for it uses up no budget."""
+    """Object if a move in the namespace recently did harm. A command held back for that uses no budget."""
     namespace = namespace_of(command.bundle)
     if command.kind != "unload" or command.wished or namespace in settings.evenkeelHarmLiftedNamespaces:
         return None
@@ -110,8 +110,8 @@ def harmed(command: Command, situation: Situation, settings: Settings) -> Object
 
 # One command per bundle and cycle, and none for part of a bundle before the bundle is split.
 #
-# Two commands for one bundle at once can both be lost: the extensible manager lets a split time out beside an unload,
-# and the modular one may keep the destination of the very unload that it refused.
+# Two simultaneous commands for one bundle can both be lost. The extensible manager lets a split time out beside an
+# unload. The modular manager may keep the destination of the unload that it refused.
 
 
 def firsts(commands: Sequence[Command]) -> dict[str, int]:
@@ -123,8 +123,10 @@ def firsts(commands: Sequence[Command]) -> dict[str, int]:
 
 
 def repeated(index: int, commands: Sequence[Command], first: Mapping[str, int]) -> Objection | None:
-    """Whether the plan has an earlier command for the same bundle or topic, held back or not. Topics of one bundle may
-    be unloaded together; of a bundle that a command is for they are not."""
+    """Object if the plan has an earlier command for the same bundle or topic, held back or not.
+
+    Topics of one bundle may be unloaded together, but not topics of a bundle that has its own command.
+    """
     command = commands[index]
     earlier = first.get(command.bundle, first[command.topic or command.bundle])
     if earlier == index:
@@ -133,9 +135,9 @@ def repeated(index: int, commands: Sequence[Command], first: Mapping[str, int]) 
 
 
 def orphaned(command: Command, split: Sequence[str], asked: Collection[str]) -> Objection | None:
-    """Whether the bundle is to come out of a split that is not asked before it. It keeps its place in the budgets.
+    """Object if the bundle comes out of a split that is not requested before it. It keeps its place in the budgets.
 
-    `split`: bundles that the plan splits; `asked`: those whose split was let through so far.
+    `split`: bundles that the plan splits; `asked`: bundles whose split passed so far.
     """
     parents = (parent for parent in split if is_part_of(command.bundle, parent))
     missing = min((parent for parent in parents if parent not in asked), default=None)
@@ -146,7 +148,7 @@ def orphaned(command: Command, split: Sequence[str], asked: Collection[str]) -> 
 
 
 def _gain(o: Objection) -> str:
-    """What a bounce needs, and what it has."""
+    """Return the gain that a bounce needs, and the gain that it has."""
     noun = "point" if o.threshold == 1 else "points"
     needs = f"needs a gain of {points(o.threshold)} {noun}"
     return f"{needs}, and this one's is not known" if o.measured is None else f"{needs}, this is {points(o.measured)}"

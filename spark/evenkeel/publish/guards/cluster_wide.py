@@ -30,7 +30,7 @@ def refusals(situation: Situation, settings: Settings) -> tuple[Objection, ...]:
 
 
 def is_usable(broker: Broker | None, settings: Settings) -> bool:
-    """Whether a broker is listed and has a report that is known not to be too old."""
+    """Return True if a broker is listed and has a report that is known not to be too old."""
     if broker is None or not broker.reported or broker.report_age is None:
         return False
     return broker.report_age <= settings.evenkeelMaxReportAgeSeconds
@@ -76,7 +76,10 @@ def _silent(situation: Situation, settings: Settings) -> int:
 
 
 def _ownership(situation: Situation, settings: Settings) -> Objection | None:
-    """Bundles that are known to be on their way count for nothing here: of them an unclear owner is expected."""
+    """Object if too many bundles have an unclear owner.
+
+    Bundles known to be moving are not counted, since an unclear owner is expected of them.
+    """
     most = settings.evenkeelMaxUnclearOwnershipPercent
     unclear = sum(not any(situation.unsettled_at(bundle)) for bundle in situation.unclear)
     share = 100.0 * unclear / situation.bundles if situation.bundles else 0.0
@@ -86,11 +89,11 @@ def _ownership(situation: Situation, settings: Settings) -> Objection | None:
     return Objection("ownership_unclear", "evenkeelMaxUnclearOwnershipPercent", share, most, "percent", numbers)
 
 
-# Whether what a command rests on is known well enough: settled figures, fresh reports, a clear owner, a known size.
+# Guards on the data of a command: settled figures, fresh reports, a clear owner, a known size.
 #
-# Keys: evenkeelMaxReportAgeSeconds, evenkeelMaxMovedTrafficPercent. After a command the figures of what it touched are
-# missing, doubled or inflated for two periods of the brokers' statistics; a listed broker may be dead until its session
-# in the metadata store ends, and an unload that names it leaves clients without an owner meanwhile.
+# Keys: evenkeelMaxReportAgeSeconds, evenkeelMaxMovedTrafficPercent. After a command, the figures of what it touched are
+# missing, doubled or inflated for two periods of the brokers' statistics. A listed broker may be dead until its session
+# in the metadata store ends. An unload that names it leaves clients without an owner until then.
 
 
 def doubts(command: Command, situation: Situation, settings: Settings) -> Iterator[Objection]:

@@ -26,14 +26,14 @@ class Guarded:
 
 
 def hold_back(situation: Situation, settings: Settings) -> Guarded:
-    """Which commands are asked, and what speaks against the others.
+    """Return the commands that pass, and the objections to the others.
 
-    What refuses the cluster as a whole holds every command back. Else each command is looked at in the order of the
-    plan, wishes before all others: a wish is used up by the cycle that takes it, while a strategy asks again. After
-    them come bundles of emptied brokers, for a strategy that always has something to move would hold them up. Of
-    several objections the first one is named: what an operator froze, harm that was done, other commands of the plan,
-    what is not known well enough, bounces, and then budgets. What by itself exceeds the traffic budget is looked at
-    last, unless evenkeelMovedTrafficOrder says otherwise: it may go alone where nothing else has a place.
+    An objection to the whole cluster holds every command back. Else each command is checked in the order of the plan,
+    manual requests first: a request is used up by the cycle that takes it, while a strategy repeats its commands.
+    Bundles of emptied brokers come next, since a strategy that always has something to move would hold them up. Of
+    several objections the first one is named, in this order: freezes, past harm, other commands of the plan, uncertain
+    data, bounces, and then budgets. A command that by itself exceeds the traffic budget is checked last, unless
+    evenkeelMovedTrafficOrder differs: it may go alone if nothing else has a place.
     """
     commands = situation.commands
     if not settings.evenkeelGuardsEnabled or not commands:
@@ -47,9 +47,9 @@ def hold_back(situation: Situation, settings: Settings) -> Guarded:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What speaks against the command of that index: everything but the budgets, and the first budget without room.
+    """Objections to the command of that index: all but the budgets, and the first budget without room.
 
-    `excused`: a bounce that is worth it.
+    `excused`: a bounce with enough gain.
     """
 
     index: int
@@ -59,12 +59,13 @@ class _Found:
 
     @property
     def is_too_large(self) -> bool:
-        """Whether the traffic budget has no room; while nothing has a place in it, for this command by itself."""
+        """Return True if the traffic budget has no room; while no unload has a place in it, for this command by
+        itself."""
         return self.full is not None and self.full.rule == "moved_traffic"
 
 
 class _Review:
-    """One look at all commands, with what was let through and used up so far."""
+    """One check of all commands, with the passed ones and the used budgets so far."""
 
     def __init__(self, situation: Situation, settings: Settings) -> None:
         self._situation, self._settings = situation, settings

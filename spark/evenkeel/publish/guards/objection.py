@@ -1,4 +1,4 @@
-"""What a guard says: the rule that speaks against a command, with its numbers; and what causes are made of."""
+"""A guard's verdict: the rule against a command, with its numbers; and the parts of causes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Objection:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What guards came to. `command` None: about the cluster as a whole, and then every command is held back.
+    """The guards' verdict. `command` None: on the whole cluster, and then every command is held back.
 
-    `position`: of the command in the plan, from 1; 0 for the cluster. "allowed" is only said where a rule objected and
-    an exception of its own let the command through.
+    `position`: of the command in the plan, from 1; 0 for the cluster. "allowed" is used only if a rule objected and its
+    own exception let the command pass.
     """
 
     outcome: Literal["held", "allowed"]
@@ -53,7 +53,7 @@ class Verdict:
 
 
 Cause = Callable[[Objection], str]
-"""Why a command is held back, or let through all the same, in words; the part of a sentence after the colon."""
+"""Why a command is held back, or passes in spite of a rule, in words; the part of a sentence after the colon."""
 
 
 def duration(seconds: float | None) -> str:
@@ -74,7 +74,7 @@ def percent(value: float | None) -> str:
 
 
 def points(value: float | None) -> str:
-    """A number with one decimal, without where there is none to show."""
+    """Return a number with one decimal, or without decimals if it has none."""
     if value is None:
         return "unknown"
     rounded = round(value, 1)

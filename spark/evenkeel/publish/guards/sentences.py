@@ -1,7 +1,7 @@
 """One plain English sentence for every verdict of a guard.
 
-The cause of a rule stands beside the guard. Here it is put into the frame of what became of it: a command held back,
-one let through all the same, or a cluster of which nothing is asked. A rule without a cause still gets a sentence.
+The cause of a rule is defined beside the guard. This module adds the outcome: a command held back, one that passes in
+spite of the rule, or a cluster without any command. A rule without a cause still gets a sentence.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ CAUSES: Mapping[str, Cause] = {**cluster_wide.CAUSES, **bundle_guards.CAUSES, **
 """Every rule by which something is held back, with its cause in words."""
 
 EXCEPTIONS: Mapping[str, Cause] = {**bundle_guards.EXCEPTIONS, **budgets.EXCEPTIONS}
-"""Every rule that objected to a command and let it through by an exception of its own."""
+"""Rules that objected to a command and let it pass by their own exception."""
 
 
 def sentence(verdict: Verdict, cluster: str) -> str:
-    """What became of the command, or of all commands of the cluster, and why; it ends with a full stop."""
+    """Return the outcome of the command, or of all commands of the cluster, and the cause; it ends with a full stop."""
     cause = (CAUSES if verdict.outcome == "held" else EXCEPTIONS).get(verdict.objection.rule, _plain)
     why = cause(verdict.objection)
     if verdict.command is None:
@@ -31,7 +31,7 @@ def sentence(verdict: Verdict, cluster: str) -> str:
 
 
 def _wanted(command: Command) -> str:
-    """What the plan wants with the bundle."""
+    """Return the act that the plan wants for the bundle."""
     if command.kind == "split":
         return f"{command.bundle} would be split" + (f" on {command.source}" if command.source else "")
     if command.kind == "unload_topic":

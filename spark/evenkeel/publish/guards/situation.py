@@ -1,4 +1,4 @@
-"""What guards look at: the commands of a plan, and what is known of the cluster at the moment of the decision."""
+"""The guards' input: the commands of a plan, and the known state of the cluster at the moment of the decision."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ CommandKind = Literal["split", "unload", "unload_topic"]
 class Command:
     """A command as the plan wants it.
 
-    `source`: the owner, None if nobody owns the bundle. `destination`: where an unloaded bundle is expected, whether
-    Pulsar is told so or not. `traffic`: of the bundle, byte/s in and out, None if not known. `cuts`: of a split.
-    `wished`: an operator asked for it; `asked_again`: and what is held back now, the next cycle asks for again.
-    `topic`: of `unload_topic`, which moves no load.
+    `source`: the owner, None if no broker owns the bundle. `destination`: the broker where an unloaded bundle is
+    expected, even if Pulsar does not get it. `traffic`: of the bundle, byte/s in and out, None if unknown. `cuts`: of a
+    split. `wished`: a manual request; `asked_again`: if it is held back now, the next cycle requests it again. `topic`:
+    of `unload_topic`, which moves no load.
     """
 
     kind: CommandKind
@@ -37,7 +37,7 @@ class Command:
 
     @property
     def turn(self) -> int:
-        """What guards look at first: what is asked for once, then what operators ask for, then strategies."""
+        """Return the guards' order: one-time requests first, then operators' requests, then strategies."""
         return 0 if self.wished and not self.asked_again else 1 if self.wished else 2
 
 
@@ -56,7 +56,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """A bundle or broker whose figures are not to be trusted before `until`; None: nobody knows until when."""
+    """A bundle or broker whose figures are not to be trusted before `until`; None: no one knows until when."""
 
     subject: str
     until: datetime | None
@@ -82,11 +82,11 @@ class Pause:
 
 @dataclass(frozen=True)
 class Situation:
-    """One cluster at one moment. `commands` stand in the order of the plan, which says who comes first in a budget.
+    """One cluster at one moment. `commands` are in the order of the plan, which decides who comes first in a budget.
 
     `brokers`: those that the cluster lists. `traffic`: of all bundles, byte/s in and out. `bundle_counts`: namespace ->
-    bundles. `unclear`: bundles claimed by two brokers, or by none while a broker's list is missing. `bundles`: how many
-    bundles there are. The order of everything but `commands` is of no account.
+    bundles. `unclear`: bundles claimed by two brokers, or by none while a broker's list is missing. `bundles`: number
+    of bundles. Only the order of `commands` counts.
     """
 
     cluster: str
@@ -111,7 +111,7 @@ class Situation:
         return self._moves_by_bundle.get(bundle, ())
 
     def unsettled_at(self, subject: str) -> Iterator[Unsettled]:
-        """What is unsettled of a broker, or of a bundle and those that share hashes with it."""
+        """Return the unsettled events of a broker, or of a bundle and those that share hashes with it."""
         for one in self._unsettled_by_namespace.get(_namespace(subject), ()):
             if overlaps(subject, one.subject):
                 yield one
@@ -125,7 +125,7 @@ class Situation:
 
     @cached_property
     def _unsettled_by_namespace(self) -> Mapping[str, list[Unsettled]]:
-        """What is unsettled still, by the namespace of a bundle; a broker under its own name."""
+        """Return the events that are still unsettled, by the namespace of a bundle; a broker's under its own name."""
         found: dict[str, list[Unsettled]] = {}
         for one in self.unsettled:
             if one.until is None or one.until > self.at:
@@ -133,7 +133,7 @@ class Situation:
         return found
 
     def share(self, traffic: float) -> float:
-        """Percent of the cluster's traffic; where there is none, nothing is a share of it."""
+        """Return the percent of the cluster's traffic; 0 if the cluster has none."""
         return 100.0 * traffic / self.traffic if self.traffic > 0 else 0.0
 
 
@@ -145,7 +145,7 @@ def _namespace(subject: str) -> str:
 
 
 def overlaps(bundle: str, other: str) -> bool:
-    """Whether two bundles of one namespace share hashes; a name that is not a bundle's equals itself only."""
+    """Return True if two bundles of one namespace share hashes; a name that is not a bundle's equals itself only."""
     if bundle == other:
         return True
     found = _ranges(bundle, other)
@@ -153,7 +153,7 @@ def overlaps(bundle: str, other: str) -> bool:
 
 
 def is_part_of(bundle: str, whole: str) -> bool:
-    """Whether a bundle lies within another one and is smaller."""
+    """Return True if a bundle is inside another one and smaller."""
     found = _ranges(bundle, whole) if bundle != whole else None
     return found is not None and found[1].covers(found[0])
 

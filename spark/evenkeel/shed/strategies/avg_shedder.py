@@ -7,7 +7,7 @@ loadBalancerAvgShedderHitCountHighThreshold rounds (each reached, not exceeded).
 pair's difference in rate is moved if it is more than minUnloadMessage, else of the difference in throughput if more
 than minUnloadMessageThroughput. The idler broker of the pair is the destination.
 
-State: hits per broker, not per pair; so a broker takes its count along into another pair. A broker's sole bundle is
+State: hits per broker, not per pair, so a broker takes its count along into another pair. A broker's only bundle is
 shed too.
 """
 
@@ -104,9 +104,9 @@ def shed(
     *,
     ties: Callable[[Iterable[str]], Iterable[str]] = sorted,
 ) -> Shed:
-    """What to unload now and where to, and the hits after this round.
+    """Return the bundles to unload now with their destinations, and the hits after this round.
 
-    `ties`: the order of brokers with equal scores. In Pulsar a hash map's, here by name.
+    `ties`: the order of brokers with equal scores. In Pulsar that of a hash map, in Evenkeel by name.
     """
     eligible, hits = Eligible(load), Hits(state)
     found = scores(load, settings)
@@ -144,7 +144,7 @@ def pairs_of(found: Mapping[str, float]) -> list[BrokerPair]:
 
 
 def _shed_pair(pair: BrokerPair, load: LoadData, eligible: Eligible, hits: Hits, settings: Settings) -> Selection:
-    """What an active pair moves, if its difference has lasted; its hits are forgotten then, moved or not."""
+    """Return the moves of an active pair, if its difference has lasted; its hits are then reset, moved or not."""
     low, high = hits.low(pair), hits.high(pair)
     numbers = _numbers(pair) | {LOW_HITS: low, HIGH_HITS: high}
     if low < settings.loadBalancerAvgShedderHitCountLowThreshold:
@@ -173,7 +173,7 @@ def _shed_pair(pair: BrokerPair, load: LoadData, eligible: Eligible, hits: Hits,
 
 
 def _what_to_move(pair: BrokerPair, load: LoadData, settings: Settings, numbers: dict[str, float]) -> Fit | None:
-    """Rate if there is enough of it, else throughput; `numbers` gets both."""
+    """Return the rate to move if it is large enough, else the throughput; `numbers` gets both."""
     found: Measure | None = None
     for measure in (RATE, THROUGHPUT):
         busy, idle = measure.of_broker(load.brokers[pair.busy]), measure.of_broker(load.brokers[pair.idle])

@@ -20,7 +20,7 @@ MARGIN = 0.05
 
 
 def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
-    """What to unload now. There is no state: `state` comes back as it was."""
+    """Return the bundles to unload now. There is no state: `state` comes back unchanged."""
     eligible = Eligible(load)
     unloads: list[tuple[str, str]] = []
     rows: list[Considered] = []

@@ -38,7 +38,7 @@ class Averages:
 
 
 def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
-    """What to unload now, and the moving averages after this round."""
+    """Return the bundles to unload now, and the moving averages after this round."""
     eligible = Eligible(load)
     averages = _advance_averages(load, state.get(USAGE_AVERAGE, {}), settings)
     if averages.mean == 0:
@@ -163,12 +163,12 @@ def _below_minimum_row(
 
 
 def _has_mean(row: Considered) -> bool:
-    """Whether the row has all figures to compare with the mean; one that is not a finite number is missing."""
+    """Return True if the row has all figures to compare with the mean; one that is not a finite number is missing."""
     return "mean_usage" in row.numbers and row.measured is not None and row.threshold is not None
 
 
 def _distance(row: Considered) -> str:
-    """The broker's usage, against the cluster's average where there is one."""
+    """Return the broker's usage in words, beside the cluster's average if there is one."""
     if not _has_mean(row):
         return f"{row.subject} at {measured(row)}"
     usage, mean = row.measured or 0.0, row.numbers["mean_usage"]
@@ -179,14 +179,14 @@ def _distance(row: Considered) -> str:
 
 
 def _limit(row: Considered) -> str:
-    """The limit in points over the average, or as it is where there is no average."""
+    """Return the limit in points over the average, or the bare limit without an average."""
     if not _has_mean(row):
         return f"the limit of {threshold(row)}"
     return points((row.threshold or 0.0) - row.numbers["mean_usage"])
 
 
 def _against_limit(row: Considered, verb: str) -> str:
-    """The broker's usage with its limit; `verb` joins the two where there is no average."""
+    """Return the broker's usage with its limit; `verb` joins the two if there is no average."""
     return f"{_distance(row)}{'; the limit is' if _has_mean(row) else f' {verb}'} {_limit(row)}"
 
 

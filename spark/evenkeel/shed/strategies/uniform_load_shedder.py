@@ -55,7 +55,7 @@ class Spread:
 
     @property
     def is_on(self) -> bool:
-        """Whether the measure is looked at."""
+        """Return True if the measure is looked at."""
         return self.threshold > 0
 
     @property
@@ -65,7 +65,7 @@ class Spread:
 
 
 def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
-    """What to unload now. There is no state: `state` comes back as it was."""
+    """Return the bundles to unload now. There is no state: `state` comes back unchanged."""
     found = [spread_of(load, measure, settings) for measure in (RATE, THROUGHPUT)]
     spreads = [spread for spread in found if spread is not None]
     if not spreads:
@@ -82,7 +82,7 @@ def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
 
 
 def spread_of(load: LoadData, measure: Measure, settings: Settings) -> Spread | None:
-    """How far apart the brokers are; the first by name of equally busy ones. None where nobody has a figure."""
+    """Return the spread of the brokers; the first by name of equally busy ones. None if no broker has a figure."""
     busiest, highest, lowest = None, -1.0, float(_INT_HIGHEST)
     for broker, report in sorted(load.brokers.items()):
         traffic = measure.of_broker(report)
@@ -167,14 +167,14 @@ def _busiest_row(rule: Rule, spread: Spread, numbers: dict[str, float]) -> Consi
 
 
 def _java_int(x: float) -> int:
-    """The figure as a Java cast to int gives it: towards zero, to the nearest bound where it is too large, NaN to 0."""
+    """Return the figure as a Java cast to int does: towards zero, to the nearest bound if too large, NaN to 0."""
     if math.isnan(x):
         return 0
     return int(max(float(_INT_LOWEST), min(float(_INT_HIGHEST), x)))
 
 
 def _far_apart(row: Considered) -> str:
-    """How far the busiest broker is above the idlest, by rate or by throughput."""
+    """Return how far the busiest broker is above the idlest, by rate or by throughput."""
     if row.setting == RATE_KEY:
         highest, lowest, by = number(row, "highest", "msg/s"), number(row, "lowest", "msg/s"), "more than"
         return f"{row.subject}, the busiest with {highest}, has {measured(row)} {by} the idlest with {lowest}"

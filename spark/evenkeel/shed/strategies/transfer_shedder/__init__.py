@@ -2,9 +2,9 @@
 
 Keys: loadBalancerBrokerLoadTargetStd, loadBalancerBrokerOverloadedThresholdPercentage,
 loadBalancerSheddingConditionHitCountThreshold, loadBalancerMaxNumberOfBrokerSheddingPerCycle,
-loadBalanceSheddingDelayInSeconds, loadBalancerBrokerLoadDataTTLInSeconds, loadBalancerTransferEnabled, and those of
-its parts. It acts where the deviation of loads is above the target, the least loaded broker is far below the mean or
-the most loaded one far above, in several rounds in a row. Times are epoch milliseconds.
+loadBalanceSheddingDelayInSeconds, loadBalancerBrokerLoadDataTTLInSeconds, loadBalancerTransferEnabled, and those of its
+parts. It acts after several rounds in a row with one of these conditions: the deviation of loads is above the target;
+the least loaded broker is far below the mean; the most loaded one is far above it. Times are epoch milliseconds.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ from evenkeel.shed.strategies.transfer_shedder.transfer_pairs import TransferPai
 
 @dataclass(frozen=True, slots=True)
 class TransferState:
-    """What TransferShedder remembers: rounds in a row that called for shedding, and when brokers gave bundles away.
+    """State of TransferShedder: rounds in a row that called for shedding, and when brokers gave bundles away.
 
-    `recently_unloaded`: broker -> when an unload from it was done (epoch ms). Whoever carries unloads out adds to it.
+    `recently_unloaded`: broker -> when an unload from it was done (epoch ms). The code that executes unloads adds to
+    it.
     """
 
     hits: int = 0
@@ -50,7 +51,7 @@ class TransferState:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One bundle that is to leave `source`; `destination` None: it is freed and finds its broker when looked up."""
+    """One bundle that is to leave `source`; `destination` None: it is freed and gets its broker at its next look-up."""
 
     bundle: str
     source: str
@@ -60,10 +61,10 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """What one round decided. `notes`: what Pulsar's counter would note ("Skip:HitCount").
+    """The decisions of one round. `notes`: the notes of Pulsar's counter ("Skip:HitCount").
 
-    `mean` and `std` of the loads (fractions) before anything was moved; None where a gate stopped the round before.
-    `considered`: the cluster, every broker, and every bundle looked at.
+    `mean` and `std` of the loads (fractions) before any move; None if a gate stopped the round earlier. `considered`:
+    the cluster, every broker, and every checked bundle.
     """
 
     transfers: tuple[Transfer, ...]
@@ -77,7 +78,7 @@ class Transfers:
 def find_bundles_for_unloading(
     load: ExtensibleLoad, state: TransferState, policies: TransferPolicies, settings: Settings, *, now: int
 ) -> Transfers:
-    """What to transfer now, and the state for the next round."""
+    """Return the bundles to transfer now, and the state for the next round."""
     passed = gate(load, state.recently_unloaded, settings, now)
     if isinstance(passed, Gate):
         rows = report_of_gate(load, passed, settings, now)
@@ -104,7 +105,7 @@ def _even_out(
 ) -> list[PairAttempt]:
     """Pair the most loaded broker with the least loaded one until enough pairs gave something or all is even.
 
-    A giver is taken once, whatever comes of it; a receiver stays first in line until something was moved to it.
+    A giver is taken once, whatever its result; a receiver stays first until something was moved to it.
     """
     attempts: list[PairAttempt] = []
     pairs = 0

@@ -1,4 +1,4 @@
-"""What stops a round of TransferShedder before loads are compared, and which bundles may be transferred at all.
+"""Gates that stop a round of TransferShedder before loads are compared, and policies on transfers of bundles.
 
 Keys: loadBalanceSheddingDelayInSeconds, loadBalancerBrokerLoadDataTTLInSeconds. Times are epoch milliseconds.
 """
@@ -41,9 +41,10 @@ class Passed:
 
 
 def gate(load: ExtensibleLoad, recently_unloaded: Mapping[str, int], settings: Settings, now: int) -> Gate | Passed:
-    """Whether loads can be compared: no broker has just given bundles away, and every available one has load data.
+    """Return the gate that stops the round, or the pass.
 
-    Brokers are looked at in name order up to the first that cools down; those whose delay is over are forgotten.
+    Loads can be compared if no broker has just given bundles away, and every available one has load data. Brokers are
+    checked in name order up to the first that cools down; brokers whose delay is over are removed from the state.
     """
     remembered = dict(recently_unloaded)
     counted = []
@@ -65,7 +66,7 @@ def gate(load: ExtensibleLoad, recently_unloaded: Mapping[str, int], settings: S
 
 
 def is_outdated(data: BrokerLoadData, settings: Settings, now: int) -> bool:
-    """Whether load data is older than it may be."""
+    """Return True if load data is older than it may be."""
     return now - data.updated_at > settings.loadBalancerBrokerLoadDataTTLInSeconds * 1_000
 
 
@@ -85,9 +86,10 @@ class TransferPolicies:
         self._with_policies = settings.loadBalancerSheddingBundlesWithPoliciesEnabled
 
     def refusal(self, bundle: str, destination: str) -> str | None:
-        """None if the bundle may go there, else why not: the kind of its policy, "unreadable_version", or the filter.
+        """Return None if the bundle may go to the broker, else why not: its policy's kind, "unreadable_version", or the
+        filter.
 
-        The destination must be a candidate even where bundles are only freed and find their broker later.
+        The destination must be a candidate even if bundles are only freed and get their broker later.
         """
         if not self._with_policies:
             policy = self._present.policy(namespace_of(bundle))

@@ -1,8 +1,8 @@
-"""How unevenly brokers are loaded, for TransferShedder: mean, standard deviation, and who is over- or underloaded.
+"""Distribution of the brokers' loads for TransferShedder: mean, standard deviation, over- and underloaded brokers.
 
 Pulsar: TransferShedder.LoadStats, isUnderLoaded, isOverLoaded. Keys: loadBalancerBrokerLoadTargetStd,
-loadBalancerBrokerOverloadedThresholdPercentage. Divisions and roots answer as Java's do, with infinities and
-not-a-number where Python would raise: comparisons with the latter are false, and that decides.
+loadBalancerBrokerOverloadedThresholdPercentage. Divisions and roots behave as in Java, with infinities and not-a-number
+where Python would raise. Comparisons with not-a-number are false, and that decides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OVERLOADED_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """One comparison that can start shedding. `reason` is Pulsar's word for it, `broker` the one compared, if one is.
+    """One comparison that can start shedding. `reason` is Pulsar's word for it, `broker` the compared one, if any.
 
     `measured` and `threshold` are in `unit`; both as they were compared.
     """
@@ -64,7 +64,7 @@ class LoadStats:
         self._share = min(0.5, max(0.0, self.target_std / 2.0))
 
     def next_receiver(self) -> None:
-        """Goes on to the next broker that may be given load: brokers that are being emptied are passed over."""
+        """Go on to the next broker that may be given load: brokers that are being emptied are passed over."""
         self.lowest += 1
         while self.lowest < self.highest and self.by_load[self.lowest] in self._draining:
             self.lowest += 1

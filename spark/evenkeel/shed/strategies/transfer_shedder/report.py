@@ -1,4 +1,4 @@
-"""What TransferShedder considered, as rows: the cluster, every broker, and the bundles of its pairs."""
+"""Rows of TransferShedder's considerations: the cluster, every broker, and the bundles of its pairs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEYS_OF_RULES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PairAttempt:
-    """One pair of brokers that was looked at: what called for it, and the refusal if nothing moved (else None)."""
+    """One checked pair of brokers: the trigger, and the refusal if nothing moved (else None)."""
 
     trigger: Trigger
     pair: TransferPair
@@ -35,7 +35,7 @@ class PairAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How the loads compared before anything moved: `called` is None where they are even enough."""
+    """The comparison of loads before any move: `called` is None if they are even enough."""
 
     called: Trigger | None
     hits: int
@@ -186,6 +186,6 @@ def _removed(one: Looked, pair: TransferPair) -> tuple[Alternative, ...]:
 
 
 def _compared(one: Looked) -> float | None:
-    """What was compared with the wanted throughput: all that would have left with the bundle (byte/s)."""
+    """Return the throughput that is compared with the wanted one: all that would have left with the bundle (byte/s)."""
     compared = one.by in (rules.LIGHTEST_FIRST, rules.WITH_SWAP, rules.TOO_HEAVY)
     return one.before + one.throughput if compared else None

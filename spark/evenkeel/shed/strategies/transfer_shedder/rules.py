@@ -201,7 +201,7 @@ POLICIES = by_name(
     Rule("skipped", "isolation_policy", bundle_stays("bundles under an isolation policy are not transferred")),
     Rule("skipped", "anti_affinity_group", bundle_stays("bundles of an anti-affinity group are not transferred")),
 )
-"""Policies that keep a bundle where it is, by the names that `TransferPolicies.refusal` gives."""
+"""Policies that keep a bundle on its broker, by the names in `TransferPolicies.refusal`."""
 
 UNREADABLE_VERSION = Rule(
     "skipped",

@@ -1,9 +1,9 @@
-"""Which bundles of the most loaded broker go to the least loaded one, and which come back in exchange.
+"""Bundles of the most loaded broker that go to the least loaded one, and bundles that come back in exchange.
 
 Pulsar: TransferShedder.findBundlesForUnloading, from one pair of brokers on. Keys: loadBalancerTransferEnabled,
 loadBalancerDebugModeEnabled, loadBalancerSheddingExcludedNamespaces. Bundles are taken lightest first until the next
-one would be more than half the difference in load, in terms of throughput; the last bundle of a top list never goes.
-Where the next one is too much, lighter bundles of the receiving broker may come back for it (a swap).
+one would be more than half the difference in load, in terms of throughput; the last bundle of a top list never goes. If
+the next one is too much, lighter bundles of the receiving broker may come back for it (a swap).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SWAP_LIMIT = 0.75
 
 
 class Looked(NamedTuple):
-    """What became of one bundle of a pair: it left for the other broker, stayed, or was passed over.
+    """The outcome for one bundle of a pair: it left for the other broker, stayed, or was passed over.
 
-    `before`: throughput marked to leave before it, less what was gained (byte/s).
+    `before`: throughput (byte/s) marked to leave before this bundle, minus the throughput that comes back.
     """
 
     bundle: str
@@ -40,7 +40,7 @@ class Looked(NamedTuple):
 
     @property
     def leaves(self) -> bool:
-        """Whether the bundle goes to the other broker of the pair."""
+        """Return True if the bundle goes to the other broker of the pair."""
         return self.by.outcome == "unload"
 
 
@@ -65,7 +65,7 @@ class TransferPair:
 
     @property
     def net(self) -> float:
-        """What leaves for good, as far as it is counted."""
+        """Return the throughput that leaves for good, as far as it is counted."""
         return self.marked - self.gained
 
     @property
@@ -125,7 +125,7 @@ class TransferSelection:
             remaining -= 1
 
     def _passed_over(self, one: TopBundle, pair: TransferPair, remaining: int) -> Rule | None:
-        """Why the bundle stays whatever its weight; None if it may go."""
+        """Return the reason why the bundle stays whatever its weight; None if it may go."""
         if one.bundle in self._load.not_owned:
             return rules.NOT_OWNED
         if namespace_of(one.bundle) in self._excluded:
@@ -142,7 +142,8 @@ class TransferSelection:
         return NO_TRAFFIC if one.throughput == 0 else None
 
     def _swap(self, one: TopBundle, pair: TransferPair, coming_back: Iterator[TopBundle]) -> bool:
-        """Whether bundles of the receiver make up for one that is too heavy; those looked at are not tried again."""
+        """Return True if bundles of the receiver make up for one that is too heavy; those looked at are not tried
+        again."""
         if not self._transfer:
             return False
         giver = pair.giver_throughput - pair.marked + pair.gained - one.throughput
