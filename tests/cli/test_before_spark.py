@@ -12,6 +12,7 @@ from tests.lake.lock_holder import held
 from tests.lakes.plausible import plausible_lake
 
 RECORDING = Path(__file__).resolve().parents[2] / "demo" / "recordings" / "own-threshold"
+COLLECT = "collect --admin http://127.0.0.1:9"
 WISH = "wish unload acme/orders -b 0x00000000_0x40000000 --cluster lab --lake"
 
 
@@ -65,26 +66,16 @@ BAD = {
     "pause lap --lake {lake} --config {config}": "Did you mean lab?",
     "takeover lap --lake {lake} --config {config}": "Did you mean lab?",
     "takeover lab --lake {lake} --config {gone}": "cannot be read",
-    # times
-    "rebalance --lake {new} --recording {recording} --at soon": "--at 'soon' is not a time",
+    # times, besides what tests/test_times.py asks of every command
     "rebalance --lake {new} --recording {recording} --at 2001-01-01": "no snapshot at or before",
-    "rebalance --lake {new} --recording {recording} --from soon": "--from 'soon' is not a time",
     "rebalance --lake {new} --recording {recording} --from= --mode auto": "--from '' is not a time",
     "rebalance --lake {new} --config {config} --cluster lab --to=": "--to '' is not a time",
     "rebalance --lake {new} --recording {recording} --from 2026-11-22 --to 2026-11-21": "swap them",
     "rebalance --lake {new} --recording {recording} --to 2001-01-01": "no snapshot to 2001-01-01",
     "rebalance --lake {new} --recording {recording} --at 2026-11-21 --to 2026-11-22": "leave one of them away",
     "rebalance --lake {new} --recording {recording} --anew": "--anew goes with",
-    "replay --lake {lake} --from soon": "--from 'soon' is not a time",
     "replay --lake {lake} --from 2027-01-01": "on record",
-    "simulate --lake {lake} --to soon": "--to 'soon' is not a time",
     "verify --lake {lake} --from 2026-11-22 --to 2026-11-21": "swap them",
-    "export --lake {lake} --from soon --to 2026-11-21 --out {new}": "--from 'soon' is not a time",
-    "explain b1:1 --lake {lake} --at soon": "--at 'soon' is not a time",
-    "trace b1:1 --lake {lake} --at soon": "--at 'soon' is not a time",
-    "report --lake {lake} --cycle soon": "--cycle 'soon' is not a time",
-    "data-docs --lake {lake} --cycle soon": "--cycle 'soon' is not a time",
-    f"{WISH} {{lake}} --at soon": "--at 'soon' is not a time",
     # settings and strategies
     "rebalance --lake {new} --recording {recording} --settings {gone}": "cannot be read",
     "rebalance --lake {new} --recording {recording} --settings {broken}": "is not TOML",
@@ -104,37 +95,16 @@ BAD = {
     "rebalance --lake {file} --recording {recording}": "is a file, and a folder is needed",
     "rebalance --lake {file}/below --recording {recording}": "is a file, and a folder is needed",
     f"{WISH} {{file}}": "is a file, and a folder is needed",
-    "wish drain b1:8080 --cluster lab --lake {file}": "is a file, and a folder is needed",
-    "wish undrain b1:8080 --cluster lab --lake {file}": "is a file, and a folder is needed",
-    "wish unload-topic persistent://a/b/c --cluster lab --lake {file}": "is a file, and a folder is needed",
     "pause lab --lake {file} --config {queued}": "is a file, and a folder is needed",
     "takeover lab --lake {gone} --config {watched}": "there is no lake at",
     "handback lab --lake {gone} --config {watched}": "there is no lake at",
     "simulate --lake {file} --scenario zipf": "is a file, and a folder is needed",
-    "upkeep --lake {gone}": "there is no lake at",
-    "storage --lake {gone}": "there is no lake at",
-    "heat --lake {gone}": "there is no lake at",
-    "verify --lake {gone}": "there is no lake at",
-    "replay --lake {gone}": "there is no lake at",
-    "simulate --scenario recorded --lake {gone}": "there is no lake at",
     "export --lake {gone} --from 2026-11-21 --to 2026-11-21 --out {new}": "there is no lake at",
     "backup --lake {gone} --to {new}": "there is no lake at",
     "restore --from {empty} --lake {new}": "is no whole backup",
-    "wish list --lake {gone}": "there is no lake at",
-    "report --lake {gone}": "there is no lake at",
-    "data-docs --lake {gone}": "there is no lake at",
-    "explain b1:1 --lake {gone}": "there is no lake at",
-    "trace b1:1 --lake {gone}": "there is no lake at",
-    "approve abcdef123 --lake {gone}": "there is no lake at",
-    "pause lab --lake {gone}": "there is no lake at",
+    "restore --from {lake} --lake {file}": "is a file, and a folder is needed",
     # clusters and plans on record
-    "verify --lake {lake} --cluster lap": "Did you mean 'lab'?",
-    "replay --lake {lake} --cluster lap": "Did you mean 'lab'?",
-    "simulate --lake {lake} --cluster lap": "Did you mean 'lab'?",
     "export --lake {lake} --cluster lap --from 2026-11-21 --to 2026-11-21 --out {new}": "no cycle of",
-    "heat --lake {lake} --cluster lap": "Did you mean 'lab'?",
-    "report --lake {lake} --cluster lap --out {new}": "Did you mean 'lab'?",
-    "explain b1:1 --lake {lake} --cluster lap": "Did you mean 'lab'?",
     "approve abcdef123 --lake {lake}": "no plan abcdef123",
     "reject abc --lake {lake}": "too short for a plan id",
     # what is written
@@ -147,8 +117,35 @@ BAD = {
     "export --lake {lake} --from 2026-11-21 --to 2026-11-21 --out {empty}": "is there already",
     "backup --lake {lake} --to {file}": "is a file, and a folder is needed",
     "backup --lake {lake} --to {lake}/below": "one lies in the other",
-    "restore --from {lake} --lake {file}": "is a file, and a folder is needed",
+    # what watches and collects
+    "status": "no lake is named",
+    "watch lab --lake {lake} --every 0": "--every 0",
+    "watch lab --lake {lake} --every nan": "--every nan",
+    "doctor --only lak": "there is no check 'lak'; did you mean lake",
+    "doctor --config {gone} --only python": "cannot be read",
+    f"{COLLECT} --to {{new}} --count 0": "--count 0: at least 1",
+    f"{COLLECT} --to {{new}} --every 0": "--every 0: more than 0",
+    f"{COLLECT} --to {{new}} --full-every 0": "--full-every 0: at least 1",
+    f"{COLLECT} --to {{new}} --cluster x": "--cluster goes with --config",
+    f"{COLLECT} --to {{new}} --token-env NOWHERE": "NOWHERE: the variable is not set",
+    f"{COLLECT} --to gs://bucket/x": "writes to folders and to s3://",
+    f"{COLLECT} --to {{new}} --ca-file /dev/null/x": "ca_file /dev/null/x cannot be used",
 }
+BAD |= {
+    f"{command} --lake {{gone}}": "there is no lake at"
+    for command in (
+        *("upkeep", "storage", "heat", "verify", "replay", "simulate --scenario recorded", "wish list", "report"),
+        *("data-docs", "explain b1:1", "trace b1:1", "approve abcdef123", "pause lab", "status"),
+    )
+}
+BAD |= {
+    f"wish {kind} --cluster lab --lake {{file}}": "is a file, and a folder is needed"
+    for kind in ("drain b1:8080", "undrain b1:8080", "unload-topic persistent://a/b/c")
+}
+BAD |= {
+    f"{command} --lake {{lake}} --cluster lap": "Did you mean 'lab'?"
+    for command in ("verify", "replay", "simulate", "heat", "report", "explain b1:1", "status")
+} | {"watch lap --lake {lake}": "Did you mean 'lab'?"}
 
 
 @pytest.mark.parametrize("words", BAD)

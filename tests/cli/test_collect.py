@@ -74,26 +74,6 @@ def test_a_cluster_of_a_configuration(
     assert names(tmp_path / "out") == ["0000.jsonl.gz", "0001.jsonl.gz"]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--count", "0"], "--count 0: at least 1"),
-        (["--every", "0"], "--every 0: more than 0"),
-        (["--full-every", "0"], "--full-every 0: at least 1"),
-        (["--cluster", "x"], "--cluster goes with --config"),
-        (["--token-env", "NOWHERE"], "NOWHERE: the variable is not set"),
-        (["--to", "gs://bucket/x"], "writes to folders and to s3://"),
-        (["--ca-file", "/dev/null/x"], "ca_file /dev/null/x cannot be used"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(
-    cluster: SimulatedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
-) -> None:
-    assert collect(cluster, tmp_path, *options) == 2
-    assert words in capsys.readouterr().err
-    assert cluster.seen == []
-
-
 def test_a_cluster_that_cannot_be_observed_ends_in_one_sentence_without_the_token(
     cluster: SimulatedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

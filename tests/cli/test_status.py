@@ -68,33 +68,6 @@ def test_every_kind_is_in_the_reference_with_its_source() -> None:
         assert f"| `{kind.name}` | {kind.label} | {kind.mood} | {kind.meaning} | {kind.source} |" in page
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["status", "--lake", "{gone}"], "there is no lake at"),
-        (["status"], "no lake is named"),
-        (["status", "--lake", "{lake}", "--cluster", "hram"], "Did you mean 'harm'?"),
-        (["watch", "hram", "--lake", "{lake}"], "Did you mean 'harm'?"),
-        (["watch", "harm", "--lake", "{lake}", "--every", "0"], "--every 0"),
-        (["watch", "harm", "--lake", "{lake}", "--every", "nan"], "--every nan"),
-    ],
-)
-def test_what_is_wrong_is_said_in_one_line_with_code_2(
-    words: list[str],
-    said: str,
-    lake: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("EVENKEEL_LAKE", raising=False)
-    assert main([word.format(lake=lake, gone=tmp_path / "gone") for word in words]) == 2
-    found = capsys.readouterr()
-    assert said in found.err
-    assert found.err.count("\n") == 1
-    assert found.out == ""
-
-
 class Terminal:
     """A stream that is a terminal, or is not."""
 

@@ -23,6 +23,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 DAG_FILES = sorted((CHECKOUT / "dags").glob("*.py"))
 STEPS = ["ingest", "validate", "aggregate", "plan_splits", "shed", "place", "publish"]
 ON_APPROVAL = ["waiting", "ask"]
+EXHAUSTIVE = pytest.mark.exhaustive
+WISH = {"namespace": "t/n", "bundle": "0x00000000_0x40000000"}
 HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "grpc", "great_expectations", "deltalake", "altair", "boto3")
 
 
@@ -196,19 +198,8 @@ def test_a_bad_param_is_refused(rebalance: Any, conf: dict[str, Any]) -> None:
         {"at": "2026-11-21T08:27Z"},
         {"at": None},
         {"wishes": [{"kind": "split", "namespace": "t/n", "bundle": "LARGEST", "unload": True, "by": "ann"}]},
-        {
-            "wishes": [
-                {
-                    "kind": "split",
-                    "namespace": "t/n",
-                    "bundle": "0x00000000_0x40000000",
-                    "cluster": "eu-1",
-                    "splitAlgorithmName": "specified_positions_divide",
-                    "splitBoundaries": [855638016],
-                }
-            ]
-        },
-        {"wishes": [{"kind": "unload", "namespace": "t/n", "bundle": "0x00000000_0x40000000"}]},
+        {"wishes": [{**WISH, "kind": "split", "splitAlgorithmName": "x", "splitBoundaries": [855638016]}]},
+        {"wishes": [{**WISH, "kind": "unload"}]},
     ],
     ids=json.dumps,
 )
@@ -300,30 +291,20 @@ for file in {files!r}:
 @pytest.mark.parametrize(
     ("dag_id", "variable", "given", "words"),
     [
-        ("rebalance", "EVENKEEL_SCHEDULE", "5 min", "is '5 min': it is a cron expression in UTC"),
-        pytest.param(
-            "rebalance_history",
-            "EVENKEEL_HISTORY_SCHEDULE",
-            "none",
-            "is none, and the DAG needs intervals",
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
-            "upkeep", "EVENKEEL_UPKEEP_SCHEDULE", "daily", "or none for manual runs only", marks=pytest.mark.exhaustive
-        ),
-        pytest.param(
-            "heat", "EVENKEEL_HEAT_SCHEDULE", "often", "or none for manual runs only", marks=pytest.mark.exhaustive
-        ),
+        ("rebalance", "SCHEDULE", "5 min", "is '5 min': it is a cron expression in UTC"),
+        pytest.param("rebalance_history", "HISTORY_SCHEDULE", "none", "the DAG needs intervals", marks=EXHAUSTIVE),
+        pytest.param("upkeep", "UPKEEP_SCHEDULE", "daily", "or none for manual runs only", marks=EXHAUSTIVE),
+        pytest.param("heat", "HEAT_SCHEDULE", "often", "or none for manual runs only", marks=EXHAUSTIVE),
     ],
 )
 def test_a_schedule_that_cannot_be_is_an_import_error_that_names_its_variable(
     airflow_library: None, dag_id: str, variable: str, given: str, words: str
 ) -> None:
     command = [sys.executable, str(CHECKOUT / "dags" / f"{dag_id}.py")]
-    environment = {**_environment(), "PYTHONPATH": str(CHECKOUT / "spark"), variable: given}
+    environment = {**_environment(), "PYTHONPATH": str(CHECKOUT / "spark"), f"EVENKEEL_{variable}": given}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith(f"evenkeel.errors.SettingsError: {variable} is ")
+    assert last.startswith(f"evenkeel.errors.SettingsError: EVENKEEL_{variable} is ")
     assert words in last
 
 

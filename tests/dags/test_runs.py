@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -19,11 +17,9 @@ import psutil
 import pytest
 
 from devtools.local_airflow.home import Wiring
-from devtools.local_airflow.rest import RequestRefused
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.heat import picture
 from evenkeel.lake.record import Attempt, read_attempts, read_rows, read_table
-from evenkeel.lake.schemas import TABLES
 from tests.dags.conftest import RECORDED_AT
 from tests.dags.waiting import LOOK_SECONDS, PATIENCE_SECONDS, awaited, backfilled, ended, states, tries
 from tests.left_out import FULL_JDK, lacking
@@ -104,48 +100,6 @@ def test_a_cluster_that_cannot_be_trusted_is_left_out_and_the_run_stays_green(la
     assert read_rows(lake, attempt, "unload_decisions") == []
 
 
-@pytest.mark.exhaustive
-def test_the_same_cycle_again_gives_the_same_plan_and_readers_see_one_attempt(
-    airflow: Airflow, lake: Path, both: dict[str, Any]
-) -> None:
-    (before,) = attempts(lake, "good", RECORDED_AT)
-    assert run(airflow, at=RECORDED_AT, clusters=["good"])["state"] == "success"
-    (after,) = attempts(lake, "good", RECORDED_AT)
-    assert (after.plan_id, after.attempt_id) == (before.plan_id, before.attempt_id)
-    for table in TABLES:
-        assert read_rows(lake, after, table) == read_rows(lake, before, table)
-
-
-@pytest.mark.exhaustive
-def test_a_task_killed_between_its_writes_and_retried_leaves_one_set_of_rows(
-    airflow: Airflow, lake: Path, clusters: Path, both: dict[str, Any]
-) -> None:
-    (undisturbed,) = attempts(lake, "good", RECORDED_AT)
-    conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["killed"], "at": RECORDED_AT}
-    log = lake / "bundle_load" / "_delta_log"
-    commits = set(log.glob("*.json"))
-    run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
-    found = _running(airflow, run_id, "aggregate")
-    process = psutil.Process(found["pid"])
-    assert found["id"] in " ".join(process.cmdline()), "the pid belongs to this very task"
-    until = time.monotonic() + PATIENCE_SECONDS
-    while not set(log.glob("*.json")) > commits:  # killed before the server has answered that it wrote
-        assert time.monotonic() < until
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-
-    assert ended(airflow, run_id)["state"] == "success"
-    counted = {step: number for step, number in tries(airflow, run_id).items() if step in STEPS}
-    assert counted == {**dict.fromkeys(STEPS, 1), "aggregate": 2}
-    (attempt,) = attempts(lake, "killed", RECORDED_AT)
-    for table in ("bundle_load", "broker_load"):
-        rows = read_rows(lake, attempt, table)
-        keys = Counter(tuple(row[column] for column in TABLES[table].key) for row in rows)
-        assert set(keys.values()) == {1}
-        assert len(rows) == len(read_rows(lake, undisturbed, table))
-    assert len(set(log.glob("*.json")) - commits) == 2, "the killed try's rows are there, and no reader sees them"
-
-
 def _running(airflow: Airflow, run_id: str, task: str) -> dict[str, Any]:
     """The task instance, as soon as it runs."""
     until = time.monotonic() + PATIENCE_SECONDS
@@ -209,18 +163,6 @@ def _demand_that_publish_waits(airflow: Airflow, run_id: str) -> None:
     assert states(airflow, run_id)["publish"] is None, "aggregate still runs"
 
 
-@pytest.mark.parametrize(
-    ("conf", "words"),
-    [({"mode": "manual"}, "dry_run"), ({"clusters": "good"}, "array"), ({"at": "yesterday"}, "yesterday")],
-    ids=["mode", "clusters", "at"],
-)
-def test_a_trigger_with_bad_params_is_refused_by_name(airflow: Airflow, conf: dict[str, Any], words: str) -> None:
-    with pytest.raises(RequestRefused) as refused:
-        airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
-    assert refused.value.status == 400
-    assert words in str(refused.value)
-
-
 @pytest.mark.exhaustive
 def test_an_unknown_setting_ends_the_run_at_once_with_the_nearest_known_key(airflow: Airflow) -> None:
     over = run(airflow, clusters=["good"], settings={"loadBalancerSheddingIntervalMinuts": 5})
@@ -246,22 +188,6 @@ def test_a_backfill_decides_past_cycles_in_order_and_says_that_it_is_one(
     assert {one.kind for one in cycles.values()} == {"backfill"}
     assert sorted(cycles) == ["08:25:57", "08:26:13"]
     assert cycles["08:26:13"].planned["predecessor_attempt_id"] == cycles["08:25:57"].attempt_id
-
-
-def test_the_page_asks_for_airflows_login(airflow: Airflow, both: dict[str, Any]) -> None:
-    import urllib.error
-    import urllib.request
-
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(f"{airflow.url}/evenkeel/")
-    assert refused.value.code == 401
-    token = airflow.rest.token()
-    request = urllib.request.Request(f"{airflow.url}/evenkeel/", headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request) as answer:
-        page = answer.read().decode()
-    assert answer.status == 200
-    assert "good" in page
-    assert "holed" in page
 
 
 def test_the_navigation_has_an_entry_and_every_task_a_link_to_its_cycles_report(

@@ -68,6 +68,11 @@ CASES = {
         "[clusters.east]\nlanding = 's3://b/x'\nadmin = 'http://b'",
     "2: clusters.east.admin: Input should have one item at least": "[clusters.east]\nadmin = []",
     "2: clusters.east.connection: Input should be a text that is not empty": "[clusters.east]\nconnection = ''",
+    "2: clusters.east.admin: admin addresses mix http and https":
+        "[clusters.east]\nadmin = ['http://b', 'https://c']",
+    "clusters.east.admin: no admin address": "[clusters.east]\nca_file = 'x'\ns3 = 's3://b'",
+    "2: clusters.east.broker_url: broker_url … is not a template":
+        "[clusters.east]\nbroker_url = 'https://{hst}'\nadmin = 'http://b'",
     "1: clusters.east: No entry names the source of the snapshots": "[clusters.east]",
     "2: clusters.east.admin: This is for a running cluster": "[clusters.east]\nadmin = 'http://b'\nrecording = 'x'",
     "2: clusters.east.queue: This goes with `reports`":
@@ -88,6 +93,10 @@ CASES = {
         "[clusters.x]\nrecording = 'x'\nsettings.loadBalancerAvgShedderLowThreshold = 50",
     "clusters.x.settings: loadBalancerAvgShedderLowThreshold = 50 is above":
         "[settings]\nloadBalancerAvgShedderLowThreshold = 50\n[clusters.x]\nrecording = 'x'",
+    "2: limits.rows: Input should be greater than or equal to 1":
+        "[limits]\nrows = 0\n[clusters.x]\nrecording = 'x'",
+    "2: limits.json_depth: Input should be less than or equal to 500":
+        "[limits]\njson_depth = 501\n[clusters.x]\nrecording = 'x'",
     "2: limits.topics: Input should be less than or equal to 33554432":
         "[limits]\ntopics = 99999999999\n[clusters.x]\nrecording = 'x'",
     "6: clusters.b.landing: a and b land in the same folder":
@@ -149,14 +158,6 @@ def test_a_sound_file_has_no_fault_and_is_what_the_reader_takes(tmp_path: Path) 
 def test_a_fault_is_told_with_its_place_and_what_to_do(said: str, tmp_path: Path) -> None:
     (found,) = configuration_faults(written(tmp_path, CASES[said]))
     assert said in found.words(Path("e.toml"))
-
-
-def test_a_fault_of_a_lake_has_the_line_of_its_entry(tmp_path: Path) -> None:
-    text = f"{NORTH}\n[lakes.south]\npath = 's'\nclusters = ['uk', 'ukk']\n[clusters.uk]\nrecording = 'x'\n"
-    (found,) = configuration_faults(written(tmp_path, text))
-    assert found.words(Path("e.toml")) == (
-        "e.toml:7: lakes.south.clusters.1: This is not a configured cluster; did you mean uk?"
-    )
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_their_lines(tmp_path: Path) -> None:

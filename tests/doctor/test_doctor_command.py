@@ -89,13 +89,6 @@ def test_a_configuration_with_faults_is_one_line_and_its_clusters_are_left_out(
     assert lines[1] == "skipped admin            the configuration cannot be used: see the check `configuration`"
 
 
-def test_wrong_options_end_with_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--only", "lak"]) == 2
-    assert "there is no check 'lak'; did you mean lake" in capsys.readouterr().err
-    assert main(["doctor", "--config", str(tmp_path / "absent.toml"), "--only", "python"]) == 2
-    assert "absent.toml cannot be read" in capsys.readouterr().err
-
-
 def test_the_list_names_every_check_and_so_does_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()

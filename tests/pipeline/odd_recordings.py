@@ -79,7 +79,8 @@ def _write(drawn: random.Random, folder: Path, name: str, body: Document) -> Non
         (folder / f"{name}.jsonl.gz").write_bytes(packed[:-40] if drawn.random() < 0.3 else packed)
         return
     packed = gzip.compress(json.dumps(body).encode())
-    (folder / f"{name}.json.gz").write_bytes(packed[:-200] if kind > 0.95 else packed)
+    padded = packed + bytes(16)  # Python unpacks it, and Java does not
+    (folder / f"{name}.json.gz").write_bytes(packed[:-200] if kind > 0.95 else padded if kind > 0.9 else packed)
 
 
 def _requests(body: Document) -> list[dict[str, Any]]:

@@ -43,35 +43,6 @@ def test_a_plan_is_carried_out_once_and_a_re_run_finds_it_done(case: Case) -> No
     assert (len(case.sent()), case.most_effects()) == (before, 1)
 
 
-@pytest.mark.exhaustive
-def test_a_publisher_that_dies_is_followed_by_one_that_repeats_nothing(case: Case) -> None:
-    """Commands go out, what was seen of them never reaches the table, and the lease is not given back."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sending.OutcomeRecorder, "write", _killed)
-        patched.setattr(sending.OutcomeRecorder, "give_back", lambda *_: None)
-        with pytest.raises(Killed):
-            case.publish(replace(case.lab.sending, timing=replace(QUICK, lease_s=SHORT_LEASE_S)))
-    assert case.lab.pulsar.effects
-    assert case.outcomes() == Counter()
-    case.publish()
-    assert case.outcomes() == Counter(done=len(case.commands()))
-    assert case.most_effects() == 1
-    assert case.attempt().status == "closed"
-
-
-@pytest.mark.exhaustive
-def test_what_a_killed_publisher_had_not_sent_is_sent_by_the_next(case: Case) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(outgoing, "send_all", _killed)
-        with pytest.raises(Killed):
-            case.publish()
-    assert case.commands()
-    assert case.sent() == []
-    case.publish()
-    assert case.outcomes() == Counter(done=len(case.commands()))
-    assert case.most_effects() == 1
-
-
 class Killed(BaseException):
     """Ends a publisher where a kill would, with nothing tidied up behind it."""
 
@@ -164,15 +135,6 @@ def test_brokers_that_shed_by_themselves_are_sent_nothing(case: Case) -> None:
     assert case.attempt().status == "withheld"
     assert "update-dynamic-config --config loadBalancerSheddingEnabled --value false" in (case.attempt().reason or "")
     assert case.outcomes() == Counter(withheld=len(case.commands()))
-    assert case.sent() == []
-
-
-@pytest.mark.exhaustive
-def test_a_pause_holds_everything_back(case: Case) -> None:
-    append_row(Lake(str(case.lake)), "controls", control_row(case.cluster, PAUSE, "jo", "release night"))
-    case.publish()
-    assert case.attempt().status == "withheld"
-    assert "is paused by jo (release night)" in (case.attempt().reason or "")
     assert case.sent() == []
 
 

@@ -28,16 +28,6 @@ def test_a_rolling_upgrade_is_named_with_its_versions() -> None:
     assert found.settings.evenkeelPulsarVersion == "4"
 
 
-def test_a_value_seen_in_the_cluster_wins_over_a_default_and_an_override_over_both() -> None:
-    observed = {DIFFERS: "0.3", "defaultNumberOfNamespaceBundles": "4"}
-    found = resolve(observed=observed, overrides={DIFFERS: 0.4}, generation="5.0")
-    assert (found.settings.maxUnloadPercentage, found.origins[DIFFERS]) == (0.4, "override")
-    assert (found.settings.defaultNumberOfNamespaceBundles, found.origins["defaultNumberOfNamespaceBundles"]) == (
-        4,
-        "observed",
-    )
-
-
 @pytest.mark.parametrize(
     ("written", "generation"), [("4", "4.x"), ("4.x", "4.x"), ("5", "5.0"), ("5.0", "5.0"), ("auto", "5.0")]
 )

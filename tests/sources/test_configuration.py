@@ -60,39 +60,6 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
     assert only.live == LiveSource(("http://b1:8080",))
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (
-            'recording = "r"\nadmin = ["http://b:1"]',
-            "admin: This is for a running cluster",
-        ),
-        ('recording = "r"\nlanding = "l"', "landing: This is for a running cluster"),
-        ("", "No entry names the source of the snapshots: give `admin`"),
-        ("admin = []", "admin: Input should have one item at least"),
-        ("admin = [1]", "admin.0: Input should be a valid string"),
-        ('admin = ["b:8080"]', "admin.0: .*not an http:// or https:// address"),
-        ('admin = ["http://b", "https://c"]', "admin: admin addresses mix http and https"),
-        ('ca_file = "x"\ns3 = "s3://b"', "admin: no admin address"),
-        ('admin = ["http://b"]\nca_file = 1', "ca_file: Input should be a valid string"),
-        ('admin = ["http://b"]\ncheck_hostname = "no"', "check_hostname: Input should be a valid boolean"),
-        ('admin = ["http://b"]\nlanding = ""', "landing: Input should be a text that is not empty"),
-        ('admin = ["http://b"]\nlanding_days = 0', "landing_days: Input should be greater than 0"),
-        ('admin = ["http://b"]\nsilent_seconds = 0', "silent_seconds: .*greater than or equal to 1"),
-        ('admin = ["http://b"]\nsilent_seconds = 241', "silent_seconds: .*less than or equal to 240"),
-        ('admin = ["http://b"]\nsilent_seconds = nan', "silent_seconds: Input should be a finite number"),
-        ('admin = ["http://b"]\nsilent_seconds = "60"', "silent_seconds: Input should be a valid number"),
-        ('recording = "r"\nsilent_seconds = 60', "silent_seconds: This is for a running cluster"),
-        ('admin = ["http://b"]\nfull_every = true', "full_every: Input should be a valid integer"),
-        ('admin = ["http://b"]\nbroker_url = "https://{hst}"', "broker_url: broker_url … is not a template"),
-        ('admin = ["http://b"]\ntoken = "abc"', "token: Unknown entry"),
-    ],
-)
-def test_what_cannot_be_is_refused_with_its_place(tmp_path: Path, body: str, words: str) -> None:
-    with pytest.raises(SettingsError, match=rf"clusters\.toml:\d: clusters\.west.*{words}"):
-        read(tmp_path, f"[clusters.west]\n{body}")
-
-
 def test_two_running_clusters_do_not_land_in_one_folder(tmp_path: Path) -> None:
     text = '[clusters.a]\nadmin = "http://a"\nlanding = "x"\n[clusters.b]\nadmin = "http://b"\nlanding = "y/../x"'
     (tmp_path / "y").mkdir()

@@ -150,6 +150,8 @@ def test_without_keys_it_is_told_what_is_missing(
     [
         ("s3://", "names no bucket"),
         ("s3://key:secret@bucket/lab", "holds credentials"),
+        ("s3://Bucket", "names no bucket"),
+        ("s3://bucket/../lab", "no parts"),
         ("rfc3161 https://me:secret@stamps.example ca_file=/ca", "without user"),
         ("s3://bucket/lab retain_days=0", "retain_days=NUMBER"),
         ("s3://bucket/lab retain_days=36501", "1 to 36,500 days"),

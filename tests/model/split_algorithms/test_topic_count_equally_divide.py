@@ -18,11 +18,6 @@ def test_concepts_topic_count_equally_divide() -> None:
     assert topic_count_equally_divide.cut(SplitOption(0, 0x80000000, BundleTopics(hashes))).positions == (0x4D000000,)
 
 
-def test_article_topic_count_equally_divide() -> None:
-    hashes = [0x0000, 0x0005, 0x0010, 0x0015, 0x0020, 0x0025]
-    assert topic_count_equally_divide.cut(SplitOption(0x0000, 0x8000, BundleTopics(hashes))).positions == (0x0012,)
-
-
 @given(found=st.lists(hashes, min_size=2, max_size=30))
 def test_topic_count_cut_leaves_at_most_half_of_the_topics_left_of_it(found: list[int]) -> None:
     ordered = sorted(found)

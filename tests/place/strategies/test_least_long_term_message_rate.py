@@ -17,11 +17,6 @@ def test_the_broker_with_the_least_long_term_rate_is_taken_and_the_reason_said()
     )
 
 
-def test_article_least_long_term_message_rate_scores_by_long_term_rates() -> None:
-    load = standing({"b1:1": 10.0, "b2:1": 10.0, "b3:1": 10.0}, {"b1:1": 300.0, "b2:1": 100.0, "b3:1": 200.0})
-    assert best(load) == ("b2:1",)
-
-
 def test_article_a_broker_is_overloaded_above_the_threshold_only() -> None:
     """The article's INF score needs more than 85 %; exactly 85 % is not overloaded."""
     rates = {"b1:1": 1.0, "b2:1": 100.0}

@@ -78,18 +78,6 @@ def test_a_broker_takes_its_count_along_into_another_pair() -> None:
     assert found.state["low_hits"] == {}
 
 
-def test_concepts_avg_shedder_reaching_15_eight_times_or_40_twice_is_enough() -> None:
-    """The page says "exceeds". The count is each broker's own, not the pair's."""
-    for busy, rounds in ((35.0, 8), (60.0, 2)):
-        load = cluster(broker("b1:1", busy, rates=[2500.0] * 20), broker("b2:1", 20.0, rates=[500.0] * 20))
-        state: ShedderState = {}
-        for _ in range(rounds - 1):
-            found = avg(load, state)
-            assert taken(found) == []
-            state = found.state
-        assert taken(avg(load, state))
-
-
 def test_concepts_avg_shedder_moves_a_quarter_of_a_thousand_only_where_told_to() -> None:
     """The page has both brokers end with 750 msg/s. In fact nothing is large enough by default; half of the outer
     pair's 500 msg/s moves once minUnloadMessage is below 250. The inner pair is 39.999998 apart in 32 bits."""

@@ -92,14 +92,6 @@ def test_concepts_threshold_shedder_at_40_10_10() -> None:
     )
 
 
-def test_concepts_threshold_shedder_does_nothing_for_little_traffic() -> None:
-    """What the page leaves out: 15 % of 60 MiB/s is less than the 10 MiB/s worth moving."""
-    shed = threshold_shedder.shed(three_brokers(60.0), {}, Settings())
-    assert shed.unloads == ()
-    (row,) = (row for row in shed.considered if row.subject == "broker1:8080")
-    assert row.rule == "below_minimum_throughput"
-
-
 def test_article_usage_moves_by_a_tenth_towards_the_latest_figure() -> None:
     shed = threshold_shedder.shed(three_brokers(100.0), {"usage_average": {"broker1:8080": 0.2}}, Settings())
     assert abs(shed.state["usage_average"]["broker1:8080"] - (0.2 * 0.9 + 0.4 * 0.1)) < 1e-12

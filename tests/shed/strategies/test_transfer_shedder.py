@@ -310,23 +310,3 @@ def test_numbers_divide_and_root_as_in_java() -> None:
     assert math.isnan(root(-1e-18))
     assert math.isnan(not_below_zero(math.nan))
     assert (quotient(1.0, 4.0), root(4.0), not_below_zero(-1.0), not_below_zero(2.0)) == (0.25, 2.0, 0.0, 2.0)
-
-
-def test_concepts_transfer_shedder_a_broker_without_traffic_is_one_far_below_the_highest() -> None:
-    """The page has no broker receive 0 traffic. Some traffic does not help: it takes an eighth of the highest."""
-    load = cluster(0.22, 0.20, 0.19, bundles=20)
-    most = load.loads["b1:8080"].msg_throughput_ema
-    some = replace(load.loads["b3:8080"], msg_throughput_ema=most / 10)
-    made = shed(replace(load, loads={**load.loads, "b3:8080": some}))
-    assert rule_of(made) == "throughput_under_highest"
-    assert {one.reason for one in made.transfers} == {"Underloaded"}
-
-
-def test_concepts_transfer_shedder_conditions_must_hold_four_times_and_no_broker_be_cooling_down() -> None:
-    """The page names the conditions alone: deviation, lowest and highest load."""
-    settings = AT_ONCE.with_values({"loadBalancerSheddingConditionHitCountThreshold": 3})
-    uneven = cluster(0.9, 0.1)
-    for hits, moved in ((2, False), (3, True)):
-        assert bool(shed(uneven, settings, TransferState(hits)).transfers) is moved
-    cooling = TransferState(3, {"b2:8080": NOW - 179_999})
-    assert shed(uneven, settings, cooling).notes == ("Skip:CoolDown",)

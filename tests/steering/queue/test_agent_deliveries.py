@@ -91,25 +91,6 @@ def test_commands_are_carried_out_in_order_within_a_namespace_and_few_at_a_time(
     assert waiting(queues) == 0
 
 
-def test_a_message_whose_visibility_runs_out_is_carried_out_once(
-    queues: Pair, cluster: ActingCluster, tmp_path: Path
-) -> None:
-    row = command()
-    carrier = acting_on(cluster, [row])
-    SqsSink(LAB, queues.commands, queues.reports).send([row])
-    cluster.hold("request")
-    with running(quick(queues, tmp_path), carrier) as agent:
-        assert cluster.arrived("request")
-        # Somebody with the newest receipt makes it visible while it is under way: the agent gets it a second time.
-        (receipt,) = agent._work_queue.all_receipts()
-        queues.client.change_message_visibility(QueueUrl=queues.commands, ReceiptHandle=receipt, VisibilityTimeout=0)
-        assert wait_until(lambda: agent._work_queue.all_receipts() not in ([], [receipt]))
-        cluster.open("request")
-        assert collect(queues, [row["command_id"]])[row["command_id"]].outcome == "done"
-        assert wait_until(lambda: waiting(queues) == 0)
-    assert cluster.effects == [row["command_id"]]
-
-
 @pytest.mark.parametrize("when", ["at once", pytest.param("after it was settled", marks=pytest.mark.exhaustive)])
 def test_the_same_body_under_another_deduplication_id_has_no_second_effect(
     queues: Pair, cluster: ActingCluster, tmp_path: Path, when: str
@@ -131,37 +112,6 @@ def test_the_same_body_under_another_deduplication_id_has_no_second_effect(
     assert len({one.seen_at for one in found}) == 1, "what was seen is told again, not seen anew"
     assert cluster.effects == [row["command_id"]]
     assert waiting(queues) == 0
-
-
-def test_a_report_that_got_lost_is_sent_again_when_the_command_is(
-    queues: Pair, cluster: ActingCluster, tmp_path: Path
-) -> None:
-    row = command()
-    carrier = acting_on(cluster, [row])
-    settings = quick(queues, tmp_path)
-    SqsSink(LAB, queues.commands, queues.reports).send([row])
-    run_until_idle(settings, carrier)
-    queues.client.purge_queue(QueueUrl=queues.reports)
-    send_signed(queues, command_body(row))  # at once, though the reports queue forgets an id after five minutes only
-    run_until_idle(settings, carrier)
-    assert collect(queues, [row["command_id"]], 5)[row["command_id"]].outcome == "done"
-    assert cluster.effects == [row["command_id"]]
-
-
-def test_commands_out_of_order_have_one_outcome_each_and_no_effect_that_was_not_meant(
-    queues: Pair, cluster: ActingCluster, tmp_path: Path
-) -> None:
-    parent = command(1, "split", place=0)
-    child = command(2, bundle="acme/ns0/0x00000000_0x20000000")
-    carrier = acting_on(cluster, [parent])
-    send_signed(queues, command_body(child))
-    run_until_idle(quick(queues, tmp_path), carrier)  # the child is not there yet
-    send_signed(queues, command_body(parent))
-    run_until_idle(quick(queues, tmp_path), carrier)
-    outcomes = collect(queues, [parent["command_id"], child["command_id"]])
-    assert outcomes[child["command_id"]].outcome == "stale"
-    assert outcomes[parent["command_id"]].outcome == "done"
-    assert cluster.effects == [parent["command_id"]]
 
 
 def test_what_arrives_together_in_the_wrong_order_is_put_right(

@@ -57,43 +57,6 @@ def test_an_expired_command_is_stale_and_a_clock_ten_minutes_off_neither_revives
     assert waiting(queues) == 0
 
 
-def test_a_command_that_a_newer_cycle_has_overtaken_is_stale(
-    queues: Pair, cluster: ActingCluster, tmp_path: Path
-) -> None:
-    newer = command(1, plan_id="plan-2", cycle_at=CYCLE + timedelta(minutes=5), destination="b3:8080")
-    older = command(1)
-    carrier = acting_on(cluster, older)
-    send_signed(queues, command_body(newer))
-    run_until_idle(quick(queues, tmp_path), carrier)
-    cluster.owners[older["bundle"]] = older["from_broker"]
-    send_signed(queues, command_body(older))
-    run_until_idle(quick(queues, tmp_path), carrier)
-    outcomes = collect(queues, [newer["command_id"], older["command_id"]], 5)
-    assert outcomes[newer["command_id"]].outcome == "done"
-    assert outcomes[older["command_id"]].outcome == "stale"
-    assert outcomes[older["command_id"]].detail.startswith("superseded: ")
-    assert cluster.effects == [newer["command_id"]]
-
-
-def test_the_pause_file_stops_the_agent_in_the_middle_of_a_publish(
-    queues: Pair, cluster: ActingCluster, tmp_path: Path
-) -> None:
-    rows = [command(step, place=step - 1) for step in (1, 2, 3)]
-    carrier = acting_on(cluster, *rows)
-    SqsSink(LAB, queues.commands, queues.reports).send(rows)
-    cluster.hold("request")
-    file = tmp_path / "paused"
-    with running(quick(queues, tmp_path, paused_file=file), carrier):
-        assert cluster.arrived("request")
-        file.write_text("maintenance until noon\nsecond line")
-        cluster.open("request")
-        outcomes = collect(queues, [row["command_id"] for row in rows])
-    assert [outcomes[row["command_id"]].outcome for row in rows] == ["done", "withheld", "withheld"]
-    assert "paused by the file" in outcomes[rows[1]["command_id"]].detail
-    assert outcomes[rows[1]["command_id"]].detail.endswith("maintenance until noon")
-    assert cluster.effects == [rows[0]["command_id"]]
-
-
 def test_a_pause_over_the_queue_reaches_every_agent_and_overtakes_what_waits(
     queues: Pair, cluster: ActingCluster, tmp_path: Path
 ) -> None:
@@ -220,21 +183,6 @@ def test_of_a_message_that_the_pipeline_did_not_sign_nothing_is_believed_and_not
     assert query(settings.ledger, "SELECT * FROM controls") == []
 
 
-def test_a_signed_command_that_somebody_sends_again_has_one_effect(
-    queues: Pair, cluster: ActingCluster, tmp_path: Path
-) -> None:
-    row = command()
-    text = LAB.signed(command_body(row), TO_AGENTS, datetime.now(UTC), row["command_id"])
-    settings = quick(queues, tmp_path)
-    carrier = acting_on(cluster, row)
-    for _ in range(2):
-        send_raw(queues, text)
-        run_until_idle(settings, carrier)
-        cluster.owners |= owners([row])  # it came back meanwhile
-    assert cluster.effects == [row["command_id"]]
-    assert {one.outcome for one in reports(queues, [row["command_id"]], 3)} == {"done"}
-
-
 def test_a_plan_that_is_withdrawn_is_not_begun_and_the_next_one_is_carried_out(
     queues: Pair, cluster: ActingCluster, tmp_path: Path
 ) -> None:
@@ -251,18 +199,3 @@ def test_a_plan_that_is_withdrawn_is_not_begun_and_the_next_one_is_carried_out(
     assert outcomes[old["command_id"]].detail.startswith("withdrawn by evenkeel at ")
     assert outcomes[old["command_id"]].detail.endswith("lab is paused by jo")
     assert outcomes[new["command_id"]].outcome == "done"
-
-
-def test_another_command_under_a_known_id_is_set_aside_and_changes_nothing(
-    queues: Pair, cluster: ActingCluster, tmp_path: Path
-) -> None:
-    row = command()
-    carrier = acting_on(cluster, row)
-    send_signed(queues, command_body(row))
-    send_signed(queues, command_body(command(destination="b9:8080", command_id=row["command_id"])))
-    settings = quick(queues, tmp_path)
-    run_until_idle(settings, carrier)
-    assert cluster.owners[row["bundle"]] == "b2:8080"
-    assert {one.outcome for one in reports(queues, [row["command_id"]], 3)} == {"done"}
-    ((reason,),) = query(settings.ledger, "SELECT reason FROM rejected")
-    assert reason == f"another command is known as {row['command_id']}"
