@@ -1,6 +1,6 @@
 """Which releases of Pulsar can be started: one lock file each, with every jar of a broker that runs.
 
-`relock` writes them.
+`devtools/lab/relock.py` writes them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rights of the desk's routes, in terms that every auth manager of Airflow's knows: methods on DAGs.
 
-Never `is_authorized_custom_view`: the simple auth manager says yes to it for everybody who has logged in.
+Never Airflow's `is_authorized_custom_view()`: the simple auth manager says yes to it for everybody who has logged in.
 """
 
 from __future__ import annotations

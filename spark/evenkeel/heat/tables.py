@@ -51,8 +51,8 @@ _PROPERTIES = {
 def among(column: str, values: Sequence[Any]) -> Any:
     """Rows of the heat tables with one of these values.
 
-    Without the cast that `record.read` needs for texts that other writers leave: parts of files that hold none are not
-    read then.
+    Without the cast that `lake/record/tables.py` needs for texts of other writers: parts of files that hold none of
+    the values are not read then.
     """
     import pyarrow.compute as pc
 

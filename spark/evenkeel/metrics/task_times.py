@@ -1,6 +1,6 @@
 """How long the tasks of a cycle took, by the commits of their rows: every commit names its task and its write.
 
-A task's own process knows more, and Airflow exports it (`task.duration`); the lake knows when rows were there.
+A task's own process knows more, and Airflow exports it (`airflow.task.duration`); the lake knows when rows were there.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def versions() -> dict[str, bytes]:
 def imports_of(source: bytes) -> set[str]:
     """Full names of all that the source imports of this package, also inside functions and for type checking only.
 
-    `from evenkeel.a import b` gives `evenkeel.a` and `evenkeel.a.b`, whether or not `b` is a module.
+    `from evenkeel.spark import code` gives `evenkeel.spark` and `evenkeel.spark.code`, also if `code` is not a module.
     """
     found: set[str] = set()
     for statement in _OWN_IMPORTS.findall(source.decode()):

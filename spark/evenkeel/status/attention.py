@@ -49,7 +49,7 @@ class StatusRows:
     """What is on record of one cluster, as far as a line of the status needs it.
 
     `attempts`: that count, of the newest cycles, oldest first, at least one; manifests may lack columns that are not in
-    `gather.LIGHT`. `newest`: the last of them with its writes and pauses. `broker_load`, `unload_decisions`,
+    `gather._LIGHT`. `newest`: the last of them with its writes and pauses. `broker_load`, `unload_decisions`,
     `guard_decisions` and `planner_findings`: of the newest cycle that came to decisions, what was decided and found as
     far as rules here name it.
     `failed_checks`: of the newest cycle, rules of severity quarantine that it broke. `hung`: its rows of

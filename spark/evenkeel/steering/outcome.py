@@ -126,7 +126,7 @@ def reason_of(hop: Hop) -> str:
 class Observation:
     """What is known of a command.
 
-    `answer`: Pulsar's answer; `Answer.NONE` where none came or none is known.
+    `answer`: Pulsar's answer; `AnswerKind.NONE` where none came or none is known.
     `sight`: what the cluster shows; None while nobody has looked.
     `any_broker`: an unload that leaves the destination to Pulsar.
     `had_left`: an earlier look found the bundle owned by nobody.

@@ -2,7 +2,7 @@
 
 A suite is a file `expectations/<table>.json` in Great Expectations' own format; every expectation's `meta` names its
 rule, its severity and what to do. `EVENKEEL_EXPECTATIONS` may name another folder. Suites belong to what the code
-digest covers, so `engine.code` says where they lie.
+digest covers, so `spark.code.suites_folder` says where they lie.
 """
 
 from __future__ import annotations

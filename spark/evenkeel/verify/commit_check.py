@@ -220,7 +220,7 @@ class CommitCheck:
 
     def _is_under_way(self, table: str, number: int, data: bytes, actions: list[dict[str, Any]], now: datetime) -> bool:
         """Return True for a commit that waits for its publish: of a task under way, or one that was handed on by a file
-        (`lake/pending_commits`). A commit that makes a table holds no rows and needs no leaf."""
+        (`lake.pending_commits`). A commit that makes a table holds no rows and needs no leaf."""
         if number == 0 and not paths_of(actions):
             return False
         said = committed_at(actions)

@@ -330,9 +330,9 @@ def find_cycles(
 ) -> list[Attempt]:
     """The attempt asked for, of one cluster or (where none is named) of each cluster that has such a cycle.
 
-    `cycle` is `latest` (also for None), or a time as `times_given` reads it, which stands for the one cycle within it;
-    `option` is what that is called where it was given. Raises NoSuchCycle, which names the nearest cluster or cycle on
-    record.
+    `cycle` is `latest` (also for None), or a time as `times.time_given` reads it, which stands for the one cycle within
+    it; `option` is what that is called where it was given. Raises NoSuchCycle, which names the nearest cluster or cycle
+    on record.
     """
     record = Record(lake)
     wanted = clusters_of(record, cluster)
