@@ -183,8 +183,10 @@ def is_our_path(name: str) -> bool | None:
     """Return what `is_ours` does, for a path."""
     if name.rstrip("/") in paths_by_ending():
         return True
-    is_elsewhere = "/" in name and name.split("/")[0] not in {*FOLDERS, *ROOMS}
-    return None if is_elsewhere or name == SYSTEM_NAMESPACE else False
+    first, below, _ = name.partition("/")
+    if name == SYSTEM_NAMESPACE or first in FOREIGN:
+        return None
+    return False if not below or name.endswith(".py") or first in {*FOLDERS, *ROOMS} else None
 
 
 def is_our_dotted_name(parts: list[str]) -> bool | None:
@@ -214,9 +216,9 @@ def suffixes() -> frozenset[str]:
 
 
 def is_elsewhere(parts: list[str]) -> bool:
-    """Return True for a class of Java, a key of Spark, a host of an example, or the DAG of a lake: `upkeep.north`."""
+    """Return True for Java's classes and Pulsar's tests, keys of Spark, hosts of examples, and DAGs: `upkeep.north`."""
     is_dag = len(parts) == 2 and f"dags/{parts[0]}.py" in paths_by_ending()
-    return parts[0] in ("java", "spark") or parts[-1] == "example" or is_dag
+    return parts[0] in ("java", "spark") or parts[-1] == "example" or parts[-1].endswith("Test") or is_dag
 
 
 def names_of_pages() -> Iterator[tuple[str, str]]:
@@ -225,8 +227,8 @@ def names_of_pages() -> Iterator[tuple[str, str]]:
     A decision that no longer holds keeps the names of its time. A file that a page makes, in its own blocks of code, is
     the reader's.
     """
-    pages = (CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))
-    for page in (*pages, *sorted((CHECKOUT / "docs").rglob("*.md"))):
+    pages = (CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docker/README.md"))
+    for page in (*pages, *sorted((CHECKOUT / "docs").rglob("*.md")), *sorted((CHECKOUT / "tests").rglob("*.md"))):
         text = page.read_text(encoding="utf-8")
         blocks = " ".join(match.group() for match in FENCED.finditer(text))
         if not NO_LONGER_HOLDS.search(text):
@@ -278,6 +280,8 @@ def test_names_in_docstrings_exist() -> None:
         ("lake/nowhere.py", False),
         ("spark/evenkeel/nowhere/", False),
         ("nowhere.py", False),
+        ("engine/gateway.py", False),
+        ("pyspark/nowhere.py", None),
         ("evenkeel.lake.nowhere", False),
         ("fold.decide_nothing", False),
         ("Round.nowhere", False),
