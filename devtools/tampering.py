@@ -536,7 +536,7 @@ def _anchor_forged(lake: Path) -> None:
     chain = sorted(rows_of(lake, "cycles"), key=lambda row: (row["cluster"], row["sequence"]))
     last = chain[1]
     anchor = {name: last[name] for name in ("cluster", "sequence", "manifest_digest", "cycle_at", "recorded_at")}
-    append(lake, "anchors", [{**anchor, "made_at": last["recorded_at"], "code_version": "0.1.0"}])
+    append(lake, "anchors", [{**anchor, "made_at": last["recorded_at"], "code_version": "1.0.0"}])
     gone = {row["manifest_digest"] for row in chain[:2]}
     rewrite(lake, "cycles", lambda rows: [row for row in rows if row["manifest_digest"] not in gone])
 

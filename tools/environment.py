@@ -40,6 +40,8 @@ def main() -> int:
             create_venv()
         if not is_stamped(wanted):
             install(wanted)
+        elif not is_installed_as(project_version()):
+            install_project()
         fetch_jars()
     return 0
 
@@ -107,6 +109,24 @@ def is_stamped(wanted: str) -> bool:
     return path.exists() and path.read_text() == fingerprint(wanted)
 
 
+def project_version() -> str:
+    """The version that the code of this checkout has; it is read, since its packages may not be there to import it."""
+    text = (ROOT / "spark" / "evenkeel" / "__init__.py").read_text(encoding="utf-8")
+    return text.partition('__version__ = "')[2].partition('"')[0]
+
+
+def is_installed_as(version: str) -> bool:
+    """Whether the environment's metadata, which `importlib.metadata` reads, name this version of the project."""
+    found = {path.name for path in VENV.glob("lib/python*/site-packages/evenkeel-*.dist-info")}
+    return found == {f"evenkeel-{version}.dist-info"}
+
+
+def install_project() -> None:
+    """Link this checkout into the environment, with metadata of its present version."""
+    say(f"installing Evenkeel {project_version()} itself")
+    pip([["install", "--no-deps", "--no-compile", "-e", str(ROOT)]], 1)
+
+
 def install(wanted: str) -> None:
     lock = LOCKS[wanted]
     pins = [line for line in lock.read_text().splitlines() if line and not line.startswith("#")]
@@ -117,7 +137,7 @@ def install(wanted: str) -> None:
     others = [pin for pin in pins if pin not in spark]
     options = ["install", "--no-deps", "--no-compile"]
     pip([[*options, *spark], [*options, *others]], len(pins))
-    pip([[*options, "-e", str(ROOT)]], 1)
+    install_project()
     compile_packages()
     for done in {"runtime", wanted}:  # the dev lock holds the runtime one
         stamp(done).write_text(fingerprint(done))

@@ -103,7 +103,7 @@ def histories_after_splits(
     """The histories that remain once those of the bundles to be split are forgotten (Pulsar 4.x).
 
     Shedding in the same cycle looks at these, so that no bundle is split and unloaded at once. Evenkeel forgets them by
-    rows (`rounds.loads`).
+    rows (`cycle.loads.forgets_history`).
     """
     gone = {bundle for bundle in plan.splits if refusal(bundle, boundaries) is None}
     return {bundle: history for bundle, history in histories.items() if bundle not in gone}

@@ -1,6 +1,6 @@
 """Releases of Pulsar that can be started: one lock file each, with every jar of a running broker.
 
-`relock` writes them.
+`devtools/lab/relock.py` writes them.
 """
 
 from __future__ import annotations

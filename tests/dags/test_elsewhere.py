@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.timeout(3600),
 ]  # fmt: skip
 
-OTHER_VERSION = "0.1.1.dev1"
+OTHER_VERSION = "1.0.1.dev1"
 TRIES = 5
 # What a task whose process is gone is noticed by, which takes minutes with the defaults.
 SOON = {

@@ -210,7 +210,7 @@ def test_the_agent_needs_no_package_beyond_its_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--version"], 0, "evenkeel 0."),
+        (["--version"], 0, "evenkeel 1."),
         (["--help"], 0, "carry out"),
         (["status", "--lake", "lake"], 2, "is not installed here: run this where all"),
     ],

@@ -121,7 +121,7 @@ class SmallLake:
         common = {
             **stamp, "attempt": number, "attempt_id": attempt_id, "kind": "live", "mode": "dry_run",
             "writes": writes, "files": files, "reads": [], "dag_id": "rebalance", "run_id": f"manual__{at.isoformat()}",
-            "code_version": "0.1.0", "code_digest": "c0de" * 16, "recorded_at": at + timedelta(seconds=9),
+            "code_version": "1.0.0", "code_digest": "c0de" * 16, "recorded_at": at + timedelta(seconds=9),
             "source": "recording:/recordings/lab", "snapshot": "/recordings/lab/0000.json.gz", "schema_version": 1,
             "predecessor_status": "used", "predecessor_cycle_at": at - timedelta(minutes=1), **manifest,
         }  # fmt: skip

@@ -65,7 +65,7 @@ class ReplayedLake(SmallLake):
             "cluster": cluster, "replay_id": replay_id, "kind": kind, "since": made.moments[0],
             "until": made.moments[-1], "cycles": cycles, "variants": json.dumps(words), "limit": 0.85,
             "scenario": json.dumps({"name": "zipf", "seed": 7}) if is_model else None,
-            "summary": json.dumps(comparison.rows()), "writes": [write], "code_version": "0.1.0",
+            "summary": json.dumps(comparison.rows()), "writes": [write], "code_version": "1.0.0",
             "code_digest": "c0de", "made_at": BEGIN + timedelta(minutes=minutes),
         }  # fmt: skip
         self.append("replay_runs", [run])

@@ -1,4 +1,4 @@
-"""`tools/environment.py` makes an environment anew in the place of one that does not run."""
+"""`tools/environment.py` replaces an environment that does not run, and installs a project of another version."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import evenkeel
 from tools import environment
 
 
@@ -41,3 +42,31 @@ def test_a_folder_that_does_not_run_is_removed_with_all_that_is_in_it(venv: Path
 def test_where_there_is_none_one_is_made(venv: Path) -> None:
     environment.create_venv()
     assert venv.is_dir()
+
+
+def test_the_version_is_that_of_the_code() -> None:
+    assert environment.project_version() == evenkeel.__version__
+
+
+@pytest.mark.parametrize(
+    ("names", "is_installed"),
+    [(["1.2.0"], True), (["1.1.0"], False), ([], False), (["1.1.0", "1.2.0"], False)],
+)
+def test_metadata_of_another_version_are_noticed(venv: Path, names: list[str], is_installed: bool) -> None:
+    for name in names:
+        (venv / "lib" / "python3.11" / "site-packages" / f"evenkeel-{name}.dist-info").mkdir(parents=True)
+    assert environment.is_installed_as("1.2.0") is is_installed
+
+
+@pytest.mark.parametrize("is_current", [True, False])
+def test_a_new_version_is_installed_and_nothing_else(monkeypatch: pytest.MonkeyPatch, is_current: bool) -> None:
+    runs: list[list[list[str]]] = []
+    monkeypatch.setattr("sys.argv", ["environment.py"])
+    for name in ("is_usable", "is_stamped"):
+        monkeypatch.setattr(environment, name, lambda _: True)
+    monkeypatch.setattr(environment, "fetch_jars", lambda: None)
+    monkeypatch.setattr(environment, "is_installed_as", lambda version: is_current and version == evenkeel.__version__)
+    monkeypatch.setattr(environment, "pip", lambda arguments, _count: runs.append(arguments))
+    assert environment.main() == 0
+    root = str(environment.ROOT)
+    assert runs == ([] if is_current else [[["install", "--no-deps", "--no-compile", "-e", root]]])

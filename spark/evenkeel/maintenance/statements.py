@@ -21,7 +21,7 @@ _SAID = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def change(spark: SparkSession, lake: Lake, table: str, statement: str) -> list[Any]:
-    """Run a statement on a table, and note its commits in `lake.committed`; return the rows of its metrics, if any.
+    """Run a statement on a table, and note its commits (`Lake.note`); return the rows of its metrics, if any.
 
     For a block of `speaking`, by whose `userMetadata` the commits are known.
     """

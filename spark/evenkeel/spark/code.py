@@ -127,7 +127,7 @@ def versions() -> dict[str, bytes]:
 def imports_of(source: bytes) -> set[str]:
     """Return the full names of the source's imports of this package, also inside functions and for type checking only.
 
-    `from evenkeel.a import b` gives `evenkeel.a` and `evenkeel.a.b`, even if `b` is not a module.
+    `from evenkeel.spark import code` gives `evenkeel.spark` and `evenkeel.spark.code`, even if `code` is not a module.
     """
     names: set[str] = set()
     for statement in _OWN_IMPORTS.findall(source.decode()):

@@ -49,7 +49,7 @@ class StatusRows:
     """The recorded rows of one cluster that a line of the status needs.
 
     `attempts`: those that count, of the newest cycles, oldest first, at least one; manifests may lack columns that are
-    not in `gather.LIGHT`. `newest`: the last of them with its writes and pauses. `broker_load`, `unload_decisions`,
+    not in `gather._LIGHT`. `newest`: the last of them with its writes and pauses. `broker_load`, `unload_decisions`,
     `guard_decisions` and `planner_findings`: rows of the newest cycle with decisions, as far as these rules name them.
     `failed_checks`: of the newest cycle, violated rules of severity quarantine. `hung`: its rows of `broker_reports`
     with that state. `harm`: commands that did harm, with the time it was seen and its kind. `moves`: unloads of the

@@ -2,7 +2,7 @@
 
 A suite is a file `expectations/<table>.json` in Great Expectations' own format; every expectation's `meta` names its
 rule, its severity and its advice. `EVENKEEL_EXPECTATIONS` may name another folder. The code digest covers suites, so
-`engine.code` says where they are.
+`spark.code.suites_folder` says where they are.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ class CommitCheck:
 
     def _judge_unlogged(self, now: datetime | None) -> None:
         """Name the commits without a leaf that do not wait for their publish either: those of a task under way wait,
-        and those that were handed on by a file (`lake/pending_commits`)."""
+        and those that were handed on by a file (`lake.pending_commits`)."""
         handed_on = {(one.table, one.version, one.digest) for one, _ in pending(self.lake)}
         logged = self.later()
         now = now or datetime.now(UTC)
