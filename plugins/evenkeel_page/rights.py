@@ -1,6 +1,6 @@
 """Rights of the desk's routes, in terms of every Airflow auth manager: methods on DAGs.
 
-`is_authorized_custom_view` is never used: the simple auth manager returns True for every logged-in user.
+Airflow's `is_authorized_custom_view()` is never used: the simple auth manager returns True for every logged-in user.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ _PROPERTIES = {
 def among(column: str, values: Sequence[Any]) -> Any:
     """Return a condition for rows of the heat tables with one of these values.
 
-    It lacks the cast that `lake/record/tables.py` needs for texts of other writers: so files without a match are not read.
+    It lacks the cast that `lake/record/tables.py` needs for texts of other writers: so files without a match are not
+    read.
     """
     import pyarrow.compute as pc
 

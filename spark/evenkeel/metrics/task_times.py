@@ -1,6 +1,7 @@
 """Durations of a cycle's tasks, by the commits of their rows: every commit names its task and its write.
 
-A task's own process knows more, and Airflow exports it (`airflow.task.duration`); the lake knows when rows were committed.
+A task's own process knows more, and Airflow exports it (`airflow.task.duration`); the lake knows when rows were
+committed.
 """
 
 from __future__ import annotations

@@ -126,10 +126,10 @@ def reason_of(hop: Hop) -> str:
 class Observation:
     """Knowledge of a command.
 
-    `answer`: Pulsar's answer; `AnswerKind.NONE` if none came or none is known. `sight`: what the cluster shows; None before
-    the first look. `any_broker`: an unload that leaves the destination to Pulsar. `had_left`: an earlier look found the
-    bundle without an owner. `is_last`: the observer does not look again. `is_over`: no request is under way, and none
-    has an effect to come. `is_expired`: the command's `expires_at` has passed.
+    `answer`: Pulsar's answer; `AnswerKind.NONE` if none came or none is known. `sight`: what the cluster shows; None
+    before the first look. `any_broker`: an unload that leaves the destination to Pulsar. `had_left`: an earlier look
+    found the bundle without an owner. `is_last`: the observer does not look again. `is_over`: no request is under way,
+    and none has an effect to come. `is_expired`: the command's `expires_at` has passed.
     """
 
     answer: AnswerKind = AnswerKind.NONE

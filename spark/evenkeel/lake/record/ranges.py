@@ -348,8 +348,8 @@ def find_cycles(
 ) -> list[Attempt]:
     """Return the requested attempt, of one cluster or (if none is named) of each cluster that has such a cycle.
 
-    `cycle` is `latest` (also for None), or a time as `times.time_given` reads it, for the only cycle within it; `option` is
-    its name in the command. Raises NoSuchCycle, which names the nearest cluster or cycle on record.
+    `cycle` is `latest` (also for None), or a time as `times.time_given` reads it, for the only cycle within it;
+    `option` is its name in the command. Raises NoSuchCycle, which names the nearest cluster or cycle on record.
     """
     record = Record(lake)
     wanted = clusters_of(record, cluster)
