@@ -14,7 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import packages_distributions
+from pathlib import Path
+from sysconfig import get_path
 
 import pytest
 
@@ -26,7 +27,8 @@ CODE = ("spark", "dags", "plugins", "devtools", "benchmarks", "tools")
 FOLDERS = (*CODE, "demo", "docker", "docs", "expectations", "tests")
 OUR_PACKAGES = {"evenkeel", *FOLDERS} - {"spark"}
 ROOMS = {room for layer in LAYERS for room in layer}
-FOREIGN = (set(sys.stdlib_module_names) | set(packages_distributions())) - OUR_PACKAGES
+INSTALLED = {path.name.split(".")[0] for path in Path(get_path("purelib")).iterdir()}
+FOREIGN = {*sys.stdlib_module_names, *INSTALLED} - OUR_PACKAGES
 ENTRIES = {*Configuration.model_fields}
 """First parts of entries of the configuration file, as in `clusters.east.silent_seconds`."""
 SYSTEM_NAMESPACE = "pulsar/system"
