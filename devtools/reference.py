@@ -241,7 +241,7 @@ def metrics_page() -> str:
         "What [`evenkeel metrics`](../how-to/monitoring.md) exports. A figure that is not known is missing, not 0.",
         "Moments are seconds since 1970: `time() - METRIC` is an age. Under *What needs attention* each metric counts",
         "what a need of [`evenkeel status`](status-json.md#needs) is about, by the same judgement; 0 without it.",
-        "Metrics with a † are given to [Airflow's own metrics](../how-to/monitoring.md#through-airflow), too.",
+        "Metrics with a † are given to [Airflow's own metrics](../how-to/monitoring.md#use-airflows-own-metrics), too.",
         "Of [several lakes](../how-to/lakes.md) every metric has the label `lake`, too, the lake's name;",
         f"`{CONFIGURATION_USABLE.name}` alone has none.",
     ]

@@ -14,7 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import packages_distributions
+from pathlib import Path
+from sysconfig import get_path
 
 import pytest
 
@@ -26,7 +27,8 @@ CODE = ("spark", "dags", "plugins", "devtools", "benchmarks", "tools")
 FOLDERS = (*CODE, "demo", "docker", "docs", "expectations", "tests")
 OUR_PACKAGES = {"evenkeel", *FOLDERS} - {"spark"}
 ROOMS = {room for layer in LAYERS for room in layer}
-FOREIGN = (set(sys.stdlib_module_names) | set(packages_distributions())) - OUR_PACKAGES
+INSTALLED = {path.name.split(".")[0] for path in Path(get_path("purelib")).iterdir()}
+FOREIGN = {*sys.stdlib_module_names, *INSTALLED} - OUR_PACKAGES
 ENTRIES = {*Configuration.model_fields}
 """First parts of entries of the configuration file, as in `clusters.east.silent_seconds`."""
 SYSTEM_NAMESPACE = "pulsar/system"
@@ -98,8 +100,8 @@ def files() -> tuple[str, ...]:
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    """Return the syntax trees of all modules, by path."""
-    paths = [path for path in files() if path.endswith(".py")]
+    """Return the syntax trees of all modules but tests, by path."""
+    paths = [path for path in files() if path.endswith(".py") and path.split("/")[0] in CODE]
     return {path: ast.parse((CHECKOUT / path).read_text(encoding="utf-8")) for path in paths}
 
 
@@ -139,8 +141,11 @@ def classes() -> dict[str, list[Names]]:
 
 @cache
 def words_of_code() -> frozenset[str]:
-    """Return all words of the code, but for docstrings and comments, and those in names of files and folders."""
+    """Return all words of the code (without docstrings and comments), of tests, and of names of files and folders."""
     words = {word for path in files() for word in re.findall(r"\w+", path)}
+    for path in files():
+        if path.startswith("tests/") and path.endswith(".py") and (CHECKOUT / path) != Path(__file__):
+            words |= set(re.findall(r"\w+", (CHECKOUT / path).read_text(encoding="utf-8")))
     for tree in trees().values():
         for node in ast.walk(tree):
             if isinstance(node, ast.Name):
@@ -195,13 +200,18 @@ def is_our_dotted_name(parts: list[str]) -> bool | None:
         known = modules_by_ending().get(".".join(parts[:length]), [])
         if any(module.has(parts[length:]) for module in known):
             return True
-    if any(known.has(parts[1:]) for known in classes().get(parts[0], [])) or "/".join(parts) in paths_by_ending():
+    if any(known.has(parts[1:]) for known in classes().get(parts[0], [])) or is_known_file("/".join(parts)):
         return True
     if parts[0] in OUR_PACKAGES:
         return None if is_file_name(parts) else False
     if parts[0] in FOREIGN or parts[0] in {*EVERY_TABLE, *ENTRIES} or is_file_name(parts) or is_elsewhere(parts):
         return None
     return False if parts[0] in {*ROOMS, *modules_by_ending(), *classes()} else None
+
+
+def is_known_file(path: str) -> bool:
+    """Return True for a folder or a module of the project, also of its tests."""
+    return path in paths_by_ending() or f"{path}.py" in paths_by_ending()
 
 
 def is_file_name(parts: list[str]) -> bool:
@@ -248,11 +258,10 @@ def is_made_in(blocks: str, name: str) -> bool:
 def names_of_docstrings() -> Iterator[tuple[str, str]]:
     """Yield each module with each name in backticks of its docstrings, those below a variable included."""
     for path, tree in trees().items():
-        if path.split("/")[0] in CODE:
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                    for name in BACKTICKS.findall(str(node.value.value)):
-                        yield path, name
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                for name in BACKTICKS.findall(str(node.value.value)):
+                    yield path, name
 
 
 def test_names_in_pages_exist() -> None:

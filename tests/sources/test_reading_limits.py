@@ -257,6 +257,6 @@ def test_limits_are_set_for_all_clusters_and_for_one(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_every_limit_with_its_default() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "running-cluster.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "reading-limits.md").read_text(encoding="utf-8")
     listed = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE))
     assert {name: int(value) for name, value in listed.items()} == asdict(DEFAULT)
