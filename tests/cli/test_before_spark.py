@@ -119,7 +119,7 @@ BAD = {
     "simulate --scenario recorded --lake {gone}": "there is no lake at",
     "export --lake {gone} --from 2026-11-21 --to 2026-11-21 --out {new}": "there is no lake at",
     "backup --lake {gone} --to {new}": "there is no lake at",
-    "restore --from {empty} --lake {new}": "is no whole backup",
+    "restore --from {empty} --lake {new}": "is not a whole backup",
     "wish list --lake {gone}": "there is no lake at",
     "report --lake {gone}": "there is no lake at",
     "data-docs --lake {gone}": "there is no lake at",
@@ -146,7 +146,7 @@ BAD = {
     "export --lake {lake} --from 2026-11-21 --to 2026-11-21 --out {file}/new": "is a file, and a folder is needed",
     "export --lake {lake} --from 2026-11-21 --to 2026-11-21 --out {empty}": "is there already",
     "backup --lake {lake} --to {file}": "is a file, and a folder is needed",
-    "backup --lake {lake} --to {lake}/below": "one lies in the other",
+    "backup --lake {lake} --to {lake}/below": "one is inside the other",
     "restore --from {lake} --lake {file}": "is a file, and a folder is needed",
 }
 

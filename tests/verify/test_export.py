@@ -111,7 +111,7 @@ def test_rows_past_their_retention_are_listed_and_the_rest_is_exported(lake: Pat
     ("since", "until", "error", "said"),
     [
         (moment("2027-01-01T00:00:00"), moment("2027-01-02T00:00:00"), NoSuchCycle, "On record are 2026-11-21 08:24"),
-        (UNTIL, SINCE, BadInput, "lies after"),
+        (UNTIL, SINCE, BadInput, "is after"),
     ],
 )
 def test_a_range_without_cycles_is_refused_and_leaves_nothing(
