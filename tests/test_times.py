@@ -183,7 +183,7 @@ def test_every_command_refuses_a_range_that_ends_before_it_begins(
 ) -> None:
     assert run(words, lake, "--from", "2026-11-21T08:30", "--to", "2026-11-21T09:29+01:00") == 2
     said = capsys.readouterr().err
-    assert "--from 2026-11-21T08:30 lies after --to 2026-11-21T09:29+01:00: swap them" in said
+    assert "--from 2026-11-21T08:30 is after --to 2026-11-21T09:29+01:00: swap them" in said
 
 
 def helps(command: argparse.ArgumentParser) -> list[tuple[str, str]]:
@@ -228,7 +228,7 @@ def test_the_params_of_dags_are_read_alike_and_named(
     monkeypatch.setenv("EVENKEEL_LAKE", "/lake")
     with pytest.raises(BadInput, match=f"^the param `{name}` 'yesterday' is not a time: write 2026"):
         read("yesterday", name)
-    with pytest.raises(BadInput, match="the param `since` 2026-11-22 lies after the param `until` 2026-11-21"):
+    with pytest.raises(BadInput, match="the param `since` 2026-11-22 is after the param `until` 2026-11-21"):
         run_params(None, "/nowhere", {"since": "2026-11-22", "until": "2026-11-21"})  # type: ignore[arg-type]
 
 

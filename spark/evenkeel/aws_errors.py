@@ -76,11 +76,11 @@ _S3_CODES: Mapping[str, tuple[str, str]] = {
     "InvalidAccessKeyId": ("the store does not know the access key id", _CREDENTIALS),
     "SignatureDoesNotMatch": ("the secret key does not belong to the access key id", _CREDENTIALS),
     "ExpiredToken": ("the session token has expired", "Log in again, or assume the role again."),
-    "InvalidToken": ("the session token is not valid here", _CREDENTIALS),
-    "PermanentRedirect": ("the bucket lies in another region", _REGION),
-    "301": ("the bucket lies in another region", _REGION),
+    "InvalidToken": ("the session token is not valid for this store", _CREDENTIALS),
+    "PermanentRedirect": ("the bucket is in another region", _REGION),
+    "301": ("the bucket is in another region", _REGION),
     "AuthorizationHeaderMalformed": ("the request was signed for another region", _REGION),
-    "IllegalLocationConstraintException": ("the bucket lies in another region", _REGION),
+    "IllegalLocationConstraintException": ("the bucket is in another region", _REGION),
     "NotImplemented": (
         "the store does not know a request that the landing zone needs",
         "It must know conditional writes (If-None-Match), without which two collectors could overwrite each other.",
@@ -126,7 +126,7 @@ def _skewed(answer: ServiceAnswer) -> tuple[str, str]:
     times = f" (this machine {one_line(str(ours))}, the store {one_line(str(theirs))})" if ours and theirs else ""
     return (
         f"this machine's clock and the store's are too far apart{times}",
-        "Set the clock by NTP; snapshots taken meanwhile bear the wrong time.",
+        "Set the clock by NTP; snapshots taken meanwhile have the wrong time.",
     )
 
 

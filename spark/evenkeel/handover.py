@@ -244,10 +244,6 @@ class Handover:
         """Return a copy with further writes appended."""
         return replace(self, writes=(*self.writes, *writes))
 
-    def with_commits(self, commits: Iterable[Commit]) -> Handover:
-        """Return a copy with further commits appended."""
-        return replace(self, commits=(*self.commits, *commits))
-
     def with_cycles(self, cycles: Iterable[ClusterCycle]) -> Handover:
         """Return a copy with other cycles."""
         return replace(self, cycles=tuple(cycles))

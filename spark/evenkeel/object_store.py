@@ -370,7 +370,7 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
     ),
     ("InvalidAccessKeyId|INVALID_ACCESS_KEY_ID", "the store does not know the access key id", _KEYS),
     ("SignatureDoesNotMatch|SIGNATURE_DOES_NOT_MATCH", "the secret key does not belong to the access key id", _KEYS),
-    ("InvalidToken|InvalidClientTokenId", "the session token is not valid here", _KEYS),
+    ("InvalidToken|InvalidClientTokenId", "the session token is not valid for this store", _KEYS),
     ("RequestTimeTooSkewed", "this machine's clock and the store's are too far apart", "Set the clock by NTP."),
     (
         "NoAuthWithAWSException|NoAwsCredentials|CredentialInitializationException|Unable to load credentials",
@@ -379,7 +379,7 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint|AWSRedirect|Status Code: 301",
-        "the bucket lies in another region",
+        "the bucket is in another region",
         "Set AWS_REGION to the region of the bucket, or AWS_ENDPOINT_URL_S3 to the store that holds it.",
     ),
     (

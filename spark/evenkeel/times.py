@@ -94,7 +94,7 @@ def range_given(
     first = None if since is None else time_given(since, options[0], where)
     last = None if until is None else time_given(until, options[1], where)
     if first and last and first.first > last.last:
-        raise BadInput(f"{options[0]} {first.text} lies after {options[1]} {last.text}: swap them.")
+        raise BadInput(f"{options[0]} {first.text} is after {options[1]} {last.text}: swap them.")
     return first, last
 
 

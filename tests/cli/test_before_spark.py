@@ -101,7 +101,7 @@ BAD = {
     "simulate --lake {file} --scenario zipf": "is a file, and a folder is needed",
     "export --lake {gone} --from 2026-11-21 --to 2026-11-21 --out {new}": "there is no lake at",
     "backup --lake {gone} --to {new}": "there is no lake at",
-    "restore --from {empty} --lake {new}": "is no whole backup",
+    "restore --from {empty} --lake {new}": "is not a whole backup",
     "restore --from {lake} --lake {file}": "is a file, and a folder is needed",
     # clusters and plans on record
     "export --lake {lake} --cluster lap --from 2026-11-21 --to 2026-11-21 --out {new}": "no cycle of",
@@ -116,7 +116,7 @@ BAD = {
     "export --lake {lake} --from 2026-11-21 --to 2026-11-21 --out {file}/new": "is a file, and a folder is needed",
     "export --lake {lake} --from 2026-11-21 --to 2026-11-21 --out {empty}": "is there already",
     "backup --lake {lake} --to {file}": "is a file, and a folder is needed",
-    "backup --lake {lake} --to {lake}/below": "one lies in the other",
+    "backup --lake {lake} --to {lake}/below": "one is inside the other",
     # what watches and collects
     "status": "no lake is named",
     "watch lab --lake {lake} --every 0": "--every 0",

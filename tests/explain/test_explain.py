@@ -365,7 +365,7 @@ def test_of_too_much_the_first_part_is_told_with_where_to_go_on(acting: Path, mo
 def test_a_range_without_cycles_names_the_nearest(lake: Path) -> None:
     with pytest.raises(NoSuchCycle, match="The nearest: that of 2026-11-21 09:10:41 UTC of spread before"):
         explain(lake, HOT, when=between("2026-11-22", None))
-    with pytest.raises(BadInput, match="--from 2026-11-22 lies after --to 2026-11-21"):
+    with pytest.raises(BadInput, match="--from 2026-11-22 is after --to 2026-11-21"):
         between("2026-11-22", "2026-11-21")
     with pytest.raises(BadInput, match="one or the other"):
         times("2026-11-22", "2026-11-21", None, None)

@@ -95,7 +95,7 @@ def test_the_owner_dies_between_plan_and_command(case: Case) -> None:
         pulsar.servers[victim] = server
     assert asked.run.mode == "auto"
     assert case.attempt().status == "withheld"
-    assert f"{victim} did not tell its configuration" in (case.attempt().reason or "")
+    assert f"{victim} did not return its configuration" in (case.attempt().reason or "")
     assert case.sent() == []
     assert case.outcomes() == Counter(withheld=len(case.commands()))
 

@@ -206,7 +206,7 @@ def test_a_snapshot_from_the_future_does_not_fit_its_own_requests() -> None:
 def test_a_snapshot_that_finished_before_it_started_does_not_fit() -> None:
     misfit = times_that_do_not_fit(shifted(started_at=5), 300.0)
     assert misfit is not None
-    assert "lies before started_at" in misfit.reason
+    assert "is before started_at" in misfit.reason
 
 
 def test_times_inside_the_tolerance_fit() -> None:

@@ -60,7 +60,7 @@ def test_a_time_with_a_zone_and_a_date_are_moments_too(lake: SmallLake) -> None:
         (("lab", "2026-11-21T08:03", "2026-11-21T08:03"), NoSuchCycle, ["none of 1 cycle", "no topics came"]),
         (("lap", None, None), NoSuchCycle, ["'lap'", "Did you mean 'lab'"]),
         (("lab", "yesterday", None), BadInput, ["--from 'yesterday'"]),
-        (("lab", "2026-11-22", "2026-11-21"), BadInput, ["lies after"]),
+        (("lab", "2026-11-22", "2026-11-21"), BadInput, ["is after"]),
     ],
 )  # fmt: skip
 def test_what_a_range_lacks_is_named_with_the_nearest(lake: SmallLake, arguments, error, words) -> None:

@@ -264,7 +264,7 @@ def test_brokers_that_steer_themselves_are_named_with_the_command_that_ends_it(l
     assert lab.brokers[1] in said
     assert "update-dynamic-config --config loadBalancerSheddingEnabled --value false" in said
     lab.kill(lab.brokers[2])
-    assert any(f"{lab.brokers[2]} did not tell its configuration" in one for one in hands_off(client))
+    assert any(f"{lab.brokers[2]} did not return its configuration" in one for one in hands_off(client))
 
 
 def test_names_that_need_quoting_survive(lab: SimulatedPulsar) -> None:

@@ -126,7 +126,7 @@ def _built(opened: _OpenTables, cluster: str, progress: Progress) -> Built:
         return retry(attempt, tries=_TRIES, pause=up_to_a_fifth_more, if_raised=conflict)
     except HeatConflict as error:
         raise LakeError(
-            f"heat of {cluster}: other builders wrote the same blocks {_TRIES} times; what they built is there. "
+            f"heat of {cluster}: other builders wrote the same blocks {_TRIES} times; their blocks are written. "
             f"Run one of them at a time"
         ) from error
 

@@ -84,22 +84,22 @@ class HeatPicture:
 
         * `cluster`, `metric`, `unit`; `layer_seconds`: length of the layer's columns.
         * `starts`, `ends`: from when to when (seconds since 1970) each column is to be drawn, in order. Between two
-          there may be a gap, of which nothing is known. At the right edge columns are those of finer layers.
+          there may be a gap without data. At the right edge columns are those of finer layers.
         * `complete_until`: columns behind this moment may still change.
         * `scale`: of a code v >= 2 the value is `lowest * (highest / lowest) ** ((v - 2) / 253)`, in `unit`; 1 is 0,
-          known to be nothing; 0 is not known. `steps` is 254; a value is right within the factor `(highest / lowest) **
-          (1 / 506)`, twice that where values were added up or shared.
-        * `namespaces`; of each row `row_namespace` and `row_last_namespace` (positions there: a row of an overview may
-          reach over several), `row_lower`, `row_upper` (first hash in the first, hash after the range in the last one,
-          as bundles are named: 4294967295 closes the last) and `row_bundles`: bundles in it, 1 where the row is a
+          known to be zero; 0 is unknown. `steps` is 254; a value is right within the factor `(highest / lowest) **
+          (1 / 506)`, twice that if values were added up or shared.
+        * `namespaces`; of each row `row_namespace` and `row_last_namespace` (positions in them: a row of an overview
+          may cover several), `row_lower`, `row_upper` (first hash in the first, hash after the range in the last one,
+          as bundles are named: 4294967295 closes the last) and `row_bundles`: bundles in it, 1 if the row is a
           bundle.
-        * `values`: a byte per cell, the code. Of several bundles the sum, of broker_share the largest.
-        * `shared`: packed bits, "" where none is set: a bundle's value was shared by width there, as before its split.
-        * `brokers`; `owners`: 16 bits, little-endian: 0 nobody known, 65535 several, else position in `brokers` from 1.
+        * `values`: a byte per cell, the code. For several bundles it is the sum, for broker_share the largest.
+        * `shared`: packed bits, "" if none is set: a bundle's value was shared by width, as before its split.
+        * `brokers`; `owners`: 16 bits, little-endian: 0 unknown, 65535 several, else position in `brokers` from 1.
         * `texts`; `marks`: [seconds since 1970, kind, row, position in `texts`], in order of time; `marks_left_out`:
           kind to how many more there were: marks of one kind in one cell are one, and each kind has its share of 2,000.
-        * `exact_since`: from here on exact rows were kept when the heat was last built, or null.
-        * `grain`: `overview`, or `namespaces` where all bundles of the part were looked at.
+        * `exact_since`: first moment of the exact rows kept at the last build, or null.
+        * `grain`: `overview`, or `namespaces` if all bundles of the part were read.
         """
         if not self._made:
             self._made.append(self._json())
@@ -167,15 +167,15 @@ def picture(
 ) -> HeatPicture:
     """Return the heat of a cluster from `start` to `end` (aware; a naive one is UTC), of one metric (see METRICS).
 
-    The layer is the finest that still has the range and fits into `most_columns`; of the coarsest, neighbouring columns
-    are put together as far as that is needed. `within`: a namespace with the range of hashes as bundles are named, or a
-    tenant, a namespace, or the beginning of names (`acme/ord`, `ac`): only this part is shown, with all its bundles
-    as far as they fit into `most_rows`; a part of more than 8 million cells is that part of the overview. Whatever is
-    asked for, the JSON has at most 2,000,000 bytes: columns are put together until it does.
+    The layer is the finest that still has the range and fits into `most_columns`; neighbouring columns of the coarsest
+    are merged as needed. `within` restricts the picture to a part: a namespace with the range of hashes as bundles are
+    named, or a tenant, a namespace, or the beginning of names (`acme/ord`, `ac`). A part is shown with all its bundles
+    as far as they fit into `most_rows`; one of more than 8 million cells is that part of the overview. The JSON has at
+    most 2,000,000 bytes: columns are merged until it does.
 
     Raises BadInput for an unknown cluster or metric, an end that is not after the start, more than 401 days, limits out
     of 1 to 1,536, a part that has no bundle, heat tables that were never built or that a newer version has written;
-    NoLake where there is no lake; LakeError for tables that cannot be read.
+    NoLake if there is no lake; LakeError for tables that cannot be read.
     """
     wanted, limits = metric_named(metric), _range(start, end, most_rows, most_columns)
     tables = _opened(str(lake))

@@ -152,13 +152,13 @@ def _began_at(backup: LakePlace) -> datetime:
     except (ValueError, KeyError, TypeError):
         raise BadInput(f"{backup.address}/{ABOUT} cannot be read: it was changed, or is of something else") from None
     fault = f"there is no {ABOUT}" if about is None else "its first backup was never finished"
-    raise BadInput(f"{backup.address} is no whole backup: {fault}")
+    raise BadInput(f"{backup.address} is not a whole backup: {fault}")
 
 
 def _two_places(first: str, other: str) -> tuple[LakePlace, LakePlace]:
     source, target = LakePlace.at(Lake(first).root), LakePlace.at(Lake(other).root)
     if source.holds(target) or target.holds(source):
-        raise BadInput(f"{first} and {other}: one lies in the other; name another place")
+        raise BadInput(f"{first} and {other}: one is inside the other; name another place")
     return source, target
 
 
@@ -194,7 +194,7 @@ def _copy(source: LakePlace, target: LakePlace, progress: Progress, *, prune: bo
 
 def _demand_lake(source: LakePlace) -> None:
     if not is_delta_table(f"{source.address}/{_CHAIN}"):
-        raise NoLake(f"there is no lake at {source.address}: no table {_CHAIN} lies there")
+        raise NoLake(f"there is no lake at {source.address}: it has no table {_CHAIN}")
 
 
 def _heads(source: LakePlace, names: Iterable[str]) -> dict[str, bytes]:
@@ -275,7 +275,7 @@ def _demand_same_lake(seen: Iterable[_LookedAt], source: LakePlace, target: Lake
         ):
             raise BadInput(
                 f"{target.address} is a backup of another past of {table.name}: the lake {source.address} was restored "
-                "or made anew since. Name a new place for its backups; the old one stays as it is"
+                "or made again since. Name a new place for its backups; the old one stays as it is"
             )
 
 

@@ -188,7 +188,7 @@ def _later(first: Settling | None, other: Settling) -> Settling:
 
 # Recent moves of bundles, by past commands and their seen outcomes.
 #
-# A cycle that is decided again has to come to the same plan. So only what was known at its moment counts: commands of
+# A cycle that is decided again has to give the same plan. So only what was known at its moment counts: commands of
 # earlier cycles, and outcomes seen by then. A command without an outcome by then may have been carried out, and counts
 # as a move. A command known to have done nothing does not count.
 

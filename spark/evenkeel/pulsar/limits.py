@@ -38,7 +38,7 @@ class Limits:
     small_answer_mib: int = _limit(32, "MiB", "Any other answer.")
     small_answers_mib: int = _limit(128, "MiB", "All those other answers of a snapshot, as held in memory.")
     snapshot_mib: int = _limit(65_536, "MiB", "All answers of a snapshot.")
-    packed_mib: int = _limit(16_384, "MiB", "The file of a snapshot as it lies there.")
+    packed_mib: int = _limit(16_384, "MiB", "The file of a snapshot as stored.")
     document_mib: int = _limit(64, "MiB", "A snapshot that is one JSON document.")
     json_depth: int = _limit(100, "levels", "How deep JSON is nested; deeper than the highest cannot be read.", 500)
     json_values: int = _limit(8_000_000, "values", "Values in the small answers of a snapshot.")

@@ -82,7 +82,7 @@ def times_that_do_not_fit(view: SnapshotView, tolerance_seconds: float) -> Rejec
     """
     start, end = view.started_at, view.finished_at
     if start is not None and end < start:
-        return _rejection("snapshot", f"finished_at {utc_seconds(end)} lies before started_at {utc_seconds(start)}")
+        return _rejection("snapshot", f"finished_at {utc_seconds(end)} is before started_at {utc_seconds(start)}")
     tolerance = timedelta(seconds=tolerance_seconds)
     outside = [
         (at, answer) for answer, at in view.own.times() if at > end + tolerance or at < (start or end) - tolerance

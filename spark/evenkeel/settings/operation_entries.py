@@ -120,7 +120,7 @@ class LakeEntries(Entries):
 
 
 class Operation(Entries):
-    """How Evenkeel is run."""
+    """Operation of Evenkeel: its lakes, its DAGs and its transparency log."""
 
     lake: Annotated[Text | None, Variable("EVENKEEL_LAKE", "address")] = None
     """Root of the tables: a folder, relative to this file, or `s3a://bucket/prefix`. Beside `[lakes]`: the lake of the

@@ -4,7 +4,7 @@
   each file that it makes or renames, some 360 in a small cycle. Ours uses system calls. If two JVMs commit the same
   version of a table, one of them fails; with Hadoop's class one commit replaces the other.
 - `ObjectStore` keeps files in a store that speaks S3. It reads keys from a file in the server's home with every request
-  (`evenkeel.object_store.hand_over`), so keys can be renewed and stand in no setting.
+  (`evenkeel.object_store.hand_over`), so keys can be renewed and are in no setting.
 - `ObjectStoreCommits` is Delta's log store for S3. It asks the store to write a commit only if the version does not
   exist (`If-None-Match: *`), as deltalake does. Delta's own class looks first and then writes, and loses commits.
 - `LakeLock` and `ObjectStoreLease` let one server at a time write a lake (`evenkeel.lake.one_writer`).

@@ -138,7 +138,7 @@ def _demand(jar: Jar, path: Path, what_to_do: str) -> None:
 
 
 def _fetch(jars: Sequence[Jar], folder: Path) -> None:
-    """Fetch the jars into an existing folder; their digests are not checked here."""
+    """Fetch the jars into an existing folder; their digests are not checked yet."""
     LOG.info("fetching %s", _names([jar.coordinates for jar in jars]))
     try:
         _run_ivy(jars, folder)

@@ -177,7 +177,7 @@ def is_one_of(cycles: Iterable[tuple[str, str]]) -> Column:
 
 
 def in_spans(spans: Iterable[tuple[str, str | None, str]]) -> Column:
-    """Return a condition that the cycle of a row lies in a span of its cluster.
+    """Return a condition that the cycle of a row is in a span of its cluster.
 
     A span is cluster, first and last `cycle_at` (as text, both included); without a first one, all up to the last.
     Clusters with the same span share a condition: in a run they nearly always have one span.

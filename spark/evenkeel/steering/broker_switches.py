@@ -116,8 +116,8 @@ def objections_in(answers: Mapping[str, Mapping[str, str] | None]) -> tuple[str,
     objections = []
     if silent:
         objections.append(
-            f"{_listed(silent)} did not tell {'its' if len(silent) == 1 else 'their'} configuration, so it is not "
-            "known whether the brokers steer themselves: look at them, or wait until they are gone from the cluster"
+            f"{_listed(silent)} did not return {'its' if len(silent) == 1 else 'their'} configuration, so it is "
+            "unknown whether the brokers steer themselves: look at them, or wait until they are gone from the cluster"
         )
     for switch in SWITCHES:
         steering = sorted(

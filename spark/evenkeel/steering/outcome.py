@@ -63,8 +63,7 @@ def decisive(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
 # The only table from an observation of a command to its outcome. Pure.
 #
 # The publisher and the agent use it after they have sent a command and when they look again after a crash. The next
-# cycle uses it when it settles open commands. The same observation gives the same outcome and the same words, whoever
-# made it.
+# cycle uses it when it settles open commands. Equal observations give equal outcomes and words, from any observer.
 #
 # Only a refusal counts as an answer. A 204 does not prove that a command was done, and a missing answer does not prove
 # that it was not: in both cases only the cluster shows the outcome. So the next cycle, which does not know the answers

@@ -123,7 +123,7 @@ class SqsSink:
         failed = send_all(self._commands, [Letter(text, control_group(control_id), control_id)])
         if failed:
             raise QueueUnreachable(
-                f"cluster {self.cluster}: the agents could not be told to {kind}: {failed[0].reason}"
+                f"cluster {self.cluster}: the control {kind!r} could not be sent to the agents: {failed[0].reason}"
             )
 
     def take(self, wanted: Collection[str], until: float, *, record_s: int = RECORD_SECONDS) -> Reports:

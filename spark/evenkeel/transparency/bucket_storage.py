@@ -24,7 +24,6 @@ _CLOCKS_APART_SECONDS = 15.0
 _LOOKS_EVERY_SECONDS = 0.5
 _ABSENT = frozenset({"NoSuchKey", "404"})
 _OTHERS_CAME = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409", *_ABSENT})
-_UNSEEN = object()
 
 
 @lru_cache(maxsize=4)

@@ -189,7 +189,7 @@ class SignerKey:
         except (BadNote, SettingsError):
             raise SettingsError(
                 "the private key of the log cannot be read: it is one line that begins with PRIVATE+KEY+, as "
-                "`evenkeel log make-key` wrote it; nothing of it is shown here"
+                "`evenkeel log make-key` wrote it; this message shows nothing of it"
             ) from None
         return key
 

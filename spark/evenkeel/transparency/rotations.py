@@ -197,7 +197,7 @@ def _said_lost(storage: LogStorage, followed: FollowedKeys, line: RotationLine, 
             proven = f" The log has grown from {last.words}, which the old key has signed"
     return (
         f"not proven: leaf {line.index} says that the old key ({ids_of(leaf.before)}) was lost and that "
-        f"{ids_of(leaf.keys)} goes on, which anybody who may write to the lake can say. Ask the operator for the new "
+        f"{ids_of(leaf.keys)} goes on, which any writer of the lake can claim. Ask the operator for the new "
         f"verifier key.{proven}"
     )
 

@@ -252,7 +252,7 @@ class WitnessBucket:
         code = code_of(error) if isinstance(error, ClientError) else ""
         if code in _NO_LOCK and "objectlock" in re.sub("[ -]", "", str(error).lower()):
             return WitnessError(
-                f"the bucket of {self._place.url} has no Object Lock, so nothing would keep a checkpoint there: it is "
+                f"the bucket of {self._place.url} has no Object Lock, so it protects no checkpoint: it is "
                 "switched on when a bucket is made; make another one"
             )
         if code == _UNKNOWN:

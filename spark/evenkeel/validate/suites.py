@@ -75,7 +75,7 @@ def read_suite(path: Path, table: str) -> Suite:
     rules = tuple(_rule(path, table, expectation) for expectation in body.get("expectations", ()))
     doubled = {rule.name for rule in rules if sum(other.name == rule.name for other in rules) > 1}
     if doubled:
-        raise SuiteError(f"{path}: rule {min(doubled)} stands there twice; give each rule a name of its own")
+        raise SuiteError(f"{path}: rule {min(doubled)} is in it twice; give each rule a name of its own")
     return Suite(table, rules)
 
 

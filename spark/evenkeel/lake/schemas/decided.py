@@ -119,7 +119,7 @@ PLANNER_TARGETS = cycle_table(
     Column(
         "needs_split",
         "boolean",
-        "whether the bundle has to be split before it can be moved; what became of that: `split_decisions` of the "
+        "whether the bundle has to be split before it can be moved; its result: `split_decisions` of the "
         "next cycle, strategy `Planner`",
     ),
     Column("basis", "string", "what the figures rest on: usage or traffic"),

@@ -61,7 +61,7 @@ HEAT_BLOCKS = Table(
         Column("brokers", "array<string>", "of `columns`: brokers that own anything in the block"),
         Column("through_sequence", "bigint", "of `state`: the newest row of `cycles` that was looked at", "count"),
         Column("through_at", "timestamp", "of `state`: the newest cycle by then"),
-        Column("exact_since", "timestamp", "of `state`: from here on the rows of `bundle_load` were kept"),
+        Column("exact_since", "timestamp", "of `state`: first moment of the kept rows of `bundle_load`"),
         Column("format", "int", "version of what the bytes mean", "count", nullable=False),
     ),
     partition=("cluster", "layer_seconds", "grain", "block_start"),
@@ -88,7 +88,7 @@ HEAT_MARKS = Table(
         Column("namespace", "string", "tenant/namespace", nullable=False),
         Column("lower", "bigint", "first hash of the bundle's range", nullable=False),
         Column("upper", "bigint", "hash after the range; 4294967295 closes the last one", nullable=False),
-        Column("text", "string", "from where to where, and what became of it", nullable=False),
+        Column("text", "string", "source and destination, and the outcome", nullable=False),
     ),
     partition=("cluster", "block_start"),
 )

@@ -137,7 +137,7 @@ class AnswerText:
         except OSError as error:
             where = self._folder or tempfile.gettempdir()
             raise LandingError(
-                f"a large answer cannot be kept in {where} ({error.strerror or error}): make room there"
+                f"a large answer cannot be kept in {where} ({error.strerror or error}): make room in that folder"
             ) from None
 
 

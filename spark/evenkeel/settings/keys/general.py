@@ -100,14 +100,14 @@ class ReportKeys:
         lowest=0.0,
         unit="factor",
         deprecated_alias_of="loadBalancerBandwidthInResourceWeight",
-        meaning="Old spelling; used where the new key stands at 1.0.",
+        meaning="Old spelling; used if the new key is 1.0.",
     )
     loadBalancerBandwithOutResourceWeight: float = key(
         1.0,
         lowest=0.0,
         unit="factor",
         deprecated_alias_of="loadBalancerBandwidthOutResourceWeight",
-        meaning="Old spelling; used where the new key stands at 1.0.",
+        meaning="Old spelling; used if the new key is 1.0.",
     )
     loadBalancerDirectMemoryResourceWeight: float = key(
         0.0, lowest=0.0, unit="factor", meaning="Weight of direct memory in a broker's usage."

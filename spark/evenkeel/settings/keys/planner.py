@@ -20,8 +20,8 @@ class PlannerKeys:
         choices=("off", "shadow", "on"),
         unit="name",
         meaning="Whether Evenkeel's own planner decides unloads and destinations. off: the strategy in force does. "
-        "shadow: it does too, and the planner's targets, models and findings stand beside it. on: the planner does, "
-        "and asks for the splits that its moves need.",
+        "shadow: it does too, and the planner's targets, models and findings are recorded beside it. on: the planner "
+        "does, and asks for the splits that its moves need.",
     )
     evenkeelPlannerActAbovePercent: float = key(
         10.0,

@@ -3,8 +3,8 @@
     PREFIX/CLUSTER/1772366405000-configuration.jsonl.gz
     PREFIX/CLUSTER/1772366465000.jsonl.gz
 
-The number is the snapshot's moment in milliseconds since 1970, so names sort as times do. `-configuration` stands
-there if the snapshot holds the brokers' configuration: a listing alone finds the one that lends it. An object appears
+The number is the snapshot's moment in milliseconds since 1970, so names sort as times do. `-configuration` is added
+if the snapshot holds the brokers' configuration: a listing alone finds the one that lends it. An object appears
 whole or not at all, and who writes a name first with `If-None-Match: *` has it. PREFIX is taken as it is given,
 CLUSTER is percent-encoded, so that any name makes exactly one level.
 """

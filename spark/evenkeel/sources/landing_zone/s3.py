@@ -130,7 +130,7 @@ def fetch(client: Any, place: Place, key: str, to: Path, limits: Limits) -> None
 def _fetch(client: Any, place: Place, key: str, to: Path, limits: Limits) -> None:
     answer = client.get_object(Bucket=place.bucket, Key=key)
     size = answer["ContentLength"]
-    limits.demand("packed_mib", size, f"the snapshot has {size:,} bytes as it lies there", SEE)
+    limits.demand("packed_mib", size, f"the snapshot has {size:,} bytes as stored", SEE)
     digest = hashlib.sha256()
     with to.open("wb") as file:
         for chunk in iter(lambda: answer["Body"].read(_CHUNK), b""):

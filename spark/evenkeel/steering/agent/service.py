@@ -164,7 +164,7 @@ class Agent:
             except QueueRefused as error:
                 if "AccessDenied" not in str(error):
                     raise
-                LOG.warning("the queue's attributes cannot be read, which is no harm by itself: %s", error)
+                LOG.warning("the queue's attributes cannot be read, which is harmless by itself: %s", error)
                 continue
             if "RedrivePolicy" in attributes:
                 LOG.warning(

@@ -82,7 +82,7 @@ class Fifo:
         answer = self._ask("send_message_batch", Entries=entries)
         failed = _failed(answer)
         sent = {entry["Id"] for entry in answer.get("Successful", ())}
-        unheard = LetterFailure("the service did not say what became of it", final=False)
+        unheard = LetterFailure("the service reported no result for it", final=False)
         return [None if str(n) in sent else failed.get(str(n), unheard) for n in range(len(entries))]
 
     def receive(self, *, most: int, wait_s: int, visibility_s: int) -> list[ReceivedMessage]:
