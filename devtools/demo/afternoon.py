@@ -33,7 +33,7 @@ class Backfilled:
 
 
 def backfill(lake: str, recording: Path, engine: Engine) -> Backfilled:
-    """Decide all snapshots of the recording as a backfill, and report what that took."""
+    """Decide all snapshots of the recording as a backfill, and report the duration."""
     request = CycleRequest(
         lake, source=f"recording:{recording}", every=True, kind="backfill", dag_id="demo", run_id="demo__afternoon"
     )

@@ -101,8 +101,7 @@ class TopCell:
 
 
 def top_cells(shown: HeatPicture, most: int = MOST_TOP) -> list[TopCell]:
-    """Of each row its first hottest cell, the hottest rows first; rows in which nothing is known to be above 0 are left
-    out."""
+    """Return each row's first hottest cell, the hottest rows first; rows without a value above 0 are left out."""
     codes = shown.codes
     if not codes.size:
         return []

@@ -41,7 +41,7 @@ def warn(words: str, advice: str) -> CheckFinding:
 
 
 def fail(words: str, advice: str) -> CheckFinding:
-    """A part that does not work, or with which nothing may be sent."""
+    """Return the finding of a part that does not work, or with which nothing may be sent."""
     return CheckFinding(CheckOutcome.FAIL, words, advice)
 
 
@@ -111,7 +111,7 @@ class SiteCheck:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The finding of a check of a subject. `looked`: it came to an end by itself; `seconds`: what it took."""
+    """The finding of a check of a subject. `looked`: the check ended by itself; `seconds`: its duration."""
 
     check: str
     subject: str

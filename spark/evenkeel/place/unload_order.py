@@ -34,11 +34,11 @@ def hash_order(names: Iterable[str], *, most: int = 0) -> list[str]:
 
 def java_hash(text: str) -> int:
     """Java's String.hashCode, as an unsigned number."""
-    found = 0
+    value = 0
     units = text.encode("utf-16-be")
     for high, low in zip(units[::2], units[1::2], strict=True):
-        found = (31 * found + (high << 8 | low)) & 0xFFFFFFFF
-    return found
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value
 
 
 def _spread(code: int) -> int:

@@ -99,10 +99,13 @@ class AloneOnBest:
         """Base and slope of the models of these brokers, a row for each broker, a column for each resource."""
         if brokers not in self._lines:
             models = [self._figures.models[r] for r in self._figures.resources]
-            lines = [[own[broker].line for own in models] for broker in sorted(brokers & self._figures.usage.keys())]
+            lines = [
+                [model_of[broker].line for model_of in models]
+                for broker in sorted(brokers & self._figures.usage.keys())
+            ]
             shape = len(lines), len(models)
             self._lines[brokers] = (
-                np.array([[line.base for line in own] for own in lines]).reshape(shape),
-                np.array([[line.slope for line in own] for own in lines]).reshape(shape),
+                np.array([[line.base for line in model_of] for model_of in lines]).reshape(shape),
+                np.array([[line.slope for line in model_of] for model_of in lines]).reshape(shape),
             )
         return self._lines[brokers]

@@ -82,9 +82,9 @@ def select(
 
 def without_gone(state: PlacementState, brokers: Iterable[str]) -> PlacementState:
     """Return the state without brokers that are gone (Pulsar: onActiveBrokersChange)."""
-    here = frozenset(brokers)
+    available = frozenset(brokers)
     history = state.get(USAGE_AVERAGE, {})
-    return {USAGE_AVERAGE: {broker: average for broker, average in sorted(history.items()) if broker in here}}
+    return {USAGE_AVERAGE: {broker: average for broker, average in sorted(history.items()) if broker in available}}
 
 
 class LeastResourceUsageWithWeight(StrategyRound):

@@ -48,8 +48,8 @@ class Looked(NamedTuple):
 class TransferPair:
     """The offload from one broker to another as it builds up: loads are fractions, the rest byte/s.
 
-    `wanted` is what half the difference in load makes of the giver's throughput. `gained` counts only in debug mode:
-    so does Pulsar.
+    `wanted`: half the difference in load, as a part of the giver's throughput. `gained` counts only in debug mode, as
+    in Pulsar.
     """
 
     giver: str
@@ -100,7 +100,7 @@ class TransferSelection:
         self._debug = settings.loadBalancerDebugModeEnabled
 
     def fill(self, pair: TransferPair) -> None:
-        """Mark what leaves the giver, and note what became of each of its top bundles."""
+        """Mark the bundles that leave the giver, and note the outcome for each of its top bundles."""
         listed = self._load.top_bundles[pair.giver]
         coming_back = iter(self._load.top_bundles.get(pair.receiver, ()))
         remaining = len(listed)
