@@ -219,9 +219,9 @@ def _cell(text: str) -> str:
 
 _LABELS = {
     "cluster": "a cluster on record",
-    "outcome": ", ".join(f"`{one}`" for one in OUTCOMES),
-    "severity": ", ".join(f"`{one}`" for one in SEVERITIES),
-    "task": ", ".join(f"`{one}`" for one in TASK_IDS),
+    "outcome": ", ".join(f"`{word}`" for word in OUTCOMES),
+    "severity": ", ".join(f"`{word}`" for word in SEVERITIES),
+    "task": ", ".join(f"`{word}`" for word in TASK_IDS),
     "witness": "the name of a witness of the log, 32 at most",
 }
 

@@ -150,7 +150,7 @@ def chained_anew(lake: Path, change: Callable[[list[Row]], list[Row]]) -> None:
 
     def link(rows: list[Row]) -> list[Row]:
         linked = []
-        for row in change(sorted(rows, key=lambda one: (one["cluster"], one["sequence"]))):
+        for row in change(sorted(rows, key=lambda link_row: (link_row["cluster"], link_row["sequence"]))):
             linked_row = {**row, "previous_digest": heads.get(row["cluster"], "")}
             linked_row["body_digest"] = body_digest(linked_row)
             head = hashlib.sha256((linked_row["previous_digest"] + linked_row["body_digest"]).encode()).hexdigest()
@@ -397,7 +397,7 @@ def _delta_checkpoint(lake: Path) -> None:
 
 
 def _shorter_upkeep(lake: Path) -> None:
-    (row, *_) = sorted(rows_of(lake, "upkeeps"), key=lambda one: one["begun_at"])
+    (row, *_) = sorted(rows_of(lake, "upkeeps"), key=lambda upkeep_row: upkeep_row["begun_at"])
     periods = {**dict(row["periods"]), "audit_days": 2, "observed_days": 2, "considered_days": 2, "topics_days": 2}
     forged = {"upkeep_id": "forged", "periods": [*{**periods, "unlisted_days": 1}.items()]}
     append(lake, "upkeeps", [{**row, **forged, "begun_at": row["begun_at"] - timedelta(days=30)}])
@@ -431,7 +431,7 @@ def _anchor_forged(lake: Path) -> None:
 
 @_way("a file is changed, and a proof of the past vouches for it", "proofs")
 def _proof_forged(lake: Path) -> None:
-    clusters = sorted({one["cluster"] for one in rows_of(lake, "bundle_load")})
+    clusters = sorted({load_row["cluster"] for load_row in rows_of(lake, "bundle_load")})
     edit_file(lake, "bundle_load", "measured_msg_rate_in", lambda value: (value or 0.0) + 1.0)
     (row, *_) = sorted(rows_of(lake, "proofs"), key=str)
     files = [

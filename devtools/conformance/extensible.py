@@ -42,7 +42,7 @@ def topk(case: dict[str, Any]) -> dict[str, Any]:
     """`topk`"""
     stats = {bundle: stats_of(body) for bundle, body in (case.get("stats") or {}).items()}
     bundles = top_bundles(stats, case["k"], PoliciesPresent(policies_of(case)), settings_of(case.get("config")))
-    return {"top": [one.bundle for one in bundles]}
+    return {"top": [top_bundle.bundle for top_bundle in bundles]}
 
 
 def _answer(transfers: Transfers) -> dict[str, Any]:

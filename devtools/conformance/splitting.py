@@ -100,8 +100,11 @@ def _answer(decided: extensible.ExtensibleSplits) -> dict[str, Any]:
     if outside:
         raise BadRange(f"{outside[0]} would have an empty child; Pulsar breaks off the whole round here")
     split = {
-        one.bundle: {"reason": REASONS[one.reason.rule], "children": sorted(str(range_of(c)) for c in one.children)}
-        for one in decided.splits
+        decided_split.bundle: {
+            "reason": REASONS[decided_split.reason.rule],
+            "children": sorted(str(range_of(c)) for c in decided_split.children),
+        }
+        for decided_split in decided.splits
     }
     return {
         "split": split,

@@ -211,8 +211,8 @@ def _near(asked: CellAsked, moment: datetime | None) -> str:
     return _link(asked, asked.namespace, asked.lower, asked.upper, moment)
 
 
-def _bundle_link(asked: CellAsked, one: Any) -> str:
-    return _link(asked, one.namespace, one.lower, one.upper, asked.at)
+def _bundle_link(asked: CellAsked, bundle: Any) -> str:
+    return _link(asked, bundle.namespace, bundle.lower, bundle.upper, asked.at)
 
 
 def _link(asked: CellAsked, namespace: str, lower: int, upper: int, at: datetime | None) -> str:

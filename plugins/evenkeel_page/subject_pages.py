@@ -152,9 +152,9 @@ def _near(record: Record, asked: SubjectRequest, attempt: Attempt) -> list[tuple
     return [(word, asked.link(asked.subject, cycle.cycle_at)) for word, cycle in named if cycle is not None]
 
 
-def _event_link(asked: SubjectRequest, one: SubjectEvent) -> str:
+def _event_link(asked: SubjectRequest, event: SubjectEvent) -> str:
     """A bundle's event leads to its moment, a broker's to the bundle at that moment."""
-    return asked.link(Subject("bundle", one.bundle) if one.bundle else asked.subject, one.at)
+    return asked.link(Subject("bundle", event.bundle) if event.bundle else asked.subject, event.at)
 
 
 def _heat_link(asked: SubjectRequest) -> str:

@@ -111,7 +111,7 @@ def _tagged(lines: Sequence[Line]) -> list[Line]:
         y = round(max(line.tag[1], above + _TAG), 1)
         above = y
         tagged.append(Line(line.number, line.stretches, line.dots, (line.tag[0], y)))
-    return sorted(tagged, key=lambda one: one.number)
+    return sorted(tagged, key=lambda tagged_line: tagged_line.number)
 
 
 def _ticks(low: float, high: float) -> list[float]:

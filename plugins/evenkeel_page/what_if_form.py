@@ -39,10 +39,10 @@ def params_of(given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     return params
 
 
-def _numbers(one: Mapping[str, str]) -> dict[str, Any]:
+def _numbers(field_values: Mapping[str, str]) -> dict[str, Any]:
     numbers = {}
     for name, usual in NUMBERS.items():
-        if text := one.get(name):
+        if text := field_values.get(name):
             value = _number(text, name.capitalize(), whole=isinstance(usual, int))
             if value != usual:
                 numbers[name] = value

@@ -103,7 +103,8 @@ def comparison_page(lake: str, render: Render, ids: Sequence[str]) -> Answer:
     return Answer(
         200,
         render(
-            "what_if_run.html.j2", replays=[(_mark(replays, one), one) for one in replays], lines=lines, drawn=drawn,
+            "what_if_run.html.j2", replays=[(_mark(replays, shown), shown) for shown in replays],
+            lines=lines, drawn=drawn,
             tables=_tables(lines), courses=courses, settings=settings, charts=_charts(courses, drawn),
             cluster=replays[0].cluster, most_lines=MOST_LINES,
             is_cut=any(line.course is not None and not line.number for line in lines),
@@ -123,8 +124,8 @@ def _tables(
     return tables
 
 
-def _mark(replays: Sequence[ReplayOnRecord], one: ReplayOnRecord) -> str:
-    return _LETTERS[replays.index(one)] if len(replays) > 1 else ""
+def _mark(replays: Sequence[ReplayOnRecord], replay: ReplayOnRecord) -> str:
+    return _LETTERS[replays.index(replay)] if len(replays) > 1 else ""
 
 
 def _variant_lines(replays: Sequence[ReplayOnRecord], courses: Courses) -> list[VariantLine]:

@@ -47,7 +47,7 @@ def broker_rows(
         if row["owner"] is not None:
             owned.setdefault(row["owner"], []).append(row)
     looked_at = RESOURCES if is_extensible else MODULAR_RESOURCES
-    in_order = sorted(reports, key=lambda one: str(one["broker"]))
+    in_order = sorted(reports, key=lambda broker_report: str(broker_report["broker"]))
     states = [_state(report, refused) for report in in_order]
     sums = _sums(in_order, states, owned, known)
     return [

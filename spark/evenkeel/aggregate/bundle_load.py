@@ -105,7 +105,7 @@ def bundle_rows(stamp: Row, bundles: Iterable[Bundle], owners: Owners, known: Kn
 
     A bundle that a split made has no predecessor, and its averages start again.
     """
-    return [_row(stamp, bundle, owners, known) for bundle in sorted(bundles, key=lambda one: one.name)]
+    return [_row(stamp, bundle, owners, known) for bundle in sorted(bundles, key=lambda in_force: in_force.name)]
 
 
 def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, Any]:

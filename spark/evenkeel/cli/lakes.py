@@ -36,7 +36,7 @@ def address_of(lake: str) -> str:
         lakes = configured_lakes()
     except SettingsError:  # a folder can be named beside a configuration that cannot be read
         return lake
-    named = [one.path for one in lakes.lakes if one.name == lake]
+    named = [known_lake.path for known_lake in lakes.lakes if known_lake.name == lake]
     return named[0] if named and lakes.is_several else lake
 
 

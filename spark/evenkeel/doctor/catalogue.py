@@ -113,7 +113,7 @@ def site_of(
     lakes = LakeMap() if lake or sources is None else configured_lakes(env)
     only = lakes.lakes[0].path if lakes.lakes else env.get("EVENKEEL_LAKE") or None
     site = Site(file, sources, lake or only, home, env, probe)
-    several = {one.name: one.path for one in lakes.lakes} if lakes.is_several else {}
+    several = {known_lake.name: known_lake.path for known_lake in lakes.lakes} if lakes.is_several else {}
     return replace(site, resolve=airflow_state.AirflowTokens(site), lakes=several)
 
 

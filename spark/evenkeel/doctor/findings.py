@@ -72,7 +72,7 @@ class Site:
 
     def source(self, cluster: str) -> ClusterSource:
         """The cluster's entry of the configuration."""
-        return next(one for one in self.sources or () if one.cluster == cluster)
+        return next(known_source for known_source in self.sources or () if known_source.cluster == cluster)
 
     @property
     def airflow_home(self) -> Path | None:

@@ -94,9 +94,9 @@ def _pins() -> Iterator[tuple[str, str]]:
         wanted = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
     else:
         wanted = metadata.requires("evenkeel") if _installed_version() else []
-    for one in wanted or ():
-        match = _PIN.match(one)
-        if match is not None and "extra ==" not in one:
+    for requirement in wanted or ():
+        match = _PIN.match(requirement)
+        if match is not None and "extra ==" not in requirement:
             yield match[1], match[2]
 
 

@@ -292,9 +292,9 @@ def _sheds(table: str, row: Row) -> bool:
     return bool(table == "unload_decisions" and row["subject_kind"] == "broker" and row["outcome"] == "unload")
 
 
-def _of_other(one: Row, row: Row, changes: Sequence[Change]) -> Sequence[Change]:
+def _of_other(other_row: Row, row: Row, changes: Sequence[Change]) -> Sequence[Change]:
     """Return all changes of the row itself; of a broker beside it, those of its own figures only."""
-    return changes if one is row else [change for change in changes if change.subject == one["subject"]]
+    return changes if other_row is row else [change for change in changes if change.subject == other_row["subject"]]
 
 
 def _concerns(row: Row, step: str, facts: CycleFacts) -> bool:
@@ -379,12 +379,12 @@ def _alternatives(row: Row, step: str, rows: Sequence[Row], settings: Sequence[R
     return []
 
 
-def _option(one: Mapping[str, Any]) -> str:
+def _option(alternative: Mapping[str, Any]) -> str:
     """Return the outcome of a planner's alternative, in words."""
-    rule = str(one["rule"] or "").replace("_", " ")
-    if one["verdict"] == "removed":
+    rule = str(alternative["rule"] or "").replace("_", " ")
+    if alternative["verdict"] == "removed":
         return f"ruled out: {rule}" if rule else "ruled out"
-    words = "next in line" if one["verdict"] == "next" else "possible"
+    words = "next in line" if alternative["verdict"] == "next" else "possible"
     return f"{words}, {rule}" if rule else words
 
 
@@ -442,7 +442,9 @@ def _step(row: Row) -> tuple[int, str]:
 
 def _command(row: Mapping[str, Any], outcomes: Sequence[Row]) -> SentCommand:
     seen = {
-        (one["seen_at"], one["outcome"], one["detail"]) for one in outcomes if one["command_id"] == row["command_id"]
+        (outcome_row["seen_at"], outcome_row["outcome"], outcome_row["detail"])
+        for outcome_row in outcomes
+        if outcome_row["command_id"] == row["command_id"]
     }
     return SentCommand(
         command_id=row["command_id"],

@@ -206,8 +206,8 @@ def _relatives(record: Record, attempt: Attempt, subject: Subject, siblings: Seq
     return f"Its namespace has other boundaries: {_named(across)} overlap its range."
 
 
-def _overlaps(one: BundleRange, other: BundleRange) -> bool:
-    return one.lower < other.upper and other.lower < one.upper
+def _overlaps(first: BundleRange, other: BundleRange) -> bool:
+    return first.lower < other.upper and other.lower < first.upper
 
 
 def _named(names: Sequence[str]) -> str:

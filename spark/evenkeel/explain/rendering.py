@@ -126,11 +126,11 @@ def _others(reasons: Sequence[Reason]) -> list[str]:
     return lines
 
 
-def alternative_line(one: OtherOption) -> str:
+def alternative_line(option: OtherOption) -> str:
     """Return the rejected alternative, the reason, and its distance."""
-    measured = "" if one.measured is None else f", {amounts.quantity(one.measured, one.unit)}"
-    behind = "" if one.behind is None else f", behind by {_margin(one.behind, one.unit).lstrip('+')}"
-    return f"{one.name}, {one.verdict}{measured}{behind}"
+    measured = "" if option.measured is None else f", {amounts.quantity(option.measured, option.unit)}"
+    behind = "" if option.behind is None else f", behind by {_margin(option.behind, option.unit).lstrip('+')}"
+    return f"{option.name}, {option.verdict}{measured}{behind}"
 
 
 def _changes(reasons: Sequence[Reason]) -> list[str]:
@@ -148,9 +148,9 @@ def _sent(sent: SentCommand, where: tzinfo) -> Iterator[str]:
     start = f" from {sent.from_broker}" if sent.from_broker else ""
     yield f"{sent.act}{start}{goal} ({sent.mode.replace('_', ' ')}), command {sent.command_id[:16]}"
     yield f"  {sent.request}"
-    for one in sent.seen:
-        outcome = one.outcome.replace("_", " ")
-        yield f"  {clock(one.at, where)} {outcome}: {one.detail.removeprefix(f'{outcome}: ')}"
+    for seen in sent.seen:
+        outcome = seen.outcome.replace("_", " ")
+        yield f"  {clock(seen.at, where)} {outcome}: {seen.detail.removeprefix(f'{outcome}: ')}"
     if not sent.seen:
         yield "  nothing is on record of it yet: the next cycle looks"
 
@@ -216,8 +216,8 @@ def _change(change: Change) -> dict[str, Any]:
     return {**asdict(change), "by": change.by}
 
 
-def _plain(one: Any, *, without: tuple[str, ...]) -> dict[str, Any]:
-    return {name: value for name, value in asdict(one).items() if name not in without}
+def _plain(fields: Any, *, without: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in asdict(fields).items() if name not in without}
 
 
 def stamp(value: object) -> str:

@@ -112,10 +112,10 @@ def _say_cluster(figures: LakeFigures, rows: StatusRows, line: ClusterStatus) ->
 
 def _say_needs(figures: LakeFigures, rows: StatusRows, line: ClusterStatus) -> None:
     counts = {need.kind: need.count for need in line.needs}
-    for one in NEEDS:
-        is_known = not is_newer(rows.newest) and not one.rests_on & figures.unread.keys()
+    for kind in NEEDS:
+        is_known = not is_newer(rows.newest) and not kind.rests_on & figures.unread.keys()
         known = 0 if is_known else None
-        figures.say(one.metric.name, counts.get(one.need, known), rows.cluster)
+        figures.say(kind.metric.name, counts.get(kind.need, known), rows.cluster)
 
 
 def _seconds(at: datetime | None) -> float | None:

@@ -66,7 +66,7 @@ def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> DecidedCycle:
     decided, rows, _ = decide_cycle(ROUNDS, key, rows.having({"topic_hashes": _topics_of_chosen(key, rows)}))
     plan = plan_round.made_of(rows)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    tables: dict[str, list[Row]] = {table: list(rows[table]) for one in ROUNDS for table in one.tables}
+    tables: dict[str, list[Row]] = {table: list(rows[table]) for task_round in ROUNDS for table in task_round.tables}
     tables[GUARD_TABLE] = [as_read(GUARD_TABLE, {**row, **stamp}) for row in plan.objections]
     tables["commands"] = [as_read("commands", row) for row in plan.commands]
     return DecidedCycle({**tables, STATE: [as_read(STATE, row) for row in decided[STATE]]}, plan)

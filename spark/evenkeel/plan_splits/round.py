@@ -116,8 +116,8 @@ def decision_rows(
     cycle = reading.the_cycle(rows)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     wished = granted_splits(rows, topics)
-    taken = {one.verdict.subject for _, one in wished if one.accepted}
-    requested = [one.split for _, one in wished if one.split is not None]
+    taken = {request.verdict.subject for _, request in wished if request.accepted}
+    requested = [request.split for _, request in wished if request.split is not None]
     triggered = {bundle: split for bundle, split in splits.items() if bundle not in taken}
     placed = planner_wishes.cut_for_planner(rows, topics, triggered, requested)
     verdicts = [
@@ -126,7 +126,7 @@ def decision_rows(
     splits = {**splits, **placed}
     kept = [named(row, cycle["cluster"]) for row in telling(left_to_wishes([*verdicts], taken), rows)]
     decided = [_row(row, strategy, splits.get(row.subject) if row.outcome == "split" else None, stamp) for row in kept]
-    decided += [_row(one.verdict, BY_REQUEST, one.split, stamp, wish["wish_id"]) for wish, one in wished]
+    decided += [_row(request.verdict, BY_REQUEST, request.split, stamp, wish["wish_id"]) for wish, request in wished]
     answers = planner_wishes.answers(rows, topics, {**triggered, **placed}.values(), requested)
     decided += [_row(verdict, PLANNER, split, stamp) for verdict, split in answers if telling([verdict], rows)]
     return decided

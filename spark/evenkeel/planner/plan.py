@@ -211,11 +211,11 @@ def _desired(
     return other if len(other.over) < len(placement.over) else placement
 
 
-def _places(one: PlannerBundle, *, may_return: bool) -> frozenset[str]:
+def _places(bundle: PlannerBundle, *, may_return: bool) -> frozenset[str]:
     """Return the brokers that may have a bundle: its owner, and those that it may go to."""
-    if one.owner is None:
-        return one.brokers
-    left = one.left if may_return else one.left | one.left_today
-    if not left and one.owner in one.brokers:
-        return one.brokers
-    return (one.brokers - left) | {one.owner}
+    if bundle.owner is None:
+        return bundle.brokers
+    left = bundle.left if may_return else bundle.left | bundle.left_today
+    if not left and bundle.owner in bundle.brokers:
+        return bundle.brokers
+    return (bundle.brokers - left) | {bundle.owner}

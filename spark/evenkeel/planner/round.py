@@ -67,15 +67,15 @@ def _told(every: list[PlannerVerdict], rows: Rows) -> list[PlannerVerdict]:
     ]
 
 
-def _target_row(one: PlannerVerdict, cluster: str) -> dict[str, Any]:
+def _target_row(verdict: PlannerVerdict, cluster: str) -> dict[str, Any]:
     return {
-        **_reason(one.considered, cluster),
-        "destination": one.destination,
-        "position": one.position,
-        "gain": one.gain,
-        "cost": one.cost,
-        "needs_split": one.needs_split,
-        "basis": one.basis,
+        **_reason(verdict.considered, cluster),
+        "destination": verdict.destination,
+        "position": verdict.position,
+        "gain": verdict.gain,
+        "cost": verdict.cost,
+        "needs_split": verdict.needs_split,
+        "basis": verdict.basis,
     }
 
 

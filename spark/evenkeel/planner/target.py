@@ -223,10 +223,10 @@ def _send(
         n = before[0]
     # Step k's source gives up its place at the sink of step k + 1 to that step's source.
     gives_up = [(steps[k][0], steps[k + 1][1]) for k in range(len(steps) - 1)]
-    amount = min(room[end[1]], left[n], *(sent[one] for one in gives_up))
+    amount = min(room[end[1]], left[n], *(sent[node] for node in gives_up))
     room[end[1]] -= amount
     left[n] -= amount
     for step in steps:
         sent[step] += amount
-    for one in gives_up:
-        sent[one] -= amount
+    for node in gives_up:
+        sent[node] -= amount

@@ -366,24 +366,24 @@ def _of_others(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) ->
         elif bundle.owner in candidates:
             candidates[bundle.owner].append((_gain(bundle, plan, figures), bundle))
     on_best = AloneOnBest(figures)
-    for gain, one in split:
-        yield _of_other(one, gain, on_best.usage(one), view.at, plan, figures)
+    for gain, stuck_or_hot in split:
+        yield _of_other(stuck_or_hot, gain, on_best.usage(stuck_or_hot), view.at, plan, figures)
     for broker in sorted(candidates):
         heaviest = sorted(
             candidates[broker], key=lambda gain_and_bundle: (-gain_and_bundle[0], gain_and_bundle[1].name)
         )[:OTHERS_SHOWN]
-        for gain, one in heaviest:
-            yield _of_other(one, gain, on_best.usage(one), view.at, plan, figures)
+        for gain, stuck_or_hot in heaviest:
+            yield _of_other(stuck_or_hot, gain, on_best.usage(stuck_or_hot), view.at, plan, figures)
 
 
 def _of_other(
-    one: PlannerBundle, gain: float, alone: float | None, at: datetime, plan: PlannerPlan, figures: PlannerFigures
+    bundle: PlannerBundle, gain: float, alone: float | None, at: datetime, plan: PlannerPlan, figures: PlannerFigures
 ) -> PlannerVerdict:
     """Return the verdict on a bundle that stays; `alone`: the usage of the best broker with only this bundle."""
-    wanted, known = plan.wanted.get(one.name), plan.memory.splits.get(one.name)
+    wanted, known = plan.wanted.get(bundle.name), plan.memory.splits.get(bundle.name)
     numbers = {"gain": gain} | ({} if alone is None else {"alone": alone})
-    is_too_hot = alone is not None and alone > figures.spread and one.topics >= FEWEST_TOPICS
-    rule = SPLIT_FIRST if is_too_hot else HELD.get(one.held or "", NOT_CHOSEN)
+    is_too_hot = alone is not None and alone > figures.spread and bundle.topics >= FEWEST_TOPICS
+    rule = SPLIT_FIRST if is_too_hot else HELD.get(bundle.held or "", NOT_CHOSEN)
     if wanted is not None:
         rule = STUCK if wanted.is_stuck else SPLIT_FIRST
         numbers |= {"alone": wanted.alone, "room": wanted.room}
@@ -391,18 +391,18 @@ def _of_other(
         rule = SPLIT_REFUSED
         numbers["minutes_left"] = (known.refused_at + ASKED_AGAIN_AFTER - at) / timedelta(minutes=1)
     return PlannerVerdict(
-        rule.about_bundle(one.name, one.owner, numbers=numbers),
+        rule.about_bundle(bundle.name, bundle.owner, numbers=numbers),
         gain=gain,
         needs_split=is_too_hot or wanted is not None,
-        basis=_basis(figures, one.owner or ""),
+        basis=_basis(figures, bundle.owner or ""),
     )
 
 
-def _gain(one: PlannerBundle, plan: PlannerPlan, figures: PlannerFigures) -> float:
-    owner = one.owner or ""
+def _gain(bundle: PlannerBundle, plan: PlannerPlan, figures: PlannerFigures) -> float:
+    owner = bundle.owner or ""
     left = max(
         figures.models[r][owner].line.usage(
-            figures.loads[r][owner] - load_of(one.figures, r, plan.memory.message_bytes)
+            figures.loads[r][owner] - load_of(bundle.figures, r, plan.memory.message_bytes)
         )
         for r in figures.resources
     )

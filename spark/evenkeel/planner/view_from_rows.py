@@ -229,10 +229,10 @@ def _bundles(cycle: _Cycle, taking: Iterable[str]) -> tuple[list[PlannerBundle],
 
 def _granted(wished: Iterable[tuple[Row, Granted]], drain: Drained) -> Iterator[tuple[str, str | None, str | None]]:
     """Unloads that come before the plan: bundle, broker, destination."""
-    for _, one in wished:
-        if one.accepted and one.verdict.subject_kind == "bundle":
-            to = next((other.name for other in one.verdict.alternatives if other.verdict == "best"), None)
-            yield one.verdict.subject, one.verdict.broker, to
+    for _, unload in wished:
+        if unload.accepted and unload.verdict.subject_kind == "bundle":
+            to = next((other.name for other in unload.verdict.alternatives if other.verdict == "best"), None)
+            yield unload.verdict.subject, unload.verdict.broker, to
     for verdict in drain.verdicts:
         if verdict.subject in drain.leaving:
             yield verdict.subject, verdict.broker, None
@@ -245,7 +245,7 @@ def _shares(split: Row) -> list[float]:
     return [numbers[name] for name in names] if all(name in numbers for name in names) else []
 
 
-def _parts_of(one: PlannerBundle, split: Row, shares: Sequence[float]) -> list[PlannerBundle]:
+def _parts_of(whole: PlannerBundle, split: Row, shares: Sequence[float]) -> list[PlannerBundle]:
     """Return the parts of a bundle that is split in this cycle, each with its share or with an equal one.
 
     Parts that are unloaded go to the broker that their clients' lookups get.
@@ -257,15 +257,15 @@ def _parts_of(one: PlannerBundle, split: Row, shares: Sequence[float]) -> list[P
 
     return [
         replace(
-            one,
+            whole,
             name=child,
-            owner=None if split["unload_children"] else one.owner,
-            figures=part_of(one.figures, number),
-            average=part_of(one.average, number),
-            sessions=one.sessions / len(children),
-            topics=math.ceil(one.topics / len(children)),
+            owner=None if split["unload_children"] else whole.owner,
+            figures=part_of(whole.figures, number),
+            average=part_of(whole.average, number),
+            sessions=whole.sessions / len(children),
+            topics=math.ceil(whole.topics / len(children)),
             part=number,
-            carried_by=one.owner,
+            carried_by=whole.owner,
             children=(),
         )
         for number, child in enumerate(children, start=1)

@@ -84,15 +84,15 @@ class _BandRooms:
         self._least = tuple(map(min, zip(*self._of_broker.values(), strict=True)))
         self._of_brokers: dict[frozenset[str], list[tuple[float, ...]]] = {}
 
-    def may_be_short(self, one: PlannerBundle) -> bool:
+    def may_be_short(self, bundle: PlannerBundle) -> bool:
         """Return True if no broker that may have the bundle has room for it."""
-        loads = [self._figures.load(one, r) for r in self._figures.resources]
+        loads = [self._figures.load(bundle, r) for r in self._figures.resources]
         if all(load <= room for load, room in zip(loads, self._least, strict=True)):
             return False
-        if one.brokers not in self._of_brokers:
-            brokers = (self._of_broker[broker] for broker in one.brokers if broker in self._of_broker)
-            self._of_brokers[one.brokers] = sorted(brokers, reverse=True)
-        rooms = self._of_brokers[one.brokers]
+        if bundle.brokers not in self._of_brokers:
+            brokers = (self._of_broker[broker] for broker in bundle.brokers if broker in self._of_broker)
+            self._of_brokers[bundle.brokers] = sorted(brokers, reverse=True)
+        rooms = self._of_brokers[bundle.brokers]
         return not any(all(load <= room for load, room in zip(loads, brokers, strict=True)) for brokers in rooms)
 
 
@@ -174,14 +174,14 @@ class _PartRooms:
                 owned[bundle.owner].append(bundle)
         self._owned = owned
 
-    def told(self, wish: WantedSplit, one: PlannerBundle) -> WantedSplit:
+    def told(self, wish: WantedSplit, bundle: PlannerBundle) -> WantedSplit:
         """Return the request with the most load of the bundle's parts, as far as its traffic is known."""
-        figures, owner = self._figures, one.owner or ""
-        loads = {r: load for r in figures.resources if (load := figures.load(one, r)) > 0}
-        others = sorted((one.brokers - {owner}) & figures.usage.keys())
+        figures, owner = self._figures, bundle.owner or ""
+        loads = {r: load for r in figures.resources if (load := figures.load(bundle, r)) > 0}
+        others = sorted((bundle.brokers - {owner}) & figures.usage.keys())
         if wish.resource not in loads or owner not in figures.usage or not others:
             return wish
-        stay, leave = self._far_fewer_moves(one, loads, others) or self._largest(owner, loads, others)
+        stay, leave = self._far_fewer_moves(bundle, loads, others) or self._largest(owner, loads, others)
         return wish._replace(stay=stay * loads[wish.resource], leave=leave * loads[wish.resource])
 
     def _largest(self, owner: str, bundle_loads: Mapping[str, float], others: Sequence[str]) -> tuple[float, float]:
@@ -196,7 +196,7 @@ class _PartRooms:
         return min(1.0, max(leave, self._room(owner, bundle_loads, without))), leave
 
     def _far_fewer_moves(
-        self, one: PlannerBundle, bundle_loads: Mapping[str, float], others: Sequence[str]
+        self, bundle: PlannerBundle, bundle_loads: Mapping[str, float], others: Sequence[str]
     ) -> tuple[float, float] | None:
         """Return the fraction of a bundle that stays, and of each part that leaves, with the fewest bundles leaving the
         owner.
@@ -205,7 +205,7 @@ class _PartRooms:
         part that stays. None if more bundles leave than `FAR_FEWER` of the owner's steps: few parts are better than few
         moves, since two bundles never become one. None also if there is no room for the bundle cut into `MOST_PARTS`.
         """
-        owner, figures = one.owner or "", self._figures
+        owner, figures = bundle.owner or "", self._figures
         most = math.floor(FAR_FEWER * self._given[owner])
         if most < 1:
             return None
@@ -213,7 +213,9 @@ class _PartRooms:
         loads = loads_after((step for step in self._steps if step.source != owner), figures)
         rooms = sorted((self._room(broker, bundle_loads, loads[broker]) for broker in others), reverse=True)
         beside = [
-            {r: figures.load(other, r) for r in bundle_loads} for other in self._owned[owner] if other.name != one.name
+            {r: figures.load(other, r) for r in bundle_loads}
+            for other in self._owned[owner]
+            if other.name != bundle.name
         ]
         beside.sort(key=lambda loads: -max(loads[r] / bundle_loads[r] for r in bundle_loads))
         carried = {r: loads[owner][r] - bundle_loads[r] for r in bundle_loads}
@@ -261,17 +263,17 @@ def open_wishes(splits: Mapping[str, WantedSplit]) -> dict[str, WantedSplit]:
     return {bundle: split for bundle, split in splits.items() if split.refused_at is None}
 
 
-def _may_be_split(one: PlannerBundle, figures: PlannerFigures) -> bool:
-    if one.part or one.held not in MAY_BE_SPLIT or one.topics < FEWEST_TOPICS or one.left:
+def _may_be_split(bundle: PlannerBundle, figures: PlannerFigures) -> bool:
+    if bundle.part or bundle.held not in MAY_BE_SPLIT or bundle.topics < FEWEST_TOPICS or bundle.left:
         return False
-    return one.owner in one.brokers and one.owner in figures.usage and is_splittable(namespace_of(one.name))
+    return bundle.owner in bundle.brokers and bundle.owner in figures.usage and is_splittable(namespace_of(bundle.name))
 
 
-def _on_best(one: PlannerBundle, at: datetime, figures: PlannerFigures) -> WantedSplit | None:
+def _on_best(bundle: PlannerBundle, at: datetime, figures: PlannerFigures) -> WantedSplit | None:
     """The bundle alone on the broker that it makes least busy, where even that is above the band."""
-    loads = {r: figures.load(one, r) for r in figures.resources}
+    loads = {r: figures.load(bundle, r) for r in figures.resources}
     best: tuple[float, float, str] | None = None
-    for broker in sorted(one.brokers & figures.usage.keys()):
+    for broker in sorted(bundle.brokers & figures.usage.keys()):
         lines = {r: figures.models[r][broker].line for r in figures.resources}
         alone, resource = max((lines[r].usage(loads[r]), r) for r in figures.resources)
         if best is None or alone < best[0]:
@@ -282,33 +284,35 @@ def _on_best(one: PlannerBundle, at: datetime, figures: PlannerFigures) -> Wante
     return WantedSplit(at, resource, room, alone, figures.band)
 
 
-def _taken(one: PlannerBundle, figures: PlannerFigures, loads: Mapping[str, float]) -> float:
+def _taken(bundle: PlannerBundle, figures: PlannerFigures, loads: Mapping[str, float]) -> float:
     """Return the fall of its broker's usage without the bundle, at these loads."""
-    owner = one.owner or ""
-    without = {r: loads[r] - figures.load(one, r) for r in figures.resources}
+    owner = bundle.owner or ""
+    without = {r: loads[r] - figures.load(bundle, r) for r in figures.resources}
     return figures.usage_at(owner, loads) - figures.usage_at(owner, without)
 
 
-def _with_room_for_part(one: PlannerBundle, at: datetime, figures: PlannerFigures, loads: Loads) -> WantedSplit | None:
+def _with_room_for_part(
+    bundle: PlannerBundle, at: datetime, figures: PlannerFigures, loads: Loads
+) -> WantedSplit | None:
     """The bundle, where no other broker has room for it, but for a part."""
-    owner = one.owner or ""
+    owner = bundle.owner or ""
     usage = figures.usage_at(owner, loads[owner])
-    rooms = [*_rooms(one, figures, loads)]
-    if one.held != "bundle_too_heavy" and any(part >= 1.0 for part, _, _ in rooms):
+    rooms = [*_rooms(bundle, figures, loads)]
+    if bundle.held != "bundle_too_heavy" and any(part >= 1.0 for part, _, _ in rooms):
         return None
     part, resource, room = max(rooms, default=(0.0, "", 0.0))
     return WantedSplit(at, resource, room, usage, figures.stop, is_stuck=True) if part >= SMALLEST_PART else None
 
 
-def _rooms(one: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iterator[tuple[float, str, float]]:
+def _rooms(bundle: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iterator[tuple[float, str, float]]:
     """Return the room of each other allowed broker: the part of the bundle that fits up to the level `stop`.
 
     With the room (byte/s) of the scarcest resource.
     """
-    bundle_loads = {r: load for r in figures.resources if (load := figures.load(one, r)) > 0}
+    bundle_loads = {r: load for r in figures.resources if (load := figures.load(bundle, r)) > 0}
     if not bundle_loads:
         return
-    for broker in sorted((one.brokers - {one.owner or ""} - one.left_today) & figures.usage.keys()):
+    for broker in sorted((bundle.brokers - {bundle.owner or ""} - bundle.left_today) & figures.usage.keys()):
         yield _least_room(broker, bundle_loads, loads[broker], figures, figures.stop)
 
 

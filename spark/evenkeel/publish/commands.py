@@ -86,9 +86,9 @@ def command_id(plan: str, kind: str, bundle: str, step: int, mode: str) -> str:
     return hashlib.sha256(canonical([plan, kind, bundle, step, *rehearsed]).encode()).hexdigest()
 
 
-def _edges(one: Wanted) -> tuple[str, str]:
+def _edges(act: Wanted) -> tuple[str, str]:
     """The bundle's name up to its lower edge, and its upper edge; as text both sort like the numbers."""
-    name, _, upper = str(one.command["bundle"]).rpartition("_")
+    name, _, upper = str(act.command["bundle"]).rpartition("_")
     return name, upper
 
 

@@ -162,7 +162,7 @@ class OutcomeRecorder:
         until: float | None = None
         while True:
             asked_at = time.monotonic()
-            still = [one.lease for one in others.values() if one.stood_still(asked_at)]
+            still = [seen.lease for seen in others.values() if seen.stood_still(asked_at)]
             now = take_leases(self._spark, self._lake, clusters, self._holder, self._length, stood_still=still)
             seen_at = time.monotonic()
             held = {cluster: lease for cluster, lease in now.items() if lease.holder == self._holder}
@@ -172,9 +172,9 @@ class OutcomeRecorder:
             # Counted from the first look, which may have taken long itself; a lease that stood still is requested once
             # more.
             until = until or seen_at + self._timing.lease_s + MORE_WAITING_S
-            if not others or (seen_at > until and not any(one.stood_still(seen_at) for one in others.values())):
-                return leases, {c: _taken(one.lease) for c, one in others.items()}
-            log.info("waiting for the lease of %s", "; ".join(_taken(one.lease) for one in others.values()))
+            if not others or (seen_at > until and not any(seen.stood_still(seen_at) for seen in others.values())):
+                return leases, {c: _taken(seen.lease) for c, seen in others.items()}
+            log.info("waiting for the lease of %s", "; ".join(_taken(seen.lease) for seen in others.values()))
             time.sleep(min(2.0, self._timing.look_s))
 
     def own(self, writes: Sequence[Write]) -> None:

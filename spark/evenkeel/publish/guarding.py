@@ -81,9 +81,9 @@ def _unclear(rows: Rows) -> frozenset[str]:
     return frozenset(row["bundle"] for row in rows["bundle_load"] if row["ownership"] in reading.UNCLEAR)
 
 
-def _command(one: Wanted, traffic: dict[str, float | None]) -> Command:
+def _command(act: Wanted, traffic: dict[str, float | None]) -> Command:
     """Return the command with the destination that placement expects, also if Pulsar does not get it."""
-    asked, decision = one.command, one.decision
+    asked, decision = act.command, act.decision
     return Command(
         kind=asked["kind"],
         bundle=asked["bundle"],

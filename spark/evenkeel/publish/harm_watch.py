@@ -68,13 +68,13 @@ def outcome_rows(cluster: str, now: datetime, seen: Sequence[HarmSeen]) -> list[
     return [
         {
             "cluster": cluster,
-            "cycle_at": one.act.cycle_at,
-            "command_id": one.act.command_id,
+            "cycle_at": harm.act.cycle_at,
+            "command_id": harm.act.command_id,
             "outcome": HARMED,
             "seen_at": now,
-            "detail": one.detail,
+            "detail": harm.detail,
         }
-        for one in seen
+        for harm in seen
     ]
 
 

@@ -249,8 +249,14 @@ def _act(
         plans = {cluster: str(row["plan_id"]) for cluster, row in acting.items()}
         facts = gate_facts(spark, lake, handover, plans, sending, _now())
         reasons = gate_reasons(facts)
-        waiting = {cluster: one for cluster, one in facts.items() if cluster not in reasons.withheld}
-        awaiting = {cluster: one.plan_id for cluster, one in waiting.items() if not is_approved(one)}
+        waiting = {
+            cluster: gate_facts_of for cluster, gate_facts_of in facts.items() if cluster not in reasons.withheld
+        }
+        awaiting = {
+            cluster: gate_facts_of.plan_id
+            for cluster, gate_facts_of in waiting.items()
+            if not is_approved(gate_facts_of)
+        }
     going = sorted(acting.keys() - awaiting.keys())
     if not going:
         return SendingResult(), awaiting

@@ -178,7 +178,7 @@ def scenario(name: str, size: Size, seed: int) -> Scenario:
         for _ in range(TOPICS_PER_BUNDLE)
     ]
     weights = _zipf(len(topics), drawn)
-    names = [bundle_name(namespace, one) for namespace, limits in boundaries.items() for one in ranges_of(limits)]
+    names = [bundle_name(namespace, piece) for namespace, limits in boundaries.items() for piece in ranges_of(limits)]
     drawn.shuffle(names)
     per_byte = (MEAN_USAGE - BASE_USAGE) * size.brokers / TOTAL_BYTES_PER_S
     shape = _shape(name, size, list(boundaries), drawn)

@@ -274,24 +274,24 @@ def _row_of(cycle: Recorded, chosen: Chosen) -> dict[str, Any]:
     )
 
 
-def _key(one: Wanted) -> tuple[Any, ...]:
-    return command_key(one.command, goes_to(one))
+def _key(act: Wanted) -> tuple[Any, ...]:
+    return command_key(act.command, goes_to(act))
 
 
-def goes_to(one: Wanted) -> str | None:
+def goes_to(act: Wanted) -> str | None:
     """Return the broker where an unloaded bundle is expected, also if Pulsar does not get the destination."""
-    destination: str | None = one.decision.get("destination")
+    destination: str | None = act.decision.get("destination")
     return destination
 
 
-def told_of(one: Wanted) -> dict[str, Any]:
+def told_of(act: Wanted) -> dict[str, Any]:
     """The columns of `replay_decisions` for a command that is asked."""
-    command, decision = one.command, one.decision
+    command, decision = act.command, act.decision
     return {
         "kind": command["kind"],
         "bundle": command["bundle"],
         "from_broker": command["from_broker"],
-        "destination": goes_to(one),
+        "destination": goes_to(act),
         "cuts": command["cuts"],
         "outcome": "asked",
         "rule": decision["rule"],

@@ -158,7 +158,7 @@ def read_courses(lake: str | Path, replays: Sequence[ReplayOnRecord]) -> Courses
         rows = _course_rows(lake, replays)
     except LakeError as error:
         return Courses((), (), str(error))
-    listed = sum(sum((one.writes or {}).values()) for one in replays)
+    listed = sum(sum((listed_replay.writes or {}).values()) for listed_replay in replays)
     missing = f"{rows.num_rows:,} of {plural(listed, 'row')} are there" if rows.num_rows != listed else ""
     if not rows.num_rows:
         return Courses((), (), missing)

@@ -75,7 +75,11 @@ def topic_hashes(
     from pyspark.sql import functions as F
 
     every = [*settings]
-    cutting = [one for one in every if one.defaultNamespaceBundleSplitAlgorithm != BY_RANGE]
+    cutting = [
+        variant_settings
+        for variant_settings in every
+        if variant_settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE
+    ]
     planning = any(map(looks_at_topics, every))
     wished = any(attempt.planned["wishes"] for attempt in chunk)
     if not cutting and not wished and not planning:

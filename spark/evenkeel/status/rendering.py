@@ -65,13 +65,13 @@ def lakes_object(status: LakesStatus) -> dict[str, Any]:
         "version": JSON_VERSION,
         "lakes": [
             {
-                "name": one.name,
-                "lake": one.path,
-                "clusters": one.clusters,
-                "fault": one.fault or None,
-                "unread": dict(sorted(one.unread.items())),
+                "name": lake_seen.name,
+                "lake": lake_seen.path,
+                "clusters": lake_seen.clusters,
+                "fault": lake_seen.fault or None,
+                "unread": dict(sorted(lake_seen.unread.items())),
             }
-            for one in status.lakes
+            for lake_seen in status.lakes
         ],
         "at": status.at.isoformat(),
         "clusters": [{**_object_of(line), "lake": lake} for lake, line in status.lines],
@@ -100,18 +100,18 @@ def lakes_text(status: LakesStatus, *, coloured: bool = False) -> str:
     headings = (_HEADINGS[0], "LAKE", *_HEADINGS[1:])
     rows = [(cells[0], lake, *cells[1:]) for lake, line in status.lines for cells in (_cells(line),)]
     lines = [*_table(headings, rows, status.clusters, coloured), _summary(status.clusters)]
-    for one in status.faulty:
+    for faulty in status.faulty:
         word = _painted("cannot be read", "bad", coloured)
-        lines.append(f"lake {one.name} {word}: {visible(one.fault)}")
+        lines.append(f"lake {faulty.name} {word}: {visible(faulty.fault)}")
     lines += [f"{table} could not be read: {visible(why)}" for table, why in sorted(status.unread.items())]
     lines += [moved_words(cluster) for cluster in status.moved]
     return "\n".join(lines) + "\n"
 
 
-def moved_words(one: MovedCluster) -> str:
+def moved_words(moved: MovedCluster) -> str:
     """Return where the earlier cycles of a moved cluster are."""
-    name = visible(one.cluster)
-    return f"{name} belongs to the lake {one.now}: its earlier cycles are in {one.before} (--lake {one.before})"
+    name = visible(moved.cluster)
+    return f"{name} belongs to the lake {moved.now}: its earlier cycles are in {moved.before} (--lake {moved.before})"
 
 
 def _table(

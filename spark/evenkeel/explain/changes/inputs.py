@@ -24,7 +24,7 @@ def question_of(record: Record, attempt: Attempt) -> AskedCycle:
     except (LookupError, EvenkeelError) as error:
         raise LakeError(str(error)) from error
     # Decisions without an act, which expire first, are not used by the later rounds.
-    tables = (*OBSERVED, *(table for one in ROUNDS for table in one.tables))
+    tables = (*OBSERVED, *(table for task_round in ROUNDS for table in task_round.tables))
     rows: dict[str, Sequence[Row]] = {table: _rows(record, attempt, table) for table in tables}
     return AskedCycle({**rows, "cycle": [cycle], "state": _state_before(record, attempt)})
 

@@ -48,7 +48,9 @@ _MILLISECONDS = {"ms": 1.0, "s": 1_000.0}
 _NUDGE = 1 / 64
 _FLOAT_32 = 2.0**-23
 _CLOSE = 1e-12
-_ROUNDS = {table: one.decide for one in ROUNDS for table in one.tables} | {GUARDS: plan_round.decide}
+_ROUNDS = {table: task_round.decide for task_round in ROUNDS for table in task_round.tables} | {
+    GUARDS: plan_round.decide
+}
 
 
 class AskedCycle:
@@ -380,9 +382,11 @@ def _smaller(table: str, row: Row, rows: SharedRows) -> Iterator[SharedRows]:
         if near and unload_decision["outcome"] == "unload"
     }
     bundles = [
-        one
-        for one in rows["bundle_load"]
-        if one["bundle"] in named | leaving or one["owner"] in brokers_of or (near and one["namespace"] == near)
+        load_row
+        for load_row in rows["bundle_load"]
+        if load_row["bundle"] in named | leaving
+        or load_row["owner"] in brokers_of
+        or (near and load_row["namespace"] == near)
     ]
     spaces = {bundle["namespace"] for bundle in bundles}
     few = {
@@ -395,13 +399,17 @@ def _smaller(table: str, row: Row, rows: SharedRows) -> Iterator[SharedRows]:
     }
     yield SharedRows({**rows, **few})
     for table in ("broker_reports", "broker_load"):
-        few[table] = [one for one in rows[table] if one["broker"] in named]
+        few[table] = [table_row for table_row in rows[table] if table_row["broker"] in named]
     yield SharedRows({**rows, **few})
 
 
 def _by_score(row: Row) -> list[str]:
     """Return the candidates of a placement that have a score, the least first."""
-    scores = sorted((one["score"], one["broker"]) for one in row.get("candidates") or () if one["score"] is not None)
+    scores = sorted(
+        (candidate["score"], candidate["broker"])
+        for candidate in row.get("candidates") or ()
+        if candidate["score"] is not None
+    )
     return [broker for _, broker in scores]
 
 
@@ -424,7 +432,11 @@ def _movement(figure: Figure, value: float, row: Row, other: Row) -> list[_Shown
 def _pairs(subject: str, row: Row, other: Row) -> list[tuple[Mapping[str, float], Mapping[str, float]]]:
     """Return the measured values of both rows for a subject, and their other numbers."""
     scores = [
-        {one["broker"]: one["score"] for one in each.get("candidates") or () if one["broker"] == subject}
+        {
+            candidate["broker"]: candidate["score"]
+            for candidate in each.get("candidates") or ()
+            if candidate["broker"] == subject
+        }
         for each in (row, other)
     ]
     if any(scores):
@@ -444,13 +456,13 @@ def _widened(same: float, other: float, figure: Figure) -> tuple[float, float]:
 def _figures(row: Row) -> dict[str, float]:
     """Return the row's measured value, its threshold, and the scores of its candidates."""
     figures = {name: row[name] for name in ("measured", "threshold")}
-    figures |= {one["broker"]: one["score"] for one in row.get("candidates") or ()}
+    figures |= {candidate["broker"]: candidate["score"] for candidate in row.get("candidates") or ()}
     return {name: number for name, number in figures.items() if number is not None}
 
 
 def _numbers(row: Row) -> list[float]:
     """Return all numbers of a row, at which a boundary may be."""
-    scores = [one["score"] for one in row.get("candidates") or ()]
+    scores = [candidate["score"] for candidate in row.get("candidates") or ()]
     return [number for number in (row["threshold"], *row["numbers"].values(), *scores) if number is not None]
 
 

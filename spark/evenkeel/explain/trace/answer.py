@@ -194,17 +194,17 @@ def _written(title: str, writes: Sequence[Written]) -> Iterator[str]:
         yield f"  {write.table:<{wide}}  {write.layer:<8}  write {write.write_id}  version {write.version}  {rows}"
 
 
-def _decision(one: Decision) -> str:
-    start = f" from {one.broker}" if one.broker and one.act != "split" else ""
-    goal = f" to {one.destination}" if one.destination else ""
-    outcome = f", {one.outcome.replace('_', ' ')}" if one.outcome else ""
-    return f"{one.act} {one.bundle}{start}{goal}{outcome}"
+def _decision(decision: Decision) -> str:
+    start = f" from {decision.broker}" if decision.broker and decision.act != "split" else ""
+    goal = f" to {decision.destination}" if decision.destination else ""
+    outcome = f", {decision.outcome.replace('_', ' ')}" if decision.outcome else ""
+    return f"{decision.act} {decision.bundle}{start}{goal}{outcome}"
 
 
-def _planner_word(one: PlannerWord) -> str:
-    kind = "finding" if one.table == "planner_findings" else one.outcome
-    goal = f" to {one.destination}" if one.destination else ""
-    return f"{kind} {one.subject}{goal}: {one.sentence}"
+def _planner_word(word: PlannerWord) -> str:
+    kind = "finding" if word.table == "planner_findings" else word.outcome
+    goal = f" to {word.destination}" if word.destination else ""
+    return f"{kind} {word.subject}{goal}: {word.sentence}"
 
 
 def _dependents(dependents: Dependents, where: tzinfo) -> Iterator[str]:
@@ -234,11 +234,11 @@ def _direct(cycles: Sequence[Resting], kind: str, where: tzinfo) -> Iterator[str
             yield f"    {_decision(decision)}{_how(decision) if kind == 'broker' else ''}"
 
 
-def _how(one: Decision) -> str:
+def _how(decision: Decision) -> str:
     """Return how a decision uses a broker's report: a split reads its own broker only, all others every broker."""
-    if one.names_it:
+    if decision.names_it:
         return " [names it]"
-    return " [same cycle]" if one.act == "split" else " [compared with it]"
+    return " [same cycle]" if decision.act == "split" else " [compared with it]"
 
 
 def _handed_on(cycles: Sequence[HandedOn], where: tzinfo) -> Iterator[str]:

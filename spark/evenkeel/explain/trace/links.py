@@ -102,14 +102,16 @@ def written(rows: Sequence[Mapping[str, Any]]) -> tuple[Written, ...]:
     listed = [row for row in rows if row["rows"]]
     return tuple(
         Written(
-            one["table"],
-            TABLES[one["table"]].layer if one["table"] in TABLES else "unknown",
-            one["write_id"],
-            int(one["version"]),
-            int(one["rows"]),
-            one["commit"],
+            listed_row["table"],
+            TABLES[listed_row["table"]].layer if listed_row["table"] in TABLES else "unknown",
+            listed_row["write_id"],
+            int(listed_row["version"]),
+            int(listed_row["rows"]),
+            listed_row["commit"],
         )
-        for one in sorted(listed, key=lambda one: order.index(one["table"]) if one["table"] in order else 99)
+        for listed_row in sorted(
+            listed, key=lambda listed_row: order.index(listed_row["table"]) if listed_row["table"] in order else 99
+        )
     )
 
 
@@ -123,7 +125,9 @@ def _chain(record: Record, attempt: Attempt) -> tuple[list[StateLink], bool]:
         if len(links) == MOST_LINKS:
             return links, True
         if wanted not in known:
-            known |= {one.attempt_id: one for one in record.attempts(attempt.cluster, at - gap * MOST_LINKS, at)}
+            known |= {
+                earlier.attempt_id: earlier for earlier in record.attempts(attempt.cluster, at - gap * MOST_LINKS, at)
+            }
         before = known.get(wanted)
         if before is None:
             links.append(StateLink(at, wanted, "not on record any more", None))

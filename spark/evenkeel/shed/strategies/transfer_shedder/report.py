@@ -178,14 +178,14 @@ def _bundle_rows(attempt: PairAttempt, settings: Settings) -> Iterable[Considere
         )
 
 
-def _removed(one: Looked, pair: TransferPair) -> tuple[Alternative, ...]:
+def _removed(looked: Looked, pair: TransferPair) -> tuple[Alternative, ...]:
     """The receiver, where a filter keeps the bundle from it."""
-    if one.by is not LEFT_TO_REQUEST and one.by.name not in rules.FILTERS:
+    if looked.by is not LEFT_TO_REQUEST and looked.by.name not in rules.FILTERS:
         return ()
-    return (Alternative(pair.receiver, "removed", one.by.name, finite(pair.receiver_load)),)
+    return (Alternative(pair.receiver, "removed", looked.by.name, finite(pair.receiver_load)),)
 
 
-def _compared(one: Looked) -> float | None:
+def _compared(looked: Looked) -> float | None:
     """Return the throughput that is compared with the wanted one: all that would have left with the bundle (byte/s)."""
-    compared = one.by in (rules.LIGHTEST_FIRST, rules.WITH_SWAP, rules.TOO_HEAVY)
-    return one.before + one.throughput if compared else None
+    compared = looked.by in (rules.LIGHTEST_FIRST, rules.WITH_SWAP, rules.TOO_HEAVY)
+    return looked.before + looked.throughput if compared else None
