@@ -26,7 +26,7 @@ class Backfilled:
     seconds: float
 
     def text(self) -> str:
-        """In a sentence for people."""
+        """Return the result in a sentence for people."""
         rate = self.cycles / max(self.seconds, 0.001)
         span = f"{self.first[:10]} from {self.first[11:16]} to {self.last[11:16]}"
         return f"{self.cycles} cycles of {self.cluster}, {span}: {self.seconds:.1f} s ({rate:.1f} cycles/s)"

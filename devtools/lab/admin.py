@@ -101,5 +101,5 @@ class Admin:
 
 
 def segments(*names: str) -> str:
-    """Names as parts of a path, percent-encoded one by one."""
+    """Return names as parts of a path, percent-encoded one by one."""
     return "/".join(quote(name, safe="") for name in names)

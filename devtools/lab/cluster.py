@@ -70,7 +70,7 @@ class Cluster:
 
     @property
     def service_url(self) -> str:
-        """For clients. It names every broker, so that clients survive the loss of one."""
+        """Return the URL for clients. It names every broker, so that clients survive the loss of one."""
         return "pulsar://" + ",".join(f"{host(number)}:{self.ports.service}" for number in self.numbers)
 
     def token(self, role: str = ADMIN) -> str | None:

@@ -130,7 +130,7 @@ class Jvm:
 
 
 def child_environment() -> dict[str, str]:
-    """For Python processes of ours: they import the packages that this process imports."""
+    """Return the environment of child Python processes: they import the packages that this process imports."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join((str(source_root()), str(CHECKOUT)))}
 
 

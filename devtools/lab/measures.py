@@ -63,7 +63,7 @@ def owners(admin: Admin, *, of: str = "") -> dict[str, str]:
 
 
 def topic_figures(admin: Admin) -> dict[str, dict[str, float]]:
-    """For each broker that is listed and answers: throughput (bytes/s, in and out) of the topics in its figures."""
+    """Return for each listed broker that answers: throughput (bytes/s, in and out) of the topics in its figures."""
     figures_of = {}
     for broker in sorted(listed(admin)):
         answer = admin.ask("GET", "/admin/v2/broker-stats/topics", url=_url(admin, broker))

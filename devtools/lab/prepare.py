@@ -90,7 +90,7 @@ def _dump(class_path: tuple[Path, ...], lists: Path, archive: Path) -> None:
 
 
 def _fingerprint(version: str) -> str:
-    """Of all that the prepared files depend on."""
+    """Return a digest of all inputs of the prepared files."""
     facts = f"{RECIPE}\0{lock_digest(version)}\0{_java_version(server_java())}"
     return hashlib.sha256(facts.encode()).hexdigest()[:16]
 

@@ -45,7 +45,7 @@ class Tally:
 
     @property
     def reconnects(self) -> int:
-        """Of producers and consumers together."""
+        """Return the reconnections of producers and consumers together."""
         return self.producer_reconnects + self.consumer_reconnects
 
     def write(self, path: Path) -> None:

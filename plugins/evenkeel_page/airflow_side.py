@@ -124,7 +124,7 @@ class ReplayRun:
     reason: str = ""
 
     def words(self) -> dict[str, Any]:
-        """For the reader."""
+        """Return the run for the reader."""
         return asdict(self)
 
 

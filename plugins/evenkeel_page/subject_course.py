@@ -160,7 +160,7 @@ def read_course(
 
 
 def thinned(moments: Any, most: int) -> list[datetime]:
-    """Of moments in the order of time at most so many: of each slot of equal length the newest."""
+    """Return at most so many of these moments in time order: the newest of each slot of equal length."""
     at = moments.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
     if len(at) <= most:
         return [moment for moment in moments.to_pylist() if moment is not None]

@@ -182,7 +182,7 @@ def _said_by(owner: str | None, claims: Iterable[Row]) -> Row | None:
 
 
 def _size(claim: Row) -> list[tuple[bool, bool, float]]:
-    """For comparing in the order of SQL: NULL is less than anything, not-a-number more."""
+    """Return a sort key in the order of SQL: NULL is less than anything, not-a-number more."""
     sizes = [claim[name] for name in SAID]
     return [(x is not None, x != x, 0.0 if x is None or x != x else x) for x in sizes]
 

@@ -241,7 +241,7 @@ def _expected_head(text: str) -> tuple[str, str]:
 
 
 def as_text(report: VerifyReport) -> str:
-    """For a person: the chains, how many cycles came out again, and every fault."""
+    """Return the report for a person: the chains, the number of equal cycles, and every fault."""
     lines = [
         f"{cluster}: a chain of {plural(count, 'manifest')}, head {report.heads[cluster]}"
         for cluster, count in sorted(report.manifests.items())
@@ -298,7 +298,7 @@ def _log_lines(log: LogReport) -> list[str]:
 
 
 def as_json(report: VerifyReport) -> dict[str, Any]:
-    """For a program."""
+    """Return the report for a program."""
     faults = [asdict(fault) for fault in report.faults]
     for fault in faults:
         fault["cycle_at"] = fault["cycle_at"].isoformat() if fault["cycle_at"] else None

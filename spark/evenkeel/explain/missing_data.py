@@ -120,7 +120,7 @@ def has_decisions(record: Record, attempt: Attempt, bundle: str) -> bool:
 
 
 def look_for_undecided(record: Record, subject: Subject, newest_of: Mapping[str, Attempt]) -> None:
-    """Of several clusters none shows the subject: raises where one of them did not decide, and had it before."""
+    """Raise an error if one of several clusters, none with the subject, did not decide and had it before."""
     open_ = [attempt for _, attempt in sorted(newest_of.items()) if not attempt.decided]
     for attempt in open_:
         before = _decided_before(record, attempt)

@@ -139,5 +139,5 @@ def _by_name(alternatives: list[Alternative]) -> tuple[Alternative, ...]:
 
 
 def _throughput(row: Row, prefix: str) -> float:
-    """In and out, byte/s; a figure that is not known or not a number counts as 0."""
+    """Return the throughput in and out, byte/s; unknown figures and not-a-number count as 0."""
     return sum(finite(row.get(f"{prefix}msg_throughput_{way}")) or 0.0 for way in ("in", "out"))

@@ -146,7 +146,7 @@ def same_load_manager(bundle: str, candidates: Iterable[str], view: PlacementVie
 
 
 def newest_version(bundle: str, candidates: Iterable[str], view: PlacementView) -> Step:
-    """If asked to, keep the brokers on the newest version; given up where a version cannot be read."""
+    """Keep the brokers on the newest version, if the setting is on; undone if a version cannot be read."""
     candidates = tuple(candidates)
     if not view.settings.preferLaterVersions or not candidates or not view.versions_differ:
         return Step("older_version", candidates, {})

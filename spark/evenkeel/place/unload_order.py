@@ -21,10 +21,7 @@ def in_pulsars_order(unloads: Iterable[tuple[str, str]]) -> tuple[tuple[str, str
 
 
 def hash_order(names: Iterable[str], *, most: int = 0) -> list[str]:
-    """Names as a HashMap lists them that they were put into in ascending order.
-
-    `most`: so many names at most the map has held before; its table does not shrink.
-    """
+    """Return names in the order of a Java HashMap that they were put into in ascending order."""
     ordered = sorted(set(names))
     size = _FIRST_TABLE
     while max(len(ordered), most) > size * _MOST_FILLED:

@@ -352,7 +352,7 @@ def _rule_of(step: PlannedStep) -> Rule:
 
 
 def _of_others(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
-    """Of every broker above the level `act` the heaviest bundles that stay, with why; and all that are to be split."""
+    """Yield the heaviest bundles that stay, of every broker above the level `act`, with why; and all to be split."""
     moving = {step.bundle for step in plan.steps}
     candidates: dict[str, list[tuple[float, PlannerBundle]]] = {
         broker: [] for broker, usage in figures.usage.items() if usage > figures.act

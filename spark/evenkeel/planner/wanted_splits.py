@@ -231,7 +231,7 @@ class _PartRooms:
         return min(options)[2:] if options else None
 
     def _room(self, broker: str, loads: Mapping[str, float], carried: Mapping[str, float]) -> float:
-        """For which fraction of a bundle a broker has room that carries so much, up to the level `spread`."""
+        """Return which fraction of a bundle a broker with this load has room for, up to the level `spread`."""
         return _least_room(broker, loads, carried, self._figures, self._figures.spread)[0]
 
 

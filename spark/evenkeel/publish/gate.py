@@ -132,7 +132,7 @@ _CONSENTS = (APPROVED, WITHOUT_SPLITS)
 
 
 def _last_answer(facts: GateFacts) -> Mapping[str, Any] | None:
-    """Of two answers of one moment the one that sends less."""
+    """Return the last answer; of two answers of one moment the one that sends less."""
     answers = [answer for answer in facts.answers if answer["plan_id"] == facts.plan_id]
     return max(answers, key=lambda answer: (answer["at"], _caution(answer["answer"])), default=None)
 

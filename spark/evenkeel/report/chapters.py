@@ -61,7 +61,7 @@ class WriteLine:
 
 @dataclass(frozen=True)
 class Provenance:
-    """From where the cycle comes, so that it can be found and recomputed."""
+    """The origin of the cycle, so that it can be found and recomputed."""
 
     facts: tuple[Fact, ...]
     writes: tuple[WriteLine, ...]

@@ -68,7 +68,10 @@ def course_picture(course: CourseModel) -> Picture | None:
 
 
 def broker_picture(lines: Sequence[BrokerLine], quantity: str, limit: float | None = None) -> Picture | None:
-    """Before and after the plan, broker by broker: `quantity` is `usage` or `share` (of traffic); `limit` is drawn."""
+    """Draw usage before and after the plan, broker by broker, with the `limit`.
+
+    `quantity` is `usage` or `share` (of traffic).
+    """
     known = [line for line in foremost(lines) if getattr(line, f"{quantity}_before") is not None]
     if not known:
         return None

@@ -196,7 +196,7 @@ def _is_held(unload: Row, held: Mapping[str, Collection[str]]) -> bool:
 
 
 def held_bundles(guards: Sequence[Row]) -> dict[str, frozenset[str]]:
-    """By kind of command, the bundles whose commands are held back."""
+    """Return by kind of command the bundles whose commands are held back."""
     held = [row for row in guards if row["outcome"] == "held"]
     return {
         kind: frozenset(row["subject"] for row in held if row["kind"] == kind) for kind in (SPLIT, UNLOAD, UNLOAD_TOPIC)
@@ -204,7 +204,7 @@ def held_bundles(guards: Sequence[Row]) -> dict[str, frozenset[str]]:
 
 
 def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Whys) -> tuple[ObjectionLine, ...]:
-    """In the order of the plan."""
+    """Return the objections in the order of the plan."""
     objecting = [row for row in guards if (row["subject_kind"], row["outcome"]) == (subject_kind, outcome)]
     return tuple(
         ObjectionLine(
@@ -335,7 +335,7 @@ def _distance(kind: str, row: Row) -> tuple[float, int, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """In words as `evenkeel explain` has them; `others` are empty where the report shows them in a table."""
+    """A reason in the words of `evenkeel explain`; `others` are empty if the report shows them in a table."""
 
     rule: str
     others: tuple[str, ...] = ()

@@ -63,7 +63,7 @@ class PlannedPlacement(StrategyRound):
         self._figures, self._settings = figures, settings
 
     def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
-        """See `StrategyRound`."""
+        """Choose a broker (see `StrategyRound`)."""
         planned = self.select(asked, candidates)
         return Choice(candidates, planned.brokers, (), planned.by, "not_planned")
 

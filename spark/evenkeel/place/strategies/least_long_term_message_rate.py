@@ -68,12 +68,12 @@ class LeastLongTermMessageRate(StrategyRound):
         self._scores = {broker: score(figure, settings) for broker, figure in figures.items()}
 
     def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
-        """See `StrategyRound`."""
+        """Choose a broker (see `StrategyRound`)."""
         best = least(candidates, self._scores)
         return Choice(best.candidates, best.brokers, best.scores, LEAST_RATE, "higher_long_term_rate")
 
     def given(self, broker: str) -> None:
-        """See `StrategyRound`."""
+        """Count the bundle (see `StrategyRound`)."""
         self._scores[broker] = score(self._figures[broker], self._settings)
 
 

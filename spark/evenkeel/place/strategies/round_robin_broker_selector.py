@@ -76,13 +76,13 @@ class RoundRobinBrokerSelector(StrategyRound):
         self._turn = turn_of(state, prefix)
 
     def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
-        """See `StrategyRound`."""
+        """Choose a broker (see `StrategyRound`)."""
         taken, self._turn = select(candidates, self._turn)
         return Choice(candidates, (taken,) if taken else (), (), IN_TURNS, "not_its_turn")
 
     @property
     def state(self) -> PlacementState:
-        """See `StrategyRound`."""
+        """Return the state (see `StrategyRound`)."""
         return {name: values for name, values in state_of(self._turn, self._prefix).items() if values}
 
 

@@ -59,7 +59,7 @@ class BrokerPair:
 
 
 class Hits:
-    """For how many rounds in a row a broker was in a pair that differs by the low, and by the high threshold."""
+    """Rounds in a row in which a broker was in a pair that differs by the low, and by the high threshold."""
 
     def __init__(self, state: ShedderState) -> None:
         self._low = dict(state.get(LOW_HITS, {}))
@@ -93,7 +93,7 @@ class Hits:
             self._high.pop(broker, None)
 
     def state(self) -> dict[str, dict[str, float]]:
-        """To be remembered, in name order."""
+        """Return the state to remember, in name order."""
         return {LOW_HITS: dict(sorted(self._low.items())), HIGH_HITS: dict(sorted(self._high.items()))}
 
 
