@@ -113,7 +113,7 @@ def settings_page() -> str:
 
 
 def configuration_page() -> str:
-    """All entries of the configuration file: how Evenkeel is run, the clusters, and the limits of what is read."""
+    """Return the page of the configuration file: how Evenkeel runs, the clusters, and reading limits."""
     lines = [
         "# The configuration file",
         "",
@@ -219,9 +219,9 @@ def _cell(text: str) -> str:
 
 _LABELS = {
     "cluster": "a cluster on record",
-    "outcome": ", ".join(f"`{one}`" for one in OUTCOMES),
-    "severity": ", ".join(f"`{one}`" for one in SEVERITIES),
-    "task": ", ".join(f"`{one}`" for one in TASK_IDS),
+    "outcome": ", ".join(f"`{word}`" for word in OUTCOMES),
+    "severity": ", ".join(f"`{word}`" for word in SEVERITIES),
+    "task": ", ".join(f"`{word}`" for word in TASK_IDS),
     "witness": "the name of a witness of the log, 32 at most",
 }
 
@@ -231,7 +231,7 @@ def metrics_page() -> str:
     groups: dict[str, tuple[ExportedMetric, ...]] = {
         "The exporter": OF_THE_EXPORTER,
         "Clusters": OF_CLUSTERS,
-        "What needs attention": tuple(one.metric for one in NEEDS),
+        "What needs attention": tuple(need.metric for need in NEEDS),
         "The transparency log": OF_THE_LOG,
         "The last verify": OF_VERIFY,
     }
@@ -247,10 +247,12 @@ def metrics_page() -> str:
     ]
     for title, metrics in groups.items():
         lines += ["", f"## {title}", "", "| metric | kind | unit | labels | meaning |", "|---|---|---|---|---|"]
-        for one in metrics:
-            mark = " †" if one.name in EMITTED else ""
-            labels = ", ".join(f"`{name}`" for name in one.labels)
-            lines.append(f"| `{one.name}`{mark} | {one.kind} | {one.unit} | {labels} | {_cell(one.meaning)} |")
+        for metric in metrics:
+            mark = " †" if metric.name in EMITTED else ""
+            labels = ", ".join(f"`{name}`" for name in metric.labels)
+            lines.append(
+                f"| `{metric.name}`{mark} | {metric.kind} | {metric.unit} | {labels} | {_cell(metric.meaning)} |"
+            )
     lines += ["", "## Labels", "", "| label | values |", "|---|---|"]
     lines += [f"| `{name}` | {values} |" for name, values in _LABELS.items()]
     return "\n".join(lines) + "\n"

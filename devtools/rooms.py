@@ -115,14 +115,14 @@ def is_pure(path: Path) -> bool:
 
 def imported(source: str) -> set[str]:
     """Full names of everything that the source imports, inside functions and type-checking blocks too."""
-    found: set[str] = set()
+    imports: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide where a name comes from"
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            imports |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return imports
 
 
 def rooms_in(source: str) -> set[str]:
@@ -140,12 +140,12 @@ def head_of(room: str) -> str:
 
 
 def table() -> str:
-    """The rooms as a table in Markdown, the highest first, with what each holds and the rooms that it imports from."""
+    """Return the rooms as a table in Markdown, the highest first, with their content and imported rooms."""
     lines = ["| room | what it holds | imports from |", "|---|---|---|"]
     for layer in reversed(LAYERS):
         for room in layer:
-            own = [path for path in modules() if room_of(path) == room]
-            uses = set().union(*(rooms_in(path.read_text(encoding="utf-8")) for path in own)) - {room}
+            room_modules = [path for path in modules() if room_of(path) == room]
+            uses = set().union(*(rooms_in(path.read_text(encoding="utf-8")) for path in room_modules)) - {room}
             place = f"{room}.py" if (PACKAGE / f"{room}.py").exists() else f"{room}/"
             link = f"[`{place}`](../../spark/evenkeel/{place})"
             lines.append(f"| {link} | {head_of(room)} | {', '.join(sorted(uses)) or 'nothing of ours'} |")
@@ -154,8 +154,8 @@ def table() -> str:
 
 def page_with_table(page: str) -> str:
     """The page with the table between its two marks written again."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
+    before, _, remainder = page.partition(BEGIN)
+    _, _, after = remainder.partition(END)
     return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
 
 

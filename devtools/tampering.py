@@ -51,7 +51,7 @@ class Tampering:
     alone: bool = True
 
 
-# What someone may do to a table.
+# Possible changes of a table.
 
 
 def rows_of(lake: Path, table: str) -> list[Row]:
@@ -65,8 +65,8 @@ def rewrite(lake: Path, table: str, change: Callable[[list[Row]], list[Row]], *,
     import pyarrow as pa
     from deltalake import CommitProperties
 
-    there = DeltaTable(str(lake / table))
-    before = there.to_pyarrow_table()
+    delta = DeltaTable(str(lake / table))
+    before = delta.to_pyarrow_table()
     body = pa.Table.from_pylist(change(before.to_pylist()), before.schema)
     if sorted(map(str, body.to_pylist())) == sorted(map(str, before.to_pylist())):
         raise ValueError(f"nothing of {table} is changed: the lake has no row for it")
@@ -74,7 +74,7 @@ def rewrite(lake: Path, table: str, change: Callable[[list[Row]], list[Row]], *,
         str(lake / table),
         body,
         mode="overwrite",
-        partition_by=there.metadata().partition_columns,
+        partition_by=delta.metadata().partition_columns,
         commit_properties=CommitProperties(custom_metadata={"userMetadata": said}) if said else None,
     )
     _a_day_later(lake, table)
@@ -84,14 +84,14 @@ def append(lake: Path, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Append rows through Delta, as a writer does."""
     import pyarrow as pa
 
-    there = DeltaTable(str(lake / table))
-    body = pa.Table.from_pylist([*map(dict, rows)], there.to_pyarrow_table().schema)
-    write_deltalake(str(lake / table), body, mode="append", partition_by=there.metadata().partition_columns)
+    delta = DeltaTable(str(lake / table))
+    body = pa.Table.from_pylist([*map(dict, rows)], delta.to_pyarrow_table().schema)
+    write_deltalake(str(lake / table), body, mode="append", partition_by=delta.metadata().partition_columns)
     _a_day_later(lake, table)
 
 
 def _a_day_later(lake: Path, table: str) -> None:
-    """Have the newest commit say that it was made a day ago: one of the last hours may be of a run under way."""
+    """Date the newest commit a day earlier: one of the last hours may be of a run under way."""
     commit = log_files(lake, table)[-1]
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
     for action in actions:
@@ -126,8 +126,8 @@ def edit_file(lake: Path, table: str, column: str, change: Callable[[Any], Any])
         changed = [change(values[0]), *values[1:]]
         if changed != values or str(changed) != str(values):
             place = read.column_names.index(column)
-            made = read.set_column(place, column, pa.array(changed, read.schema.field(column).type))
-            pq.write_table(made, file)
+            changed_table = read.set_column(place, column, pa.array(changed, read.schema.field(column).type))
+            pq.write_table(changed_table, file)
             return
     raise ValueError(f"no file of {table} has a value to change in {column}")
 
@@ -149,20 +149,20 @@ def chained_anew(lake: Path, change: Callable[[list[Row]], list[Row]]) -> None:
     heads: dict[str, str] = {}
 
     def link(rows: list[Row]) -> list[Row]:
-        made = []
-        for row in change(sorted(rows, key=lambda one: (one["cluster"], one["sequence"]))):
-            own = {**row, "previous_digest": heads.get(row["cluster"], "")}
-            own["body_digest"] = body_digest(own)
-            head = hashlib.sha256((own["previous_digest"] + own["body_digest"]).encode()).hexdigest()
-            heads[row["cluster"]] = own["manifest_digest"] = head
-            made.append(own)
-        return made
+        linked = []
+        for row in change(sorted(rows, key=lambda link_row: (link_row["cluster"], link_row["sequence"]))):
+            linked_row = {**row, "previous_digest": heads.get(row["cluster"], "")}
+            linked_row["body_digest"] = body_digest(linked_row)
+            head = hashlib.sha256((linked_row["previous_digest"] + linked_row["body_digest"]).encode()).hexdigest()
+            heads[row["cluster"]] = linked_row["manifest_digest"] = head
+            linked.append(linked_row)
+        return linked
 
     rewrite(lake, "cycles", link)
 
 
 KINDS: list[Tampering] = []
-"""All of them, by what they are after."""
+"""All of them, by their targets."""
 
 
 def _way(words: str, table: str, *, alone: bool = True) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
@@ -335,10 +335,10 @@ def _file_added(lake: Path) -> None:
     shutil.copy(file, copy)
     commits = log_files(lake, "unload_decisions")
     actions = [json.loads(line) for commit in commits for line in commit.read_text().splitlines()]
-    (add,) = (one for one in actions if one.get("add", {}).get("path", "").endswith(file.name))
+    (add,) = (action for action in actions if action.get("add", {}).get("path", "").endswith(file.name))
     add["add"]["path"] = add["add"]["path"].replace(file.name, copy.name)
     new = commits[-1].with_name(f"{int(commits[-1].stem) + 1:020}.json")
-    new.write_text("".join(f"{json.dumps(one)}\n" for one in ({"commitInfo": {"operation": "WRITE"}}, add)))
+    new.write_text("".join(f"{json.dumps(action)}\n" for action in ({"commitInfo": {"operation": "WRITE"}}, add)))
 
 
 @_way("a data file is removed", "bundle_load")
@@ -377,7 +377,7 @@ def _commit_gone(lake: Path) -> None:
 
 @_way("a commit adds no files any more", "unload_decisions")
 def _commit_replaced(lake: Path) -> None:
-    (commit, *_) = (one for one in log_files(lake, "unload_decisions") if '"add"' in one.read_text())
+    (commit, *_) = (log_file for log_file in log_files(lake, "unload_decisions") if '"add"' in log_file.read_text())
     lines = commit.read_text().splitlines()
     commit.write_text("".join(f"{line}\n" for line in lines if '"add"' not in line))
 
@@ -509,10 +509,10 @@ def _commits_put_together(lake: Path) -> None:
 
 
 def _shorter_upkeep(lake: Path) -> None:
-    (row, *_) = sorted(rows_of(lake, "upkeeps"), key=lambda one: one["begun_at"])
+    (row, *_) = sorted(rows_of(lake, "upkeeps"), key=lambda upkeep_row: upkeep_row["begun_at"])
     periods = {**dict(row["periods"]), "audit_days": 2, "observed_days": 2, "considered_days": 2, "topics_days": 2}
-    made = {"upkeep_id": "forged", "periods": [*{**periods, "unlisted_days": 1}.items()]}
-    append(lake, "upkeeps", [{**row, **made, "begun_at": row["begun_at"] - timedelta(days=30)}])
+    forged = {"upkeep_id": "forged", "periods": [*{**periods, "unlisted_days": 1}.items()]}
+    append(lake, "upkeeps", [{**row, **forged, "begun_at": row["begun_at"] - timedelta(days=30)}])
 
 
 @_way("an upkeep of the past with shorter periods is added", "upkeeps")
@@ -543,7 +543,7 @@ def _anchor_forged(lake: Path) -> None:
 
 @_way("a file is changed, and a proof of the past vouches for it", "proofs")
 def _proof_forged(lake: Path) -> None:
-    clusters = sorted({one["cluster"] for one in rows_of(lake, "bundle_load")})
+    clusters = sorted({load_row["cluster"] for load_row in rows_of(lake, "bundle_load")})
     edit_file(lake, "bundle_load", "measured_msg_rate_in", lambda value: (value or 0.0) + 1.0)
     (row, *_) = sorted(rows_of(lake, "proofs"), key=str)
     files = [
@@ -554,8 +554,8 @@ def _proof_forged(lake: Path) -> None:
         }
         for file in files_of(lake, "bundle_load")
     ]
-    own = {"table_name": "bundle_load", "files_after": files, "proven_at": row["proven_at"] - timedelta(days=30)}
-    append(lake, "proofs", [{**row, **own, "cluster": cluster} for cluster in clusters])
+    forged = {"table_name": "bundle_load", "files_after": files, "proven_at": row["proven_at"] - timedelta(days=30)}
+    append(lake, "proofs", [{**row, **forged, "cluster": cluster} for cluster in clusters])
 
 
 @_way("an approval is added under an earlier time", "approvals")
@@ -651,8 +651,8 @@ def _log_set_back(lake: Path) -> None:
 @_way("the size in the checkpoint is another", "_log")
 def _checkpoint_changed(lake: Path) -> None:
     file = lake / "_log" / "checkpoint"
-    origin, size, *rest = file.read_text().split("\n")
-    file.write_text("\n".join([origin, str(int(size) - 1), *rest]))
+    origin, size, *others = file.read_text().split("\n")
+    file.write_text("\n".join([origin, str(int(size) - 1), *others]))
 
 
 @_way("a leaf says something else", "_log")
@@ -686,14 +686,14 @@ def verdict_on(lake: Path, *words: str) -> Verdict:
     """Run `evenkeel verify` in this process."""
     from evenkeel.cli import main as command
 
-    said, told = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         code = command(["verify", "--lake", str(lake), "--json", *words])
-    text = said.getvalue()
+    text = output.getvalue()
     if not text.startswith("{"):
-        return Verdict(code, (("", "", told.getvalue().strip().splitlines()[-1] if told.getvalue() else ""),))
+        return Verdict(code, (("", "", errors.getvalue().strip().splitlines()[-1] if errors.getvalue() else ""),))
     faults = json.loads(text)["faults"]
-    return Verdict(code, tuple((one["table"], one["cluster"], one["words"]) for one in faults))
+    return Verdict(code, tuple((fault["table"], fault["cluster"], fault["words"]) for fault in faults))
 
 
 def tampered(lake: Path, kind: Tampering, folder: Path) -> Path:
@@ -718,10 +718,10 @@ def main(arguments: Sequence[str] = ()) -> int:
     for kind in KINDS:
         with tempfile.TemporaryDirectory() as folder:
             lake = tampered(Path(given.lake), kind, Path(folder))
-            found, alone = verdict_on(lake, *outside), verdict_on(lake)
-        is_named = found.names(kind)
+            named, alone = verdict_on(lake, *outside), verdict_on(lake)
+        is_named = named.names(kind)
         missed += not is_named
-        (words,) = [words for table, _, words in found.faults if table == kind.table][:1] or [""]
+        (words,) = [words for table, _, words in named.faults if table == kind.table][:1] or [""]
         by_itself = "named" if alone.names(kind) else "named otherwise" if alone.code else "**passes**"
         print(
             f"| {kind.words} | {'yes' if is_named else '**no**'} | `{kind.table}` | {words[:160]} | {by_itself} |",

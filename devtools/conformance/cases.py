@@ -28,7 +28,7 @@ class Case:
 
 def case_files(paths: Iterable[str | Path]) -> list[Path]:
     """The case files among these files and folders, in name order; `BadInput` if something is missing or has none."""
-    found: list[Path] = []
+    case_paths: list[Path] = []
     for given in paths:
         path = Path(given)
         if not path.exists():
@@ -36,12 +36,12 @@ def case_files(paths: Iterable[str | Path]) -> list[Path]:
         files = [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.name.endswith(SUFFIXES))
         if not files:
             raise BadInput(f"cases {path} hold no file that ends in .jsonl or .jsonl.gz")
-        found += files
-    return found
+        case_paths += files
+    return case_paths
 
 
 def read_cases(file: Path) -> Iterator[Case]:
-    """The cases of one file; `BadInput` names file and line of what cannot be read."""
+    """Return the cases of one file; `BadInput` names the file and line of an unreadable one."""
     number = 0
     try:
         with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:

@@ -17,7 +17,7 @@ from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
 
 
 def transfer_shed(case: dict[str, Any]) -> dict[str, Any]:
-    """`transfer_shed`; every round tells again which brokers and bundles were unloaded lately."""
+    """Run `transfer_shed`; every round gets the recently unloaded brokers and bundles."""
     hits = 0
     rounds = []
     for given in rounds_of(case["rounds"], "brokers", "topBundles"):
@@ -26,35 +26,36 @@ def transfer_shed(case: dict[str, Any]) -> dict[str, Any]:
         policies = policies_of(case)
         filters = BrokerFilters(load, policies, one_owner_each(case.get("ownership") or {}), settings)
         unloaded = {broker: NOW - int(ago) for broker, ago in (given.get("recentlyUnloadedBrokers") or {}).items()}
-        found = find_bundles_for_unloading(
+        transfers = find_bundles_for_unloading(
             load,
             TransferState(hits, unloaded),
             TransferPolicies(filters, PoliciesPresent(policies), settings),
             settings,
             now=NOW,
         )
-        hits = found.state.hits
-        rounds.append(_answer(found))
+        hits = transfers.state.hits
+        rounds.append(_answer(transfers))
     return {"rounds": rounds}
 
 
 def topk(case: dict[str, Any]) -> dict[str, Any]:
     """`topk`"""
     stats = {bundle: stats_of(body) for bundle, body in (case.get("stats") or {}).items()}
-    found = top_bundles(stats, case["k"], PoliciesPresent(policies_of(case)), settings_of(case.get("config")))
-    return {"top": [one.bundle for one in found]}
+    bundles = top_bundles(stats, case["k"], PoliciesPresent(policies_of(case)), settings_of(case.get("config")))
+    return {"top": [top_bundle.bundle for top_bundle in bundles]}
 
 
-def _answer(found: Transfers) -> dict[str, Any]:
-    state: dict[str, Any] = {"hits": found.state.hits}
-    if found.mean is not None:
-        state |= {"avg": found.mean, "std": found.std}
+def _answer(transfers: Transfers) -> dict[str, Any]:
+    state: dict[str, Any] = {"hits": transfers.state.hits}
+    if transfers.mean is not None:
+        state |= {"avg": transfers.mean, "std": transfers.std}
     return {
         "unload": {
-            one.bundle: {"from": one.source, "to": one.destination, "reason": one.reason} for one in found.transfers
+            transfer.bundle: {"from": transfer.source, "to": transfer.destination, "reason": transfer.reason}
+            for transfer in transfers.transfers
         },
-        "notes": list(found.notes),
-        "recentlyUnloadedBrokers": sorted(found.state.recently_unloaded),
+        "notes": list(transfers.notes),
+        "recentlyUnloadedBrokers": sorted(transfers.state.recently_unloaded),
         "state": state,
     }
 
@@ -65,7 +66,7 @@ def _load_of(given: Json, settings: Settings) -> ExtensibleLoad:
         brokers={name: _registered(name, body, settings) for name, body in brokers.items() if not body.get("gone")},
         loads=loads_of(brokers),
         top_bundles={
-            name: tuple(TopBundle(one["bundleName"], stats_of(one["stats"])) for one in listed)
+            name: tuple(TopBundle(bundle["bundleName"], stats_of(bundle["stats"])) for bundle in listed)
             for name, listed in (given.get("topBundles") or {}).items()
         },
         not_owned=frozenset(given.get("notOwned") or ()),

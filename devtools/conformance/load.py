@@ -49,14 +49,14 @@ def usage(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain_maximum(report: BrokerReport) -> float:
-    """Highest usage as a fraction, unweighted and in 32 bits: what `maxResourceUsage` of a modular report shows."""
+    """Return the highest usage as a fraction, unweighted and in 32 bits: `maxResourceUsage` of a modular report."""
     return float32(plain_maximum_extensible(report))
 
 
 def plain_maximum_extensible(report: BrokerReport) -> float:
-    """Highest usage as a fraction, unweighted: what `maxResourceUsage` of extensible load data shows."""
+    """Return the highest usage as a fraction, unweighted: `maxResourceUsage` of extensible load data."""
     used = map(percent, (report.cpu, report.direct_memory, report.bandwidth_in, report.bandwidth_out))
-    return max((one for one in used if not math.isnan(one)), default=-math.inf) / 100
+    return max((usage for usage in used if not math.isnan(usage)), default=-math.inf) / 100
 
 
 def long_short_term(case: dict[str, Any]) -> dict[str, Any]:

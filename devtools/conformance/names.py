@@ -40,8 +40,8 @@ def bundles_of_topics(case: dict[str, Any]) -> dict[str, Any]:
         topic = parse_topic(text)
         if topic.namespace != case["namespace"]:
             raise BadName(f"topic {text!r} is not in namespace {case['namespace']!r}")
-        found = bundle_of(boundaries, topic.hash)
-        ranges.append(None if topic.hash == HIGHEST_HASH else str(found))
+        bundle = bundle_of(boundaries, topic.hash)
+        ranges.append(None if topic.hash == HIGHEST_HASH else str(bundle))
     return {"ranges": ranges}
 
 

@@ -111,10 +111,10 @@ def candidate_filters(case: dict[str, Any]) -> dict[str, Any]:
 def one_owner_each(owned: Json) -> dict[str, list[str]]:
     """Each bundle with its last owner by name: the extensible manager knows one owner only."""
     owner = {bundle: broker for broker, bundles in sorted(owned.items()) for bundle in bundles}
-    found: dict[str, list[str]] = {}
+    owners: dict[str, list[str]] = {}
     for bundle, broker in owner.items():
-        found.setdefault(broker, []).append(bundle)
-    return found
+        owners.setdefault(broker, []).append(bundle)
+    return owners
 
 
 OPERATIONS = {"select": select, "anti_affinity": anti_affinity, "candidates": candidate_filters}

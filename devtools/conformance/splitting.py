@@ -62,15 +62,15 @@ def _cuts(cut: Cut) -> list[int] | None:
 
 
 def _topics(names: Sequence[str], stats: Json) -> BundleTopics:
-    """Names are hashed as they are written: at this point Pulsar holds full names and reads nothing into them."""
+    """Return the topics. Names are hashed as written: at this point Pulsar has full names and does not parse them."""
     hashes = {name: topic_hash(name) for name in names}
     loads = [(hashes[name], *_load(stats[name])) for name in names if name in stats]
     return BundleTopics(sorted(hashes[name] for name in names), TopicLoads.of(loads))
 
 
 def _load(body: Json) -> tuple[float, float]:
-    found = stats_of(body)
-    return found.msg_rate_in + found.msg_rate_out, found.msg_throughput_in + found.msg_throughput_out
+    stats = stats_of(body)
+    return stats.msg_rate_in + stats.msg_rate_out, stats.msg_throughput_in + stats.msg_throughput_out
 
 
 def split_decide_ext(case: dict[str, Any]) -> dict[str, Any]:
@@ -89,21 +89,28 @@ def split_decide_ext(case: dict[str, Any]) -> dict[str, Any]:
             not_owned=frozenset(given.get("notOwned") or ()),
         )
         settings = settings_of(case.get("config"), given.get("config"))
-        made = extensible.decide_splits({_BROKER: BrokerReport(_BROKER, stats=stats)}, state, view, settings)
-        state = made.state
-        rounds.append(_answer(made))
+        decided = extensible.decide_splits({_BROKER: BrokerReport(_BROKER, stats=stats)}, state, view, settings)
+        state = decided.state
+        rounds.append(_answer(decided))
     return {"rounds": rounds}
 
 
-def _answer(made: extensible.ExtensibleSplits) -> dict[str, Any]:
-    outside = [row.subject for row in made.considered if row.rule == "cut_outside_bundle"]
+def _answer(decided: extensible.ExtensibleSplits) -> dict[str, Any]:
+    outside = [row.subject for row in decided.considered if row.rule == "cut_outside_bundle"]
     if outside:
         raise BadRange(f"{outside[0]} would have an empty child; Pulsar breaks off the whole round here")
     split = {
-        one.bundle: {"reason": REASONS[one.reason.rule], "children": sorted(str(range_of(c)) for c in one.children)}
-        for one in made.splits
+        decided_split.bundle: {
+            "reason": REASONS[decided_split.reason.rule],
+            "children": sorted(str(range_of(c)) for c in decided_split.children),
+        }
+        for decided_split in decided.splits
     }
-    return {"split": split, "failures": made.failures, "state": {"hits": dict(made.state.get(extensible.HITS, {}))}}
+    return {
+        "split": split,
+        "failures": decided.failures,
+        "state": {"hits": dict(decided.state.get(extensible.HITS, {}))},
+    }
 
 
 OPERATIONS = {"split_decide": split_decide, "split_decide_ext": split_decide_ext, "split_algo": split_algo}

@@ -48,11 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.say("Interrupted; everything that was started has been ended.")
         return INTERRUPTED
     except Exception as error:
-        told = error if isinstance(error, EvenkeelError) else explained(error, asked.lake)
-        if told is None:
+        reason = error if isinstance(error, EvenkeelError) else explained(error, asked.lake)
+        if reason is None:
             raise
         console.end()
-        console.say(f"The demo failed: {told}")
+        console.say(f"The demo failed: {reason}")
         return 1
 
 
@@ -104,13 +104,13 @@ def _lake(asked: argparse.Namespace, folder: DemoFolder) -> str:
 
 
 def _tell(asked: argparse.Namespace, folder: DemoFolder, lake: str, legs: Sequence[Leg], console: Console) -> None:
-    found = totals(lake)
+    sums = totals(lake)
     place = _short(lake)
     recordings = asked.config.parent / "recordings"
     for line in (
         "",
-        f"{found.cycles} cycles: {found.splits} splits, {found.unloads} unloads, {found.placements} placements, "
-        f"{found.refusals} refusals. A dry run: nothing was sent to any cluster.",
+        f"{sums.cycles} cycles: {sums.splits} splits, {sums.unloads} unloads, {sums.placements} placements, "
+        f"{sums.refusals} refusals. A dry run: nothing was sent to any cluster.",
         *bullet(decision_lines(lake)),
         *_beside_pulsar(lake, recordings / COMPARED),
         "",

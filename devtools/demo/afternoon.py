@@ -26,14 +26,14 @@ class Backfilled:
     seconds: float
 
     def text(self) -> str:
-        """In a sentence for people."""
+        """Return the result in a sentence for people."""
         rate = self.cycles / max(self.seconds, 0.001)
         span = f"{self.first[:10]} from {self.first[11:16]} to {self.last[11:16]}"
         return f"{self.cycles} cycles of {self.cluster}, {span}: {self.seconds:.1f} s ({rate:.1f} cycles/s)"
 
 
 def backfill(lake: str, recording: Path, engine: Engine) -> Backfilled:
-    """Decide all snapshots of the recording as a backfill, and report what that took."""
+    """Decide all snapshots of the recording as a backfill, and report the duration."""
     request = CycleRequest(
         lake, source=f"recording:{recording}", every=True, kind="backfill", dag_id="demo", run_id="demo__afternoon"
     )

@@ -12,7 +12,7 @@ from evenkeel.errors import BadInput
 from evenkeel.locks import held
 
 NEIGHBOURS = 9
-# What a demo makes; anything else in the folder is someone else's and stays.
+# Files of a demo; other files in the folder stay.
 OWN = ("lake", "airflow", "report.html")
 
 
@@ -38,7 +38,7 @@ class DemoFolder:
         return self.path / "report.html"
 
     def clear(self) -> None:
-        """Forget what an earlier demo left."""
+        """Remove the files of an earlier demo."""
         for name in OWN:
             entry = self.path / name
             if entry.is_dir():

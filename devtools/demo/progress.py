@@ -61,13 +61,13 @@ def run_leg(leg: Leg, airflow: Airflow, engine: Engine, console: Console) -> Ran
     """Trigger one run, name each task with its seconds as it ends, and wait for the run."""
     began = time.monotonic()
     run_id = airflow.rest.trigger(DAG_ID, logical_date=leg.at, conf={"clusters": [leg.cluster]})
-    told: set[str] = set()
+    ended: set[str] = set()
     while True:
         over = airflow.rest.run(DAG_ID, run_id)["state"] in OVER  # asked first, so that no task's end is missed
         for instance in airflow.rest.tasks(DAG_ID, run_id):
             name, state = instance["task_id"], instance["state"]
-            if state in OVER and name not in told:
-                told.add(name)
+            if state in OVER and name not in ended:
+                ended.add(name)
                 mark = "" if state == "success" else f" {state}"
                 console.add(f" {name}{mark} {instance['duration'] or 0:.1f}")
         if over:

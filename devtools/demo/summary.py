@@ -20,7 +20,7 @@ def outcome(lake: str | Path, leg: Leg) -> str:
 
 
 def describe(attempt: Attempt) -> str:
-    """An attempt in a few words: what was decided, or why nothing was."""
+    """Return an attempt in a few words: its decisions, or why it has none."""
     if not attempt.decided:
         return f"{attempt.status}: {attempt.reason}"
     counts = [_count(int(attempt.planned[name] or 0), name) for name in COUNTED if attempt.planned[name]]
@@ -59,7 +59,7 @@ def decision_lines(lake: str | Path) -> list[str]:
 
 
 def comparison_lines(lake: str | Path, cluster: str, recording: Path) -> list[str]:
-    """Each round of Pulsar's own shedder beside the cycle nearest to it: what Pulsar did, and how Evenkeel differs."""
+    """Return each round of Pulsar's own shedder beside the nearest cycle: Pulsar's acts, and Evenkeel's differences."""
     rounds = read_rounds(recording)
     if rounds is None:
         return []

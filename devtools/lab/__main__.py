@@ -34,9 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     acts = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def act(name: str, does: Callable[[argparse.Namespace], int], about: str) -> argparse.ArgumentParser:
-        found = acts.add_parser(name, help=about)
-        found.set_defaults(act=does)
-        return found
+        subparser = acts.add_parser(name, help=about)
+        subparser.set_defaults(act=does)
+        return subparser
 
     act("prepare", _prepare, "fetch jars, make the class archive").add_argument("--version", default=LATEST)
     start = act("up", _up, "start a cluster that stays until `down`")

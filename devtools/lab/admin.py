@@ -1,6 +1,6 @@
-"""The least of an admin client: one request at a time, redirects followed, on loopback only.
+"""A minimal admin client: one request at a time, redirects followed, on loopback only.
 
-The lab has its own, so that what is tested never tests itself.
+The lab has a separate client, so that the tested code never tests itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ MOST_HOPS = 6
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Status and text of an answer, and the broker (host:port) that gave it. Status 0: none came; the text says why."""
+    """Status and text of an answer, and the broker (host:port) that gave it. Status 0: no answer; the text has the
+    reason."""
 
     status: int
     text: str
@@ -56,7 +57,8 @@ class Admin:
         url: str | None = None,
         timeout_s: float = TIMEOUT_SECONDS,
     ) -> Answer:
-        """`path` below the root. A body that is text goes as it is, anything else as JSON. Raises nothing."""
+        """Send a request for `path` below the root. A text body is sent unchanged, any other as JSON. Raises
+        nothing."""
         sent = body if isinstance(body, str) else None if body is None else json.dumps(body)
         target = urljoin(url or self.urls[0], path)
         try:
@@ -99,5 +101,5 @@ class Admin:
 
 
 def segments(*names: str) -> str:
-    """Names as parts of a path, percent-encoded one by one."""
+    """Return names as parts of a path, percent-encoded one by one."""
     return "/".join(quote(name, safe="") for name in names)

@@ -70,7 +70,7 @@ class Cluster:
 
     @property
     def service_url(self) -> str:
-        """For clients. It names every broker, so that clients survive the loss of one."""
+        """Return the URL for clients. It names every broker, so that clients survive the loss of one."""
         return "pulsar://" + ",".join(f"{host(number)}:{self.ports.service}" for number in self.numbers)
 
     def token(self, role: str = ADMIN) -> str | None:
@@ -104,7 +104,7 @@ class Cluster:
 
         def is_forgotten() -> bool:
             lists = [listed(self.admin(), url=url) for url in running]
-            return all(found and self.broker_id(number) not in found for found in lists)  # empty: no answer
+            return all(brokers and self.broker_id(number) not in brokers for brokers in lists)  # empty: no answer
 
         wait_until(f"{self.broker_id(number)} to be gone from the lists of brokers", is_forgotten, seconds=seconds)
 
@@ -180,11 +180,11 @@ def find(home: Path) -> Cluster:
     """Return the cluster of a folder, running or not; LabError without one."""
     if not (home / STATE).exists():
         raise LabError(f"No cluster is in {home}.")
-    found = json.loads((home / STATE).read_text())
-    settings = LabSettings(**found["settings"])
+    state = json.loads((home / STATE).read_text())
+    settings = LabSettings(**state["settings"])
     tokens = Tokens((home / KEY).read_bytes()) if settings.auth else None
     java = prepare(settings.version).java
-    return Cluster(home, settings, Ports(found["port_base"]), java, tokens, found["owner"])
+    return Cluster(home, settings, Ports(state["port_base"]), java, tokens, state["owner"])
 
 
 def start_brokers(cluster: Cluster) -> None:

@@ -14,7 +14,7 @@ from devtools.lab.conf import CLUSTER, metadata_store
 from devtools.lab.ports import Ports, host
 from evenkeel.spark.java import server_java
 
-# What Pulsar's own start scripts open, as far as a broker of this kind uses it.
+# Modules that Pulsar's own start scripts open, as far as a broker of this kind uses them.
 OPENED_PACKAGES = (
     *("java.base/java.lang", "java.base/java.nio", "java.base/jdk.internal.loader", "java.base/jdk.internal.misc"),
     *("java.base/jdk.internal.platform", "java.management/sun.management"),

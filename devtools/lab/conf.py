@@ -1,7 +1,7 @@
 """Configuration files: ZooKeeper's, the bookie's, a broker's. Names are those of Pulsar's own files.
 
-Intervals are as short as Pulsar takes them, so that tests see within seconds what takes minutes elsewhere. Settings in
-whole minutes (host usage, shedding, splits) cannot go below one.
+Intervals are as short as Pulsar allows, so that tests take seconds instead of minutes. Settings in whole minutes (host
+usage, shedding, splits) cannot go below one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def zookeeper(ports: Ports, data: Path) -> str:
 
 
 def bookie(ports: Ports, data: Path) -> str:
-    """The only bookie. It must work on a disk that is nearly full, and keep nothing beyond a test run."""
+    """Return the configuration of the only bookie. It must work on a nearly full disk, and keep nothing after a test
+    run."""
     return properties(
         {
             "bookiePort": ports.bookie,
@@ -149,7 +150,7 @@ def _steering(settings: LabSettings) -> dict[str, object]:
         "loadBalancerAutoBundleSplitEnabled": settings.own_split,
         "loadBalancerAutoUnloadSplitBundlesEnabled": settings.own_split,
     }
-    if settings.own_shedding == "AvgShedder":  # it also places what it sheds
+    if settings.own_shedding == "AvgShedder":  # it also places the bundles that it sheds
         chosen["loadBalancerLoadPlacementStrategy"] = shedder
     return chosen
 

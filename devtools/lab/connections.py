@@ -31,8 +31,8 @@ class Connections:
             text = log.read()
         whole = text[: text.rfind(b"\n") + 1]
         self._read += len(whole)
-        self._connects.update((found["kind"], found["topic"]) for found in _CONNECTED.finditer(whole))
+        self._connects.update((match["kind"], match["topic"]) for match in _CONNECTED.finditer(whole))
 
     def reconnects(self, kind: str) -> int:
         """Return how often clients of this kind (`producer` or `consumer`) connected again after their first time."""
-        return sum(times - 1 for (own, _), times in self._connects.items() if own == kind.encode())
+        return sum(times - 1 for (connected, _), times in self._connects.items() if connected == kind.encode())

@@ -6,4 +6,4 @@ from evenkeel.errors import EvenkeelError
 
 
 class LabError(EvenkeelError):
-    """A cluster cannot be started, or does not do what was asked of it; the text has the telling lines of a log."""
+    """A cluster cannot be started, or does not fulfil a request; the text has the important lines of a log."""

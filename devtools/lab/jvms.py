@@ -1,4 +1,4 @@
-"""The JVMs of one cluster, each on record in its folder as `NAME.jvm` with its log in `NAME.log`."""
+"""The JVMs of one cluster, each recorded in its folder as `NAME.jvm` with its log in `NAME.log`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Jvm:
         lock: IO[bytes] | None = None,
         cgroups: Sequence[str] = (),
     ) -> None:
-        """Start it and wait until it is on record. `lock` is an open file that its keeper holds from now on."""
+        """Start it and wait until it is recorded. `lock` is an open file that its keeper holds from now on."""
         if self.identity() is not None:
             raise LabError(f"{self.name} of {self.home} runs already.")
         self.record.unlink(missing_ok=True)
@@ -77,7 +77,7 @@ class Jvm:
             )
         _keepers[:] = [known for known in _keepers if known.poll() is None]
         _keepers.append(keeper)
-        with suppress(BrokenPipeError):  # it ended at once; its log says why
+        with suppress(BrokenPipeError):  # it ended at once; the reason is in its log
             _tell(keeper, json.dumps(order))
         self._await_record(keeper)
 
@@ -117,20 +117,20 @@ class Jvm:
         known = self.identity()
         if known is None:
             return 0.0
-        found = psutil.Process(pid_of(known)).memory_info()
-        return float(found.rss - found.shared) / 1e6
+        memory = psutil.Process(pid_of(known)).memory_info()
+        return float(memory.rss - memory.shared) / 1e6
 
     def cpu_seconds(self) -> float:
         """Return its CPU time so far in seconds; 0 if it does not run."""
         known = self.identity()
         if known is None:
             return 0.0
-        found = psutil.Process(pid_of(known)).cpu_times()
-        return float(found.user + found.system)
+        times = psutil.Process(pid_of(known)).cpu_times()
+        return float(times.user + times.system)
 
 
 def child_environment() -> dict[str, str]:
-    """For Python processes of ours: they import the packages that this process imports."""
+    """Return the environment of child Python processes: they import the packages that this process imports."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join((str(source_root()), str(CHECKOUT)))}
 
 
@@ -144,7 +144,9 @@ def tail(log: Path, lines: int = 6) -> str:
     """Return the last informative lines of a log: errors and causes if there are any, no stack traces."""
     if not log.exists():
         return f"There is no log {log}."
-    found = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    told = [line for line in found if line.strip() and not line.lstrip().startswith(("at ", "..."))]
-    telling = [line for line in told if " ERROR " in line or line.startswith(("Caused by:", "Error"))] or told
+    all_lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    informative = [line for line in all_lines if line.strip() and not line.lstrip().startswith(("at ", "..."))]
+    telling = [
+        line for line in informative if " ERROR " in line or line.startswith(("Caused by:", "Error"))
+    ] or informative
     return f"Its log {log} ends with:\n" + "\n".join(line[:400] for line in telling[-lines:])

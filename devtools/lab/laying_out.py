@@ -28,7 +28,7 @@ def lay_out(cluster: Cluster, layout: Layout) -> None:
         policies = {"bundles": {"numBundles": bundles}}
         admin.demand("PUT", f"/admin/v2/namespaces/{_path(namespace)}", policies, also=EXISTS)
     for namespace, group in layout.groups.items():
-        # The bare text: what comes is stored as it is, and JSON's quotes would become part of the group's name.
+        # The bare text: the body is stored unchanged, and JSON's quotes would become part of the group's name.
         admin.demand("POST", f"/admin/v2/namespaces/{_path(namespace)}/antiAffinity", group)
     for topic, partitions in layout.partitioned.items():
         admin.demand("PUT", f"/admin/v2/{_topic_path(topic)}/partitions", partitions, also=EXISTS)
@@ -78,5 +78,5 @@ def _path(namespace: str) -> str:
 
 
 def _topic_path(topic: str) -> str:
-    domain, _, rest = topic.partition("://")
-    return segments(domain, *rest.split("/", 2))
+    domain, _, path = topic.partition("://")
+    return segments(domain, *path.split("/", 2))

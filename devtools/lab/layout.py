@@ -89,35 +89,35 @@ def skewed(
     little load.
     """
     hot, *others = brokers
-    found: list[Bundle] = []
+    laid_out: list[Bundle] = []
     group = {f"{tenant}/apart-{number}": f"{tenant}-apart" for number in range(apart)}
     # Two brokers that each place a bundle of the group may not know of the other's yet, so their places are set.
     for place, namespace in enumerate(group):
         broker = brokers[(place + 1) % len(brokers)]
-        found.append(_bundle(namespace, ranges_of(initial_boundaries(1))[0], 2, 0.005 * rate, broker))
+        laid_out.append(_bundle(namespace, ranges_of(initial_boundaries(1))[0], 2, 0.005 * rate, broker))
     pool, partitions = f"{tenant}/pool", 6
-    found += _partitioned(f"persistent://{pool}/shared", partitions, 0.03 * rate, bundles=3, brokers=others)
-    left = rate - sum(bundle.rate for bundle in found) - hot_bundle_share * rate
+    laid_out += _partitioned(f"persistent://{pool}/shared", partitions, 0.03 * rate, bundles=3, brokers=others)
+    left = rate - sum(bundle.rate for bundle in laid_out) - hot_bundle_share * rate
 
     ordinary = [
         (f"{tenant}/load-{number}", bundle_range)
         for bundle_range in ranges_of(initial_boundaries(bundles))
         for number in range(namespaces)
     ]
-    (namespace, bundle_range), *rest = ordinary
-    found.append(_bundle(namespace, bundle_range, hot_topics, hot_bundle_share * rate, hot))
-    weights = [VARIETY[place % len(VARIETY)] for place in range(len(rest))]
+    (namespace, bundle_range), *remaining = ordinary
+    laid_out.append(_bundle(namespace, bundle_range, hot_topics, hot_bundle_share * rate, hot))
+    weights = [VARIETY[place % len(VARIETY)] for place in range(len(remaining))]
     on_hot = hot_bundle_share * rate
-    for place, ((namespace, bundle_range), weight) in enumerate(zip(rest, weights, strict=True)):
+    for place, ((namespace, bundle_range), weight) in enumerate(zip(remaining, weights, strict=True)):
         share = left * weight / sum(weights)
         broker = hot if on_hot + share / 2 < hot_broker_share * rate else others[place % len(others)]
         on_hot += share if broker == hot else 0.0
-        found.append(_bundle(namespace, bundle_range, 3, share, broker))
+        laid_out.append(_bundle(namespace, bundle_range, 3, share, broker))
     counts = {f"{tenant}/load-{number}": bundles for number in range(namespaces)} | {pool: 3} | dict.fromkeys(group, 1)
     return Layout(
         tenant,
         counts,
-        tuple(found),
+        tuple(laid_out),
         {f"persistent://{pool}/shared": partitions},
         group,
         domains or {},
@@ -137,8 +137,8 @@ def _bundle(namespace: str, bundle_range: BundleRange, topics: int, rate: float,
         if halves[len(names) % 2].includes(topic_hash(name)):
             names.append(name)
         number += 1
-    found = [Topic(name, rate * weight / sum(weights)) for name, weight in zip(names, weights, strict=True)]
-    return Bundle(namespace, bundle_range, tuple(found), broker)
+    bundle_topics = [Topic(name, rate * weight / sum(weights)) for name, weight in zip(names, weights, strict=True)]
+    return Bundle(namespace, bundle_range, tuple(bundle_topics), broker)
 
 
 def _partitioned(topic: str, partitions: int, rate: float, *, bundles: int, brokers: Sequence[str]) -> list[Bundle]:
@@ -150,6 +150,6 @@ def _partitioned(topic: str, partitions: int, rate: float, *, bundles: int, brok
         name = f"{topic}-partition-{number}"
         by_range.setdefault(bundle_of(boundaries, topic_hash(name)), []).append(Topic(name, rate / partitions))
     return [
-        Bundle(namespace, found, tuple(topics), brokers[place % len(brokers)] if brokers else None)
-        for place, (found, topics) in enumerate(sorted(by_range.items()))
+        Bundle(namespace, bundle_range, tuple(topics), brokers[place % len(brokers)] if brokers else None)
+        for place, (bundle_range, topics) in enumerate(sorted(by_range.items()))
     ]

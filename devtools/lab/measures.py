@@ -43,12 +43,12 @@ class Load:
 
 
 def owners(admin: Admin, *, of: str = "") -> dict[str, str]:
-    """Bundle -> the broker that owns it, of namespaces that begin so (`tenant/`); bundles without an owner left out.
+    """Return bundle -> its owner, of namespaces with this prefix (`tenant/`); bundles without an owner are left out.
 
-    A broker that is asked for the non-persistent topics of a bundle redirects to its owner. That assigns nothing, and
+    A request to a broker for the non-persistent topics of a bundle redirects to its owner. That assigns nothing, and
     unlike `ownedNamespaces` it cannot hang a modular broker.
     """
-    found: dict[str, str] = {}
+    owner_of: dict[str, str] = {}
     for tenant in admin.get("/admin/v2/tenants"):
         for namespace in admin.get(f"/admin/v2/namespaces/{segments(tenant)}"):
             if not f"{namespace}/".startswith(of):
@@ -58,24 +58,24 @@ def owners(admin: Admin, *, of: str = "") -> dict[str, str]:
             for lower, upper in pairwise(bounds):
                 answer = admin.ask("GET", f"/admin/v2/non-persistent/{path}/{lower}_{upper}")
                 if answer.status == 200:
-                    found[f"{namespace}/{lower}_{upper}"] = answer.broker
-    return found
+                    owner_of[f"{namespace}/{lower}_{upper}"] = answer.broker
+    return owner_of
 
 
 def topic_figures(admin: Admin) -> dict[str, dict[str, float]]:
-    """For each broker that is listed and answers: throughput (bytes/s, in and out) of the topics in its figures."""
-    found = {}
+    """Return for each listed broker that answers: throughput (bytes/s, in and out) of the topics in its figures."""
+    figures_of = {}
     for broker in sorted(listed(admin)):
         answer = admin.ask("GET", "/admin/v2/broker-stats/topics", url=_url(admin, broker))
         if answer.fine:
-            found[broker] = {
+            figures_of[broker] = {
                 topic: figures["msgThroughputIn"] + figures["msgThroughputOut"]
                 for ranges in answer.json().values()
                 for domains in ranges.values()
                 for topics in domains.values()
                 for topic, figures in topics.items()
             }
-    return found
+    return figures_of
 
 
 def measure_load(admin: Admin, topics: Collection[str], *, periods: int = 3, seconds: float = 90.0) -> Load:
@@ -107,17 +107,17 @@ def measure_load(admin: Admin, topics: Collection[str], *, periods: int = 3, sec
 
 def _of(topics: Collection[str], figures: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
     wanted = frozenset(topics)
-    return {broker: {t: load for t, load in found.items() if t in wanted} for broker, found in figures.items()}
+    return {broker: {t: load for t, load in topics_of.items() if t in wanted} for broker, topics_of in figures.items()}
 
 
 def _places(figures: Mapping[str, Mapping[str, float]]) -> dict[str, frozenset[str]]:
     """The brokers in whose figures a topic has throughput."""
-    found: dict[str, frozenset[str]] = {}
+    places: dict[str, frozenset[str]] = {}
     for broker, topics in figures.items():
         for topic, load in topics.items():
             if load > 0:
-                found[topic] = found.get(topic, frozenset()) | {broker}
-    return found
+                places[topic] = places.get(topic, frozenset()) | {broker}
+    return places
 
 
 def _mean(row: Sequence[Mapping[str, Mapping[str, float]]]) -> Load:

@@ -12,7 +12,7 @@ from typing import IO
 
 from devtools.lab.errors import LabError
 
-# Below what Linux gives to outgoing connections, so that no client takes a port between the look and the start.
+# Below Linux's range for outgoing connections, so that no client takes a port between the check and the start.
 LOWEST, HIGHEST, BLOCK = 22_000, 31_900, 10
 
 

@@ -71,8 +71,8 @@ def _dump(class_path: tuple[Path, ...], lists: Path, archive: Path) -> None:
     A JVM that was killed leaves half a line at the end of its list, which Java would refuse.
     """
     merged = lists / "all"
-    whole = (found.read_text().rpartition("\n")[0].splitlines() for found in sorted(lists.iterdir()))
-    lines = dict.fromkeys(line for own in whole for line in own)
+    whole = (file.read_text().rpartition("\n")[0].splitlines() for file in sorted(lists.iterdir()))
+    lines = dict.fromkeys(line for file_lines in whole for line in file_lines)
     merged.write_text("\n".join(lines) + "\n")
     command = [str(server_java()), "-Xshare:dump", "-XX:+UseSerialGC", "-Xmx512m", "-Xlog:disable", "-Xlog:all=error"]
     command += [f"-XX:SharedClassListFile={merged}", f"-XX:SharedArchiveFile={archive}"]
@@ -90,7 +90,7 @@ def _dump(class_path: tuple[Path, ...], lists: Path, archive: Path) -> None:
 
 
 def _fingerprint(version: str) -> str:
-    """Of all that the prepared files depend on."""
+    """Return a digest of all inputs of the prepared files."""
     facts = f"{RECIPE}\0{lock_digest(version)}\0{_java_version(server_java())}"
     return hashlib.sha256(facts.encode()).hexdigest()[:16]
 

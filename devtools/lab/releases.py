@@ -14,8 +14,8 @@ LATEST = "4.2.4"
 
 def releases() -> tuple[str, ...]:
     """Versions with a lock file, newest first."""
-    found = [path.stem for path in FOLDER.glob("*.lock")]
-    return tuple(sorted(found, key=lambda version: [int(part) for part in version.split(".")], reverse=True))
+    versions = [path.stem for path in FOLDER.glob("*.lock")]
+    return tuple(sorted(versions, key=lambda version: [int(part) for part in version.split(".")], reverse=True))
 
 
 def lock_of(version: str) -> Path:

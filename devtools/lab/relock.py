@@ -1,7 +1,7 @@
 """Writes the lock file of a release: `python -m devtools.lab.relock 4.2.4`. Needs `mvn` and a network; for developers.
 
-Maven works out what a broker needs at run time, with the versions that the release was built with. Left out is what no
-cluster of the lab loads: other systems' native libraries, and jars of features that it does not use.
+Maven resolves a broker's run-time dependencies, with the versions that the release was built with. Left out are jars
+that no cluster of the lab loads: other systems' native libraries, and unused features.
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ def main(version: str) -> int:
 def _resolved(version: str, folder: Path) -> dict[str, Path]:
     """Jars in Maven's local repository by `group:artifact:version[:classifier]`."""
     (folder / "pom.xml").write_text(PROJECT.replace("VERSION", version))
-    told = folder / "list"
-    options = [f"-DoutputFile={told}", "-DincludeScope=runtime", "-DoutputAbsoluteArtifactFilename=true"]
+    listing = folder / "list"
+    options = [f"-DoutputFile={listing}", "-DincludeScope=runtime", "-DoutputAbsoluteArtifactFilename=true"]
     subprocess.run(["mvn", "-B", "-q", "-f", str(folder / "pom.xml"), MAVEN_LIST, *options], check=True)
-    found = {}
-    for line in told.read_text().splitlines():
+    jars = {}
+    for line in listing.read_text().splitlines():
         parts = line.strip().split(":")  # group:artifact:jar[:classifier]:version:scope:file
         if len(parts) < 6:
             continue
         group, artifact, *classifier, release = [*parts[:2], *parts[3:-2]]
         native = artifact + "".join(classifier)
         if group not in UNUSED_GROUPS and not any(system in native for system in OTHER_SYSTEMS):
-            found[":".join([group, artifact, release, *classifier])] = Path(parts[-1].partition(" ")[0])
-    return found
+            jars[":".join([group, artifact, release, *classifier])] = Path(parts[-1].partition(" ")[0])
+    return jars
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class Order:
 
 
 class Sender:
-    """Producers and consumers of all topics, and what they count."""
+    """Producers and consumers of all topics, and their counts."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -87,7 +87,7 @@ class Sender:
 
     def _client(self) -> Any:
         order = self._order
-        # At this level it tells of every connection of a producer or consumer, and of no message.
+        # At this level it logs every connection of a producer or consumer, and no message.
         log = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(Path(order.folder) / CLIENT_LOG))
         authentication = pulsar.AuthenticationToken(order.token) if order.token else None
         return pulsar.Client(

@@ -1,4 +1,4 @@
-"""ZooKeeper and the bookie: what the brokers of a cluster keep their state in. A JVM each, both on loopback only."""
+"""ZooKeeper and the bookie, which store the state of a cluster's brokers. A JVM each, both on loopback only."""
 
 from __future__ import annotations
 

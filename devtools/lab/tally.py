@@ -45,7 +45,7 @@ class Tally:
 
     @property
     def reconnects(self) -> int:
-        """Of producers and consumers together."""
+        """Return the reconnections of producers and consumers together."""
         return self.producer_reconnects + self.consumer_reconnects
 
     def write(self, path: Path) -> None:
@@ -55,8 +55,8 @@ class Tally:
 
     @classmethod
     def read(cls, path: Path) -> Tally:
-        found: dict[str, Any] = json.loads(path.read_text())
-        return cls(**found)
+        fields: dict[str, Any] = json.loads(path.read_text())
+        return cls(**fields)
 
 
 class Counts:
@@ -98,7 +98,7 @@ class Counts:
         return answered >= sum(self._next) and not any(map(self._lost, range(len(self._topics))))
 
     def tally(self, *, final: bool, **more: Any) -> Tally:
-        """The sums so far; what is lost is known at the end only."""
+        """Return the sums so far; losses are known at the end only."""
         acknowledged, received = _marked(self._acknowledged), _marked(self._received)
         failed = sum(self._failures.values())
         ended = enumerate(self._topics) if final else ()
@@ -149,16 +149,16 @@ class Pauses:
 
     def longest(self, until: float) -> tuple[float, str]:
         """The longest pause up to this moment, one that lasts included, and its topic."""
-        found = [max(past, until - last) for past, last in zip(self._longest, self._last, strict=True)]
-        seconds = max(found, default=0.0)
-        return seconds, self._topics[found.index(seconds)] if found else ""
+        pauses = [max(past, until - last) for past, last in zip(self._longest, self._last, strict=True)]
+        seconds = max(pauses, default=0.0)
+        return seconds, self._topics[pauses.index(seconds)] if pauses else ""
 
 
-def _mark(found: bytearray, number: int) -> None:
-    if number >= len(found):
-        found.extend(bytes(number + 1 - len(found)))
-    found[number] = 1
+def _mark(marks: bytearray, number: int) -> None:
+    if number >= len(marks):
+        marks.extend(bytes(number + 1 - len(marks)))
+    marks[number] = 1
 
 
-def _marked(found: Iterable[bytearray]) -> int:
-    return sum(len(each) - each.count(0) for each in found)
+def _marked(marks: Iterable[bytearray]) -> int:
+    return sum(len(each) - each.count(0) for each in marks)

@@ -1,10 +1,10 @@
-"""Load on a cluster, bounded in rate and time, that knows afterwards whether a message was lost.
+"""Load on a cluster, bounded in rate and time, with a check for lost messages afterwards.
 
     with traffic_for(cluster, skewed("acme", cluster.broker_ids), seconds=60) as traffic:
         ...
         tally = traffic.stop()
 
-The senders are a process of their own, so that what a test does in the meantime does not disturb them.
+The senders are a separate process, so that a test's own work does not disturb them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Traffic:
     process: subprocess.Popen[str]
 
     def so_far(self) -> Tally:
-        """Counts of the last second; nothing counts as lost yet."""
+        """Return the counts of the last second; nothing counts as lost yet."""
         path = self.folder / PROGRESS
         return Tally.read(path) if path.exists() else Tally()
 
@@ -61,7 +61,7 @@ class Traffic:
         )
 
     def stop(self) -> Tally:
-        """End the sending, let what is on its way arrive, and report what became of every message."""
+        """End the sending, wait for messages under way, and report the outcome of every message."""
         with suppress(ProcessLookupError):
             self.process.terminate()
         try:
@@ -128,7 +128,7 @@ def _spawn(order: Order) -> subprocess.Popen[str]:
             text=True,
         )
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # it ended at once; its log says why
+    with suppress(BrokenPipeError):  # it ended at once; the reason is in its log
         process.stdin.write(json.dumps(asdict(order)))
         process.stdin.close()
     return process

@@ -1,4 +1,4 @@
-"""A cluster of one broker that lives for seconds, to see which classes a cluster loads and what its metadata are."""
+"""A cluster of one broker that lives for seconds, to find the classes that a cluster loads and its metadata."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def train(version: str, java: Java, folder: Path) -> Path:
 
 
 def _exercise(cluster: Cluster) -> None:
-    """Some of what tests will ask for, so that its classes are loaded."""
+    """Send some of the tests' requests, so that their classes are loaded."""
     admin = cluster.admin()
     tenant = NAMESPACE.partition("/")[0]
     admin.demand("PUT", f"/admin/v2/tenants/{tenant}", {"allowedClusters": [cluster.name]})

@@ -19,7 +19,7 @@ def wait_until(
     meanwhile: Callable[[], None] = lambda: None,
     why: Callable[[], str] = lambda: "",
 ) -> None:
-    """Return when the condition holds; LabError after `seconds`, or with what `meanwhile` raises between two looks."""
+    """Return when the condition holds; LabError after `seconds`, or an error of `meanwhile` between two looks."""
     until = time.monotonic() + seconds
     while not condition():
         meanwhile()

@@ -71,9 +71,9 @@ def _serve(airflow: Airflow) -> None:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     checkout = source_root().parent
-    own = checkout / "build" / "ui"
+    ui = checkout / "build" / "ui"
     parser = argparse.ArgumentParser(prog="python -m devtools.local_airflow", description=__doc__)
-    parser.add_argument("--home", type=Path, default=own, help="folder for Airflow's and the engine's own files")
+    parser.add_argument("--home", type=Path, default=ui, help="folder for Airflow's and the engine's own files")
     parser.add_argument(
         "--lake",
         help="root of the tables: a folder, or s3a://BUCKET/PREFIX; default: a week of three generated clusters",

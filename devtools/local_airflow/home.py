@@ -99,7 +99,7 @@ class AirflowHome:
         users = (f"{USER}:admin", *wiring.users)
         for user in users:
             self.password(user.partition(":")[0])
-        own = {
+        variables = {
             "AIRFLOW_HOME": str(self.folder),
             "AIRFLOW__CORE__DAGS_FOLDER": str(wiring.checkout / "dags"),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(wiring.checkout / "plugins"),
@@ -134,8 +134,8 @@ class AirflowHome:
             **self._keys(),
         }
         if wiring.configuration is not None:
-            own["EVENKEEL_CONFIG"] = str(wiring.configuration)
-        return {**_inherited(), **own, **wiring.variables}
+            variables["EVENKEEL_CONFIG"] = str(wiring.configuration)
+        return {**_inherited(), **variables, **wiring.variables}
 
     def migrate(self, environment: dict[str, str]) -> None:
         """Create Airflow's own database, or bring it up to date."""

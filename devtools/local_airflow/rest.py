@@ -87,11 +87,12 @@ class Rest:
 
     def import_errors(self) -> str:
         """Return the errors that keep DAG files from being loaded; empty without any."""
-        found = self.get("/api/v2/importErrors")["import_errors"]
-        return "\n".join(f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}" for error in found)
+        errors = self.get("/api/v2/importErrors")["import_errors"]
+        return "\n".join(f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}" for error in errors)
 
     def token(self) -> str:
-        """A new token. Also tells whether it is our own Airflow that answers: no one else knows the password."""
+        """Return a new token. It also proves that the answer is from our own Airflow: no other program knows the
+        password."""
         answer = self._send("POST", "/auth/token", {"username": self.user, "password": self.password}, None)
         return str(answer["access_token"])
 

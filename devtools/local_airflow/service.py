@@ -126,7 +126,7 @@ def _missing(rest: Rest) -> str:
     for part in ("metadatabase", "scheduler", "dag_processor"):
         if (health.get(part) or {}).get("status") != "healthy":
             return f"a healthy {part}"
-    if any(kind_of_dag(found["dag_id"]) == DAG_ID for found in rest.get("/api/v2/dags")["dags"]):
+    if any(kind_of_dag(dag["dag_id"]) == DAG_ID for dag in rest.get("/api/v2/dags")["dags"]):
         return ""
     errors = rest.import_errors()
     return f"the DAG {DAG_ID}" + (f" ({errors})" if errors else "")

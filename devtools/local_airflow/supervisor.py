@@ -61,7 +61,7 @@ def _watch(started: dict[str, subprocess.Popen[bytes]], owner: str) -> int:
 
 def _end(started: dict[str, subprocess.Popen[bytes]]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    # The scheduler first: while the API server answers, its tasks can still say how they ended.
+    # The scheduler first: while the API server answers, its tasks can still report how they ended.
     for name in ("scheduler", "dag-processor", "api-server"):
         if name in started and started[name].poll() is None:
             started[name].terminate()

@@ -24,7 +24,7 @@ from evenkeel.spark.code import source_root
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Soaks, and says what was seen."""
+    """Soak, and print the summary."""
     parser = argparse.ArgumentParser(prog="python -m devtools.soak", description=__doc__.splitlines()[0])
     parser.add_argument("--cycles", type=int, default=300, metavar="N", help="of this run (default: 300; 0: only say)")
     parser.add_argument("--every", type=int, default=100, metavar="N", help="a kill, a restart and upkeep in so many")
@@ -46,9 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     seen = read_cycles(given.folder / LINES)
     print("\n".join(summary(seen)))
-    found = faults(seen)
-    print("\n".join(f"NOT as it should be: {one}" for one in found) or "all as it should be")
-    return 1 if found else 0
+    wrong = faults(seen)
+    print("\n".join(f"NOT as it should be: {fault}" for fault in wrong) or "all as it should be")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -46,13 +46,13 @@ class Cycle:
 
 def read_cycles(file: Path) -> list[Cycle]:
     """The cycles so far; a line that a kill has cut is left out."""
-    found = []
+    cycles = []
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         try:
-            found.append(Cycle(**json.loads(line)))
+            cycles.append(Cycle(**json.loads(line)))
         except (ValueError, TypeError):
             continue
-    return found
+    return cycles
 
 
 def add_cycle(file: Path, cycle: Cycle) -> None:
@@ -66,8 +66,10 @@ def add_cycle(file: Path, cycle: Cycle) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Of a figure: its mean, what it grows by in a hundred cycles in percent of that, and how far off that may be (95
-    %); over so many `cycles`."""
+    """Growth of a figure: its mean, its growth in a hundred cycles in percent of that, and the error of that (95 %).
+
+    Over so many `cycles`.
+    """
 
     mean: float
     percent: float
@@ -86,7 +88,7 @@ class Growth:
 def growth(cycles: Sequence[Cycle], figure: Callable[[Cycle], float]) -> Growth | None:
     """Return the growth of a figure of undisturbed cycles; None if there are too few of them."""
     stretches = [
-        [(one.number, figure(one)) for one in stretch[WARM_UP:] if not one.killed and one.state == "success"]
+        [(cycle.number, figure(cycle)) for cycle in stretch[WARM_UP:] if not cycle.killed and cycle.state == "success"]
         for stretch in _stretches(cycles)
     ]
     stretches = [pairs for pairs in stretches if len(pairs) >= _LEAST]
@@ -97,25 +99,25 @@ def growth(cycles: Sequence[Cycle], figure: Callable[[Cycle], float]) -> Growth 
     spread = math.fsum(x * x for x, _ in centred)
     slope = math.fsum(x * y for x, y in centred) / spread
     freedom = len(centred) - len(stretches) - 1
-    rest = math.fsum((y - slope * x) ** 2 for x, y in centred) / freedom
+    variance = math.fsum((y - slope * x) ** 2 for x, y in centred) / freedom
     percent = 100.0 * 100.0 / mean
-    return Growth(mean, percent * slope, percent * _NORMAL_95 * math.sqrt(rest / spread), len(values))
+    return Growth(mean, percent * slope, percent * _NORMAL_95 * math.sqrt(variance / spread), len(values))
 
 
 def _stretches(cycles: Sequence[Cycle]) -> list[list[Cycle]]:
-    found: list[list[Cycle]] = []
+    parts: list[list[Cycle]] = []
     part = None
     for cycle in cycles:
         if cycle.part != part or cycle.upkeep:
-            found.append([])
+            parts.append([])
         part = cycle.part
-        found[-1].append(cycle)
-    return found
+        parts[-1].append(cycle)
+    return parts
 
 
 def _centred(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     x, y = (math.fsum(pair[place] for pair in pairs) / len(pairs) for place in (0, 1))
-    return [(one - x, other - y) for one, other in pairs]
+    return [(first - x, other - y) for first, other in pairs]
 
 
 FIGURES: tuple[tuple[str, Callable[[Cycle], float]], ...] = (
@@ -127,17 +129,19 @@ FIGURES: tuple[tuple[str, Callable[[Cycle], float]], ...] = (
 
 def faults(cycles: Sequence[Cycle]) -> list[str]:
     """Return the faults, a sentence each."""
-    found = [
+    texts = [
         f"cycle {cycle.number} ended as {cycle.state}" + (f" ({cycle.killed} was killed in it)" if cycle.killed else "")
         for cycle in cycles
         if cycle.state != "success"
     ]
-    found += [f"the upkeep after cycle {one.number} ended as {one.upkeep}" for one in cycles if one.upkeep not in _FINE]
+    texts += [
+        f"the upkeep after cycle {late.number} ended as {late.upkeep}" for late in cycles if late.upkeep not in _FINE
+    ]
     for name, figure in FIGURES:
         grown = growth(cycles, figure)
         if grown is not None and grown.surely_grows:
-            found.append(f"{name} grow: {grown}")
-    return found
+            texts.append(f"{name} grow: {grown}")
+    return texts
 
 
 _FINE = ("", "success")

@@ -134,13 +134,15 @@ class Soak:
         """Kill a task of the run as soon as it runs; its next try is Airflow's."""
         until = time.monotonic() + RUN_SECONDS
         while time.monotonic() < until:
-            found: list[dict[str, Any]] = [one for one in airflow.rest.tasks(DAG_ID, run_id) if one["task_id"] == task]
-            if found and found[0]["state"] == "running" and found[0]["pid"]:
-                process = psutil.Process(int(found[0]["pid"]))
+            running: list[dict[str, Any]] = [
+                candidate for candidate in airflow.rest.tasks(DAG_ID, run_id) if candidate["task_id"] == task
+            ]
+            if running and running[0]["state"] == "running" and running[0]["pid"]:
+                process = psutil.Process(int(running[0]["pid"]))
                 if any(parent.pid == airflow.supervisor.pid for parent in process.parents()):
                     process.send_signal(signal.SIGKILL)
                     return
-            if found and found[0]["state"] in ("success", "failed"):
+            if running and running[0]["state"] in ("success", "failed"):
                 return
             airflow.check()
             time.sleep(_TICK_SECONDS / 2)

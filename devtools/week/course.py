@@ -87,20 +87,20 @@ def course(spec: GeneratedCluster, moments: Sequence[datetime]) -> Iterator[Gene
     shown: Mapping[str, Any] | None = None
     for number, at in enumerate(moments):
         hours = (at - moments[0]) / timedelta(hours=1)
-        own = [settings for since, settings in spec.overrides if since <= hours][-1]
-        settings = resolve(observed=None, overrides={**own, **AS_A_BROKER})
+        settings_now = [settings for since, settings in spec.overrides if since <= hours][-1]
+        settings = resolve(observed=None, overrides={**settings_now, **AS_A_BROKER})
         traffic = _traffic(life, at, hours)
         cluster.observe(at, traffic, _down(spec, hours), settings.settings)
         usage = {broker: min(0.99, busy * _about_one(life.drawn, 0.01)) for broker, busy in cluster.usage().items()}
-        yield _moment(life, cluster, number, at, traffic, usage, own if own is not shown else None)
-        shown = own
+        yield _moment(life, cluster, number, at, traffic, usage, settings_now if settings_now is not shown else None)
+        shown = settings_now
         row = reading.cycle_row(
             spec.name, at, settings.to_json(), settings.digest, manager="modular", mode="auto", acts=cluster.acts
         )
-        made = whole.decide(SharedRows(cluster.rows(settings.settings), acts_only=True), row, state)
-        state = list(made.rows[whole.STATE])
-        asked = [{**command, "command_id": f"{number}-{command['step']}"} for command in made.rows["commands"]]
-        cluster.carry_out(zip(asked, map(goes_to, made.plan.asked), strict=True), _homeless(cluster))
+        decided = whole.decide(SharedRows(cluster.rows(settings.settings), acts_only=True), row, state)
+        state = list(decided.rows[whole.STATE])
+        asked = [{**command, "command_id": f"{number}-{command['step']}"} for command in decided.rows["commands"]]
+        cluster.carry_out(zip(asked, map(goes_to, decided.plan.asked), strict=True), _homeless(cluster))
 
 
 def _begin(spec: GeneratedCluster) -> tuple[_Life, Cluster]:
@@ -108,10 +108,10 @@ def _begin(spec: GeneratedCluster) -> tuple[_Life, Cluster]:
     owner: dict[str, str | None] = {}
     edges = {namespace: initial_boundaries(bundles) for namespace, (bundles, _) in spec.namespaces.items()}
     for namespace, (_, byte_rate) in spec.namespaces.items():
-        own = [bundle_name(namespace, one) for one in ranges_of(edges[namespace])]
-        owner |= {bundle: spec.brokers[n % len(spec.brokers)] for n, bundle in enumerate(own)}
-        weights = {bundle: life.drawn.lognormvariate(0.0, 0.7) for bundle in own}
-        left = dict.fromkeys(own, spec.topics)
+        names = [bundle_name(namespace, piece) for piece in ranges_of(edges[namespace])]
+        owner |= {bundle: spec.brokers[n % len(spec.brokers)] for n, bundle in enumerate(names)}
+        weights = {bundle: life.drawn.lognormvariate(0.0, 0.7) for bundle in names}
+        left = dict.fromkeys(names, spec.topics)
         number = 0
         while any(left.values()):
             topic = f"persistent://{namespace}/events-{number:04d}"
@@ -137,7 +137,7 @@ def _begin(spec: GeneratedCluster) -> tuple[_Life, Cluster]:
 
 
 def _traffic(life: _Life, at: datetime, hours: float) -> list[float]:
-    """Byte/s of each topic: day and night, the weekend, what surges, and some noise."""
+    """Return byte/s of each topic: day and night, the weekend, surges, and some noise."""
     clock = at.hour + at.minute / 60.0
     level = 1.0 + _DAY_SWING * math.cos((clock - _BUSIEST_HOUR) * math.pi / 12.0)
     level *= _WEEKEND if at.weekday() >= 5 else 1.0
@@ -182,12 +182,12 @@ def _homeless(cluster: Cluster) -> list[tuple[str, str]]:
     for owner in cluster.owner.values():
         if owner in counts:
             counts[owner] += 1
-    found = []
+    homeless = []
     for bundle in sorted(bundle for bundle, owner in cluster.owner.items() if owner is None):
         broker = min(counts, key=lambda name: (counts[name], name))
         counts[broker] += 1
-        found.append((bundle, broker))
-    return found
+        homeless.append((bundle, broker))
+    return homeless
 
 
 def _about_one(drawn: random.Random, noise: float) -> float:

@@ -86,8 +86,8 @@ class Teller:
         yield entry, f"{cluster}/namespaceIsolationPolicies", None
         yield entry, "/admin/v2/tenants", _text(tenants)
         for tenant in tenants:
-            own = [namespace for namespace in moment.boundaries if namespace.startswith(f"{tenant}/")]
-            yield entry, f"/admin/v2/namespaces/{tenant}", _text(own)
+            namespaces = [namespace for namespace in moment.boundaries if namespace.startswith(f"{tenant}/")]
+            yield entry, f"/admin/v2/namespaces/{tenant}", _text(namespaces)
         for namespace, edges in moment.boundaries.items():
             bundles = {"boundaries": [*edges], "numBundles": len(edges) - 1}
             policies = {"replication_clusters": [self.cluster], "bundles": bundles, "deleted": False}
@@ -148,7 +148,7 @@ def _request(broker: str, path: str, body: str | None, at: datetime) -> dict[str
 
 def _report(broker: str, moment: GeneratedMoment, topics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The load report: CPU as the moment has it, the rest summed over the topics."""
-    stats = {bundle: _bundle_stats(own) for bundle, own in topics.items()}
+    stats = {bundle: _bundle_stats(bundle_topics) for bundle, bundle_topics in topics.items()}
     sums = {name: round(sum(each[name] for each in stats.values()), 3) for name in (*_RATES, "topics")}
     kbit = {way: sums[f"msgThroughput{way}"] * 8 / 1000 for way in ("In", "Out")}
     return {

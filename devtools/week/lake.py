@@ -1,4 +1,4 @@
-"""The lake of the week: snapshots, decisions in windows, heat tables. Made once; what was broken off goes on."""
+"""The lake of the week: snapshots, decisions in windows, heat tables. Made once; an interrupted build continues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTE = "generated: devtools/week"
 
 
 class WeekError(EvenkeelError):
-    """The week could not be made; what went wrong was printed."""
+    """The week could not be made; the error was printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class WeekFolder:
         return self.folder / "week-is-made"
 
     def make(self, engine: Engine, say: Callable[[str], None], at: Sequence[datetime] | None = None) -> None:
-        """Make what is missing, of all moments or of those given. Raises WeekError where a step fails."""
+        """Make the missing part, of all moments or of the given ones. Raises WeekError if a step fails."""
         at = moments() if at is None else at
         recordings = self.folder / "recordings"
         say(f"writing {len(at)} snapshots of each of {len(CLUSTERS)} clusters")

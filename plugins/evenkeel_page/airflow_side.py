@@ -31,9 +31,9 @@ def lakes() -> LakeMap:
 
     Else the one in the Airflow Variable `evenkeel_lake`; NoLake without any.
     """
-    found = configured_lakes()
-    if found.lakes:
-        return found
+    configured = configured_lakes()
+    if configured.lakes:
+        return configured
     named = _variable()
     if not named:
         raise NoLake("Airflow does not know yet where the lake is.")
@@ -42,12 +42,12 @@ def lakes() -> LakeMap:
 
 def job_for(page: str, arguments: dict[str, Any] | None = None, named: str = "") -> Job:
     """Return the reader's job: a page of the lake, or of several. Raises NoLake, and errors of `store`."""
-    found = lakes()
-    first = found.lakes[0].path
-    kept = next((words for lake in found.lakes if (words := store(lake.path)) is not None), None)
-    if not found.is_several:
+    configured = lakes()
+    first = configured.lakes[0].path
+    kept = next((words for lake in configured.lakes if (words := store(lake.path)) is not None), None)
+    if not configured.is_several:
         return Job(page, first, arguments or {}, kept)
-    return Job(page, first, arguments or {}, kept, found, named)
+    return Job(page, first, arguments or {}, kept, configured, named)
 
 
 def store(lake: str) -> dict[str, str | None] | None:
@@ -60,10 +60,10 @@ def store(lake: str) -> dict[str, str | None] | None:
         return None
     from evenkeel.airflow.credentials import store_from_airflow
 
-    found = store_from_airflow(name)
-    if found is None:
+    store = store_from_airflow(name)
+    if store is None:
         return None
-    texts = {one.name: getattr(found, one.name) for one in fields(found)}
+    texts = {field.name: getattr(store, field.name) for field in fields(store)}
     return {name: text.reveal() if isinstance(text, Secret) else text for name, text in texts.items()}
 
 
@@ -92,9 +92,9 @@ def cycles_of_run(dag_id: str, run_id: str) -> frozenset[tuple[str, datetime]]:
 
 
 def _cycles(value: Any) -> list[tuple[str, datetime]]:
-    """XCom holds the hand-over's text, sealed and as JSON, possibly within JSON; anything else is none of ours.
+    """Return the cycles of an XCom value: the hand-over's text, sealed and as JSON, possibly within JSON.
 
-    No one asks whose seal it is: the page shows what is on record, and nothing acts on it.
+    Any other value is ignored. The seal is not checked: the page shows recorded rows, and nothing acts on it.
     """
     try:
         text = json.loads(without_seal(value)) if isinstance(value, str) else value
@@ -124,7 +124,7 @@ class ReplayRun:
     reason: str = ""
 
     def words(self) -> dict[str, Any]:
-        """For the reader."""
+        """Return the run for the reader."""
         return asdict(self)
 
 
@@ -137,20 +137,22 @@ def replay_run(run_id: str) -> ReplayRun | None:
     query = select(XComModel.key, XComModel.value).where(
         XComModel.dag_id == REPLAY_DAG, XComModel.run_id == run_id, XComModel.task_id == REPLAYING
     )
-    found = _replay_runs(run_id=run_id)
-    if not found:
+    runs = _replay_runs(run_id=run_id)
+    if not runs:
         return None
     with create_session() as session:
         left = {key: _unpacked(value) for key, value in session.execute(query)}
-    made, reason = left.get("return_value"), left.get("reason")
-    replay_id = made.get("replay_id", "") if isinstance(made, dict) else ""
-    run: ReplayRun = found[0]
+    result, reason = left.get("return_value"), left.get("reason")
+    replay_id = result.get("replay_id", "") if isinstance(result, dict) else ""
+    run: ReplayRun = runs[0]
     return ReplayRun(run.run_id, run.state, run.is_paused, str(replay_id), "" if reason is None else str(reason))
 
 
 def replays_under_way() -> list[ReplayRun]:
-    """The runs that wait or work, the newest first; none where Airflow's database does not answer: the page says what
-    is on record all the same."""
+    """Return the waiting and running runs, the newest first.
+
+    Empty if Airflow's database does not answer: the page still shows the recorded ones.
+    """
     from sqlalchemy.exc import SQLAlchemyError
 
     try:

@@ -80,7 +80,7 @@ def _refuse_undeclared(app: FastAPI, guards: dict[str, Callable[..., Any]]) -> N
     """UndeclaredRoute where a route of the app does not ask for its right first."""
     for route in app.router.routes:
         path = getattr(route, "path", "?")
-        asked = [one.call for one in route.dependant.dependencies] if isinstance(route, APIRoute) else []
+        asked = [dependency.call for dependency in route.dependant.dependencies] if isinstance(route, APIRoute) else []
         if path not in guards or guards[path] not in asked[:1]:
             raise UndeclaredRoute(f"{path} declares no right")
 
@@ -116,7 +116,7 @@ def _look_ahead(reader: Reader) -> None:
         log.info("Evenkeel's pages were not made ahead: %s", error)
 
 
-# What failed, as pages.
+# Errors, as pages.
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ def _on_http(request: Request, error: Exception) -> Response:
     if error.status_code == 403:
         right = getattr(request.state, "evenkeel_right", None)
         needs = "" if right is None else f"This page needs the right to {right.words}. "
-        said = "" if str(error.detail) == "Forbidden" else f" {error.detail}"
-        return look.closed(403, "Not for you", f"{needs}{_NOT_ALLOWED}{said}")
+        detail = "" if str(error.detail) == "Forbidden" else f" {error.detail}"
+        return look.closed(403, "Not for you", f"{needs}{_NOT_ALLOWED}{detail}")
     if error.status_code == 404:
         return look.closed(404, "No such page", "Evenkeel's desk has no such page.", home=True)
     return look.closed(error.status_code, "That does not work", str(error.detail), home=True)
@@ -149,15 +149,15 @@ def _login(request: Request) -> str:
     from airflow.api_fastapi.app import get_auth_manager
 
     try:
-        found: str = get_auth_manager().get_url_login(next_url=str(request.url))
+        address: str = get_auth_manager().get_url_login(next_url=str(request.url))
     except Exception:
-        found = "../"
-    return found if found.startswith(("/", "http://", "https://", "../")) else "../"
+        address = "../"
+    return address if address.startswith(("/", "http://", "https://", "../")) else "../"
 
 
 def _on_bad_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    names = sorted({str(one["loc"][-1]) for one in error.errors()})
+    names = sorted({str(fault["loc"][-1]) for fault in error.errors()})
     text = f"The address lacks something, or holds what cannot be read: {', '.join(names)}."
     return notice_response(request, 400, "That cannot be read", text, ("Start from the list of clusters.",))
 

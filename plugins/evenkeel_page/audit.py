@@ -18,13 +18,13 @@ _LONGEST = 4_000
 def note(request: Request) -> None:
     """A dependency of FastAPI's, after the right of the route: writes the line of this request."""
     user = request.state.evenkeel_user
-    what = {"query": dict(request.query_params), "path": dict(request.path_params)}
-    write_line(str(user.get_name()), f"{request.method} {request.scope['route'].path}", what)
+    words = {"query": dict(request.query_params), "path": dict(request.path_params)}
+    write_line(str(user.get_name()), f"{request.method} {request.scope['route'].path}", words)
 
 
-def write_line(user: str, route: str, what: dict[str, Any]) -> None:
+def write_line(user: str, route: str, words: dict[str, Any]) -> None:
     """Write one line: JSON, so that no name can make a second line."""
-    text = json.dumps({"user": user, "route": route, "what": what}, sort_keys=True, default=str)[:_LONGEST]
+    text = json.dumps({"user": user, "route": route, "what": words}, sort_keys=True, default=str)[:_LONGEST]
     log.warning("evenkeel audit %s", text)
     _store(user, route, text)
 

@@ -29,7 +29,7 @@ from evenkeel.model.past_commands import HARMED
 from evenkeel.report.headline import Result, results, tally
 
 LONGEST = timedelta(days=1)
-"""After so long no one looks any more what became of a command."""
+"""Time after which no cycle checks the outcome of a command any more."""
 _SAID = {APPROVED: "Approved", WITHOUT_SPLITS: "Approved without splits", REJECTED: "Rejected"}
 
 
@@ -50,24 +50,24 @@ class CycleProgress:
     @property
     def brokers(self) -> frozenset[str]:
         """The brokers that the commands name."""
-        named = (name for one in self.results for name in (one.from_broker, one.destination))
+        named = (name for result in self.results for name in (result.from_broker, result.destination))
         return frozenset(name for name in named if name)
 
 
 def cycle_progress(lake: str, attempt: Attempt, now: datetime) -> CycleProgress:
-    """The progress of an attempt at a cycle, as far as it is on record."""
+    """Return the progress of an attempt at a cycle, as far as it is recorded."""
     where = {"cluster": attempt.cluster, "at": attempt.cycle_at.isoformat()}
     address = f"cycle-commands?{urlencode(where)}"
     if attempt.mode == "dry_run" or not attempt.decided:
         return CycleProgress((), (), True, address)
     commands = read_commands(lake, attempt)
     harm = {row["command_id"]: row["detail"] for row in _harm(lake, attempt)} if commands else {}
-    found = results(commands, harm)
+    outcomes = results(commands, harm)
     left = [row for row in commands if is_open(row)]
     is_over = (attempt.closed is not None and not left) or now - attempt.cycle_at > LONGEST
     answers = _answers(lake, attempt)
-    said = (*answers, *_state(attempt, found, len(left)))
-    return CycleProgress(said, found, is_over, address, bool(answers))
+    sentences = (*answers, *_state(attempt, outcomes, len(left)))
+    return CycleProgress(sentences, outcomes, is_over, address, bool(answers))
 
 
 def _harm(lake: str, attempt: Attempt) -> list[Row]:
@@ -88,20 +88,23 @@ def _answer(row: Row) -> str:
     return _ended(f"{_SAID.get(row['answer'], row['answer'])} by {row['by']} at {time(row['at'])}{note}")
 
 
-def _state(attempt: Attempt, found: Sequence[Result], left: int) -> list[str]:
-    if not found:
+def _state(attempt: Attempt, outcomes: Sequence[Result], left: int) -> list[str]:
+    if not outcomes:
         return (
             [f"Nothing was sent: {_ended(attempt.reason)}"] if attempt.status == "withheld" and attempt.reason else []
         )
-    known = f"{len(found) - left:,} of {plural(len(found), 'command')}" if left else _all(len(found))
-    verb = "has" if len(found) - left == 1 else "have"
-    said = [f"{known} {verb} an outcome: {tally([one for one in found if one.outcome != 'open'])}." if len(found) > left
-            else f"No outcome is on record yet of {plural(len(found), 'command')}."]  # fmt: skip
+    known = f"{len(outcomes) - left:,} of {plural(len(outcomes), 'command')}" if left else _all(len(outcomes))
+    verb = "has" if len(outcomes) - left == 1 else "have"
+    if len(outcomes) > left:
+        seen = [outcome for outcome in outcomes if outcome.outcome != "open"]
+        sentences = [f"{known} {verb} an outcome: {tally(seen)}."]
+    else:
+        sentences = [f"No outcome is on record yet of {plural(len(outcomes), 'command')}."]
     if left and attempt.closed is not None:
-        said.append("The next cycle looks what became of the rest.")
+        sentences.append("The next cycle looks what became of the rest.")
     if attempt.reason:
-        said.append(_ended(attempt.reason[:1].upper() + attempt.reason[1:]))
-    return said
+        sentences.append(_ended(attempt.reason[:1].upper() + attempt.reason[1:]))
+    return sentences
 
 
 def _all(number: int) -> str:

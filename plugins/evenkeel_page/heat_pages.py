@@ -42,19 +42,19 @@ def heat_page(lake: str, render: Render, cluster: str | None = None, **words: st
         if cluster and record.clusters():
             raise
         raise NoLake(str(error)) from None
-    problem, status, asked, made = "", 200, None, None
+    problem, status, asked, picture = "", 200, None, None
     try:
         asked = heat_request(record, chosen, **words)
-        made = made_picture(asked)
+        picture = made_picture(asked)
     except BadInput as error:
         problem, status = str(error), 200 if isinstance(error, HeatNotBuilt) else 400
     asked = asked or heat_request(record, chosen)
-    shown = None if made is None else made.shown
+    shown = None if picture is None else picture.shown
     body = render(
         "heat.html.j2", clusters=clusters, asked=asked, ranges=RANGES, metrics=METRIC_WORDS,
         problem=look.sentence(problem), advice=not_built() if problem and status == 200 else (),
         notes=[] if shown is None else notes(asked, shown),
-        cells=[] if shown is None else [(one, why_link(asked, one)) for one in top_cells(shown)],
+        cells=[] if shown is None else [(top_cell, why_link(asked, top_cell)) for top_cell in top_cells(shown)],
         is_empty=shown is not None and not shown.codes.size, state=json.dumps(asked.body()),
         earlier=_moved(asked, -1), later=_moved(asked, 1),
     )  # fmt: skip
@@ -63,15 +63,15 @@ def heat_page(lake: str, render: Render, cluster: str | None = None, **words: st
 
 def notes(asked: HeatRequest, shown: HeatPicture) -> list[str]:
     """Return notes on a picture: until when it is complete, and what is left out."""
-    found = []
+    lines = []
     if len(shown.ends) and asked.to > asked.newest > _moment(int(shown.ends[-1])):
-        found.append(
+        lines.append(
             f"The map is built up to {_stamp(int(shown.ends[-1]))}; the newest cycle is that of "
             f"{wording.time(asked.newest)}. The DAG `{dag_shown(HEAT_DAG)}` brings it up every ten minutes."
         )
     if shown.marks_left_out:
-        found.append(f"Not all marks are drawn: {left_out_words(shown.marks_left_out)}. A shorter range has them.")
-    return found
+        lines.append(f"Not all marks are drawn: {left_out_words(shown.marks_left_out)}. A shorter range has them.")
+    return lines
 
 
 def _moment(seconds: int) -> datetime:
@@ -124,13 +124,15 @@ def not_built() -> tuple[str, ...]:
 
 
 def heat_picture(lake: str, cluster: str | None = None, **words: str | None) -> Answer:
-    """The picture as JSON: `asked`, and what `HeatPicture.to_json` says. Errors are JSON too: `title`, `text` and
-    `advice`."""
+    """Return the picture as JSON: `asked`, and the fields of `HeatPicture.to_json`.
+
+    Errors are JSON too: `title`, `text` and `advice`.
+    """
     try:
         record = Record(lake)
         _, chosen = clusters_on_record(record, cluster)
         asked = heat_request(record, chosen, **words)
-        made = made_picture(asked)
+        picture = made_picture(asked)
     except (NoLake, NoSuchCycle) as error:
         return _failed(404, "Nothing on record", str(error), first_steps() if isinstance(error, NoLake) else ())
     except BadInput as error:
@@ -138,12 +140,12 @@ def heat_picture(lake: str, cluster: str | None = None, **words: str | None) -> 
         return _failed(404 if to_come else 400, "No picture", str(error), not_built() if to_come else ())
     except EvenkeelError as error:
         return _failed(500, "The lake cannot be read", str(error))
-    return Answer(200, _with_notes(asked, made), kind=JSON)
+    return Answer(200, _with_notes(asked, picture), kind=JSON)
 
 
-def _with_notes(asked: HeatRequest, made: MadePicture) -> str:
-    told = json.dumps({"notes": notes(asked, made.shown)}, ensure_ascii=False)
-    return f"{told[:-1]},{made.body.decode()[1:]}"
+def _with_notes(asked: HeatRequest, picture: MadePicture) -> str:
+    header = json.dumps({"notes": notes(asked, picture.shown)}, ensure_ascii=False)
+    return f"{header[:-1]},{picture.body.decode()[1:]}"
 
 
 def _failed(status: int, title: str, text: str, advice: tuple[str, ...] = ()) -> Answer:
@@ -160,31 +162,31 @@ def heat_why(
     """Return the explanation of a cell; moments in seconds since 1970."""
     if not 0 <= lower < upper <= 0xFFFFFFFF:
         raise BadInput(f"the range {lower} to {upper} is not one of a bundle: 0 <= lower < upper <= {0xFFFFFFFF}")
-    begin, end = (_given_moment(one) for one in (first, to))
+    begin, end = (_given_moment(text) for text in (first, to))
     if end <= begin:
         raise BadInput("the column ends before it begins")
     moment = None if at is None else _given_moment(at) + timedelta(seconds=1)
     asked = CellAsked(cluster, namespace, lower, last_namespace or namespace, upper, begin, end, moment)
-    found = why(lake, asked)
+    cell = why(lake, asked)
     near = [
-        (word, _near(asked, moment)) for word, moment in (("cycle before", found.before), ("cycle after", found.after))
+        (word, _near(asked, moment)) for word, moment in (("cycle before", cell.before), ("cycle after", cell.after))
     ]
     body = render(
-        "heat_why.html.j2", why=found, rule_line=rule_line, alternative_line=alternative_line,
+        "heat_why.html.j2", why=cell, rule_line=rule_line, alternative_line=alternative_line,
         near=[(word, link) for word, link in near if link],
-        report="cycle?" + urlencode({"cluster": cluster, "at": found.cycle.cycle_at.isoformat()}),
+        report="cycle?" + urlencode({"cluster": cluster, "at": cell.cycle.cycle_at.isoformat()}),
         history="cycles?" + urlencode({"cluster": cluster, **lake_words(cluster)}),
-        links=[_bundle_link(asked, one) for one in found.bundles],
-        stamp=wording.time, **_pages_of(found),
+        links=[_bundle_link(asked, bundle) for bundle in cell.bundles],
+        stamp=wording.time, **_pages_of(cell),
     )  # fmt: skip
     return Answer(200, body)
 
 
-def _pages_of(found: CellWhy) -> dict[str, str]:
+def _pages_of(cell: CellWhy) -> dict[str, str]:
     """Return the addresses of the only bundle's page and its owner's, empty without one."""
-    cluster, at, one = found.asked.cluster, found.cycle.cycle_at, found.single
-    bundle = one.bundle if one is not None else found.moment.bundle if found.moment is not None else None
-    where = found.moment.where if found.moment is not None else None
+    cluster, at, one = cell.asked.cluster, cell.cycle.cycle_at, cell.single
+    bundle = one.bundle if one is not None else cell.moment.bundle if cell.moment is not None else None
+    where = cell.moment.where if cell.moment is not None else None
     owner = where.broker if where is not None else None
     return {
         "bundle_page": bundle_link(cluster, bundle, at) if bundle else "",
@@ -209,8 +211,8 @@ def _near(asked: CellAsked, moment: datetime | None) -> str:
     return _link(asked, asked.namespace, asked.lower, asked.upper, moment)
 
 
-def _bundle_link(asked: CellAsked, one: Any) -> str:
-    return _link(asked, one.namespace, one.lower, one.upper, asked.at)
+def _bundle_link(asked: CellAsked, bundle: Any) -> str:
+    return _link(asked, bundle.namespace, bundle.lower, bundle.upper, asked.at)
 
 
 def _link(asked: CellAsked, namespace: str, lower: int, upper: int, at: datetime | None) -> str:

@@ -113,14 +113,14 @@ def part(within: str) -> Within | None:
     if not within:
         return None
     if _BUNDLE.fullmatch(within):
-        found = range_of(within)
-        return within.rpartition("/")[0], found.lower, found.upper
+        bundle_range = range_of(within)
+        return within.rpartition("/")[0], bundle_range.lower, bundle_range.upper
     return within
 
 
 @dataclass(frozen=True)
 class MadePicture:
-    """A picture and its JSON, which begins with what was asked for."""
+    """A picture and its JSON, which begins with the request."""
 
     shown: HeatPicture
     body: bytes
@@ -133,12 +133,14 @@ _made: dict[HeatRequest, MadePicture] = {}
 def made_picture(asked: HeatRequest) -> MadePicture:
     """The picture, or the one that was made in the last half a minute. Errors as `evenkeel.heat.picture`."""
     now = time.monotonic()
-    for old in [one for one, kept in _made.items() if now - kept.made_at > _KEPT_S]:
+    for old in [key for key, kept in _made.items() if now - kept.made_at > _KEPT_S]:
         del _made[old]
     if asked not in _made:
         shown = picture(asked.lake, asked.cluster, asked.first, asked.to, asked.metric, within=part(asked.within))
-        told = json.dumps({"asked": asked.body()}, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        header = json.dumps({"asked": asked.body()}, ensure_ascii=False, separators=(",", ":")).encode(
+            "utf-8", "replace"
+        )
         while len(_made) >= _MOST_KEPT:
             del _made[next(iter(_made))]
-        _made[asked] = MadePicture(shown, told[:-1] + b"," + shown.to_json()[1:], now)
+        _made[asked] = MadePicture(shown, header[:-1] + b"," + shown.to_json()[1:], now)
     return _made[asked]

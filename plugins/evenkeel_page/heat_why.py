@@ -48,12 +48,12 @@ class CellAsked:
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Return True if a bundle's row overlaps the cell's range."""
         begin, end = _key(self.namespace), _key(self.last_namespace)
-        own = _key(row["namespace"])
-        if not begin <= own <= end:
+        key = _key(row["namespace"])
+        if not begin <= key <= end:
             return False
         upper = row["upper"] + (row["upper"] == _HIGHEST)
         last = self.upper + (self.upper == _HIGHEST)
-        return (own > begin or upper > self.lower) and (own < end or row["lower"] < last)
+        return (key > begin or upper > self.lower) and (key < end or row["lower"] < last)
 
 
 def _key(namespace: str) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class CellWhy:
 
     @property
     def is_other(self) -> bool:
-        """Return True if the one bundle has another range than the cell: what it was split from, or is part of."""
+        """Return True if the only bundle has another range than the cell, from before or after a split."""
         one, asked = self.single, self.asked
         return one is not None and (one.lower, one.upper) != (asked.lower, asked.upper)
 
@@ -124,26 +124,26 @@ def why(lake: str, asked: CellAsked) -> CellWhy:
         )
     place = _place(cycles, asked.at)
     cycle = cycles[place]
-    found, more, is_gone = _bundles(record, cycle, asked)
+    bundles, more, is_gone = _bundles(record, cycle, asked)
     gone = ""
     if is_gone:
         kept = record.dates(LOADS, asked.cluster)
         since = f"kept are those from {kept[0].isoformat()} on" if kept else "none are kept"
         gone = f"The exact rows of this cycle are no longer kept ({since}); the map's value is right within a tenth."
-    moment, missing = _explained(lake, asked, cycle, found, more, is_gone)
+    moment, missing = _explained(lake, asked, cycle, bundles, more, is_gone)
     before = record.in_force(asked.cluster, cycle.cycle_at - _TICK)
     after = record.following(asked.cluster, cycle.cycle_at)
     return CellWhy(
         asked, cycle, len(cycles), None if before is None else before.cycle_at,
-        None if after is None else after.cycle_at, found, more, moment, gone, missing,
+        None if after is None else after.cycle_at, bundles, more, moment, gone, missing,
     )  # fmt: skip
 
 
 def _place(cycles: Sequence[Attempt], at: datetime | None) -> int:
     """The cycle in force at the moment, else the last one that decided anything, else the last one."""
     if at is not None:
-        return max((n for n, one in enumerate(cycles) if one.cycle_at <= at), default=0)
-    return max((n for n, one in enumerate(cycles) if one.decided), default=len(cycles) - 1)
+        return max((n for n, cycle in enumerate(cycles) if cycle.cycle_at <= at), default=0)
+    return max((n for n, cycle in enumerate(cycles) if cycle.decided), default=len(cycles) - 1)
 
 
 def _bundles(record: Record, cycle: Attempt, asked: CellAsked) -> tuple[tuple[BundleFigures, ...], int, bool]:
@@ -157,24 +157,24 @@ def _bundles(record: Record, cycle: Attempt, asked: CellAsked) -> tuple[tuple[Bu
     rows = record.rows([cycle], LOADS, columns=COLUMNS, where=inside)[cycle.attempt_id]
     if not rows and any(write.rows for write in cycle.writes_of(LOADS)):
         return (), 0, not record.counts([cycle], LOADS)[cycle.attempt_id]
-    own = sorted((row for row in rows if asked.holds(row)), key=lambda row: -(_sum(row, *_FIGURES[:2]) or 0.0))
-    shown = own[:MOST_BUNDLES]
-    shares = broker_shares(record, cycle, shown) if len(own) == 1 else {}
-    return tuple(bundle_figures(row, shares) for row in shown), len(own) - len(shown), False
+    cell_rows = sorted((row for row in rows if asked.holds(row)), key=lambda row: -(_sum(row, *_FIGURES[:2]) or 0.0))
+    shown = cell_rows[:MOST_BUNDLES]
+    shares = broker_shares(record, cycle, shown) if len(cell_rows) == 1 else {}
+    return tuple(bundle_figures(row, shares) for row in shown), len(cell_rows) - len(shown), False
 
 
 def broker_shares(record: Record, cycle: Attempt, rows: Sequence[Row]) -> dict[str, float | None]:
     """Bundle -> its part of its owner's bytes."""
-    found: dict[str, float | None] = {}
+    shares: dict[str, float | None] = {}
     for row in rows:
-        owner, own = row["owner"], _sum(row, *_FIGURES[2:4])
-        if owner is None or own is None:
-            found[row["bundle"]] = None
+        owner, traffic = row["owner"], _sum(row, *_FIGURES[2:4])
+        if owner is None or traffic is None:
+            shares[row["bundle"]] = None
             continue
         all_ = record.rows([cycle], LOADS, columns=_FIGURES[2:4], where=text("owner") == owner)[cycle.attempt_id]
-        whole = sum(_sum(one, *_FIGURES[2:4]) or 0.0 for one in all_)
-        found[row["bundle"]] = own / whole if whole else 0.0
-    return found
+        whole = sum(_sum(bundle, *_FIGURES[2:4]) or 0.0 for bundle in all_)
+        shares[row["bundle"]] = traffic / whole if whole else 0.0
+    return shares
 
 
 def _sum(row: Mapping[str, Any], *names: str) -> float | None:
@@ -196,13 +196,13 @@ def bundle_figures(row: Row, shares: Mapping[str, float | None]) -> BundleFigure
 
 
 def _explained(
-    lake: str, asked: CellAsked, cycle: Attempt, found: Sequence[BundleFigures], more: int, is_gone: bool
+    lake: str, asked: CellAsked, cycle: Attempt, bundles: Sequence[BundleFigures], more: int, is_gone: bool
 ) -> tuple[Moment | None, str]:
     """Return the explanation of the only bundle, or why there is none."""
-    if len(found) + more > 1:
+    if len(bundles) + more > 1:
         return None, ""
-    if found:
-        bundle = found[0].bundle
+    if bundles:
+        bundle = bundles[0].bundle
     elif is_gone and asked.namespace == asked.last_namespace:
         bundle = f"{asked.namespace}/{BundleRange(asked.lower, asked.upper)}"
     elif not cycle.decided:
@@ -211,8 +211,8 @@ def _explained(
         return None, "No bundle of this range was on record in this cycle."
     when = Times(at=time_given(cycle.cycle_at.astimezone(UTC).isoformat(), "at"))
     try:
-        said = explain(lake, bundle, cluster=asked.cluster, when=when)
+        explanation = explain(lake, bundle, cluster=asked.cluster, when=when)
     except EvenkeelError as error:
         return None, sentence(str(error))
-    assert isinstance(said, Moment)
-    return said, ""
+    assert isinstance(explanation, Moment)
+    return explanation, ""

@@ -31,7 +31,7 @@ def about(value: float, unit: str) -> str:
     if unit == "fraction":
         return f"{_two_digits(value * 100)} %"
     if unit == "byte/s":
-        size, name = next((one for one in _SIZES if value >= one[0]), (1, "byte/s"))
+        size, name = next((size_and_name for size_and_name in _SIZES if value >= size_and_name[0]), (1, "byte/s"))
         return f"{_two_digits(value / size)} {name}"
     return _two_digits(value) + ("" if unit == "count" else f" {unit}")
 
@@ -101,8 +101,7 @@ class TopCell:
 
 
 def top_cells(shown: HeatPicture, most: int = MOST_TOP) -> list[TopCell]:
-    """Of each row its first hottest cell, the hottest rows first; rows in which nothing is known to be above 0 are left
-    out."""
+    """Return each row's first hottest cell, the hottest rows first; rows without a value above 0 are left out."""
     codes = shown.codes
     if not codes.size:
         return []
@@ -138,7 +137,7 @@ def exact(value: float | None, unit: str) -> str:
     if unit == "fraction":
         return f"{value * 100:,.2f} %"
     if unit == "byte/s":
-        size, name = next((one for one in _SIZES if value >= one[0]), (1, "byte/s"))
+        size, name = next((size_and_name for size_and_name in _SIZES if value >= size_and_name[0]), (1, "byte/s"))
         return f"{value / size:,.{2 if size > 1 else 0}f} {name}"
     return f"{value:,.2f} {unit}"
 

@@ -35,8 +35,8 @@ class ShownLake:
 
     def is_own(self, cluster: str) -> bool:
         """Return True if the cluster belongs to this lake."""
-        own = self.lakes.reader_lake_of(cluster)
-        return own is not None and own.name == self.name
+        lake = self.lakes.reader_lake_of(cluster)
+        return lake is not None and lake.name == self.name
 
     def link(self, lake: str, page: str) -> str:
         """Return the address of a page over a lake.
@@ -44,10 +44,10 @@ class ShownLake:
         The page of a cluster exists in this lake and in the cluster's own. No other lake is known to have it, so for
         others the link leads to the page of all clusters.
         """
-        there = ShownLake(self.lakes, lake)
+        shown = ShownLake(self.lakes, lake)
         words = {WORD: lake}
-        if self.cluster and page in _OF_A_CLUSTER and (lake == self.name or there.is_own(self.cluster)):
-            words = {"cluster": self.cluster, **({} if there.is_own(self.cluster) else words)}
+        if self.cluster and page in _OF_A_CLUSTER and (lake == self.name or shown.is_own(self.cluster)):
+            words = {"cluster": self.cluster, **({} if shown.is_own(self.cluster) else words)}
         return f"{page}?{urlencode(words)}"
 
 
@@ -56,8 +56,8 @@ _shown: ContextVar[ShownLake | None] = ContextVar("shown_lake", default=None)
 
 def shown_name() -> str:
     """Return the name of the lake of the current page; "" with only one lake."""
-    here = _shown.get()
-    return "" if here is None else here.name
+    shown = _shown.get()
+    return "" if shown is None else shown.name
 
 
 def dag_shown(dag_id: str) -> str:
@@ -109,22 +109,22 @@ def lake_links(page: str, up: str) -> Sequence[tuple[str, str, bool]]:
 
     Empty with only one, or if the page is over all of them.
     """
-    here = _shown.get()
-    if here is None or page in ("", "clusters"):
+    shown = _shown.get()
+    if shown is None or page in ("", "clusters"):
         return ()
-    return [(lake.name, up + here.link(lake.name, page), lake.name == here.name) for lake in here.lakes.lakes]
+    return [(lake.name, up + shown.link(lake.name, page), lake.name == shown.name) for lake in shown.lakes.lakes]
 
 
 def lake_words(cluster: str | None = None) -> dict[str, str]:
     """Return the part of the address that selects the lake; empty if the page's cluster selects it."""
-    here = _shown.get()
-    if here is None or (cluster is not None and here.is_own(cluster)):
+    shown = _shown.get()
+    if shown is None or (cluster is not None and shown.is_own(cluster)):
         return {}
-    return {WORD: here.name}
+    return {WORD: shown.name}
 
 
 def from_lakes(job: Job, lakes: LakeMap, make: Callable[[str], Answer]) -> Answer:
-    """The page of the first lake that has what is asked for: of that of the cluster, then of the others."""
+    """Return the page of the first lake that has the subject: the cluster's own, then the others."""
     first: EvenkeelError | None = None
     for lake in _in_turn(job, lakes):
         try:
@@ -141,8 +141,8 @@ def _in_turn(job: Job, lakes: LakeMap) -> list[ConfiguredLake]:
         return [_named(lakes, job.named)]
     cluster = _cluster_of(job.arguments)
     if cluster:
-        own = lakes.reader_lake_of(cluster)
-        return sorted(lakes.lakes, key=lambda lake: lake != own)
+        home = lakes.reader_lake_of(cluster)
+        return sorted(lakes.lakes, key=lambda lake: lake != home)
     if job.page == "run":
         return [_named(lakes, lake_in(str(job.arguments["dag_id"])))]
     return [*lakes.lakes]

@@ -1,4 +1,4 @@
-"""The link from a task instance to the report of its run's cycles, or to what a replay came to."""
+"""The link from a task instance to the report of its run's cycles, or to the result of a replay."""
 
 from __future__ import annotations
 

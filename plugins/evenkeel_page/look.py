@@ -51,7 +51,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""No eval, nothing inline, nothing from elsewhere, and in no one's frame."""
+"""No eval, nothing inline, nothing from other hosts, and no embedding in frames."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -86,11 +86,11 @@ class LookFile:
 @lru_cache(maxsize=1)
 def files() -> dict[str, LookFile]:
     """The files that pages load, by name."""
-    found = {}
+    files_by_name = {}
     for name, (path, kind) in _FILES.items():
         content = path.read_bytes()
-        found[name] = LookFile(content, kind, hashlib.sha256(content).hexdigest()[:16])
-    return found
+        files_by_name[name] = LookFile(content, kind, hashlib.sha256(content).hexdigest()[:16])
+    return files_by_name
 
 
 def file_address(name: str) -> str:

@@ -51,7 +51,7 @@ SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 MOST_AT_HAND = 8
 """Number of lakes whose reads stay in memory."""
 LAKE_S = 15.0
-"""After so long the first page does without a lake: half of what a page may take."""
+"""Time after which the first page leaves a lake out: half of a page's time limit."""
 _LATEST_RUNS, _MOST_HEADS = 10, 50
 _NAME = 60
 _UP = {"heat_why": "../", "what_if_run": "../", "what_if_new": "../", "what_if_started": "../"}
@@ -102,9 +102,9 @@ def _environment() -> Environment:
     """The report's templates and ours: one look, one way to write names and figures."""
     ours = environment()
     loader = ChoiceLoader([FileSystemLoader(look.TEMPLATES), *([ours.loader] if ours.loader else [])])
-    made = ours.overlay(loader=loader)
-    made.filters = {**made.filters, "age": age, "name": linked_name, "linked_prose": linked_prose}
-    return made
+    jinja = ours.overlay(loader=loader)
+    jinja.filters = {**jinja.filters, "age": age, "name": linked_name, "linked_prose": linked_prose}
+    return jinja
 
 
 def _renderer(
@@ -127,8 +127,8 @@ def _renderer(
     return render
 
 
-def _notice(title: str, said: str, advice: Sequence[str] = (), up: str = "", over: str = "") -> str:
-    return render_notice(title, look.sentence(said), advice, renderer=_renderer(up=up, over=over))
+def _notice(title: str, sentence: str, advice: Sequence[str] = (), up: str = "", over: str = "") -> str:
+    return render_notice(title, look.sentence(sentence), advice, renderer=_renderer(up=up, over=over))
 
 
 # The pages.
@@ -200,11 +200,11 @@ def _course_words(line: ClusterStatus) -> str:
 
 
 def cycles(lake: str, cluster: str | None = None, before: str | None = None) -> Answer:
-    """The newest cycles on record, or the newest `before` a moment; each page links to the one of older cycles."""
+    """Return the newest recorded cycles, or the newest `before` a moment; each page links to older cycles."""
     until = None if before is None else time_given(before, "before").first
     crumbs = [("Clusters", "./"), *([] if cluster is None else [(_shown(cluster), "")])]
     try:
-        found = newest_cycles(_recent(lake), MOST_LISTED, before=until, columns=LISTED, cluster=cluster)
+        listed = newest_cycles(_recent(lake), MOST_LISTED, before=until, columns=LISTED, cluster=cluster)
     except NoSuchCycle as error:
         if cluster is not None:
             raise
@@ -213,7 +213,7 @@ def cycles(lake: str, cluster: str | None = None, before: str | None = None) -> 
     return Answer(
         200,
         render_listing(
-            found.cycles, lake=lake, title=title, has_older=found.has_older, continued=until is not None,
+            listed.cycles, lake=lake, title=title, has_older=listed.has_older, continued=until is not None,
             cluster=cluster, renderer=_renderer("cycles", crumbs if cluster else ()), more=lake_words(cluster),
         ),
     )  # fmt: skip
@@ -221,21 +221,21 @@ def cycles(lake: str, cluster: str | None = None, before: str | None = None) -> 
 
 def cycle(lake: str, cluster: str, at: str) -> Answer:
     """Return the report of one cluster's cycle, with the question about its plan if that waits for an answer."""
-    (found,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
-    if found.mode != "dry_run":  # outcomes of its commands continue to arrive
-        return Answer(200, _report_page(lake, found, _question(lake, found)))
+    (shown,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
+    if shown.mode != "dry_run":  # outcomes of its commands continue to arrive
+        return Answer(200, _report_page(lake, shown, _question(lake, shown)))
     newest = find_cycles(lake, cluster=cluster)[0]
-    return Answer(200, _dry_report(lake, cluster, found.cycle_at.isoformat(), found.attempt_id, newest.attempt_id))
+    return Answer(200, _dry_report(lake, cluster, shown.cycle_at.isoformat(), shown.attempt_id, newest.attempt_id))
 
 
 def cycle_commands(lake: str, cluster: str, at: str) -> Answer:
     """Return the commands of one cluster's cycle with their outcomes, for the open page of the cycle."""
-    (found,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
-    crumbs = [*_above(cluster), (time(found.cycle_at), report_link(found)), ("Commands", "")]
-    progress = cycle_progress(lake, found, datetime.now(UTC))
+    (shown,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
+    crumbs = [*_above(cluster), (time(shown.cycle_at), report_link(shown)), ("Commands", "")]
+    progress = cycle_progress(lake, shown, datetime.now(UTC))
     render = _renderer("cycles", crumbs)
-    with linking(LinkedCycle(cluster, found.cycle_at, progress.brokers)):
-        return Answer(200, render("cycle_commands.html.j2", cluster=cluster, at=found.cycle_at, progress=progress))
+    with linking(LinkedCycle(cluster, shown.cycle_at, progress.brokers)):
+        return Answer(200, render("cycle_commands.html.j2", cluster=cluster, at=shown.cycle_at, progress=progress))
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +272,8 @@ def _question(lake: str, attempt: Attempt) -> Question | None:
 @lru_cache(maxsize=16)
 def _dry_report(lake: str, cluster: str, at: str, attempt_id: str, newest_attempt_id: str) -> str:
     """A report that was drawn once is kept as long as neither its cycle nor the newest one has a new attempt."""
-    (found,) = find_cycles(lake, cluster=cluster, cycle=at)
-    return _report_page(lake, found, None)
+    (shown,) = find_cycles(lake, cluster=cluster, cycle=at)
+    return _report_page(lake, shown, None)
 
 
 def _report_page(lake: str, attempt: Attempt, question: Question | None) -> str:
@@ -298,16 +298,16 @@ def _shown(name: str) -> str:
 
 def run(lake: str, dag_id: str, run_id: str, handed_on: Collection[tuple[str, datetime]]) -> Answer:
     """Return the cycles of an Airflow run: the report of a single one, else their list."""
-    found = _cycles_of_run(Record(lake), dag_id, run_id, handed_on)
-    if not found:
-        said = f"The run {run_id} of {dag_id} has put no cycle on record yet."
+    attempts = _cycles_of_run(Record(lake), dag_id, run_id, handed_on)
+    if not attempts:
+        sentence = f"The run {run_id} of {dag_id} has put no cycle on record yet."
         advice = ("`publish` does so, as its last act, also for a cycle that was skipped or failed.",)
-        return Answer(404, _notice("Nothing on record yet", said, advice))
-    if len(found) == 1:
-        return Answer(303, location=report_link(found[0]))
+        return Answer(404, _notice("Nothing on record yet", sentence, advice))
+    if len(attempts) == 1:
+        return Answer(303, location=report_link(attempts[0]))
     crumbs = [("Clusters", "./"), (_shown(f"Run {run_id}"), "")]
     return Answer(
-        200, render_listing(found, lake=lake, title=f"Cycles of run {run_id}", renderer=_renderer("cycles", crumbs))
+        200, render_listing(attempts, lake=lake, title=f"Cycles of run {run_id}", renderer=_renderer("cycles", crumbs))
     )
 
 
@@ -321,25 +321,27 @@ def _cycles_of_run(
     its_own = all_of(text("dag_id") == dag_id, text("run_id") == run_id)
     moments = {(name, at) for name in record.clusters() for at in record.moments(name, its_own).to_pylist()}
     near = _counted(record, moments)
-    return [one for one in near if (one.planned["dag_id"], one.planned["run_id"]) == (dag_id, run_id)]
+    return [attempt for attempt in near if (attempt.planned["dag_id"], attempt.planned["run_id"]) == (dag_id, run_id)]
 
 
 def _counted(record: Record, cycles: Collection[tuple[str, datetime]]) -> list[Attempt]:
     """The attempts that count for these cycles, by cluster and moment; each cluster's range is read once."""
     columns = ["cluster", *LISTED, "dag_id", "run_id"]
-    found: list[Attempt] = []
+    counted: list[Attempt] = []
     for name in sorted({name for name, _ in cycles} & {*record.clusters()}):
         moments = {at for cluster, at in cycles if cluster == name}
-        found += [one for one in record.cycles(name, min(moments), max(moments), columns) if one.cycle_at in moments]
-    return found
+        counted += [
+            cycle for cycle in record.cycles(name, min(moments), max(moments), columns) if cycle.cycle_at in moments
+        ]
+    return counted
 
 
 def settings(lake: str, cluster: str | None = None, show: str = "changed") -> Answer:
     """The settings that clusters were last decided with, each value once with the clusters that have it."""
     if show not in SHOWN_SETTINGS:
         raise BadInput(f"show={show[:60]}: there are {', '.join(SHOWN_SETTINGS)}")
-    found = read_settings_in_force(lake, cluster)
-    chosen = [one for one in found.settings if SHOWN_SETTINGS[show][1](one)]
+    in_force = read_settings_in_force(lake, cluster)
+    chosen = [setting for setting in in_force.settings if SHOWN_SETTINGS[show][1](setting)]
     views = [
         (
             name,
@@ -350,13 +352,15 @@ def settings(lake: str, cluster: str | None = None, show: str = "changed") -> An
     ]
     crumbs = () if cluster is None else (("Settings", "settings"), (_shown(cluster), ""))
     render = _renderer("settings", crumbs)
-    return Answer(200, render("settings.html.j2", found=found, chosen=chosen, views=views, show=show, cluster=cluster))
+    return Answer(
+        200, render("settings.html.j2", found=in_force, chosen=chosen, views=views, show=show, cluster=cluster)
+    )
 
 
 SHOWN_SETTINGS: dict[str, tuple[str, Callable[[KeyInForce], bool]]] = {
-    "changed": ("Not at their default", lambda one: one.is_changed),
-    "differing": ("Differ between clusters", lambda one: one.differs),
-    "all": ("All", lambda one: True),
+    "changed": ("Not at their default", lambda key: key.is_changed),
+    "differing": ("Differ between clusters", lambda key: key.differs),
+    "all": ("All", lambda key: True),
 }
 """Contents of the page of settings, by the word in its address: its name, and the keys that it shows."""
 
@@ -367,13 +371,13 @@ def proof(lake: str) -> Answer:
     names, runs = clusters_of(record, None), read_runs(lake, _LATEST_RUNS)
     heads = {name: _head(record, name) for name in names[:_MOST_HEADS]}
     try:
-        found, missing = read_overview(lake), ""
+        overview, missing = read_overview(lake), ""
     except (LogError, BadNote) as error:
-        found, missing = None, str(error)
+        overview, missing = None, str(error)
     return Answer(
         200,
         _renderer("proof")(
-            "proof.html.j2", log=found, missing=look.sentence(missing), clusters=names, heads=heads, runs=runs,
+            "proof.html.j2", log=overview, missing=look.sentence(missing), clusters=names, heads=heads, runs=runs,
             lake=lake, now=datetime.now(UTC),
         ),
     )  # fmt: skip
@@ -388,12 +392,12 @@ def _head(record: Record, cluster: str) -> tuple[int, str]:
 def proof_file(lake: str, cluster: str, at: str, decision: str | None = None, table: str | None = None) -> Answer:
     """A proof that a cycle, or a decision of it, is in the log."""
     try:
-        found = prove_cycle(lake, cluster, at, subject=decision, table=table)
+        proved = prove_cycle(lake, cluster, at, subject=decision, table=table)
     except LogError as error:
         return Answer(404, _notice("No proof", str(error), ("`evenkeel log begin` starts a log of a lake.",)))
-    moment = found.manifest["cycle_at"].strftime("%Y-%m-%dT%H-%M-%S")
+    moment = proved.manifest["cycle_at"].strftime("%Y-%m-%dT%H-%M-%S")
     name = _NOT_IN_A_FILE_NAME.sub("_", f"{cluster[:80]}-{moment}")
-    return Answer(200, found.proof.data.decode(), file=f"{name}.tlog-proof")
+    return Answer(200, proved.proof.data.decode(), file=f"{name}.tlog-proof")
 
 
 def heat(lake: str, **words: str | None) -> Answer:
@@ -423,7 +427,7 @@ def _subject_renderer(cluster: str, name: str) -> Callable[..., str]:
 
 
 def what_if(lake: str, cluster: str | None, under_way: Sequence[dict[str, Any]]) -> Answer:
-    """The replays and simulations on record."""
+    """Return the page of recorded replays and simulations."""
     crumbs = () if cluster is None else (("What if", "what-if"), (_shown(cluster), ""))
     return what_if_pages.list_page(lake, _renderer("what-if", crumbs), cluster, under_way)
 
@@ -449,13 +453,13 @@ def what_if_started(lake: str, run_id: str, run: dict[str, Any] | None) -> Answe
 
 def ahead(lake: str) -> Answer:
     """The newest cycle's page, made for no one: with it, and with all templates, whatever is loaded once is loaded."""
-    made = _environment()
-    for name in made.list_templates(extensions=("j2",)):
-        made.get_template(name)
-    found = newest_cycles(_recent(lake), 1, columns=LISTED).cycles
-    if not found:
+    jinja = _environment()
+    for name in jinja.list_templates(extensions=("j2",)):
+        jinja.get_template(name)
+    newest = newest_cycles(_recent(lake), 1, columns=LISTED).cycles
+    if not newest:
         raise NoLake("no cycle is on record")
-    return cycle(lake, found[0].cluster, found[0].cycle_at.isoformat())
+    return cycle(lake, newest[0].cluster, newest[0].cycle_at.isoformat())
 
 
 _NOT_IN_A_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")

@@ -53,13 +53,13 @@ class ReaderTooSlow(Exception):
 
 
 class ReaderLost(Exception):
-    """The reader ended while it worked on a request, or did not begin; the text says why, as far as is known."""
+    """The reader ended while it worked on a request, or did not begin; the text gives the reason, as far as known."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A finished page: the HTTP status, the body, the address that the browser is sent to instead (303), and what kind
-    of text the body is. `file`: it is a text to keep, under this name."""
+    """A finished page: HTTP status, body, address of a redirect (303), and content type. `file`: save it under this
+    name."""
 
     status: int
     body: str = ""
@@ -125,7 +125,7 @@ class Reader:
             self._room.release()
 
     def start(self) -> None:
-        """Start the process, so that the first request need not wait for it; what goes wrong shows with a request."""
+        """Start the process, so that the first request need not wait for it; an error shows with a request."""
         with self._turn:
             self._closed = False
             self._begin_if_possible()
@@ -156,8 +156,8 @@ class Reader:
             raise ReaderLost(self._why_ended()) from error
         if leaves:
             self._replace()
-        found: Answer = answer
-        return found
+        reply: Answer = answer
+        return reply
 
     def _living(self) -> Connection:
         if self._process is not None and (self._owner != os.getpid() or self._process.poll() is not None):

@@ -34,11 +34,11 @@ def main() -> None:
             job = channel.recv()
         except (EOFError, OSError):
             break
-        made = answer(job)
-        # What a page took stays with the process: one that has grown to half of what it may hold makes room.
+        page = answer(job)
+        # Memory of a page stays with the process: one that has grown to half of its limit is restarted.
         leaves = _held() > int(memory) // 2
         try:
-            channel.send((made, leaves))
+            channel.send((page, leaves))
         except OSError:
             break
     os._exit(0)  # reading threads of Arrow's may still be at work
@@ -57,8 +57,8 @@ def _watch(parent: int, memory: int) -> None:
 
 def _held() -> int:
     """Bytes in memory."""
-    found: int = psutil.Process().memory_info().rss
-    return found
+    held: int = psutil.Process().memory_info().rss
+    return held
 
 
 def limit_threads() -> None:

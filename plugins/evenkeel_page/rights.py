@@ -32,7 +32,7 @@ class Right:
     entity: DagAccessEntity | None = None
 
     def guard(self) -> Callable[..., Any]:
-        """A dependency of FastAPI's: 401 without a login, 403 without the right, else nothing."""
+        """Return a dependency of FastAPI's: 401 without a login, 403 without the right, else nothing."""
         allowed = requires_access_dag(self.method, self.entity, self.dag_id)
 
         def demand(request: Request, user: GetUserDep) -> None:

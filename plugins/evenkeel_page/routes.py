@@ -59,7 +59,7 @@ def _tag(content: bytes) -> str:
 
 
 def _tags_of(request: Request) -> list[str]:
-    return [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
+    return [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
 
 
 def _read(request: Request, page: str, **arguments: Any) -> Response:
@@ -70,17 +70,17 @@ def _read(request: Request, page: str, **arguments: Any) -> Response:
         return _no_lake(request, page, 200, "No cycles yet", str(error), look.FIRST_STEPS)
     except EvenkeelError as error:
         return _no_lake(request, page, 500, "The lake cannot be reached", str(error))
-    found = request.app.state.reader.ask(job)
-    if found.location:
-        return RedirectResponse(found.location, status_code=found.status, headers=look.HEADERS)
-    if found.file:
+    answer = request.app.state.reader.ask(job)
+    if answer.location:
+        return RedirectResponse(answer.location, status_code=answer.status, headers=look.HEADERS)
+    if answer.file:
         kept = {
             **look.HEADERS,
             "Cache-Control": "no-store",
-            "Content-Disposition": f'attachment; filename="{found.file}"',
+            "Content-Disposition": f'attachment; filename="{answer.file}"',
         }
-        return Response(found.body, media_type="text/plain; charset=utf-8", headers=kept)
-    return page_response(request, found.body, found.status, kind=found.kind)
+        return Response(answer.body, media_type="text/plain; charset=utf-8", headers=kept)
+    return page_response(request, answer.body, answer.status, kind=answer.kind)
 
 
 def _no_lake(request: Request, page: str, status: int, title: str, text: str, advice: tuple[str, ...] = ()) -> Response:
@@ -156,7 +156,7 @@ def show_bundle(
     request: Request, cluster: str, name: str, at: str | None = None, first: _From = None, to: str | None = None,
     last: str | None = None,
 ) -> Response:  # fmt: skip
-    """A bundle, or the one that a topic lay in: its state and why at a moment, its course, what rests on what."""
+    """Show a bundle, or the one of a topic: its state with reasons at a moment, its course, inputs and dependents."""
     return _read(request, "bundle", **_subject_words(cluster, name, at, first, to, last))
 
 
@@ -174,8 +174,8 @@ def _subject_words(*words: str | None) -> dict[str, str | None]:
 
 
 def show_what_if(request: Request, cluster: str | None = None) -> Response:
-    """The replays and simulations on record, and those under way."""
-    under_way = [one.words() for one in airflow_side.replays_under_way()]
+    """Show the recorded replays and simulations, and those under way."""
+    under_way = [run.words() for run in airflow_side.replays_under_way()]
     return _read(request, "what_if", cluster=cluster or None, under_way=under_way)
 
 
@@ -185,7 +185,7 @@ def show_what_if_run(request: Request, ids: Annotated[list[str] | None, Query(al
 
 
 def show_what_if_new(request: Request) -> Response:
-    """The form that starts a replay or simulation, and what is wrong with what is in it."""
+    """Show the form that starts a replay or simulation, with the faults of its fields."""
     fields = {name: request.query_params.getlist(name) for name in request.query_params}
     return _read(request, "what_if_new", fields=fields)
 
@@ -216,15 +216,15 @@ def show_proof_file(
 
 def show_file(request: Request, name: str) -> Response:
     """A file of the look. Its address carries its digest, so that a browser may keep it for a year."""
-    found = look.files().get(name)
-    if found is None:
+    content = look.files().get(name)
+    if content is None:
         raise HTTPException(404)
     asked = request.query_params.get("v")
-    kept = "private, max-age=31536000, immutable" if asked == found.version else "private, no-cache"
-    headers = {"ETag": f'"{found.version}"', "Cache-Control": kept, "X-Content-Type-Options": "nosniff"}
+    kept = "private, max-age=31536000, immutable" if asked == content.version else "private, no-cache"
+    headers = {"ETag": f'"{content.version}"', "Cache-Control": kept, "X-Content-Type-Options": "nosniff"}
     if headers["ETag"] in _tags_of(request):
         return Response(status_code=304, headers=headers)
-    return Response(found.content, media_type=found.kind, headers=headers)
+    return Response(content.content, media_type=content.kind, headers=headers)
 
 
 ROUTES = (

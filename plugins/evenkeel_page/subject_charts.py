@@ -52,9 +52,9 @@ def course_picture(course: SubjectCourse, shown: datetime | None) -> Picture | N
     """Return the picture, with a line at the shown moment; None if there is nothing to draw."""
     if not course.there and not course.events:
         return None
-    what = "Usage, messages and bundles" if course.subject.kind == "broker" else "Messages, bytes and owners"
+    content = "Usage, messages and bundles" if course.subject.kind == "broker" else "Messages, bytes and owners"
     label = (
-        f"{what} of {wording.shortened(wording.visible(course.subject.name), 80)} in "
+        f"{content} of {wording.shortened(wording.visible(course.subject.name), 80)} in "
         f"{plural(len(course.points), 'cycle')} from {wording.time(course.first)} to {wording.time(course.last)}, and "
         "what happened. The tables below have the same."
     )
@@ -165,13 +165,13 @@ class _Drawing:
         classes = owner_classes(self.course)
         self.draw('<text class="axis-title" x="0" y="{}">owner</text>', self.y + 11)
         groups = [
-            (owner, list(own))
-            for owner, own in groupby(self.course.there, key=lambda one: (one.row or {}).get("owner"))
+            (owner, list(points))
+            for owner, points in groupby(self.course.there, key=lambda point: (point.row or {}).get("owner"))
         ]
-        ends = [own[0].at for _, own in groups[1:]] + [self.course.last]
-        for (owner, own), end in zip(groups, ends, strict=True):
-            until = end if self.gap == math.inf else min(end, own[-1].at + timedelta(seconds=self.gap / _GAP))
-            x, right = self.x(own[0].at), self.x(until)
+        ends = [points[0].at for _, points in groups[1:]] + [self.course.last]
+        for (owner, points), end in zip(groups, ends, strict=True):
+            until = end if self.gap == math.inf else min(end, points[-1].at + timedelta(seconds=self.gap / _GAP))
+            x, right = self.x(points[0].at), self.x(until)
             self.draw(
                 '<rect class="{}" x="{}" y="{}" width="{}" height="14"><title>{}</title></rect>',
                 classes.get(str(owner), "o0"), f"{x:.1f}", self.y, f"{max(right - x, 1.5):.1f}",
@@ -186,12 +186,12 @@ class _Drawing:
             y = self.y + n * _ROW + _ROW / 2
             self.draw('<path class="grid" d="M{},{}H{}"/>', _LEFT, y, self.width - _RIGHT)
             self.draw('<text class="tick" x="{}" y="{}">{}</text>', _LEFT - 8, y + 4, kind)
-            for one in self.course.events:
-                if one.kind == kind and self.course.first <= one.at <= self.course.last:
+            for event in self.course.events:
+                if event.kind == kind and self.course.first <= event.at <= self.course.last:
                     self.draw(
                         '<path class="mark m-{}{}" transform="translate({},{})" d="{}"><title>{}</title></path>', kind,
-                        " dry" if one.is_dry else "", f"{self.x(one.at):.1f}", y, _MARKS[kind],
-                        f"{wording.time(one.at)}: {wording.visible(one.words)}",
+                        " dry" if event.is_dry else "", f"{self.x(event.at):.1f}", y, _MARKS[kind],
+                        f"{wording.time(event.at)}: {wording.visible(event.words)}",
                     )  # fmt: skip
         self.y += len(kinds) * _ROW + 6
 

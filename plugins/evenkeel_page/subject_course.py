@@ -1,4 +1,4 @@
-"""The course of a bundle or a broker over a range of time: its load cycle by cycle, and what happened to it."""
+"""The course of a bundle or a broker over a range of time: its load cycle by cycle, and its events."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class SubjectCourse:
 
     @property
     def there(self) -> tuple[LoadPoint, ...]:
-        """The points at which the subject was on record."""
+        """Return the points at which the subject was on record."""
         return tuple(point for point in self.points if point.row is not None)
 
     @property
@@ -135,7 +135,7 @@ class SubjectCourse:
 
     @property
     def absent(self) -> int:
-        """In how many of the points the cycle decided, and the subject is not on record."""
+        """Return the number of points with decisions and without the subject."""
         return sum(point.row is None and not point.silent for point in self.points)
 
 
@@ -155,12 +155,12 @@ def read_course(
     if subject.kind == "bundle":
         events += _owner_events(points, with_bounces=not is_thinned)
     return SubjectCourse(
-        subject, cluster, first, last, len(moments), tuple(points), tuple(sorted(events, key=lambda one: one.at))
+        subject, cluster, first, last, len(moments), tuple(points), tuple(sorted(events, key=lambda event: event.at))
     )
 
 
 def thinned(moments: Any, most: int) -> list[datetime]:
-    """Of moments in the order of time at most so many: of each slot of equal length the newest."""
+    """Return at most so many of these moments in time order: the newest of each slot of equal length."""
     at = moments.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
     if len(at) <= most:
         return [moment for moment in moments.to_pylist() if moment is not None]
@@ -171,7 +171,7 @@ def thinned(moments: Any, most: int) -> list[datetime]:
 
 
 def _points(record: Record, subject: Subject, cycles: Sequence[Attempt]) -> list[LoadPoint]:
-    decided = [one for one in cycles if one.decided]
+    decided = [cycle for cycle in cycles if cycle.decided]
     table, columns = ("broker_load", BROKER_FIGURES) if subject.kind == "broker" else ("bundle_load", BUNDLE_FIGURES)
     rows = _by_attempt(record, decided, table, columns, text(subject.kind) == subject.name)
     if subject.kind == "broker":
@@ -182,28 +182,28 @@ def _points(record: Record, subject: Subject, cycles: Sequence[Attempt]) -> list
             is_usage = limit is not None and limit["unit"] == "fraction"
             row |= {"compared": limit["measured"] if is_usage and limit else None}
             row |= {"limit": limit["threshold"] if is_usage and limit else None}
-    return [LoadPoint(one.cycle_at, _silent(one), rows.get(one.attempt_id)) for one in cycles]
+    return [LoadPoint(cycle.cycle_at, _silent(cycle), rows.get(cycle.attempt_id)) for cycle in cycles]
 
 
 def _by_attempt(
     record: Record, attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any
 ) -> dict[str, Row]:
     """attempt_id -> the row that meets the condition."""
-    found = record.arrow_rows(attempts, table, columns, where) if attempts else None
-    if found is None:
+    table_rows = record.arrow_rows(attempts, table, columns, where) if attempts else None
+    if table_rows is None:
         return {}
-    return {attempts[row.pop("attempt")].attempt_id: row for row in found.to_pylist()}
+    return {attempts[row.pop("attempt")].attempt_id: row for row in table_rows.to_pylist()}
 
 
 def _silent(attempt: Attempt) -> str:
     return "" if attempt.decided else f"{attempt.status}: {attempt.reason or 'no reason is on record'}"
 
 
-# What happened.
+# Events.
 
 
 def _asked(record: Record, subject: Subject, cluster: str, first: datetime, last: datetime) -> list[SubjectEvent]:
-    """Commands about the subject with what was last seen of them, harm that they did, and a broker's bounces."""
+    """Return commands about the subject with their last outcome, their harm, and a broker's bounces."""
     named = is_in("bundle", [subject.name])
     if subject.kind == "broker":
         named = is_in("from_broker", [subject.name]) | is_in("destination", [subject.name])
@@ -230,9 +230,9 @@ def _command_event(subject: Subject, row: Mapping[str, Any]) -> SubjectEvent:
     kind = SPLIT if row["kind"] == SPLIT else MOVE
     if subject.kind == "broker" and kind == MOVE:
         kind = LEFT if row["from_broker"] == subject.name else CAME
-    what = SPLIT if kind == SPLIT else f"{_topic(row)}{_way(row)}"
+    text = SPLIT if kind == SPLIT else f"{_topic(row)}{_way(row)}"
     came_of_it = "in a dry run" if is_dry else str(row["outcome"] or "not seen yet").replace("_", " ")
-    return SubjectEvent(row["cycle_at"], kind, f"{what}, {came_of_it}", row["bundle"], is_dry)
+    return SubjectEvent(row["cycle_at"], kind, f"{text}, {came_of_it}", row["bundle"], is_dry)
 
 
 def _topic(row: Mapping[str, Any]) -> str:
@@ -256,13 +256,15 @@ def _held(record: Record, subject: Subject, cluster: str, first: datetime, last:
         return []
     moments = {row["cycle_at"] for row in rows}
     counted = record.cycles(cluster, min(moments), max(moments), _MANIFEST, at_moments(moments))
-    listed = {(one.cycle_at, write.write_id) for one in counted for write in one.writes_of("guard_decisions")}
+    listed = {
+        (attempt.cycle_at, write.write_id) for attempt in counted for write in attempt.writes_of("guard_decisions")
+    }
     return [_held_event(row) for row in rows if (row["cycle_at"], row["write_id"]) in listed]
 
 
 def _held_event(row: Mapping[str, Any]) -> SubjectEvent:
-    what = SPLIT if row["kind"] == SPLIT else _way(row)
-    return SubjectEvent(row["cycle_at"], HELD, f"{what}, held by {row['rule']}", row["subject"])
+    text = SPLIT if row["kind"] == SPLIT else _way(row)
+    return SubjectEvent(row["cycle_at"], HELD, f"{text}, held by {row['rule']}", row["subject"])
 
 
 def _owner_events(points: Iterable[LoadPoint], *, with_bounces: bool) -> list[SubjectEvent]:
@@ -295,13 +297,13 @@ class OwnedBundles:
 
 def owned_bundles(record: Record, attempt: Attempt, broker: str, most: int) -> OwnedBundles:
     """The bundles that a broker owned in a cycle, the busiest by messages first."""
-    found = record.arrow_rows([attempt], "bundle_load", BUNDLE_FIGURES, text("owner") == broker)
-    if found is None or not found.num_rows:
+    owned = record.arrow_rows([attempt], "bundle_load", BUNDLE_FIGURES, text("owner") == broker)
+    if owned is None or not owned.num_rows:
         return OwnedBundles(0, (), frozenset(), 0)
     rates = sum(
-        found.column(f"used_msg_rate_{way}").fill_null(0.0).to_numpy(zero_copy_only=False) for way in ("in", "out")
+        owned.column(f"used_msg_rate_{way}").fill_null(0.0).to_numpy(zero_copy_only=False) for way in ("in", "out")
     )
     order = np.argsort(-np.asarray(rates), kind="stable")[:most]
-    busiest = tuple(LoadPoint(attempt.cycle_at, "", row) for row in found.take(pa.array(order)).to_pylist())
-    sessions = sum(pc.sum(found.column(name)).as_py() or 0 for name in ("producers", "consumers"))
-    return OwnedBundles(found.num_rows, busiest, frozenset(found.column("bundle").to_pylist()), sessions)
+    busiest = tuple(LoadPoint(attempt.cycle_at, "", row) for row in owned.take(pa.array(order)).to_pylist())
+    sessions = sum(pc.sum(owned.column(name)).as_py() or 0 for name in ("producers", "consumers"))
+    return OwnedBundles(owned.num_rows, busiest, frozenset(owned.column("bundle").to_pylist()), sessions)

@@ -26,7 +26,7 @@ MOST_NAMED = 12
 
 
 def table_of(subject: Subject) -> str:
-    """The table that says how loaded the subject was."""
+    """Return the table with the load of the subject."""
     return "broker_load" if subject.kind == "broker" else LOADS
 
 
@@ -62,17 +62,17 @@ def _percent(value: float | None) -> str:
     return exact(None if value is None else value / 100, "fraction")
 
 
-# Why, and what rests on what.
+# Reasons, inputs and dependents.
 
 
 def explained(record: Record, asked: SubjectRequest, subject: Subject) -> tuple[Moment | None, str, bool]:
     """Return the explanation, or why there is none, and True if that is because the cycle does not know the subject."""
     try:
-        said = explain(record, subject, cluster=asked.cluster, when=asked.when)
+        explanation = explain(record, subject, cluster=asked.cluster, when=asked.when)
     except (BadInput, NoSuchCycle, LakeError) as error:
         return None, sentence(str(error)), isinstance(error, BadInput)
-    assert isinstance(said, Moment)
-    return said, "", False
+    assert isinstance(explanation, Moment)
+    return explanation, "", False
 
 
 def inputs_of(record: Record, asked: SubjectRequest, moment: Moment | None) -> trace.Inputs | None:
@@ -96,7 +96,7 @@ def dependents_of(record: Record, asked: SubjectRequest, attempt: Attempt, row: 
         return None
 
 
-# Where a subject is not on record.
+# Times at which a subject is not on record.
 
 
 @dataclass(frozen=True)
@@ -113,24 +113,24 @@ def relatives_of(record: Record, attempt: Attempt, subject: Subject) -> Relative
     """The parents and children of a bundle in a cycle; None where the bundle has neither."""
     if subject.kind != "bundle" or not attempt.decided:
         return None
-    own = range_of(subject.name)
-    overlap = (pc.field("lower") < own.upper) & (pc.field("upper") > own.lower)
+    hashes = range_of(subject.name)
+    overlap = (pc.field("lower") < hashes.upper) & (pc.field("upper") > hashes.lower)
     inside = (text("namespace") == namespace_of(subject.name)) & overlap
     rows = record.rows([attempt], LOADS, columns=("bundle", "lower"), where=inside)[attempt.attempt_id]
     names = [row["bundle"] for row in sorted(rows, key=lambda row: row["lower"])]
     if not names or subject.name in names:
         return None
-    return Relatives(tuple(names[:MOST_NAMED]), max(len(names) - MOST_NAMED, 0), range_of(names[0]).covers(own))
+    return Relatives(tuple(names[:MOST_NAMED]), max(len(names) - MOST_NAMED, 0), range_of(names[0]).covers(hashes))
 
 
 def elsewhen(course: SubjectCourse | None, attempt: Attempt) -> tuple[str, datetime] | None:
     """The point of a course nearest to a cycle that does not have the subject: the last before, else the first one
     after."""
-    there = () if course is None else course.there
-    before = [point.at for point in there if point.at < attempt.cycle_at]
+    points = () if course is None else course.there
+    before = [point.at for point in points if point.at < attempt.cycle_at]
     if before:
         return "last", before[-1]
-    return ("first", there[0].at) if there else None
+    return ("first", points[0].at) if points else None
 
 
 def kept_from(record: Record, course: SubjectCourse | None) -> str:
@@ -141,7 +141,7 @@ def kept_from(record: Record, course: SubjectCourse | None) -> str:
     return dates[0].isoformat() if dates and course.points[0].at.date() < dates[0] else ""
 
 
-# What came and went.
+# Bundles that came and went.
 
 
 @dataclass(frozen=True)
@@ -170,14 +170,14 @@ def arrivals_of(record: Record, course: SubjectCourse | None) -> Arrivals | None
 
 
 def happened_at(course: SubjectCourse | None) -> dict[datetime, str]:
-    """Of each point what happened after the point before and up to it, in words."""
+    """Return for each point the events after the previous point and up to it, in words."""
     if course is None:
         return {}
     moments = [course.first, *(point.at for point in course.points)]
-    found = {}
+    events = {}
     for before, at in pairwise(moments):
         is_first = at == moments[1]
-        kinds = [one.kind for one in course.events if before < one.at <= at or (is_first and one.at == before)]
+        kinds = [event.kind for event in course.events if before < event.at <= at or (is_first and event.at == before)]
         if kinds:
-            found[at] = ", ".join(dict.fromkeys(kinds))
-    return found
+            events[at] = ", ".join(dict.fromkeys(kinds))
+    return events

@@ -56,7 +56,7 @@ def stamp(at: datetime) -> str:
 
 @dataclass(frozen=True)
 class LinkedCycle:
-    """The cycle that a page is about: its bundles, and those brokers that are on record, are links."""
+    """The cycle of a page: its bundles, and the recorded brokers, are links."""
 
     cluster: str
     at: datetime

@@ -1,4 +1,4 @@
-"""The pages of a bundle and of a broker: its load, its course, why at a moment, and what rests on what."""
+"""The pages of a bundle and of a broker: load, course, reasons at a moment, inputs and dependents."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def bundle(
         words = {"cluster": cluster, "name": subject.name, "at": at, "from": first, "to": to, "last": last}
         return Answer(303, location=page_link("broker", words))
     if subject.kind == "command":
-        found = find(record, subject, cluster, Times())
-        return Answer(303, location=bundle_link(cluster, str(found.bundle), found.attempt.cycle_at))
+        cycle = find(record, subject, cluster, Times())
+        return Answer(303, location=bundle_link(cluster, str(cycle.bundle), cycle.attempt.cycle_at))
     return _page(record, render, subject_request(record, cluster, subject, at, first, to, last))
 
 
@@ -62,7 +62,7 @@ def broker(
     lake: str, render: Render, cluster: str, name: str, at: str | None = None, first: str | None = None,
     to: str | None = None, last: str | None = None,
 ) -> Answer:  # fmt: skip
-    """The page of a broker, by any name that is on record; a bundle's name leads to its own page."""
+    """Return the page of a broker, by any recorded name; a bundle's name leads to its own page."""
     record = _record(lake, cluster)
     if is_bundle_name(name):
         words = {"cluster": cluster, "name": name, "at": at, "from": first, "to": to, "last": last}
@@ -81,8 +81,8 @@ def _record(lake: str, cluster: str) -> Record:
 def _page(record: Record, render: Render, asked: SubjectRequest) -> Answer:
     attempt, given = _in_force(record, asked), asked.subject
     if given.kind == "topic":
-        found = find(record, given, asked.cluster, asked.when)
-        asked = replace(asked, subject=Subject("bundle", str(found.bundle)))
+        cycle = find(record, given, asked.cluster, asked.when)
+        asked = replace(asked, subject=Subject("bundle", str(cycle.bundle)))
     subject = asked.subject
     moment, silent, is_unknown = explained(record, asked, given)
     row = row_of(record, attempt, subject)
@@ -132,7 +132,7 @@ def _drawn(course: SubjectCourse | None, attempt: Attempt) -> dict[str, Any]:
 
 
 def _words(asked: SubjectRequest, attempt: Attempt) -> dict[str, Any]:
-    """Addresses, and how the template writes what it has."""
+    """Return addresses, and functions by which the template formats values."""
     cluster, at = asked.cluster, attempt.cycle_at
     return {
         "kinds": KINDS_OF[asked.subject.kind], "table": table_of(asked.subject), "exact": exact,
@@ -141,7 +141,7 @@ def _words(asked: SubjectRequest, attempt: Attempt) -> dict[str, Any]:
         "rule_line": rule_line, "alternative_line": alternative_line, "stamp": wording.time, "moment_text": stamp,
         "bundle_anchor": lambda name: anchor(asked.link(Subject("bundle", name), at), name, 70),
         "at_link": lambda moment: asked.link(asked.subject, moment),
-        "event_link": lambda one: _event_link(asked, one),
+        "event_link": lambda event: _event_link(asked, event),
     }  # fmt: skip
 
 
@@ -149,12 +149,12 @@ def _near(record: Record, asked: SubjectRequest, attempt: Attempt) -> list[tuple
     before = record.in_force(asked.cluster, attempt.cycle_at - _TICK)
     after = record.following(asked.cluster, attempt.cycle_at)
     named = (("cycle before", before), ("cycle after", after))
-    return [(word, asked.link(asked.subject, one.cycle_at)) for word, one in named if one is not None]
+    return [(word, asked.link(asked.subject, cycle.cycle_at)) for word, cycle in named if cycle is not None]
 
 
-def _event_link(asked: SubjectRequest, one: SubjectEvent) -> str:
+def _event_link(asked: SubjectRequest, event: SubjectEvent) -> str:
     """A bundle's event leads to its moment, a broker's to the bundle at that moment."""
-    return asked.link(Subject("bundle", one.bundle) if one.bundle else asked.subject, one.at)
+    return asked.link(Subject("bundle", event.bundle) if event.bundle else asked.subject, event.at)
 
 
 def _heat_link(asked: SubjectRequest) -> str:

@@ -56,14 +56,14 @@ class SubjectRequest:
 
     def beside(self) -> list[tuple[str, str]]:
         """Words and addresses of the ranges half a length before and after this one."""
-        found, step = [], (self.last - self.first) / 2
+        ranges, step = [], (self.last - self.first) / 2
         for word, way in (("Earlier", -1), ("Later", 1)):
             try:
                 words = {"from": stamp(self.first + way * step), "to": stamp(self.last + way * step)}
             except OverflowError:
                 continue
-            found.append((word, address_of(self.cluster, self.subject, None, words)))
-        return found
+            ranges.append((word, address_of(self.cluster, self.subject, None, words)))
+        return ranges
 
 
 def address_of(cluster: str, subject: Subject, at: datetime | None, words: dict[str, str]) -> str:

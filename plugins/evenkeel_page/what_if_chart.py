@@ -55,8 +55,8 @@ def chart(
     width: int,
     floor: float | None,
 ) -> Chart:
-    """The picture of (number, name, values) over moments; `floor`: the lowest value of the scale, else that of what is
-    shown."""
+    """Return the picture of (number, name, values) over moments; `floor`: the lowest value of the scale, else of the
+    data."""
     known = [value for _, _, values in series for value in values if value is not None]
     ticks = _ticks(min(known) if floor is None else floor, max(known))
     low, high = ticks[0], ticks[-1]
@@ -105,13 +105,13 @@ def _line(number: int, across: Sequence[float], places: Sequence[float | None]) 
 
 def _tagged(lines: Sequence[Line]) -> list[Line]:
     """The lines with their numbers apart from each other."""
-    found: list[Line] = []
+    tagged: list[Line] = []
     above = -math.inf
-    for line in sorted(lines, key=lambda one: (one.tag[1], one.number)):
+    for line in sorted(lines, key=lambda curve: (curve.tag[1], curve.number)):
         y = round(max(line.tag[1], above + _TAG), 1)
         above = y
-        found.append(Line(line.number, line.stretches, line.dots, (line.tag[0], y)))
-    return sorted(found, key=lambda one: one.number)
+        tagged.append(Line(line.number, line.stretches, line.dots, (line.tag[0], y)))
+    return sorted(tagged, key=lambda tagged_line: tagged_line.number)
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -133,8 +133,8 @@ def _x_ticks(moments: Sequence[datetime], across: Sequence[float], width: int) -
     most = 3 if width < 500 else 7
     if len(moments) == 1:
         return [(across[0], moments[0].strftime(form))]
-    found = []
+    ticks = []
     for n in range(most):
         at = moments[0] + (moments[-1] - moments[0]) * (n / (most - 1))
-        found.append((round(across[0] + (across[-1] - across[0]) * n / (most - 1), 1), at.strftime(form)))
-    return found
+        ticks.append((round(across[0] + (across[-1] - across[0]) * n / (most - 1), 1), at.strftime(form)))
+    return ticks

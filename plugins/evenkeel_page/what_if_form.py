@@ -21,32 +21,32 @@ def params_of(given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         raise BadInput(f"the form holds more than {_MOST_CHARACTERS:,} characters")
     one = {name: (values[0].strip() if values else "") for name, values in given.items()}
     kind = one.get("kind") or REPLAY
-    found: dict[str, Any] = {} if kind == REPLAY else {"kind": kind}
+    params: dict[str, Any] = {} if kind == REPLAY else {"kind": kind}
     is_generated = kind == SIMULATE and bool(one.get("scenario"))
     if is_generated:
-        found |= {"scenario": one["scenario"], **_numbers(one)}
+        params |= {"scenario": one["scenario"], **_numbers(one)}
     else:
-        found |= {name: one[name] for name in ("cluster", "since", "until") if one.get(name)}
+        params |= {name: one[name] for name in ("cluster", "since", "until") if one.get(name)}
     strategies = [text for text in given.get("strategy", ()) if text]
     if strategies:
-        found["strategies"] = [*dict.fromkeys(strategies)]
+        params["strategies"] = [*dict.fromkeys(strategies)]
     if settings := _pairs(_lines(given, "settings"), "Settings"):
-        found["settings"] = settings
+        params["settings"] = settings
     if variants := _variants(_lines(given, "variants")):
-        found["variants"] = variants
+        params["variants"] = variants
     if one.get("limit"):
-        found["limit"] = _number(one["limit"], "Limit")
-    return found
+        params["limit"] = _number(one["limit"], "Limit")
+    return params
 
 
-def _numbers(one: Mapping[str, str]) -> dict[str, Any]:
-    found = {}
+def _numbers(field_values: Mapping[str, str]) -> dict[str, Any]:
+    numbers = {}
     for name, usual in NUMBERS.items():
-        if text := one.get(name):
+        if text := field_values.get(name):
             value = _number(text, name.capitalize(), whole=isinstance(usual, int))
             if value != usual:
-                found[name] = value
-    return found
+                numbers[name] = value
+    return numbers
 
 
 def _number(text: str, field: str, *, whole: bool = False) -> int | float:
@@ -60,7 +60,7 @@ def _number(text: str, field: str, *, whole: bool = False) -> int | float:
 
 
 def _lines(given: Mapping[str, Sequence[str]], name: str) -> list[tuple[int, str]]:
-    """Lines that say something, with their numbers; comments and headings of tables are none of these."""
+    """Return lines with content, with their numbers; comments and headings of tables are left out."""
     lines = "\n".join(given.get(name, ())).splitlines()
     numbered = [(number, line.strip()) for number, line in enumerate(lines, start=1)]
     return [(number, line) for number, line in numbered if line and not line.startswith(("#", "["))]
@@ -68,15 +68,15 @@ def _lines(given: Mapping[str, Sequence[str]], name: str) -> list[tuple[int, str
 
 def _pairs(lines: Sequence[tuple[int, str]], field: str) -> dict[str, str]:
     """`KEY = VALUE` lines, as a settings file or a command line has them."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for number, line in lines:
         key, equals, value = line.partition("=")
         if not equals or not key.strip():
             raise BadInput(f"{field}, line {number}: {line[:80]!r} is not KEY = VALUE")
-        if key.strip() in found:
+        if key.strip() in pairs:
             raise BadInput(f"{field}, line {number}: {key.strip()[:80]!r} is set twice")
-        found[key.strip()] = _plain(value.strip())
-    return found
+        pairs[key.strip()] = _plain(value.strip())
+    return pairs
 
 
 def _plain(value: str) -> str:
@@ -88,19 +88,19 @@ def _plain(value: str) -> str:
 
 def _variants(lines: Sequence[tuple[int, str]]) -> dict[str, dict[str, str]]:
     """`NAME: KEY=VALUE, KEY=VALUE` lines."""
-    found: dict[str, dict[str, str]] = {}
+    variants: dict[str, dict[str, str]] = {}
     for number, line in lines:
-        name, colon, rest = line.partition(":")
+        name, colon, text = line.partition(":")
         name = name.strip()
-        if not colon or not name or not rest.strip():
+        if not colon or not name or not text.strip():
             raise BadInput(f"Variants, line {number}: {line[:80]!r} is not NAME: KEY=VALUE, KEY=VALUE")
-        if name in found:
+        if name in variants:
             raise BadInput(f"Variants, line {number}: two variants are called {name[:80]!r}")
         parts: list[str] = []
-        for part in rest.split(","):
+        for part in text.split(","):
             if "=" in part or not parts:
                 parts.append(part)
             else:
                 parts[-1] += f",{part.strip()}"
-        found[name] = _pairs([(number, part.strip()) for part in parts], "Variants")
-    return found
+        variants[name] = _pairs([(number, part.strip()) for part in parts], "Variants")
+    return variants

@@ -45,15 +45,16 @@ _PLACEMENTS = tuple(name for name in PLACEMENTS_OF["modular"] if name not in SHE
 
 
 def list_page(lake: str, render: Render, cluster: str | None, under_way: Sequence[Mapping[str, Any]]) -> Answer:
-    """The replays on record, the newest first, and the runs under way."""
-    found = list_replays(lake, cluster)
-    if cluster is not None and not found:
+    """Return the page of recorded replays, the newest first, and of the runs under way."""
+    replays = list_replays(lake, cluster)
+    if cluster is not None and not replays:
         raise NoSuchReplay(f"no replay of cluster {cluster[:80]!r} is on record in {lake}")
     return Answer(
         200,
         render(
-            "what_if.html.j2", replays=found[:MOST_LISTED], older=max(0, len(found) - MOST_LISTED), cluster=cluster,
-            clusters=sorted({one.cluster for one in found}), under_way=under_way, most=MOST_COMPARED, started=_started,
+            "what_if.html.j2", replays=replays[:MOST_LISTED], older=max(0, len(replays) - MOST_LISTED), cluster=cluster,
+            clusters=sorted({replay.cluster for replay in replays}), under_way=under_way, most=MOST_COMPARED,
+            started=_started,
             new=page_link("what-if/new", lake_words() if cluster is None else {"cluster": cluster}),
         ),
     )  # fmt: skip
@@ -84,7 +85,7 @@ class VariantLine:
 
     @property
     def name(self) -> str:
-        """The name that tells it from all others on the page."""
+        """Return the name that is unique on the page."""
         return f"{self.mark} {self.variant}" if self.mark else self.variant
 
 
@@ -94,18 +95,19 @@ def comparison_page(lake: str, render: Render, ids: Sequence[str]) -> Answer:
         raise BadInput("no replay is named: choose one or more from the list")
     if len(set(ids)) > MOST_COMPARED:
         raise BadInput(f"{len(set(ids))} replays are too many for one picture: compare {MOST_COMPARED} at most")
-    found = find_replays(lake, ids)
-    courses = read_courses(lake, found)
-    lines = _variant_lines(found, courses)
-    drawn = [one for one in lines if one.number]
-    settings = [(_mark(found, replay), one) for replay in found for one in lines_of(lake, replay)]
+    replays = find_replays(lake, ids)
+    courses = read_courses(lake, replays)
+    lines = _variant_lines(replays, courses)
+    drawn = [line for line in lines if line.number]
+    settings = [(_mark(replays, replay), line) for replay in replays for line in lines_of(lake, replay)]
     return Answer(
         200,
         render(
-            "what_if_run.html.j2", replays=[(_mark(found, one), one) for one in found], lines=lines, drawn=drawn,
+            "what_if_run.html.j2", replays=[(_mark(replays, shown), shown) for shown in replays],
+            lines=lines, drawn=drawn,
             tables=_tables(lines), courses=courses, settings=settings, charts=_charts(courses, drawn),
-            cluster=found[0].cluster, most_lines=MOST_LINES,
-            is_cut=any(one.course is not None and not one.number for one in lines),
+            cluster=replays[0].cluster, most_lines=MOST_LINES,
+            is_cut=any(line.course is not None and not line.number for line in lines),
         ),
     )  # fmt: skip
 
@@ -116,21 +118,21 @@ def _tables(
     """Title, headings and lines: replays and simulations have other figures, and hence tables of their own."""
     tables = []
     for kind, title in ((False, "Replays"), (True, "Simulations")):
-        own = [line for line in lines if line.replay.is_simulation == kind]
-        if own:
-            tables.append((title, [*own[0].replay.columns().values()][1:], own))
+        table_lines = [line for line in lines if line.replay.is_simulation == kind]
+        if table_lines:
+            tables.append((title, [*table_lines[0].replay.columns().values()][1:], table_lines))
     return tables
 
 
-def _mark(found: Sequence[ReplayOnRecord], one: ReplayOnRecord) -> str:
-    return _LETTERS[found.index(one)] if len(found) > 1 else ""
+def _mark(replays: Sequence[ReplayOnRecord], replay: ReplayOnRecord) -> str:
+    return _LETTERS[replays.index(replay)] if len(replays) > 1 else ""
 
 
-def _variant_lines(found: Sequence[ReplayOnRecord], courses: Courses) -> list[VariantLine]:
+def _variant_lines(replays: Sequence[ReplayOnRecord], courses: Courses) -> list[VariantLine]:
     """Return the variants in the order of the replays; as many are drawn as can be told apart."""
     lines: list[VariantLine] = []
     number = 0
-    for replay in found:
+    for replay in replays:
         for row, cells in zip(replay.summary, replay.cells(), strict=True):
             variant = str(row["variant"])
             course = courses.of(replay.replay_id, variant)
@@ -140,7 +142,7 @@ def _variant_lines(found: Sequence[ReplayOnRecord], courses: Courses) -> list[Va
             shown = "" if variant == RECORDED else words
             lines.append(
                 VariantLine(
-                    _mark(found, replay), replay, variant, shown, tuple(cells[1:]), number if is_drawn else 0, course
+                    _mark(replays, replay), replay, variant, shown, tuple(cells[1:]), number if is_drawn else 0, course
                 )
             )
     return lines
@@ -148,13 +150,13 @@ def _variant_lines(found: Sequence[ReplayOnRecord], courses: Courses) -> list[Va
 
 def _charts(courses: Courses, drawn: Sequence[VariantLine]) -> list[tuple[str, Chart, Chart]]:
     """Title, and the picture for a wide and for a narrow page."""
-    found = []
+    charts = []
     for title, name, floor in (("Busiest broker over the mean", "over_mean", None), ("Moves so far", "moves", 0.0)):
-        series = [(one.number, one.name, getattr(one.course, name)) for one in drawn]
+        series = [(line.number, line.name, getattr(line.course, name)) for line in drawn]
         if any(value is not None for _, _, values in series for value in values):
             pair = [chart(courses.moments, series, title, width, floor) for width in (1030, 356)]
-            found.append((title, *pair))
-    return found  # type: ignore[return-value]
+            charts.append((title, *pair))
+    return charts  # type: ignore[return-value]
 
 
 # The form.
@@ -174,7 +176,7 @@ class ReadyRun:
 
 
 def form_page(lake: str, render: Render, fields: Mapping[str, Sequence[str]]) -> Answer:
-    """The form; with `check` in its fields, what is wrong with them, or the run that they ask for."""
+    """Return the form; with `check` in its fields, their faults, or the run that they request."""
     record = Record(lake)
     clusters = record.clusters()
     if not clusters:
@@ -184,7 +186,7 @@ def form_page(lake: str, render: Render, fields: Mapping[str, Sequence[str]]) ->
     chosen, span, problem = _first_with_span(lake, [named] if named else clusters)
     manager, ready = "" if span is None else span.manager, None
     if "check" in fields:
-        problem = ""  # of the form's cluster, which need not be what is asked for
+        problem = ""  # of the form's cluster, which need not be the requested one
         try:
             params = params_of(given)
             ready = _ready(params, check_params(lake, params))
@@ -233,13 +235,13 @@ def started_page(render: Render, run_id: str, run: Mapping[str, Any] | None) -> 
     if run["state"] == "success" and run["replay_id"]:
         return Answer(303, location="run?" + urlencode({"id": run["replay_id"]}))
     address = quote(run_id, safe="")
-    said = _STATES.get(run["state"], f"Airflow says that it is {run['state']}.")
+    state = _STATES.get(run["state"], f"Airflow says that it is {run['state']}.")
     if run["state"] == "queued" and run["is_paused"]:
-        said = f"It waits: the DAG {REPLAY_DAG} is paused in Airflow. Unpause it there, and the run starts."
+        state = f"It waits: the DAG {REPLAY_DAG} is paused in Airflow. Unpause it there, and the run starts."
     return Answer(
         200,
         render(
-            "what_if_started.html.j2", run=run, said=said, api=f"{_API}/{address}",
+            "what_if_started.html.j2", run=run, said=state, api=f"{_API}/{address}",
             link=f"{_AIRFLOW}/runs/{address}", log=f"{_AIRFLOW}/runs/{address}/tasks/{REPLAYING}", airflow=_AIRFLOW,
             is_over=run["state"] in ("failed", "success"),
         ),

@@ -166,14 +166,14 @@ def test_with_four_eyes_nobody_approves_a_run_of_their_own(monkeypatch: pytest.M
     monkeypatch.setenv("EVENKEEL_FOUR_EYES", "true")
     answer, by, note = answered("Approve", OLGA)
     assert (answer, by) == ("rejected", "olga")
-    assert "somebody else has to approve it (EVENKEEL_FOUR_EYES)" in str(note)
+    assert "another user has to approve it (EVENKEEL_FOUR_EYES)" in str(note)
     assert answered("Approve", {"id": "olga", "name": "Olga N."})[0] == "rejected", "the login may be the id"
     assert answered("Approve", JO)[0] == "approved"
     assert answered("Approve", OLGA, triggered_by=None)[0] == "approved", "the schedule triggered it"
     assert answered("Approve without splits", OLGA)[0] == "rejected"
     assert answered("Approve without splits", JO)[0] == "approved_without_splits"
     assert answered("Reject", OLGA)[0] == "rejected"
-    assert "somebody else than olga has to approve it" in question("east", "now", waits(PLAN), "olga")
+    assert "a user other than olga has to approve it" in question("east", "now", waits(PLAN), "olga")
 
 
 @pytest.mark.parametrize("made_by", ["olga", "olga (for the release)", "root (olga)"])
@@ -195,7 +195,7 @@ def test_with_four_eyes_nobody_approves_a_wish_of_their_own(made_by: str, monkey
     assert answer(JO) == ("approved", None)
     assert answer(OLGA, "Reject") == ("rejected", None)
     asked = question("east", "now", waits(PLAN), "jo", [made_by])
-    assert f"somebody else than jo, {made_by} has to approve it" in asked
+    assert f"a user other than jo, {made_by} has to approve it" in asked
 
 
 def test_a_word_for_four_eyes_that_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_a_run_may_ask_for_no_more_than_the_environment_allows(
         if mode in allowed:
             check_ceiling({"mode": mode})
         else:
-            with pytest.raises(SettingsError, match=f"the param `mode` is {mode}, and runs here may have"):
+            with pytest.raises(SettingsError, match=f"the param `mode` is {mode}, and runs of this Airflow may have"):
                 check_ceiling({"mode": mode})
 
 

@@ -112,7 +112,7 @@ def test_an_upkeep_that_was_triggered_takes_the_defaults_for_promised_and_shorte
     steps.keep(None, {"audit_days": 500, "shorten": False}, DagRun(), ti)  # type: ignore[arg-type]
     (request,) = asked
     assert (request.given["audit_days"], request.shorten, request.promised) == (500, False, Periods().as_dict())
-    with pytest.raises(AirflowFailException, match="the param `shorten` is set, and no run may keep anything"):
+    with pytest.raises(AirflowFailException, match="the param `shorten` is set, and no run may keep data"):
         steps.keep(None, {"audit_days": 40, "shorten": True}, DagRun(), ti)  # type: ignore[arg-type]
     assert len(asked) == 1
 

@@ -101,7 +101,7 @@ def test_the_record_comes_first_and_agents_that_were_not_told_are_named(
     file.write_text(f'[clusters.new]\nadmin = ["http://127.0.0.1:1"]\nqueue = "{queue}"\nreports = "{queue}"\n')
     assert main(["pause", "new", "--lake", str(lake), "--config", str(file)]) == 2
     assert (
-        "its agents were not told: messages of a queue are signed, and the keys 'queue_new'" in capsys.readouterr().err
+        "its agents did not get it: messages of a queue are signed, and the keys 'queue_new'" in capsys.readouterr().err
     )
     assert main(["resume", "new", "--lake", str(lake), "--config", str(file)]) == 2
     monkeypatch.setenv("EVENKEEL_KEYS_QUEUE_NEW", "k" * 32)

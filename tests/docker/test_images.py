@@ -212,7 +212,7 @@ def test_the_agent_needs_no_package_beyond_its_list(tmp_path: Path) -> None:
     [
         (["--version"], 0, "evenkeel 1."),
         (["--help"], 0, "carry out"),
-        (["status", "--lake", "lake"], 2, "is not installed here: run this where all"),
+        (["status", "--lake", "lake"], 2, "is not installed: run this where all"),
     ],
     ids=["version", "help", "another command"],
 )

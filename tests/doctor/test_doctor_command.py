@@ -53,7 +53,7 @@ def test_each_check_is_a_line_in_its_order_and_the_code_says_what_is_to_be_done(
     assert f"ok      configuration    {configuration} is sound, with 2 clusters" in lines
     assert any(line.startswith("fail    admin            dead: 127.0.0.1:9") for line in lines)
     assert "ok      admin            east: 3 brokers, asked with the rights of a super user" in lines
-    assert "fail    clocks           dead: the brokers cannot be asked -> see the check `admin`" in lines
+    assert "fail    clocks           dead: the brokers cannot be reached -> see the check `admin`" in lines
     assert lines[-1].endswith(" skipped")
     assert TOKEN not in said.out + said.err
     assert not (configuration.parent / ".evenkeel").exists(), "looking makes nothing"

@@ -140,7 +140,7 @@ def test_a_log_is_told_with_its_key_and_what_has_no_leaf(small: Path, tmp_path: 
     assert (found.outcome, "evenkeel log begin" in found.advice) == (CheckOutcome.WARN, True)
     begin(str(lake), [LOG_KEY])
     assert lake_state.check_log(site(lake, **own), "").outcome == CheckOutcome.OK
-    assert "its key is not set here" in lake_state.check_log(site(lake), "").words
+    assert "its key is not set on this machine" in lake_state.check_log(site(lake), "").words
     publish_more(lake, "modular", 2)
     found = lake_state.check_log(site(lake, **own), "")
     assert found.outcome == CheckOutcome.WARN

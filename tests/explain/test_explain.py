@@ -121,7 +121,7 @@ def test_what_no_longer_comes_out_as_recorded_is_not_said(tmp_path: Path) -> Non
     )
     found = explain(tmp_path, WHOLE, when=at("2026-03-01T03:12"))
     assert not any("usage as remembered" in sentence for sentence in sentences(found))
-    assert "of 4 decisions: asked again, this version decides otherwise" in found.notes[-1]
+    assert "of 4 decisions: repeated, this version decides differently" in found.notes[-1]
 
 
 def test_a_topic_is_where_its_hash_lies_with_the_boundaries_of_that_time(acting: Path) -> None:

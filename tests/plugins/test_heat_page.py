@@ -146,7 +146,7 @@ def test_what_cannot_be_read_is_said_as_json(page: TestClient) -> None:
         ({"from": "yesterday"}, 400, "is not a time"),
         ({"from": "2026-11-21", "to": "2026-11-20"}, 400, "not after its start"),
         ({"from": "1026-01-01", "to": "2026-01-01"}, 400, "ask for 401 days at most"),
-        ({"last": "1y", "to": "0001-01-02"}, 400, "nothing lies before that"),
+        ({"last": "1y", "to": "0001-01-02"}, 400, "there is no cycle before that"),
         ({"within": "nobody/nothing"}, 400, "has no bundle"),
         ({"within": f"{HOT}/0x50000000_0x20000000"}, 400, ""),
     ):

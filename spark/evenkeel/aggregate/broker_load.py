@@ -47,12 +47,12 @@ def broker_rows(
         if row["owner"] is not None:
             owned.setdefault(row["owner"], []).append(row)
     looked_at = RESOURCES if is_extensible else MODULAR_RESOURCES
-    in_order = sorted(reports, key=lambda one: str(one["broker"]))
+    in_order = sorted(reports, key=lambda broker_report: str(broker_report["broker"]))
     states = [_state(report, refused) for report in in_order]
     sums = _sums(in_order, states, owned, known)
     return [
-        _row(stamp, report, state, owned.get(report["broker"], ()), own, weights, looked_at)
-        for report, state, own in zip(in_order, states, sums, strict=True)
+        _row(stamp, report, state, owned.get(report["broker"], ()), broker_sums, weights, looked_at)
+        for report, state, broker_sums in zip(in_order, states, sums, strict=True)
     ]
 
 
@@ -64,16 +64,18 @@ def _state(report: Row, refused: Set[str]) -> str:
 def _sums(
     reports: Sequence[Row], states: Sequence[str], owned: Mapping[str, Sequence[Row]], known: Mapping[str, Row]
 ) -> list[dict[str, float | None]]:
-    """Of each broker the sums of the used figures over the bundles that it owns, and of the averages over those that
-    count; a sum over nothing is None."""
+    """Yield for each broker the sums of used figures over its bundles, and of averages over the bundles that count.
+
+    A sum over no bundle is None.
+    """
     groups: list[list[float | None]] = []
     for report, state in zip(reports, states, strict=True):
-        own = owned.get(report["broker"], ())
-        counted = _counted(report["bundles"], own, known) if state == REPORTED else ()
-        groups += [[bundle[name] for bundle in own] for name in _USED]
+        bundles = owned.get(report["broker"], ())
+        counted = _counted(report["bundles"], bundles, known) if state == REPORTED else ()
+        groups += [[bundle[name] for bundle in bundles] for name in _USED]
         groups += [[bundle[name] for bundle in counted] for name in AVERAGES]
-    found = iter(exact_sums(groups))
-    return [dict(zip(_ADDED, islice(found, len(_ADDED)), strict=True)) for _ in reports]
+    sums = iter(exact_sums(groups))
+    return [dict(zip(_ADDED, islice(sums, len(_ADDED)), strict=True)) for _ in reports]
 
 
 _USED = tuple(f"used_{name}" for name in RATES)
@@ -191,7 +193,7 @@ def reports_once(reports: Iterable[Row]) -> list[Row]:
     by_broker: dict[str, list[Row]] = {}
     for report in reports:
         by_broker.setdefault(report["broker"], []).append(report)
-    return [found[0] if len(found) == 1 else _last(found) for _, found in sorted(by_broker.items())]
+    return [reports_of[0] if len(reports_of) == 1 else _last(reports_of) for _, reports_of in sorted(by_broker.items())]
 
 
 def _last(reports: Sequence[Row]) -> Row:

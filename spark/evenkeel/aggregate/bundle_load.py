@@ -1,4 +1,4 @@
-"""A bundle's row: owner, measured and used figures, averages, and what the owner itself reported."""
+"""A bundle's row: owner, measured and used figures, averages, and the owner's own report."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def bundle_rows(stamp: Row, bundles: Iterable[Bundle], owners: Owners, known: Kn
 
     A bundle that a split made has no predecessor, and its averages start again.
     """
-    return [_row(stamp, bundle, owners, known) for bundle in sorted(bundles, key=lambda one: one.name)]
+    return [_row(stamp, bundle, owners, known) for bundle in sorted(bundles, key=lambda in_force: in_force.name)]
 
 
 def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, 
     if gap is None:
         history, trusted = _updated(history, measured), _Trusted(measured, stamp["cycle_at"], "measured")
     is_shown = gap is None or gap == "unsettled"  # upset figures are shown, though they are not used
-    said = _said_by(owner, claims)
+    owners_claim = _said_by(owner, claims)
     row: dict[str, Any] = {
         "cluster": stamp["cluster"],
         "cycle_at": stamp["cycle_at"],
@@ -153,7 +153,7 @@ def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, 
         *trusted.figures,
         *history.short,
         *history.long,
-        *(_NOT_SAID if said is None else _SAID_IN(said)),
+        *(_NOT_SAID if owners_claim is None else _SAID_IN(owners_claim)),
         *(_NO_CLIENTS if before is None else _CLIENTS_IN(before)),
     )
     row.update(zip(_COLUMNS, figures, strict=True))
@@ -177,17 +177,17 @@ def _ownership(bundle: str, claimants: Set[str], owners: Owners) -> str:
 
 def _said_by(owner: str | None, claims: Iterable[Row]) -> Row | None:
     """Return the owner's own claim of the bundle; of two claims, the one with the larger figures."""
-    own = [claim for claim in claims if claim["broker"] == owner]
-    return own[0] if len(own) == 1 else max(own, key=_size, default=None)
+    claims_of_owner = [claim for claim in claims if claim["broker"] == owner]
+    return claims_of_owner[0] if len(claims_of_owner) == 1 else max(claims_of_owner, key=_size, default=None)
 
 
 def _size(claim: Row) -> list[tuple[bool, bool, float]]:
-    """For comparing in the order of SQL: NULL is less than anything, not-a-number more."""
-    said = [claim[name] for name in SAID]
-    return [(x is not None, x != x, 0.0 if x is None or x != x else x) for x in said]
+    """Return a sort key in the order of SQL: NULL is less than anything, not-a-number more."""
+    sizes = [claim[name] for name in SAID]
+    return [(x is not None, x != x, 0.0 if x is None or x != x else x) for x in sizes]
 
 
-# What was measured, and why it may not be used.
+# The measured figures, and why they may not be used.
 
 
 def _gap(bundle: str, claimants: Set[str], owners: Owners, known: Known, trusted: _Trusted) -> str | None:
@@ -210,10 +210,10 @@ def _of_topics(sums: Row | None) -> tuple[Row, int | None]:
     """Return the sums over a bundle's topics, empty without topics, and their backlog."""
     if sums is None:
         return _NO_TOPICS, 0
-    found = sums
+    figures = sums
     if None in _OF_TOPICS(sums):
-        found = {name: nothing if sums[name] is None else sums[name] for name, nothing in _NO_TOPICS.items()}
-    return found, sums["msg_backlog"] if sums["topics"] else 0
+        figures = {name: nothing if sums[name] is None else sums[name] for name, nothing in _NO_TOPICS.items()}
+    return figures, sums["msg_backlog"] if sums["topics"] else 0
 
 
 def _is_cut_short(sums: Row | None) -> bool:

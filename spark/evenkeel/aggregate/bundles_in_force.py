@@ -45,9 +45,9 @@ def is_system_namespace(namespace: str) -> bool:
 
 
 def edges_of(boundaries: Iterable[str | None] | None) -> tuple[int, ...]:
-    """A namespace's boundaries as hashes, in their order; what is not written like 0x40000000 is passed over."""
-    found = (_BOUNDARY.match(text) for text in boundaries or () if text is not None)
-    return tuple(int(match.group(1), 16) for match in found if match is not None)
+    """Return a namespace's boundaries as hashes, in their order; text that is not like 0x40000000 is ignored."""
+    matches = (_BOUNDARY.match(text) for text in boundaries or () if text is not None)
+    return tuple(int(match.group(1), 16) for match in matches if match is not None)
 
 
 def namespaces_in_force(namespaces: Iterable[Row], claims: Iterable[Row]) -> list[tuple[str, tuple[int, ...]]]:
@@ -57,8 +57,8 @@ def namespaces_in_force(namespaces: Iterable[Row], claims: Iterable[Row]) -> lis
     bundle if `claims` (rows of bundle_ownership) show that a broker owns it, as it does in Pulsar's own sums.
     """
     known = [(row["namespace"], edges_of(row["boundaries"])) for row in namespaces]
-    own = sorted({row["namespace"] for row in claims})
-    known += [(name, (0, HIGHEST_HASH)) for name in own if is_broker_namespace(name)]
+    broker_namespaces = sorted({row["namespace"] for row in claims})
+    known += [(name, (0, HIGHEST_HASH)) for name in broker_namespaces if is_broker_namespace(name)]
     return [(name, edges) for name, edges in known if len(edges) > 1]
 
 

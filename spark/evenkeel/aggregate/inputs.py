@@ -114,12 +114,14 @@ def read(spark: SparkSession, lake: Lake, handover: Handover) -> LoadInputs:
         add(table, handover.open_writes(table), is_checked=True)
     add("broker_reports", handover.open_writes("broker_reports"), is_checked=False)
     # The extensible manager knows no quotas.
-    if handover.writes_of("resource_quotas") and any(one.manager != EXTENSIBLE for one in handover.open_cycles()):
+    if handover.writes_of("resource_quotas") and any(
+        open_cycle.manager != EXTENSIBLE for open_cycle in handover.open_cycles()
+    ):
         add("resource_quotas", handover.open_writes("resource_quotas"), is_checked=True)
     for name, writes in ((LOADS_BEFORE, reads), (SPLITS_BEFORE, splits_before)):
         if writes:
             add(name, writes, is_checked=False)
-    found = LoadInputs(
+    loads = LoadInputs(
         rounds,
         read_checked(lake, spark, handover, "topic_stats"),
         rounds.frame("bundle_ownership"),
@@ -128,58 +130,57 @@ def read(spark: SparkSession, lake: Lake, handover: Handover) -> LoadInputs:
         loads_before,
         is_window,
     )
-    return _with_born(spark, lake, linked_handover, found)
+    return _with_born(spark, lake, linked_handover, loads)
 
 
-def _with_born(spark: SparkSession, lake: Lake, handover: Handover, found: LoadInputs) -> LoadInputs:
-    concerned = [(cycle, made) for cycle in handover.open_cycles() if (made := children_of_splits(cycle))]
+def _with_born(spark: SparkSession, lake: Lake, handover: Handover, loads: LoadInputs) -> LoadInputs:
+    concerned = [(cycle, children) for cycle in handover.open_cycles() if (children := children_of_splits(cycle))]
     if not concerned:
-        return found
+        return loads
     topics, reads = predecessor_rows(spark, lake, handover.with_cycles(cycle for cycle, _ in concerned), "topic_stats")
     born = [
         (cycle.cluster, cycle.cycle_at, child, parent, cycle.predecessor.cycle_at)
-        for cycle, made in concerned
-        for child, parent in made.items()
+        for cycle, children in concerned
+        for child, parent in children.items()
     ]
     namespaces = sorted({namespace_of(child) for _, _, child, _, _ in born})
     earlier = topics.where(F.col("namespace").isin(namespaces))
-    return replace(found, reads=found.reads + reads, born=tuple(born), earlier_topics=earlier)
+    return replace(loads, reads=loads.reads + reads, born=tuple(born), earlier_topics=earlier)
 
 
-def add_sums(spark: SparkSession, found: LoadInputs) -> list[Namespace]:
-    """Add the inputs of the round that are sums over topics, and the names of what was set aside; return the
-    namespaces in force."""
-    tables = fetched(_rejected_names(found) if found.rounds.is_small else _about_namespaces(found))
+def add_sums(spark: SparkSession, loads: LoadInputs) -> list[Namespace]:
+    """Add the inputs that are sums over topics, and the names of rejected records; return the namespaces in force."""
+    tables = fetched(_rejected_names(loads) if loads.rounds.is_small else _about_namespaces(loads))
     rows: Rows = {name: local_rows(table) for name, table in tables.items()}
-    namespaces = namespaces_of(found.rounds.stored_rows if found.rounds.is_small else rows)
-    found.rounds.add_local(TOPIC_SUMS, topic_sums(found.topic_stats, found.claims, namespaces))
-    if found.rejected is not None:
-        found.rounds.add_local(REJECTED, tables[REJECTED])
+    namespaces = namespaces_of(loads.rounds.stored_rows if loads.rounds.is_small else rows)
+    loads.rounds.add_local(TOPIC_SUMS, topic_sums(loads.topic_stats, loads.claims, namespaces))
+    if loads.rejected is not None:
+        loads.rounds.add_local(REJECTED, tables[REJECTED])
         if any(row["rejected_from"] == "topic_stats" for row in rows[REJECTED]):
-            found.rounds.add_local(LOST_TOPICS, _lost_topics(spark, found.rejected, namespaces))
-    if found.earlier_topics is not None:
-        found.rounds.add_local(CHILDREN, _children(spark, found, found.earlier_topics, namespaces))
+            loads.rounds.add_local(LOST_TOPICS, _lost_topics(spark, loads.rejected, namespaces))
+    if loads.earlier_topics is not None:
+        loads.rounds.add_local(CHILDREN, _children(spark, loads, loads.earlier_topics, namespaces))
     return namespaces
 
 
-def _about_namespaces(found: LoadInputs) -> dict[str, DataFrame]:
+def _about_namespaces(loads: LoadInputs) -> dict[str, DataFrame]:
     """Return the inputs that the boundaries in force need, and the rejected records."""
-    claimed = found.claims.select(*CYCLE, "namespace").where(F.col("namespace").rlike(_BROKERS_OWN))
-    bundles = found.rounds.frame("namespace_bundles").select(*CYCLE, *COLUMNS["namespace_bundles"])
-    return {"namespace_bundles": bundles, "bundle_ownership": claimed.distinct(), **_rejected_names(found)}
+    claimed = loads.claims.select(*CYCLE, "namespace").where(F.col("namespace").rlike(_BROKERS_OWN))
+    bundles = loads.rounds.frame("namespace_bundles").select(*CYCLE, *COLUMNS["namespace_bundles"])
+    return {"namespace_bundles": bundles, "bundle_ownership": claimed.distinct(), **_rejected_names(loads)}
 
 
-def _rejected_names(found: LoadInputs) -> dict[str, DataFrame]:
-    """The input `rejected` (cluster, cycle_at, rejected_from, name), if anything was set aside.
+def _rejected_names(loads: LoadInputs) -> dict[str, DataFrame]:
+    """Return the input `rejected` (cluster, cycle_at, rejected_from, name), if anything was rejected.
 
-    It names the bundles of claims and the brokers of reports; of topics it says only that some were set aside.
+    It names the bundles of claims and the brokers of reports; for topics it has only the fact that some were rejected.
     """
-    if found.rejected is None:
+    if loads.rejected is None:
         return {}
     is_topic = F.col("rejected_from") == "topic_stats"
     is_named = F.col("rejected_from").isin("bundle_ownership", "broker_reports") & F.col("record_key").isNotNull()
     name = F.when(~is_topic, F.get_json_object("record_key", "$[0]")).alias("name")
-    return {REJECTED: found.rejected.where(is_topic | is_named).select(*CYCLE, "rejected_from", name).distinct()}
+    return {REJECTED: loads.rejected.where(is_topic | is_named).select(*CYCLE, "rejected_from", name).distinct()}
 
 
 # Sums over topics, computed by Spark, as Arrow tables of the size of bundles.
@@ -225,22 +226,22 @@ def _lost_topics(spark: SparkSession, rejected: DataFrame, namespaces: Sequence[
     return arrow_of(placed.select(*CYCLE, "bundle").distinct())
 
 
-def _children(spark: SparkSession, found: LoadInputs, topics: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
+def _children(spark: SparkSession, loads: LoadInputs, topics: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
     """cluster, cycle_at, bundle, parent and the four figures that the topics of each bundle `born` had in the cycle
     before."""
     text = "cluster string, at string, bundle string, parent string, before string"
-    born = spark.createDataFrame([*found.born], schema_of(text))
+    born = spark.createDataFrame([*loads.born], schema_of(text))
     born = born.select("cluster", F.to_timestamp("at").alias("cycle_at"), "bundle", "parent", _before_at("before"))
-    before = ["cluster", *(["before_at"] if found.is_window else [])]
-    parents = found.loads_before.select("cluster", _before_at("cycle_at"), F.col("bundle").alias("parent"), "owner")
-    if found.is_window:  # the loads of a cycle of the window itself are still to be made
-        claimed = sole_owners(found.claims).withColumnsRenamed({"cycle_at": "before_at", "bundle": "parent"})
+    before = ["cluster", *(["before_at"] if loads.is_window else [])]
+    parents = loads.loads_before.select("cluster", _before_at("cycle_at"), F.col("bundle").alias("parent"), "owner")
+    if loads.is_window:  # the loads of a cycle of the window itself are still to be made
+        claimed = sole_owners(loads.claims).withColumnsRenamed({"cycle_at": "before_at", "bundle": "parent"})
         parents = parents.unionByName(claimed.join(parents, ["cluster", "before_at", "parent"], "left_anti"))
     owned = born.join(parents.select(*before, "parent", "owner"), [*before, "parent"], "left")
     moments = born.select(*before, "cycle_at").distinct()
     earlier = topics.select(*TOPIC_COLUMNS).withColumnRenamed("cycle_at", "before_at")
     then = earlier.join(F.broadcast(moments), before).drop("before_at")
-    placed = with_bundle(then, ranges_of(namespaces, only={bundle for _, _, bundle, _, _ in found.born}))
+    placed = with_bundle(then, ranges_of(namespaces, only={bundle for _, _, bundle, _, _ in loads.born}))
     sums = bundle_sums(topics_once(placed, owned)).select(*CYCLE, "bundle", *RATES)
     return arrow_of(born.drop("before_at").join(sums, [*CYCLE, "bundle"], "left"))
 
@@ -250,16 +251,16 @@ def _before_at(column: str) -> Column:
     return F.to_timestamp(column).alias("before_at")
 
 
-def ranges_in_force(spark: SparkSession, found: LoadInputs, namespaces: Sequence[Namespace]) -> DataFrame:
+def ranges_in_force(spark: SparkSession, loads: LoadInputs, namespaces: Sequence[Namespace]) -> DataFrame:
     """cluster, cycle_at, namespace, bundle, owner, lower, upper, is_last: every bundle in force, with the one broker
     that claims it."""
-    made = [
+    frames = [
         (space.cluster, space.cycle_at, space.name, bundle.name, bundle.lower, bundle.upper)
         for space in namespaces
         for bundle in bundles_of(space.name, space.edges)
     ]
     text = "cluster string, at string, namespace string, bundle string, lower bigint, upper bigint"
-    ranges = spark.createDataFrame(made, schema_of(text)).withColumn("cycle_at", F.to_timestamp("at")).drop("at")
+    ranges = spark.createDataFrame(frames, schema_of(text)).withColumn("cycle_at", F.to_timestamp("at")).drop("at")
     is_last = (F.col("upper") == F.lit(HIGHEST_HASH)).alias("is_last")
-    owned = ranges.join(sole_owners(found.claims), [*CYCLE, "bundle"], "left")
+    owned = ranges.join(sole_owners(loads.claims), [*CYCLE, "bundle"], "left")
     return owned.select(*CYCLE, "namespace", "bundle", "owner", "lower", "upper", is_last)

@@ -38,17 +38,18 @@ _Flags = npt.NDArray[np.bool_]
 _CLIENTS = ("producers", "consumers", "msg_backlog")
 _ADDED = (*_CLIENTS, *RATES)
 _HASH_BITS = 32
-# What is counted of a bundle's topics, each a bit of a topic's flags: after these, whether it has each of `_ADDED`.
+# Counts of a bundle's topics, each a bit of a topic's flags; the following bits mark the present values of `_ADDED`.
 _COUNTED = ("loaded", "non_persistent", "without_figure", "without_backlog")
 _SHIFTS = np.arange(len(_COUNTED) + len(_ADDED), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class WholeNumbers:
-    """Topics as whole numbers, a row each: `place` is the number of its namespace in `namespaces`, shifted by 32 bits,
-    and its hash; `added` are clients and thousandths of figures (0 for NULL); `flags` say what it counts for.
+    """Topics as whole numbers, a row each.
 
-    `at`: microseconds since 1970; `is_odd`: whether sums with it are left to Spark.
+    `place` is the number of its namespace in `namespaces`, shifted by 32 bits, and its hash; `added` are clients and
+    thousandths of figures (0 for NULL); `flags` are the counts that it adds to. `at`: microseconds since 1970;
+    `is_odd`: sums with it are left to Spark.
     """
 
     namespaces: tuple[str, ...]
@@ -62,7 +63,7 @@ class WholeNumbers:
         return len(self.place)
 
     def part(self, begin: int, count: int) -> WholeNumbers:
-        """Some of the rows; nothing is copied."""
+        """Return some of the rows, without a copy."""
         rows = slice(begin, begin + count)
         return WholeNumbers(
             self.namespaces, self.at[rows], self.place[rows], self.added[rows], self.flags[rows], self.is_odd[rows]
@@ -100,8 +101,8 @@ def whole_numbers(topics: pa.Table) -> WholeNumbers | None:
         *has,
     )
     flags = np.zeros(len(hashes), np.int64)
-    for bit, found in enumerate(counted):
-        flags |= found.astype(np.int64) << bit
+    for bit, flag in enumerate(counted):
+        flags |= flag.astype(np.int64) << bit
     at = _integers(columns["cycle_at"].cast(pa.timestamp("us", tz="UTC")))
     place = (_integers(namespaces.indices) << _HASH_BITS) | hashes
     return WholeNumbers(tuple(namespaces.dictionary.to_pylist()), at, place, np.column_stack(added), flags, is_odd)
@@ -118,13 +119,13 @@ def _thousandths(column: pa.Array) -> tuple[_Whole, _Flags]:
 
 def _integers(column: pa.Array) -> _Whole:
     """The numbers; 0 for NULL."""
-    found: _Whole = column.cast(pa.int64()).fill_null(0).to_numpy()
-    return found
+    integers: _Whole = column.cast(pa.int64()).fill_null(0).to_numpy()
+    return integers
 
 
 def _is_there(column: pa.Array) -> _Flags:
-    found: _Flags = column.is_valid().to_numpy(zero_copy_only=False)
-    return found
+    flags: _Flags = column.is_valid().to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _coded(column: pa.Array) -> pa.DictionaryArray:
@@ -133,9 +134,9 @@ def _coded(column: pa.Array) -> pa.DictionaryArray:
 
 def _is_text(coded: pa.DictionaryArray, text: str) -> _Flags:
     """Return a mask of the column's values that equal the text."""
-    known = np.array([one == text for one in (*coded.dictionary.to_pylist(), None)], np.bool_)
-    found: _Flags = known[coded.indices.fill_null(len(coded.dictionary)).to_numpy()]
-    return found
+    known = np.array([value == text for value in (*coded.dictionary.to_pylist(), None)], np.bool_)
+    flags: _Flags = known[coded.indices.fill_null(len(coded.dictionary)).to_numpy()]
+    return flags
 
 
 def sums_of(
@@ -148,19 +149,19 @@ def sums_of(
     """
     if sum(map(len, topics)) > MOST_TOPICS:
         return None
-    found: dict[str, list[int]] = {}
+    sums: dict[str, list[int]] = {}
     for part in topics:
         spans = _spans(part.namespaces, tuple(spaces))
         if spans is None or part.is_odd.any() or (part.at != at).any():
             return None
         for bundle, numbers in _added_up(part, spans):
-            before = found.get(bundle)
-            found[bundle] = numbers if before is None else [*map(add, before, numbers)]
-    return [_row(bundle, numbers) for bundle, numbers in found.items()]
+            before = sums.get(bundle)
+            sums[bundle] = numbers if before is None else [*map(add, before, numbers)]
+    return [_row(bundle, numbers) for bundle, numbers in sums.items()]
 
 
 def _added_up(topics: WholeNumbers, spans: _Spans) -> Iterator[tuple[str, list[int]]]:
-    """Of each bundle with topics their number, the sums of what is added and the counts of what is counted."""
+    """Return for each bundle with topics their number, the sums and the counts."""
     if not len(spans.bundles):
         return
     bundle = np.searchsorted(spans.lower, topics.place, side="right") - 1
@@ -177,11 +178,11 @@ def _added_up(topics: WholeNumbers, spans: _Spans) -> Iterator[tuple[str, list[i
 
 
 def _row(bundle: str, numbers: Sequence[int]) -> dict[str, Any]:
-    """A sum over no value is NULL, and the backlog is not known where a loaded topic tells none."""
+    """Return the row of a bundle. A sum over no value is NULL, and so is the backlog if a loaded topic has none."""
     listed, totals, counts = numbers[0], numbers[1 : 1 + len(_ADDED)], numbers[1 + len(_ADDED) :]
-    loaded, non_persistent, without_figure, without_backlog, *there = counts
+    loaded, non_persistent, without_figure, without_backlog, *present = counts
     producers, consumers, backlog, *figures = (
-        total if count else None for total, count in zip(totals, there, strict=True)
+        total if count else None for total, count in zip(totals, present, strict=True)
     )
     return {
         "bundle": bundle,
@@ -212,7 +213,7 @@ def _spans(numbered: tuple[str, ...], spaces: tuple[tuple[str, Edges], ...]) -> 
     """Return None if a namespace is named twice, or its boundaries are not in order: a topic may be in two bundles."""
     if len({*numbered}) < len(numbered) or len({name for name, _ in spaces}) < len(spaces):
         return None
-    found = []
+    spans = []
     edges_of = dict(spaces)
     for number, name in enumerate(numbered):
         edges = edges_of.get(name, ())
@@ -220,6 +221,6 @@ def _spans(numbered: tuple[str, ...], spaces: tuple[tuple[str, Edges], ...]) -> 
             return None
         for bundle in bundles_of(name, edges):
             last = bundle.upper if bundle.upper == HIGHEST_HASH else bundle.upper - 1
-            found.append((bundle.name, number << _HASH_BITS | bundle.lower, number << _HASH_BITS | last))
-    columns = [*zip(*found, strict=True)] or [(), (), ()]
+            spans.append((bundle.name, number << _HASH_BITS | bundle.lower, number << _HASH_BITS | last))
+    columns = [*zip(*spans, strict=True)] or [(), (), ()]
     return _Spans(columns[0], np.array(columns[1], np.int64), np.array(columns[2], np.int64))

@@ -66,7 +66,7 @@ def decide(key: Row, rows: Rows) -> Decided:
 
 
 def _owners(rows: Rows, reports: Iterable[Row], seen: Mapping[str, str], still_since: datetime) -> Owners:
-    """The owners of a cycle. `seen` counts for listed brokers, if no broker listed what it owns now."""
+    """Return the owners of a cycle. `seen` counts for listed brokers, if no broker listed its bundles now."""
     claims: dict[str, list[Row]] = {}
     for claim in rows["bundle_ownership"]:
         claims.setdefault(claim["bundle"], []).append(claim)
@@ -96,13 +96,13 @@ def _heirs(children: Iterable[Row], before: Mapping[str, Row]) -> dict[str, Heir
     A child inherits nothing if it has its own row in the previous cycle, or if its parent's figures were untrusted
     then.
     """
-    found = {}
+    heirs = {}
     for child in children:
         parent = before.get(child["parent"])
         if parent is not None and parent["used_reason"] == "measured" and child["bundle"] not in before:
             figures = tuple(0.0 if child[figure] is None else child[figure] for figure in RATES)
-            found[child["bundle"]] = Heir(figures, parent["trusted_at"])
-    return found
+            heirs[child["bundle"]] = Heir(figures, parent["trusted_at"])
+    return heirs
 
 
 LOADS = Round(decide, OUTPUTS, is_read_back=False, carries={LOADS_BEFORE: "bundle_load"})
@@ -115,10 +115,10 @@ SPLITS_AHEAD = replace(
 
 
 def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
-    """Make the loads of every cycle of a cluster (`fold`); `rows` of a window hold what the split rule looks at too.
+    """Make the loads of every cycle of a cluster (`fold`); `rows` of a window also hold the inputs of the split rule.
 
     Pulsar 4.x resets the averages of a bundle when it splits it. The split itself depends on the averages of the
-    previous cycle, so the fold asks the split rule between two cycles. Other generations need no splits.
+    previous cycle, so the fold runs the split rule between two cycles. Other generations need no splits.
     """
     texts = {cycle["settings"] for cycle in rows["cycle"]} - {None}
     forgets = any(settings_in(text).generation == FORGETTING for text in texts)

@@ -1,9 +1,9 @@
-"""Topic figures become the load of bundles and brokers.
+"""The load of bundles and brokers from topic figures.
 
 Reads: the observed tables without rejected records, `rejected`, and the predecessor's `bundle_load` and
-`split_decisions`; after a recent split, the predecessor's `topic_stats` too. Of a window, what the split rule reads.
-Writes: `bundle_load`, a row per bundle of the boundaries in force, and `broker_load`, a row per broker.
-Skips: clusters that are not open. Never fails on data: what is not known stays NULL.
+`split_decisions`; after a recent split, the predecessor's `topic_stats` too. Of a window, also the inputs of the split
+rule. Writes: `bundle_load`, a row per bundle of the boundaries in force, and `broker_load`, a row per broker. Skips:
+clusters that are not open. Never fails on data: unknown values stay NULL.
 
 Spark sums up the topics, in whole thousandths; the rest is one round per cluster (`round.decide_cycles`).
 """
@@ -28,22 +28,22 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     if not handover.open_cycles():
         return handover
     lake = Lake(handover.lake)
-    made, handover, reads = _loads(spark, lake, handover)
-    frames = made.frames(OUTPUTS)
+    rows, handover, reads = _loads(spark, lake, handover)
+    frames = rows.frames(OUTPUTS)
     return handover.with_writes(lake.append(spark, frames, handover=handover, task="aggregate", reads=reads))
 
 
 def aggregated(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[dict[str, DataFrame], tuple[Write, ...]]:
-    """Return the rows of every open cluster, per table, and the earlier writes that they rest on."""
-    made, _, reads = _loads(spark, lake, handover)
-    return made.frames(OUTPUTS), reads
+    """Return the rows of every open cluster, per table, and the earlier writes that they come from."""
+    rows, _, reads = _loads(spark, lake, handover)
+    return rows.frames(OUTPUTS), reads
 
 
 def _loads(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Made, Handover, tuple[Write, ...]]:
-    found = inputs.read(spark, lake, handover)
-    namespaces = inputs.add_sums(spark, found)
-    if handover.is_window():  # the averages of a cycle rest on the splits of the one before, which are not decided yet
-        in_force = inputs.ranges_in_force(spark, found, namespaces)
-        inputs_of_rule(found.rounds, handover, in_force)
-    made, handover = decide_rounds(handover, found.rounds, decide_cycles, OUTPUTS, "aggregate")
-    return made, handover, found.reads
+    loads = inputs.read(spark, lake, handover)
+    namespaces = inputs.add_sums(spark, loads)
+    if handover.is_window():  # they depend on the splits of the previous cycle, not decided yet
+        in_force = inputs.ranges_in_force(spark, loads, namespaces)
+        inputs_of_rule(loads.rounds, handover, in_force)
+    rows, handover = decide_rounds(handover, loads.rounds, decide_cycles, OUTPUTS, "aggregate")
+    return rows, handover, loads.reads

@@ -72,17 +72,17 @@ def ranges_of(namespaces: Iterable[Namespace], only: Collection[str] | None = No
     numbers: dict[tuple[str, tuple[int, ...]], int] = {}
     cycles: dict[tuple[str, str], int] = {}
     bundles: list[str | None] = []
-    found: list[tuple[str, str, str, int, int, int]] = []
+    pieces: list[tuple[str, str, str, int, int, int]] = []
     for cluster, at, name, edges in namespaces:
         layout = layouts.get(edges) or layouts.setdefault(edges, _layout(len(layouts), edges))
         first = numbers.setdefault((name, edges), len(bundles))
         if first == len(bundles):
             bundles += [None if piece is None else f"{name}/{piece}" for piece in layout.pieces]
         cycle = cycles.setdefault((cluster, at), len(cycles))
-        found.append((cluster, at, name, cycle, first, layout.number))
+        pieces.append((cluster, at, name, cycle, first, layout.number))
     placed = [
         (cluster, datetime.fromisoformat(at), name, cycle * len(bundles) + first, layout)
-        for cluster, at, name, cycle, first, layout in found
+        for cluster, at, name, cycle, first, layout in pieces
     ]
     if only is not None:
         bundles = [bundle if bundle in only else None for bundle in bundles]
@@ -300,7 +300,7 @@ def topics_once(topics: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def sole_owners(claims: DataFrame) -> DataFrame:
-    """cluster, cycle_at, bundle, owner: the one broker that says it owns the bundle (rows of bundle_ownership)."""
+    """Return cluster, cycle_at, bundle, owner: the only broker that claims the bundle (rows of bundle_ownership)."""
     claimants = claims.where("is_owned").groupBy(*CYCLE, "bundle")
     return claimants.agg(F.expr("if(min(broker) = max(broker), min(broker), null)").alias("owner"))
 

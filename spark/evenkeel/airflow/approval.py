@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 APPROVE, APPROVE_WITHOUT_SPLITS, REJECT = "Approve", "Approve without splits", "Reject"
 REASON = "reason"
 MOST_REASON = 500
-"""So many characters of a reason are put on record."""
+"""Maximum number of characters of a reason that are recorded."""
 APPROVERS_VARIABLE = "EVENKEEL_APPROVERS"
 FOUR_EYES_VARIABLE = "EVENKEEL_FOUR_EYES"
 _LONGEST = timedelta(hours=20)
@@ -69,9 +69,9 @@ def waiting_plan(ti: Any, params: Mapping[str, Any]) -> tuple[Handover, dict[str
     handover = read_handover(opened(text, origin), origin) if text else None
     plan = handover.awaiting.get(cluster) if handover is not None else None
     if handover is None or plan is None or plan["plan_id"] != plan_id:
-        there = f"it has {plan['plan_id'][:12]}" if plan is not None else "it has none"
+        current = f"it has {plan['plan_id'][:12]}" if plan is not None else "it has none"
         raise BadInput(
-            f"the run {run_id} has no plan {plan_id[:12]} of {cluster} that waits for an approval ({there}): nothing "
+            f"the run {run_id} has no plan {plan_id[:12]} of {cluster} that waits for an approval ({current}): nothing "
             "was sent. A run that was cleared asks again by itself"
         )
     return handover.only(cluster), plan
@@ -98,23 +98,23 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
 
     (cycle,) = handover.cycles
     meant = {(APPROVE,): APPROVED, (APPROVE_WITHOUT_SPLITS,): WITHOUT_SPLITS}
-    said = meant.get(tuple(answer["chosen_options"]), REJECTED)
+    verdict = meant.get(tuple(answer["chosen_options"]), REJECTED)
     user = answer.get("responded_by_user") or {}
     names = {str(user[name]) for name in ("id", "name") if user.get(name)}
     reason = str(answer.get(REASON) or "") or None
     by, note = (str(user.get("name") or user.get("id")), reason) if names else ("nobody", "no one answered in time")
     allowed = {user["id"] for user in approvers()}
-    if said != REJECTED and allowed and allowed.isdisjoint(names):
-        said, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"
-    if said != REJECTED and wants_four_eyes():
+    if verdict != REJECTED and allowed and allowed.isdisjoint(names):
+        verdict, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"
+    if verdict != REJECTED and wants_four_eyes():
         part = "triggered the run" if handover.run.triggered_by in names else None
         if any(names & names_in(wish["made_by"]) for wish in cycle.wishes):
             part = part or "made a request that the plan takes up"
         if part is not None:
-            said, note = REJECTED, f"{by} {part}, and another user has to approve it ({FOUR_EYES_VARIABLE})"
+            verdict, note = REJECTED, f"{by} {part}, and another user has to approve it ({FOUR_EYES_VARIABLE})"
     at = answer.get("responded_at")
     moment = datetime.fromisoformat(at) if isinstance(at, str) else at
-    return answer_row(cycle.cluster, plan_id, said, by, note, moment)
+    return answer_row(cycle.cluster, plan_id, verdict, by, note, moment)
 
 
 def answer_params() -> dict[str, Param]:
@@ -149,7 +149,7 @@ class PlanApproval(HITLOperator):
 
     def __init__(self, **more: Any) -> None:
         users = approvers() or None
-        wants_four_eyes()  # what is wrong with it shows where DAGs are listed, and not when someone has answered
+        wants_four_eyes()  # faults of it show where DAGs are listed, and not after an answer
         super().__init__(
             subject="Carry the plan out?",
             options=[APPROVE, APPROVE_WITHOUT_SPLITS, REJECT],  # until the plan is known
@@ -196,7 +196,7 @@ class PlanApproval(HITLOperator):
 
 
 def has_splits(plan: Mapping[str, str]) -> bool:
-    """Return True if a waiting plan asks for a split; one that was left by an earlier version does not say."""
+    """Return True if a waiting plan has a split; a plan of an earlier version does not contain this."""
     return int(plan.get("splits", 0)) > 0
 
 

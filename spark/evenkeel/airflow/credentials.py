@@ -22,14 +22,14 @@ PULSAR_PORT = 8080
 
 
 def from_airflow(connection: str) -> Credentials | None:
-    """The token of a connection (its password, or `token` in its extra) and its addresses (`urls` in its extra, else
-    its host); None where neither Airflow nor the environment knows it.
+    """Return the token of a connection and its addresses; None if neither Airflow nor the environment knows it.
 
-    What cannot be used is a `SettingsError` that names the connection and shows nothing of it.
+    The token is its password, or `token` in its extra; the addresses are `urls` in its extra, else its host. An
+    unusable connection is a `SettingsError` that names the connection and shows nothing of it.
     """
-    found = from_environment(connection)
-    if found is not None:
-        return found
+    credentials = from_environment(connection)
+    if credentials is not None:
+        return credentials
     known = _known(connection)
     if known is None:
         return None
@@ -46,9 +46,9 @@ def from_airflow(connection: str) -> Credentials | None:
 def keys_from_airflow(name: str) -> SigningKeys | None:
     """The keys that sign a cluster's queues: the password of the connection of that name, unless the environment has
     them; None where neither knows it."""
-    found = keys_from_environment(name)
-    if found is not None:
-        return found
+    keys = keys_from_environment(name)
+    if keys is not None:
+        return keys
     known = _known(name)
     return keys_in(known.password or "", f"connection {name}") if known is not None else None
 
@@ -118,9 +118,9 @@ def _of_host(known: Any) -> tuple[str, ...]:
     """The address of a connection's host, which may be a URL; its schema may be https, its port is 8080 by default."""
     if not known.host:
         return ()
-    scheme, _, rest = known.host.rpartition("://")
-    address = address_in(f"{scheme or known.schema or 'http'}://{rest}")
-    named = address.port if f":{address.port}" in rest else None
+    scheme, _, host = known.host.rpartition("://")
+    address = address_in(f"{scheme or known.schema or 'http'}://{host}")
+    named = address.port if f":{address.port}" in host else None
     port = known.port or named or (address.port if address.scheme == "https" else PULSAR_PORT)
     return (str(replace(address, port=port)),)
 

@@ -80,7 +80,7 @@ def history_params() -> dict[str, Param]:
 # file sets the limit.
 
 MODE_VARIABLE, LIMIT_VARIABLE = "EVENKEEL_MODE", "EVENKEEL_MODE_LIMIT"
-_GUARDED = frozenset(one.name for keys in (GuardKeys, OwnKeys) for one in fields(keys)) - DECIDING_KEYS
+_GUARDED = frozenset(field.name for keys in (GuardKeys, OwnKeys) for field in fields(keys)) - DECIDING_KEYS
 """Keys that a run's params do not change where commands may go out."""
 
 
@@ -146,8 +146,8 @@ SHORTEN_VARIABLE = "EVENKEEL_UPKEEP_SHORTEN"
 
 
 def check_shortening(params: Mapping[str, Any]) -> None:
-    """`SettingsError` where a run of `upkeep` is to break a promise, and the environment does not let it: what is
-    dropped does not come back."""
+    """Raise `SettingsError` if a run of `upkeep` shortens a period and the environment forbids it: dropped rows do not
+    return."""
     if params.get("shorten") and not is_on(SHORTEN_VARIABLE):
         raise SettingsError(
             "the param `shorten` is set, and no run may keep data for a shorter time than the lake's periods: "
@@ -285,16 +285,18 @@ def by_table(lake: str, writes: Iterable[Write]) -> dict[str, dict[str, Any]]:
     tries: dict[tuple[str, str], list[Write]] = {}
     for write in writes:
         tries.setdefault((write.table, try_of(write.write_id)), []).append(write)
-    found: dict[str, list[dict[str, Any]]] = {}
-    for (table, beginning), own in sorted(tries.items(), key=lambda item: item[0]):
-        ids = {write.write_id for write in own}
-        found.setdefault(table, []).append(
+    writes_of: dict[str, list[dict[str, Any]]] = {}
+    for (table, beginning), table_writes in sorted(tries.items(), key=lambda item: item[0]):
+        ids = {write.write_id for write in table_writes}
+        writes_of.setdefault(table, []).append(
             {
-                "write_id": beginning if len(ids) > 1 else own[0].write_id,
-                "version": own[0].version,
-                "clusters": sorted({write.cluster for write in own}),
-                "rows": sum(write.rows for write in own),
-                **({"cycles": len({(write.cluster, write.write_id) for write in own})} if len(ids) > 1 else {}),
+                "write_id": beginning if len(ids) > 1 else table_writes[0].write_id,
+                "version": table_writes[0].version,
+                "clusters": sorted({write.cluster for write in table_writes}),
+                "rows": sum(write.rows for write in table_writes),
+                **(
+                    {"cycles": len({(write.cluster, write.write_id) for write in table_writes})} if len(ids) > 1 else {}
+                ),
             }
         )
-    return {table: {"lake": lake, "writes": told} for table, told in found.items()}
+    return {table: {"lake": lake, "writes": events} for table, events in writes_of.items()}

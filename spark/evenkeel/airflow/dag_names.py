@@ -11,7 +11,7 @@ UPKEEP_DAG, HEAT_DAG = "upkeep", "heat"
 PUBLISH, WAITING, ASK, APPROVING = "publish", "waiting", "ask", "approve"
 """Ids of tasks: three of `rebalance`, and one of `rebalance_approval`."""
 CONNECTION = "evenkeel_spark"
-"""The connection that says where Spark is, for the tasks of all DAGs."""
+"""The connection with the address of Spark, for the tasks of all DAGs."""
 _MARK = "--plan-"
 _OF_LAKE = "."
 

@@ -20,7 +20,7 @@ def emit_figures(lake: str, clusters: Collection[str]) -> int:
     """Give the figures of these clusters to Airflow's metrics, and return how many; never raises."""
     try:
         return _emit(lake, clusters) if clusters and _is_on() else 0
-    except Exception as error:  # a cycle that is on record does not fail for its figures
+    except Exception as error:  # a recorded cycle does not fail because of its figures
         log.warning("no figures for Airflow's metrics: %s: %s", type(error).__name__, error)
         return 0
 

@@ -1,6 +1,6 @@
 """The first and the last task of `rebalance_history`: a run takes all landed snapshots of its data interval.
 
-The interval is the window. Nothing is ever sent, whatever the environment says of modes.
+The interval is the window. Nothing is ever sent, whatever mode the environment allows.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ def open_interval(spark: SparkSession, request: CycleRequest, *, everything: boo
 
 
 def window_request(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
-    """The request that a run's params and data interval make; the interval's end is not part of it.
+    """Return the request of a run's params and data interval; the interval's end is not part of it.
 
-    BadInput for a run without an interval, `SettingsError` for params that are not what they should be.
+    BadInput for a run without an interval, `SettingsError` for invalid params.
     """
     given = {**params, "mode": "dry_run"}
     check_shapes(given)

@@ -23,10 +23,10 @@ from evenkeel.settings.names import MAIN
 
 def deciding_lakes() -> tuple[str, ...]:
     """Return the lakes that cycles are written to: those with a configured cluster, or `main` alone."""
-    found = configured_lakes()
-    if not found.is_several and all(lake.name == MAIN for lake in found.lakes):
+    lakes = configured_lakes()
+    if not lakes.is_several and all(lake.name == MAIN for lake in lakes.lakes):
         return (MAIN,)
-    return tuple(lake.name for lake in found.lakes if found.clusters_of(lake))
+    return tuple(lake.name for lake in lakes.lakes if lakes.clusters_of(lake))
 
 
 def every_lake() -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""A cluster that was moved to another lake is written and steered by one lake alone.
+"""The rule that one lake alone writes and steers a cluster that was moved between lakes.
 
-The configuration is asked again by each task. From its change on the lake that a cluster was taken from leaves it out:
-the rest of a run that is under way neither writes its decisions nor sends its commands. The lake that it was given to
-sends nothing as long as the other one's lease of the cluster lasts.
+Each task reads the configuration again. After the change, the old lake leaves the cluster out: the rest of a run under
+way neither writes its decisions nor sends its commands. The new lake sends nothing while the old one's lease of the
+cluster lasts.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class LakeGuard:
 def lease_elsewhere(lake: str, cluster: str, now: datetime) -> str | None:
     """Return why nothing may be sent yet: a publisher of another lake holds the cluster."""
     lakes = configured_lakes()
-    own = lakes.at(lake)
-    for other in lakes.lakes if own is not None else ():
-        until = None if other == own else _lease_end(other.path, cluster)
+    this_lake = lakes.at(lake)
+    for other in lakes.lakes if this_lake is not None else ():
+        until = None if other == this_lake else _lease_end(other.path, cluster)
         if until is not None and until > now:
             return (
                 f"a publisher of the lake {other.name} holds {cluster} until {until.isoformat()}: it was moved from "

@@ -26,14 +26,14 @@ def stamped(handover: Handover) -> Handover:
 
 
 def read_handover(text: str, origin: Origin) -> Handover:
-    """The hand-over in a text that the task has sealed.
+    """Return the hand-over in a text that the task has sealed.
 
-    Raises `OtherCode` for one that this version cannot read, and what `taken` raises.
+    Raises `OtherCode` for one that this version cannot read, and the errors of `taken`.
     """
     try:
         return taken(text)
     except (KeyError, TypeError, ValueError) as error:
-        # The seal says that it is what our own task wrote.
+        # The seal proves that Evenkeel's own task wrote it.
         raise OtherCode(
             f"what {origin} handed on cannot be read by Evenkeel {code_version()}, which runs this task: another "
             f"version left it ({type(error).__name__}: {error}). {_WHAT_TO_DO}"
@@ -42,9 +42,9 @@ def read_handover(text: str, origin: Origin) -> Handover:
 
 def refuse_other_code(handover: Handover, origin: Origin) -> None:
     """Raise `OtherCode` where the hand-over was made by other deciding code than that of this process."""
-    own, other = _own(), handover.code
-    if other.digest and other.digest != own.digest:
-        raise OtherCode(f"{origin} ran {_named(other)}, and this task runs {_named(own)}. {_WHAT_TO_DO}")
+    own_code, other = _own(), handover.code
+    if other.digest and other.digest != own_code.digest:
+        raise OtherCode(f"{origin} ran {_named(other)}, and this task runs {_named(own_code)}. {_WHAT_TO_DO}")
 
 
 def with_version(error: StaleCode) -> StaleCode:

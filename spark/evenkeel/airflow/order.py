@@ -84,7 +84,7 @@ def must_wait(
     return state in _UNDER_WAY
 
 
-# What can go wrong between Evenkeel and its Airflow.
+# Errors between Evenkeel and its Airflow.
 
 
 class AirflowError(EvenkeelError):

@@ -1,8 +1,8 @@
 """Imports that every task needs, done once in the scheduler before it forks its workers.
 
-Airflow imports this file (as `airflow_local_settings`) in each of its processes; only the scheduler gains by it.
-Imports only: no channel, session or thread may exist before a fork. What the scheduler has of our own package would go
-on deciding after the code has changed; so a forked process looks whether it has, and then imports it again.
+Airflow imports this file (as `airflow_local_settings`) in each of its processes; only the scheduler gains by it. It has
+imports only: no channel, session or thread may exist before a fork. The scheduler's copy of this package would continue
+to decide after the code has changed. So a forked process checks if it has, and then imports it again.
 """
 
 import importlib
@@ -56,11 +56,11 @@ OF_LOG = ("evenkeel.transparency.publishing",)
 _PACKAGE = "evenkeel"
 
 
-def _load(modules: tuple[str, ...], own: tuple[str, ...]) -> None:
+def _load(modules: tuple[str, ...], package: tuple[str, ...]) -> None:
     for module in modules:
         importlib.import_module(module)
-    before = _files()  # of what changes while it is imported the older figures count
-    for module in own:
+    before = _files()  # for files that change during the import the older figures count
+    for module in package:
         importlib.import_module(module)
 
     def look() -> None:
@@ -75,11 +75,11 @@ def _files() -> dict[str, tuple[int, int]]:
     """The sources of the package with their time of change (ns) and size."""
     spec = importlib.util.find_spec(_PACKAGE)
     folders = [] if spec is None else spec.submodule_search_locations or []
-    found = {}
+    stamps = {}
     for file in (file for folder in folders for file in Path(folder).rglob("*.py")):
         stat = file.stat()
-        found[str(file)] = stat.st_mtime_ns, stat.st_size
-    return found
+        stamps[str(file)] = stat.st_mtime_ns, stat.st_size
+    return stamps
 
 
 if any(argument.endswith("scheduler") for argument in sys.argv):

@@ -52,13 +52,13 @@ def sealed(text: str, origin: Origin) -> str:
 
 def opened(value: object, origin: Origin) -> str:
     """The text that this very task has sealed; `NotSealed` for anything else."""
-    found = _FORM.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _FORM.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         raise NotSealed(
             f"what {origin} left in XCom has no seal: an earlier version of Evenkeel left it, or another user or "
             f"program wrote it. {_NOTHING_DONE}"
         )
-    seal, text = found.groups()
+    seal, text = match.groups()
     if not any(hmac.compare_digest(seal, _seal(key, text, origin)) for key in _keys()):
         raise NotSealed(
             f"what {origin} left in XCom does not have its seal: it was changed, was left by another task or run, or "
@@ -69,8 +69,8 @@ def opened(value: object, origin: Origin) -> str:
 
 def without_seal(value: str) -> str:
     """Return the text of a sealed value, whatever its seal: only for display, never for decisions."""
-    found = _FORM.fullmatch(value)
-    return value if found is None else found.group(2)
+    match = _FORM.fullmatch(value)
+    return value if match is None else match.group(2)
 
 
 _NOTHING_DONE = (

@@ -58,7 +58,7 @@ REASON = "reason"
 PAUSE_VARIABLE = "evenkeel_pause"
 ENDED_BADLY = frozenset({"failed", "upstream_failed"})
 _DECIDING = [task.__name__ for task in pipeline.DECIDING]
-# Trying again changes nothing about these.
+# A further try does not help against these.
 HOPELESS = (BadInput, NoSuchCycle, SettingsError)
 # Airflow's `outlet_events`: asset -> event.
 Events = Mapping[Any, Any] | None
@@ -190,7 +190,7 @@ def questions(published: object, ti: TaskInstance) -> list[str]:
         }
         for cluster, plan in sorted(waiting.items())
     ]
-    return [sealed(json.dumps(one, sort_keys=True), _origin(ti, ti.task_id)) for one in asked]
+    return [sealed(json.dumps(conf, sort_keys=True), _origin(ti, ti.task_id)) for conf in asked]
 
 
 def carry_out(
@@ -208,7 +208,7 @@ def carry_out(
         from evenkeel.lake.store import Lake, append_row
 
         lake, row = Lake(handover.lake), answer_to(handover, plan["plan_id"], answer)
-        if row not in answers(spark, lake, [plan["plan_id"]]):  # a try that was killed has put it on record
+        if row not in answers(spark, lake, [plan["plan_id"]]):  # a killed try has recorded it
             append_row(lake, "approvals", row)
         return pipeline.publish(spark, handover, sending(handover.run.mode, handover.lake))
 
@@ -321,11 +321,11 @@ def lake_root_of(cluster: str) -> str:
         return lakes.lakes[0].path if lakes.lakes else lake_root(REPLAY_DAG)
     if not cluster:
         raise BadInput("there are several lakes: the param `cluster` says which of them, by a cluster of it")
-    own = lakes.lake_of(cluster)
-    if own is None:
+    home = lakes.lake_of(cluster)
+    if home is None:
         named = ", ".join(lake.name for lake in lakes.lakes)
         raise BadInput(f"the cluster {cluster!r} belongs to none of the lakes {named}")
-    return own.path
+    return home.path
 
 
 def _reach() -> None:
@@ -356,8 +356,8 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
     for name in _DECIDING:
         text = ti.xcom_pull(name, map_indexes=None)
         if text is None or states.get(name) in ENDED_BADLY:
-            said = ti.xcom_pull(name, key=REASON, map_indexes=None)
-            failure = f"{name} failed: {said or 'it was ended from outside (killed, or out of time)'}"
+            reason = ti.xcom_pull(name, key=REASON, map_indexes=None)
+            failure = f"{name} failed: {reason or 'it was ended from outside (killed, or out of time)'}"
             break
         texts.append((name, text))
     for name, text in reversed(texts):
@@ -380,7 +380,7 @@ def _why_not_published(handover: Handover, origin: Origin) -> str | None:
 
 
 def handed_over(value: object, ti: TaskInstance, task_id: str) -> Handover:
-    """The hand-over that a task of this run has sealed; `NotSealed`, and what `read_handover` raises."""
+    """Return the hand-over that a task of this run has sealed; raise `NotSealed`, and the errors of `read_handover`."""
     origin = _origin(ti, task_id)
     return read_handover(opened(value, origin), origin)
 
@@ -414,10 +414,10 @@ def carried_out(
     """Return the result of `work`, for the next task; add its writes to the task's asset events."""
 
     def progress() -> SealedHandover:
-        made = work()
+        result = work()
         known = given.writes if given is not None else ()
-        emit_asset_events(events, made.lake, [write for write in made.writes if write not in known])
-        return SealedHandover(sealed(handed_on(stamped(made)), _origin(ti, ti.task_id)), made)
+        emit_asset_events(events, result.lake, [write for write in result.writes if write not in known])
+        return SealedHandover(sealed(handed_on(stamped(result)), _origin(ti, ti.task_id)), result)
 
     return watched(progress, ti)
 
@@ -456,15 +456,17 @@ def _explained_errors(ti: TaskInstance, *, needs_lake: bool = True) -> Iterator[
         _reach()
         yield
     except Exception as error:
-        own = _as_ours(error, ti.dag_id)
-        if own is not None:
+        known_error = _as_ours(error, ti.dag_id)
+        if known_error is not None:
             from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-            ti.xcom_push(REASON, str(own))
-            if isinstance(own, NoLake) and not needs_lake:
-                raise AirflowSkipException(f"{ti.task_id} has nothing to do: {own}") from None
-            log.error("%s failed: %s", ti.task_id, own)
-            raise (AirflowFailException if isinstance(own, HOPELESS) else AirflowException)(str(own)) from None
+            ti.xcom_push(REASON, str(known_error))
+            if isinstance(known_error, NoLake) and not needs_lake:
+                raise AirflowSkipException(f"{ti.task_id} has nothing to do: {known_error}") from None
+            log.error("%s failed: %s", ti.task_id, known_error)
+            raise (AirflowFailException if isinstance(known_error, HOPELESS) else AirflowException)(
+                str(known_error)
+            ) from None
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
         ti.xcom_push(REASON, f"{type(error).__name__}: {first_line}")
         raise

@@ -1,4 +1,4 @@
-"""`evenkeel …`: what an operator can do from a shell. Results go to standard output, progress to standard error."""
+"""`evenkeel …`: an operator's commands in a shell. Results go to standard output, progress to standard error."""
 
 from __future__ import annotations
 
@@ -44,9 +44,11 @@ COMMANDS = {
 
 
 def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """The commands and their options: all of them, or, where `words` name a command, those of its module, since what
-    the other modules import takes a second. Of all those are left out whose packages are not installed, as in the image
-    of the agent."""
+    """Return the commands and their options: all of them, or, if `words` name a command, those of its module.
+
+    Importing the other modules takes a second. Commands whose packages are not installed are left out, as in the image
+    of the agent.
+    """
     top = argparse.ArgumentParser(prog="evenkeel", description="Pulsar's load-balancing decisions, on the record.")
     top.add_argument("--version", action="version", version=f"evenkeel {code_version()}")
     top.add_argument("--verbose", action="store_true", help="log what the tasks do")
@@ -90,10 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _ended_by(error: Exception, lake: object) -> int:
     """Report the line of an error that an operator can act on; any other is raised again."""
-    told = _told(error, lake)
-    if told is None:
+    line = _told(error, lake)
+    if line is None:
         raise error
-    print(f"evenkeel: {told}", file=sys.stderr)
+    print(f"evenkeel: {line}", file=sys.stderr)
     return BAD_USAGE
 
 

@@ -11,7 +11,7 @@ from evenkeel.cli.completion import answer_shell
 from evenkeel.cli.progress import HANGING
 
 _OBJECTS = 100_000
-"""So many new objects at least between two looks for garbage: what is imported stays, and looking through it again and
+"""Minimum number of new objects between two garbage collections: imported modules stay, and checking them again and
 again took half of the processor time of the imports."""
 READER_GONE = 128 + 13
 """The exit code that a shell reports for a program ended by SIGPIPE."""
@@ -31,14 +31,13 @@ def run() -> None:
     if any(thread.name.startswith(HANGING) for thread in threading.enumerate()):
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)  # what hangs would be waited for
+        os._exit(code)  # a hanging process would be waited for
     gc.freeze()  # as it ends, Python would look through all of it once more
     sys.exit(code)
 
 
 def _reader_is_gone() -> bool:
-    """Return True if no one reads standard output any more, as in `evenkeel settings | head`; what is left is thrown
-    away."""
+    """Return True if no process reads standard output any more, as in `evenkeel settings | head`; drop the rest."""
     poll, output = select.poll(), sys.stdout.fileno()
     poll.register(output, select.POLLOUT)
     is_gone = any(event & select.POLLERR for _, event in poll.poll(0))

@@ -35,7 +35,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run_backup(given: argparse.Namespace) -> int:
-    """Copy a lake and report what was copied and how far the copy goes."""
+    """Copy a lake and report the copied amounts and the last cycle in the copy."""
     from evenkeel.maintenance.backup import back_up
 
     check_folder(given.to, "--to")
@@ -49,7 +49,7 @@ def run_backup(given: argparse.Namespace) -> int:
 
 
 def run_restore(given: argparse.Namespace) -> int:
-    """Make a lake of a backup, and report what is not on record in it and what to do before cycles run again."""
+    """Make a lake of a backup, and report the missing part of the record and the steps before cycles run again."""
     from evenkeel.maintenance.backup import restore
 
     check_folder(given.lake, "--lake")
@@ -81,7 +81,7 @@ def _on_record(newest: Mapping[str, datetime | None]) -> list[str]:
 
 
 def _newest_cycles(lake: str) -> dict[str, datetime | None]:
-    """Cluster -> its newest cycle on record."""
+    """Return cluster -> its newest recorded cycle."""
     from evenkeel.lake.record import Record
 
     record = Record(lake)

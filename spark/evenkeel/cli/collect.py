@@ -72,7 +72,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(given: argparse.Namespace) -> int:
-    """Take the snapshots; see `EPILOG` for what is returned."""
+    """Take the snapshots; see `EPILOG` for the exit codes."""
     from evenkeel.pulsar.admin import AdminClient
     from evenkeel.sources.collecting import PARALLEL
     from evenkeel.sources.landing_zone.spool import S3_SCHEME, store_of

@@ -1,7 +1,7 @@
-"""`evenkeel completion`: what a shell needs to complete commands, options and names on record.
+"""`evenkeel completion`: completion of commands, options and recorded names in a shell.
 
-The work is argcomplete's, which Airflow brings along and whose completion of bash and zsh is the one that their users
-know. A shell asks by running the command with `_ARGCOMPLETE` set.
+argcomplete does the work; Airflow brings it along, and it completes bash and zsh as usual. A shell runs the command
+with `_ARGCOMPLETE` set.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def clusters_on_record(prefix: str, parsed_args: argparse.Namespace, **_: object
 
         named = getattr(parsed_args, "lake", None)
         lakes = [address_of(named)] if named else [lake.path for lake in configured_lakes().lakes]
-        found = {name for lake in lakes for name in Record(lake).clusters() if name.startswith(prefix)}
-        return sorted(found)
+        clusters = {name for lake in lakes for name in Record(lake).clusters() if name.startswith(prefix)}
+        return sorted(clusters)
     except Exception:  # a shell waits for an answer, and has no place for an error
         return []
 

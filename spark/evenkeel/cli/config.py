@@ -37,8 +37,8 @@ def run_check(given: argparse.Namespace) -> int:
     file = Path(name)
     faults = configuration_faults(file)
     text = "\n".join(fault.words(file) for fault in faults) or f"{file} is sound"
-    told = [{"entry": fault.entry, "line": fault.line, "text": fault.text} for fault in faults]
-    print_result(given, text, {"file": str(file), "sound": not faults, "faults": told})
+    rows = [{"entry": fault.entry, "line": fault.line, "text": fault.text} for fault in faults]
+    print_result(given, text, {"file": str(file), "sound": not faults, "faults": rows})
     return FAULTY if faults else 0
 
 

@@ -60,7 +60,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run_control(kind: str, given: argparse.Namespace) -> int:
     """Record a pause or a resumption, then notify the agent; a publisher at work looks once a second.
 
-    What can be wrong with the request is found before; a queue that cannot be reached keeps nothing from the record.
+    Faults of the request are found first; an unreachable queue does not prevent the record.
     """
     queues = _queues(given.config, given.cluster) if given.config else None
     check_folder(given.lake, "--lake")
@@ -68,9 +68,9 @@ def run_control(kind: str, given: argparse.Namespace) -> int:
         _demand_known(given.lake, given.cluster)
     row = control_row(given.cluster, kind, said_by(given), given.reason)
     row = say(given.lake, "controls", row, cluster=[given.cluster], kind=[PAUSE, RESUME])
-    said = "is paused: no further command goes out" if kind == PAUSE else "may be steered again from its next cycle on"
+    state = "is paused: no further command goes out" if kind == PAUSE else "may be steered again from its next cycle on"
     if not given.json:
-        print(f"{given.cluster} {said}", flush=True)
+        print(f"{given.cluster} {state}", flush=True)
     if queues is not None:
         _tell_agent(queues, row)
     result = {"cluster": given.cluster, "kind": kind, **{name: row[name] for name in ("at", "by", "reason")}}
@@ -95,7 +95,11 @@ def _demand_known(lake: str, cluster: str) -> None:
     """Raise NoSuchCycle, with the nearest name, for a cluster that is not in the lake."""
     record = Record(lake)
     known = sorted(
-        {one for table in ("cycles", "broker_reports", "commands") for one in record.files(table).clusters()}
+        {
+            cluster_name
+            for table in ("cycles", "broker_reports", "commands")
+            for cluster_name in record.files(table).clusters()
+        }
     )
     if cluster not in known:
         raise NoSuchCycle(
@@ -151,10 +155,12 @@ def _waiting(lake: str, plan: str) -> Attempt:
     if len(plan) < _SHORTEST:
         raise BadInput(f"{plan!r} is too short for a plan id: give at least {_SHORTEST} signs of it")
     record = Record(lake)
-    found = [one for name in record.clusters() for one in record.planned(name, plan) if one.mode == "approve"]
-    plans = sorted({str(attempt.plan_id) for attempt in found})
+    attempts = [one for name in record.clusters() for one in record.planned(name, plan) if one.mode == "approve"]
+    plans = sorted({str(attempt.plan_id) for attempt in attempts})
     if len(plans) > 1:
-        raise BadInput(f"{plan} fits {len(plans)} plans: {', '.join(one[:16] for one in plans)}. Give more signs of it")
-    if not found:
+        raise BadInput(
+            f"{plan} fits {len(plans)} plans: {', '.join(plan_id[:16] for plan_id in plans)}. Give more signs of it"
+        )
+    if not attempts:
         raise BadInput(f"no plan {plan} of a cycle in mode `approve` is on record in {lake}")
-    return found[-1]
+    return attempts[-1]

@@ -1,4 +1,4 @@
-"""`evenkeel doctor`: the whole installation looked at in one go, a line each that says ok or what to do."""
+"""`evenkeel doctor`: checks of the whole installation, a line each with ok or the action to take."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _line(result: CheckResult, *, coloured: bool) -> str:
-    found = result.finding
-    word = f"{found.outcome:{_WORD}}"
+    finding = result.finding
+    word = f"{finding.outcome:{_WORD}}"
     if coloured:
-        word = f"\x1b[{_COLOURS[found.outcome]}m{word}\x1b[0m"
+        word = f"\x1b[{_COLOURS[finding.outcome]}m{word}\x1b[0m"
     of = f"{result.subject}: " if result.subject else ""
-    text = f"{word}{result.check:{_NAME}} {of}{found.words}"
-    return _printable(f"{text} -> {found.advice}" if found.advice else text, coloured=coloured)
+    text = f"{word}{result.check:{_NAME}} {of}{finding.words}"
+    return _printable(f"{text} -> {finding.advice}" if finding.advice else text, coloured=coloured)
 
 
 def _printable(text: str, *, coloured: bool) -> str:
@@ -84,7 +84,7 @@ def _printable(text: str, *, coloured: bool) -> str:
 
 
 def _end(results: Sequence[CheckResult], site: Site) -> list[str]:
-    counts = {word: sum(one.finding.outcome == word for one in results) for word in _COLOURS}
+    counts = {word: sum(result.finding.outcome == word for result in results) for word in _COLOURS}
     lines = [", ".join(f"{number} {word}" for word, number in counts.items() if number)]
     return [*lines, *(f"written and removed again: {name}" for name in site.wrote)]
 
@@ -97,16 +97,16 @@ def _object(results: Sequence[CheckResult], site: Site, code: int) -> dict[str, 
         "code": code,
         "checks": [
             {
-                "check": one.check,
-                "cluster": (one.subject or None) if one.check not in LAKE_CHECKS else None,
-                **({"lake": one.subject} if one.check in LAKE_CHECKS and one.subject else {}),
-                "outcome": one.finding.outcome,
-                "words": one.finding.words,
-                "advice": one.finding.advice or None,
-                "looked": one.looked,
-                "seconds": round(one.seconds, 3),
+                "check": result.check,
+                "cluster": (result.subject or None) if result.check not in LAKE_CHECKS else None,
+                **({"lake": result.subject} if result.check in LAKE_CHECKS and result.subject else {}),
+                "outcome": result.finding.outcome,
+                "words": result.finding.words,
+                "advice": result.finding.advice or None,
+                "looked": result.looked,
+                "seconds": round(result.seconds, 3),
             }
-            for one in results
+            for result in results
         ],
         "wrote": site.wrote,
     }

@@ -38,7 +38,7 @@ def run(given: argparse.Namespace) -> int:
         words = "stopped" if stopped else "nothing was running"
         print_result(given, words, {"action": given.action, "changed": bool(stopped)})
         return 0
-    found = status(home)
-    words = found.state if found.url is None else f"{found.state} {found.url}"
-    print_result(given, words, {"action": given.action, "state": found.state, "url": found.url})
-    return 0 if found.state == "running" else 1
+    server = status(home)
+    words = server.state if server.url is None else f"{server.state} {server.url}"
+    print_result(given, words, {"action": given.action, "state": server.state, "url": server.url})
+    return 0 if server.state == "running" else 1

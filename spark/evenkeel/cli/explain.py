@@ -1,4 +1,4 @@
-"""`evenkeel explain` and `evenkeel trace`: why something was decided, what it rests on, and what rests on an input."""
+"""`evenkeel explain` and `evenkeel trace`: reasons of decisions, their inputs, and the dependents of an input."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class AnsweredBy(Generic[_Found]):
         """Return the JSON of the answer, with the lake in it if there are several."""
         if not self.lake:
             return text
-        version, *rest = json.loads(text).items()
-        return json.dumps(dict([version, ("lake", self.lake), *rest]), ensure_ascii=False, indent=2)
+        version, *others = json.loads(text).items()
+        return json.dumps(dict([version, ("lake", self.lake), *others]), ensure_ascii=False, indent=2)
 
 
 def asked_of(given: argparse.Namespace, read: Callable[[str], _Found]) -> AnsweredBy[_Found]:
@@ -85,7 +85,7 @@ def asked_of(given: argparse.Namespace, read: Callable[[str], _Found]) -> Answer
         return AnsweredBy(read(lakes.lakes[0].path))
     if given.cluster is not None:
         return first_with(lakes, lambda path: AnsweredBy(read(path), _name(lakes, path)), given.cluster)
-    found: dict[str, _Found] = {}
+    answers: dict[str, _Found] = {}
     missing: list[Exception] = []
     unread = 0
     for lake, answer in each_of(lakes, read):
@@ -96,12 +96,12 @@ def asked_of(given: argparse.Namespace, read: Callable[[str], _Found]) -> Answer
             missing.append(answer)
             unread += 1
         else:
-            found[lake.name] = answer
-    if len(found) > 1:
-        raise BadInput(f"the lakes {' and '.join(found)} have it: give --cluster, or --lake with one of these names.")
-    if not found:
+            answers[lake.name] = answer
+    if len(answers) > 1:
+        raise BadInput(f"the lakes {' and '.join(answers)} have it: give --cluster, or --lake with one of these names.")
+    if not answers:
         raise missing[0]
-    ((name, only),) = found.items()
+    ((name, only),) = answers.items()
     return AnsweredBy(only, name, is_whole=not unread)
 
 
@@ -124,7 +124,7 @@ def run_explain(given: argparse.Namespace) -> int:
     return answer.code
 
 
-# `evenkeel trace`: what a decision rests on, and what rests on an input.
+# `evenkeel trace`: inputs of a decision, and dependents of an input.
 
 
 def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -45,10 +45,10 @@ def run(given: argparse.Namespace) -> int:
         rows = f"chain rows {part['first_sequence']} to {part['last_sequence']}"
         lines.append(f"  {name}: {plural(part['attempts'], 'attempt')} from {part['from']} to {part['to']}, {rows}")
     lines += [f"  {table}: {plural(count, 'row')}" for table, count in sorted(done.rows.items()) if count]
-    for one in done.missing[:_MISSING_SHOWN]:
+    for missing in done.missing[:_MISSING_SHOWN]:
         print(
-            f"missing: {one.table} of {one.cluster} at {one.cycle_at.isoformat()}: {one.found:,} of {one.listed:,} "
-            f"rows of write {one.write_id} are left; they are past their retention",
+            f"missing: {missing.table} of {missing.cluster} at {missing.cycle_at.isoformat()}: {missing.found:,} of "
+            f"{missing.listed:,} rows of write {missing.write_id} are left; they are past their retention",
             file=sys.stderr,
         )
     if len(done.missing) > _MISSING_SHOWN:
@@ -57,6 +57,6 @@ def run(given: argparse.Namespace) -> int:
     lines.append("To check it: unpack it, if it is a tar, and run `evenkeel verify --lake` with its folder")
     result = {"path": str(done.path), "bytes": done.size, "cycles": done.cycles, "clusters": done.clusters}
     print_result(
-        given, "\n".join(lines), {**result, "rows": done.rows, "missing": [asdict(one) for one in done.missing]}
+        given, "\n".join(lines), {**result, "rows": done.rows, "missing": [asdict(missing) for missing in done.missing]}
     )
     return 0

@@ -15,7 +15,7 @@ from evenkeel.settings.names import NAME_PATTERN
 from evenkeel.settings.operation import CONFIGURATION
 
 LAKE_UNREAD = 2
-"""The exit code where one of several lakes cannot be read; what the others have is shown."""
+"""The exit code if one of several lakes cannot be read; the other lakes are shown."""
 ALL = "as configured: all lakes, or that of the cluster"
 _Found = TypeVar("_Found")
 
@@ -33,21 +33,21 @@ def address_of(lake: str) -> str:
     if not os.environ.get(CONFIGURATION) or not re.match(NAME_PATTERN, lake):
         return lake
     try:
-        found = configured_lakes()
+        lakes = configured_lakes()
     except SettingsError:  # a folder can be named beside a configuration that cannot be read
         return lake
-    named = [one.path for one in found.lakes if one.name == lake]
-    return named[0] if named and found.is_several else lake
+    named = [known_lake.path for known_lake in lakes.lakes if known_lake.name == lake]
+    return named[0] if named and lakes.is_several else lake
 
 
 def lakes_chosen(given: argparse.Namespace) -> LakeMap:
     """Return the named lake, else all that are configured; BadInput without any."""
     if given.lake:
         return LakeMap((ConfiguredLake("", given.lake),))
-    found = configured_lakes()
-    if not found.lakes:
+    lakes = configured_lakes()
+    if not lakes.lakes:
         raise BadInput("no lake is named: give --lake DIR, or set EVENKEEL_LAKE.")
-    return found
+    return lakes
 
 
 def first_with(lakes: LakeMap, read: Callable[[str], _Found], cluster: str | None) -> _Found:
@@ -68,14 +68,14 @@ def first_with(lakes: LakeMap, read: Callable[[str], _Found], cluster: str | Non
 
 def in_order(lakes: LakeMap, cluster: str | None) -> list[ConfiguredLake]:
     """The lakes, that of the cluster first."""
-    own = None if cluster is None else lakes.reader_lake_of(cluster)
-    return sorted(lakes.lakes, key=lambda lake: lake != own)
+    home = None if cluster is None else lakes.reader_lake_of(cluster)
+    return sorted(lakes.lakes, key=lambda lake: lake != home)
 
 
 def each_of(
     lakes: LakeMap, read: Callable[[str], _Found]
 ) -> Iterator[tuple[ConfiguredLake, _Found | EvenkeelError | OSError]]:
-    """Each lake with what `read` finds in it, or why it cannot be read; of one lake alone its error is raised."""
+    """Return each lake with the result of `read`, or why it cannot be read; the error of a single lake is raised."""
     for lake in lakes.lakes:
         try:
             yield lake, read(lake.path)

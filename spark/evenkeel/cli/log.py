@@ -46,23 +46,23 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         ("catch-up", "change keys, adopt commits, and give the checkpoint to the witnesses", catch_up_log),
         ("show", "say what the log has, and how far the witnesses are", show_log),
     ):
-        own = acts.add_parser(name, help=words)
-        own.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
+        subparser = acts.add_parser(name, help=words)
+        subparser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
         if name == "catch-up":
-            own.add_argument(
+            subparser.add_argument(
                 "--adopt",
                 action="store_true",
                 help="take in the commits that no task handed on, with your login in their leaves: of a killed task, "
                 "or of a publish that could not log. Know whose they are before",
             )
-            own.add_argument(
+            subparser.add_argument(
                 "--old-key-is-lost",
                 metavar="VKEY",
                 help="go on with a new key though the old one, of this verifier key, is not there to sign; is told in "
                 "the log, and whoever has the old verifier key has to be given the new one",
             )
-        add_json(own)
-        own.set_defaults(run=run)
+        add_json(subparser)
+        subparser.set_defaults(run=run)
 
 
 def make_key(given: argparse.Namespace) -> int:
@@ -77,19 +77,19 @@ def make_key(given: argparse.Namespace) -> int:
 
 
 def begin_log(given: argparse.Namespace) -> int:
-    """Begin a log, and report what it begins with."""
+    """Begin a log, and report its first leaves."""
     from evenkeel.transparency.lake_log import begin
 
     check_folder(given.lake, "--lake")
     signers = _signers()
     with course_of("commits") as progress:
-        found = begin(given.lake, signers, progress=progress)
+        growth = begin(given.lake, signers, progress=progress)
     words = [
-        f"the log {signers[0].verifier.name} begins with {plural(found.commits, 'commit')}, which had no "
+        f"the log {signers[0].verifier.name} begins with {plural(growth.commits, 'commit')}, which had no "
         "witness before; give its verifier key to those who check proofs:",
         *(signer.verifier.text for signer in signers),
     ]
-    return _told(given, signers, found, words)
+    return _told(given, signers, growth, words)
 
 
 def catch_up_log(given: argparse.Namespace) -> int:
@@ -103,14 +103,14 @@ def catch_up_log(given: argparse.Namespace) -> int:
     signers = _signers()
     lost = None if given.old_key_is_lost is None else VerifierKey.read(given.old_key_is_lost)
     with course_of("commits") as progress:
-        found = append_commits(
+        growth = append_commits(
             given.lake, signers, adopt_by=login() if given.adopt else "", lost=lost, progress=progress
         )
-    words = [f"{plural(found.leaves, 'leaf', 'leaves')} appended"]
-    if found.rotation is not None:
-        words.append(f"the log's keys have changed, and its last leaf says so: {found.rotation.words}")
+    words = [f"{plural(growth.leaves, 'leaf', 'leaves')} appended"]
+    if growth.rotation is not None:
+        words.append(f"the log's keys have changed, and its last leaf says so: {growth.rotation.words}")
     overview = read_overview(given.lake, signers)
-    code = _told(given, signers, found, [*words, *overview.table_words()])
+    code = _told(given, signers, growth, [*words, *overview.table_words()])
     return NOT_SOUND if overview.lost else code
 
 
@@ -120,24 +120,26 @@ def show_log(given: argparse.Namespace) -> int:
     from evenkeel.transparency.overview import read_overview
     from evenkeel.transparency.private_keys import signers_from_environment
 
-    found = read_overview(given.lake, signers_from_environment())
-    lines = [found.checkpoint.note.data.decode()]
-    lines += [f"key: {key.text}{'' if key in found.named else ', which the log does not name'}" for key in found.keys]
-    lines += [f"keys were changed at {line}" for line in found.rotations]
+    overview = read_overview(given.lake, signers_from_environment())
+    lines = [overview.checkpoint.note.data.decode()]
+    lines += [
+        f"key: {key.text}{'' if key in overview.named else ', which the log does not name'}" for key in overview.keys
+    ]
+    lines += [f"keys were changed at {line}" for line in overview.rotations]
     result = {
-        "checkpoint": found.checkpoint.note.data.decode(),
-        "leaves": found.checkpoint.checkpoint.size,
-        "keys": [{"verifier_key": key.text, "named": key in found.named} for key in found.keys],
-        "rotations": [*found.rotations],
-        "unlogged": dict(found.unlogged),
-        "lost": dict(found.lost),
-        "witnesses": [*map(_witness, found.witnesses)],
+        "checkpoint": overview.checkpoint.note.data.decode(),
+        "leaves": overview.checkpoint.checkpoint.size,
+        "keys": [{"verifier_key": key.text, "named": key in overview.named} for key in overview.keys],
+        "rotations": [*overview.rotations],
+        "unlogged": dict(overview.unlogged),
+        "lost": dict(overview.lost),
+        "witnesses": [*map(_witness, overview.witnesses)],
     }
-    print_result(given, "\n".join([*lines, *found.table_words(), *found.witness_words()]), result)
-    return NOT_SOUND if found.is_wrong else 0
+    print_result(given, "\n".join([*lines, *overview.table_words(), *overview.witness_words()]), result)
+    return NOT_SOUND if overview.is_wrong else 0
 
 
-def _told(given: argparse.Namespace, signers: tuple[SignerKey, ...], found: Growth, words: Sequence[str]) -> int:
+def _told(given: argparse.Namespace, signers: tuple[SignerKey, ...], growth: Growth, words: Sequence[str]) -> int:
     """Notify the witnesses, print the words with results and faults; return the exit code."""
     from evenkeel.transparency.lake_log import open_log, storage_of
     from evenkeel.transparency.witness_lines import witnesses_from_environment
@@ -145,21 +147,21 @@ def _told(given: argparse.Namespace, signers: tuple[SignerKey, ...], found: Grow
 
     storage, witnesses = storage_of(given.lake), witnesses_from_environment()
     states = tell_witnesses(storage, open_log(storage, signers), witnesses) if witnesses else []
-    size = found.checkpoint.checkpoint.size
+    size = growth.checkpoint.checkpoint.size
     result = {
         "log": signers[0].verifier.name,
         "verifier_keys": [signer.verifier.text for signer in signers],
-        "appended": found.leaves,
-        "commits": found.commits,
+        "appended": growth.leaves,
+        "commits": growth.commits,
         "leaves": size,
-        "rotation": None if found.rotation is None else found.rotation.words,
+        "rotation": None if growth.rotation is None else growth.rotation.words,
         "witnesses": [*map(_witness, states)],
-        "problems": [*found.problems],
+        "problems": [*growth.problems],
     }
     print_result(given, "\n".join([*words, *(f"witness {state.words(size)}" for state in states)]), result)
-    for problem in found.problems:
+    for problem in growth.problems:
         print(problem, file=sys.stderr)
-    return NOT_SOUND if found.problems or any(state.is_inconsistent for state in states) else 0
+    return NOT_SOUND if growth.problems or any(state.is_inconsistent for state in states) else 0
 
 
 def _witness(state: WitnessState) -> dict[str, Any]:

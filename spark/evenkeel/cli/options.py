@@ -39,7 +39,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 
 def add_on_record(parser: argparse.ArgumentParser, reason: str) -> None:
-    """Of an operator's word that is put on record: where, why, and whose it is."""
+    """Add the options of a recorded control: the lake, the reason, and the author."""
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     parser.add_argument("--reason", metavar="TEXT", help=reason)
     parser.add_argument("--by", metavar="NAME", help="author of the row, recorded beside the login of this shell")
@@ -74,11 +74,11 @@ def check_folder(path: str | Path, option: str) -> None:
     if local_log(str(path)) is None:
         return
     folder = Path(str(path).removeprefix("file://")).absolute()
-    there = next(one for one in (folder, *folder.parents) if one.exists())
-    if not there.is_dir():
-        raise BadInput(f"{option} {path}: {there} is a file, and a folder is needed there")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise BadInput(f"{option} {path}: nothing may be written to {there}")
+    nearest = next(existing for existing in (folder, *folder.parents) if existing.exists())
+    if not nearest.is_dir():
+        raise BadInput(f"{option} {path}: {nearest} is a file, and a folder is needed there")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise BadInput(f"{option} {path}: nothing may be written to {nearest}")
 
 
 def check_file(path: str | Path, option: str) -> None:
@@ -128,10 +128,10 @@ def _connected(url: str, name: str, engine: Engine | None = None) -> Iterator[Sp
         yield spark
     except Exception as error:
         ended = None if engine is None else why_ended(engine)
-        told = refusal_in(error) if ended is None else EngineError(ended)
-        if told is None:
+        refusal = refusal_in(error) if ended is None else EngineError(ended)
+        if refusal is None:
             raise
-        raise told from error
+        raise refusal from error
     finally:
         close(spark)
 
@@ -158,21 +158,21 @@ def add_admin_options(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_admin_options(given: argparse.Namespace) -> None:
-    """A configuration says itself what goes with addresses."""
+    """Refuse the options that belong to addresses if there is a configuration, which contains them."""
     for option in _WITH_ADMIN:
         if getattr(given, option):
             raise SettingsError(f"--{option.replace('_', '-')} goes with --admin: a configuration says it itself")
 
 
 def connection_by_address(given: argparse.Namespace) -> AdminConnection:
-    """The connection that --admin and what goes with it make."""
+    """Return the connection made by --admin and its options."""
     from evenkeel.pulsar.admin import AdminConnection
     from evenkeel.pulsar.admin.connection import from_variable
 
-    found = from_variable(given.token_env) if given.token_env else None
-    if given.token_env and found is None:
+    credentials = from_variable(given.token_env) if given.token_env else None
+    if given.token_env and credentials is None:
         raise SettingsError(
             f"--token-env {given.token_env}: the variable is not set, and {given.token_env}_FILE neither"
         )
-    token = found.token if found is not None else None
+    token = credentials.token if credentials is not None else None
     return AdminConnection(tuple(given.admin), token=token, ca_file=given.ca_file, broker_url=given.broker_url)

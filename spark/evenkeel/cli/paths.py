@@ -29,14 +29,14 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(given: argparse.Namespace) -> int:
     """Print the folders, or the one that was named; 1 where one of them is missing."""
     package = source_root() / "evenkeel"
-    found = {
+    folders = {
         "dags": folder_beside("dags"),
         "plugins": folder_beside("plugins"),
         "expectations": suites_folder(),
         "package": package,
         "preload": package / "airflow" / "preload.py",
     }
-    asked = {name: path for name, path in found.items() if given.name in (None, name)}
+    asked = {name: path for name, path in folders.items() if given.name in (None, name)}
     lines = [
         str(path) if given.name else f"{name:13} {path}{'' if path.exists() else '  (missing)'}"
         for name, path in asked.items()

@@ -14,7 +14,7 @@ _EVERY_S = 10.0
 """Interval of plain lines, where lines stay (seconds)."""
 _TELLS_EVERY_S = 1.0
 QUIET_S = 5.0
-"""Work that takes less long shows nothing."""
+"""Minimum duration of work that is shown (seconds)."""
 HANGING = "evenkeel check "
 """Begins the name of a thread that may not end: a process with such a one ends without it."""
 _CLEARED = "\r\x1b[K"
@@ -95,9 +95,11 @@ def course_of(noun: str) -> Iterator[WorkProgress]:
 
 
 @contextmanager
-def busy_with(what: str) -> Iterator[None]:
-    """Report on a terminal how long `what` has taken, from the fifth second on, and take it back at the end: for work
-    of which no one knows how long it still takes."""
+def busy_with(work: str) -> Iterator[None]:
+    """Report on a terminal how long `work` has taken, from the fifth second on, and remove the line at the end.
+
+    For work without a known duration.
+    """
     stream, begin, is_over = sys.stderr, time.monotonic(), threading.Event()
     if not is_screen(stream):
         yield
@@ -106,7 +108,7 @@ def busy_with(what: str) -> Iterator[None]:
     def tell() -> None:
         is_over.wait(QUIET_S)
         while not is_over.wait(_TELLS_EVERY_S):
-            stream.write(f"{_CLEARED}{what}, {duration(time.monotonic() - begin)} so far")
+            stream.write(f"{_CLEARED}{work}, {duration(time.monotonic() - begin)} so far")
             stream.flush()
 
     telling = threading.Thread(target=tell, name="busy", daemon=True)
@@ -132,9 +134,9 @@ def is_coloured(stream: TextIO, environment: Mapping[str, str] = os.environ) -> 
 
 
 def course_text(done: int, of: int, share: float, seconds: float, noun: str = "cycles") -> str:
-    """`288 of 8,640 cycles, 3 %, 15.2 cycles/s, 9 min 10 s to go`; what cannot be known yet is left out.
+    """Return `288 of 8,640 cycles, 3 %, 15.2 cycles/s, 9 min 10 s to go`; unknown parts are left out.
 
-    `share` is the part of the work that is done (0 to 1), `seconds` what it took.
+    `share` is the part of the work that is done (0 to 1), `seconds` its duration so far.
     """
     parts = [f"{done:,} of {of:,} {noun}", f"{100 * share:.0f} %"]
     if done and seconds > 0:
@@ -149,8 +151,8 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    minutes, remainder = divmod(whole, 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s"
+        return f"{minutes} min {remainder} s"
     hours, minutes = divmod(round(whole / 60), 60)
     return f"{hours} h {minutes} min"

@@ -1,4 +1,4 @@
-"""`evenkeel prove`: a file that shows a stranger what was decided, by the log's key and the witnesses'."""
+"""`evenkeel prove`: a file that proves a decision to a third party, by the log's key and the witnesses'."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(given: argparse.Namespace) -> int:
         raise BadInput("--table and --number go with --decision: they say which of several rows is meant")
     if given.table and given.table not in TABLES_OF_DECISIONS:
         raise BadInput(f"--table {given.table}: decisions stand in {', '.join(TABLES_OF_DECISIONS)}")
-    witnesses = [one.address for one in witnesses_from_environment() if one.address is not None]
+    witnesses = [witness.address for witness in witnesses_from_environment() if witness.address is not None]
     witness_keys = [key for address in witnesses for key in address.keys]
     proving = partial(
         prove_cycle,
@@ -67,39 +67,39 @@ def run(given: argparse.Namespace) -> int:
         witness_keys=witness_keys,
     )
     with busy_with("reading the record and its log"):
-        found = first_with(lakes_chosen(given), proving, given.cluster)
+        proved = first_with(lakes_chosen(given), proving, given.cluster)
     out = Path(given.out)
     file = out.with_name(f"{out.name}.parquet")
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(found.proof.data)
-    file.write_bytes(found.content)
-    size = found.proof.checkpoint.split(b"\n", 2)[1].decode()
-    row = found.row
+    out.write_bytes(proved.proof.data)
+    file.write_bytes(proved.content)
+    size = proved.proof.checkpoint.split(b"\n", 2)[1].decode()
+    row = proved.row
     options = [f"--where {shlex.quote(f'{column}={value}')}" for column, value in row.where.items()]
-    options += [f"--log-key {key.text}" for key in found.keys]
+    options += [f"--log-key {key.text}" for key in proved.keys]
     options += [f"--witness-key {key.text}" for key in witness_keys]
     of = "the manifest" if given.decision is None else f"the decision about {given.decision}"
-    at = found.manifest["cycle_at"].isoformat()
-    sizes = f"{out}: {len(found.proof.data):,} bytes; {file}: {len(found.content):,} bytes"
+    at = proved.manifest["cycle_at"].isoformat()
+    sizes = f"{out}: {len(proved.proof.data):,} bytes; {file}: {len(proved.content):,} bytes"
     words = (
         f"{given.cluster} at {at}: {of} is in version {row.version} of {row.table}, "
-        f"leaf {found.proof.index} of {size}\n"
+        f"leaf {proved.proof.index} of {size}\n"
         f"{sizes}. Receivers of both check them with\n"
         f"    python tools/check_proof.py {shlex.quote(str(out))} {shlex.quote(str(file))} {' '.join(options)}"
     )
     result = {
         "cluster": given.cluster,
-        "cycle_at": found.manifest["cycle_at"],
-        "leaf": found.proof.index,
+        "cycle_at": proved.manifest["cycle_at"],
+        "leaf": proved.proof.index,
         "leaves": int(size),
         "table": row.table,
         "commit": row.version,
         "row": dict(row.where),
         "decision": given.decision,
         "file": str(out),
-        "bytes": len(found.proof.data),
+        "bytes": len(proved.proof.data),
         "data_file": str(file),
-        "log_keys": [key.text for key in found.keys],
+        "log_keys": [key.text for key in proved.keys],
         "witness_keys": [key.text for key in witness_keys],
     }
     print_result(given, words, result)

@@ -94,10 +94,10 @@ def _run_window(given: argparse.Namespace, request: CycleRequest) -> int:
         every=True,
         since=None if since is None else since.isoformat(),
         until=None if until is None else until.isoformat(),
-        kind=BACKFILL if any(one.live or one.zone for one in request.sources()) else request.kind,
+        kind=BACKFILL if any(source.live or source.zone for source in request.sources()) else request.kind,
     )
     check_folder(given.lake, "--lake")
-    cycles = landed_in(window, lambda told: print(told, file=sys.stderr, flush=True))
+    cycles = landed_in(window, lambda line: print(line, file=sys.stderr, flush=True))
     brief = not is_large(cycle for cycle in cycles if cycle.snapshot.path)
     with session("evenkeel rebalance", given.lake, writes=True, brief=brief) as spark:
         return _decide(spark, window, cycles, anew=given.anew, as_json=given.json)
@@ -161,10 +161,11 @@ def _run_one(spark: SparkSession, request: CycleRequest, *, as_json: bool) -> bo
         if isinstance(error, BadInput):
             raise
         return False
-    for cluster, one in sorted(handover.awaiting.items()):
-        said = f"evenkeel approve {one['plan_id'][:12]} --lake {request.lake}"
+    for cluster, plan in sorted(handover.awaiting.items()):
+        command = f"evenkeel approve {plan['plan_id'][:12]} --lake {request.lake}"
         print(
-            f"{label}  {cluster}: {one['summary']} To carry it out: {said}, and run this cycle again", file=sys.stderr
+            f"{label}  {cluster}: {plan['summary']} To carry it out: {command}, and run this cycle again",
+            file=sys.stderr,
         )
     _tell(_summaries(request.lake, handover, time.perf_counter() - begin), as_json=as_json)
     return True
@@ -181,12 +182,12 @@ def _summaries(lake: str, handover: Handover, seconds: float) -> Iterator[dict[s
     by_cluster: dict[str, list[ClusterCycle]] = {}
     for cycle in handover.cycles:
         by_cluster.setdefault(cycle.cluster, []).append(cycle)
-    found: dict[str, Attempt] = {}
+    attempts: dict[str, Attempt] = {}
     for cluster, cycles in by_cluster.items():
         span = min(cycle.at for cycle in cycles), max(cycle.at for cycle in cycles)
-        found |= {one.attempt_id: one for one in record.attempts(cluster, *span)}
+        attempts |= {attempt.attempt_id: attempt for attempt in record.attempts(cluster, *span)}
     for cycle in handover.cycles:
-        yield _summary(found[str(cycle.attempt_id)], seconds)
+        yield _summary(attempts[str(cycle.attempt_id)], seconds)
 
 
 def _summary(attempt: Attempt, seconds: float) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""`evenkeel replay` and `evenkeel simulate`: what other strategies or settings come to, over recorded history and in a
-model of a cluster.
-"""
+"""`evenkeel replay` and `evenkeel simulate`: other strategies or settings, over recorded history and in a model."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run_replay(given: argparse.Namespace) -> int:
-    """Replay and print; 1 where recorded settings were decided again and came to other plans."""
+    """Replay and print; return 1 if recorded settings were decided again with other plans."""
     from evenkeel.replay.open_loop import asked, comparison_text, replay
 
     if given.out:
@@ -85,7 +83,7 @@ def run_replay(given: argparse.Namespace) -> int:
     return int(any(tally.reproduced < tally.decided_again for tally in comparison.tallies.values()))
 
 
-# `evenkeel simulate`: strategies steer a model of a cluster, where what they ask for takes effect.
+# `evenkeel simulate`: strategies steer a model of a cluster, where their commands take effect.
 
 
 def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

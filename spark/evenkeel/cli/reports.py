@@ -91,7 +91,8 @@ def run_data_docs(given: argparse.Namespace) -> int:
 
     lakes = lakes_chosen(given)
     if lakes.is_several and given.cluster is None:
-        raise BadInput(f"there are several lakes: give --cluster, or --lake with {_lake_names(lakes)}")
+        names = " or ".join(lake.name for lake in lakes.lakes)
+        raise BadInput(f"there are several lakes: give --cluster, or --lake with {names}")
     cycles, rows = first_with(lakes, read, given.cluster)
     if not rows:
         named = ", ".join(f"{cycle.cluster} at {cycle.cycle_at.isoformat()} ({cycle.status})" for cycle in cycles)
@@ -100,7 +101,3 @@ def run_data_docs(given: argparse.Namespace) -> int:
         page = render(rows, Path(given.out))
     print_result(given, str(page), {"page": str(page)})
     return 0
-
-
-def _lake_names(lakes: LakeMap) -> str:
-    return " or ".join(lake.name for lake in lakes.lakes)

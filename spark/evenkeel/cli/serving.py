@@ -21,7 +21,7 @@ def address_in(text: str, option: str, example: str) -> tuple[str, int]:
 
 
 def cannot_listen(option: str, text: str, error: OSError) -> BadInput:
-    """The error for an address at which nothing can listen."""
+    """Return the error for an address that cannot be listened at."""
     return BadInput(f"{option} {text}: nothing can listen there: {error.strerror or error}")
 
 

@@ -46,21 +46,21 @@ def run(given: argparse.Namespace) -> int:
         return _print_keys(given)
     from evenkeel.explain.settings_in_force import read_settings_in_force
 
-    found = read_settings_in_force(given.lake, given.cluster)
-    chosen = [one for one in found.settings if _is_wanted(one, given)]
-    print(_as_json(found, chosen) if given.json else _as_text(found, chosen))
+    in_force = read_settings_in_force(given.lake, given.cluster)
+    chosen = [setting for setting in in_force.settings if _is_wanted(setting, given)]
+    print(_as_json(in_force, chosen) if given.json else _as_text(in_force, chosen))
     return 0 if chosen else 1
 
 
 def _print_keys(given: argparse.Namespace) -> int:
-    found = [key for key in describe() if given.match.lower() in key["key"].lower()]
+    keys = [key for key in describe() if given.match.lower() in key["key"].lower()]
     if given.json:
-        print(json.dumps(found, indent=1, default=sorted))
-    elif found:
-        print("\n".join(_entry(key) for key in found))
+        print(json.dumps(keys, indent=1, default=sorted))
+    elif keys:
+        print("\n".join(_entry(key) for key in keys))
     else:
         print(f"evenkeel: no key contains {given.match!r}", file=sys.stderr)
-    return 0 if found else 1
+    return 0 if keys else 1
 
 
 def _entry(key: dict[str, Any]) -> str:
@@ -76,23 +76,23 @@ def _is_wanted(setting: KeyInForce, given: argparse.Namespace) -> bool:
     return given.all or given.differing or setting.is_changed
 
 
-def _as_text(found: AllInForce, chosen: list[KeyInForce]) -> str:
-    lines = [f"{cluster}: as decided at {at.isoformat()}" for cluster, at in sorted(found.cycles.items())]
-    lines += [f"{cluster}: no cycle was decided yet" for cluster in found.without]
+def _as_text(in_force: AllInForce, chosen: list[KeyInForce]) -> str:
+    lines = [f"{cluster}: as decided at {at.isoformat()}" for cluster, at in sorted(in_force.cycles.items())]
+    lines += [f"{cluster}: no cycle was decided yet" for cluster in in_force.without]
     for setting in chosen:
         unit = f" {setting.unit}" if setting.unit else ""
         lines += [f"{setting.key}{' (clusters differ)' if setting.differs else ''}", f"    {setting.meaning}"]
-        for one in setting.values:
-            default = "" if one.is_default else f", default {one.default}"
-            lines.append(f"    {one.cluster}: {one.value}{unit} ({one.origin}{default})")
+        for value in setting.values:
+            default = "" if value.is_default else f", default {value.default}"
+            lines.append(f"    {value.cluster}: {value.value}{unit} ({value.origin}{default})")
     return "\n".join(lines)
 
 
-def _as_json(found: AllInForce, chosen: list[KeyInForce]) -> str:
+def _as_json(in_force: AllInForce, chosen: list[KeyInForce]) -> str:
     settings = [
         {
-            **{name: value for name, value in asdict(one).items() if name != "values"},
-            "differs": one.differs,
+            **{name: value for name, value in asdict(key).items() if name != "values"},
+            "differs": key.differs,
             "values": [
                 {
                     "cluster": each.cluster,
@@ -100,11 +100,11 @@ def _as_json(found: AllInForce, chosen: list[KeyInForce]) -> str:
                     "origin": each.origin,
                     "default": json.loads(each.default),
                 }
-                for each in one.values
+                for each in key.values
             ],
         }
-        for one in chosen
+        for key in chosen
     ]
-    cycles = {name: at.isoformat() for name, at in sorted(found.cycles.items())}
-    whole = {"version": VERSION, "cycles": cycles, "without": found.without, "settings": settings}
+    cycles = {name: at.isoformat() for name, at in sorted(in_force.cycles.items())}
+    whole = {"version": VERSION, "cycles": cycles, "without": in_force.without, "settings": settings}
     return json.dumps(whole, indent=1, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""`evenkeel status` and `evenkeel watch`: how all clusters are and what needs attention, and one as it goes on."""
+"""`evenkeel status` and `evenkeel watch`: the state and needs of all clusters, and one cluster continuously."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def run_status(given: argparse.Namespace) -> int:
     lakes = lakes_chosen(given)
     if given.cluster is None and lakes.is_several:
         return _print_lakes(given, lakes)
-    found = first_with(lakes, lambda lake: read_status(lake, datetime.now(UTC), cluster=given.cluster), given.cluster)
-    sys.stdout.write(as_json(found) if given.json else as_text(found, coloured=is_coloured(sys.stdout)))
-    return code_of(found)
+    status = first_with(lakes, lambda lake: read_status(lake, datetime.now(UTC), cluster=given.cluster), given.cluster)
+    sys.stdout.write(as_json(status) if given.json else as_text(status, coloured=is_coloured(sys.stdout)))
+    return code_of(status)
 
 
 def _print_lakes(given: argparse.Namespace, lakes: LakeMap) -> int:
@@ -61,9 +61,9 @@ def _print_lakes(given: argparse.Namespace, lakes: LakeMap) -> int:
     from evenkeel.status.lakes import read_lakes_status
     from evenkeel.status.rendering import lakes_json, lakes_text
 
-    found = read_lakes_status(lakes, datetime.now(UTC))
-    sys.stdout.write(lakes_json(found) if given.json else lakes_text(found, coloured=is_coloured(sys.stdout)))
-    return LAKE_UNREAD if found.faulty else code_of(found)
+    status = read_lakes_status(lakes, datetime.now(UTC))
+    sys.stdout.write(lakes_json(status) if given.json else lakes_text(status, coloured=is_coloured(sys.stdout)))
+    return LAKE_UNREAD if status.faulty else code_of(status)
 
 
 def run_watch(given: argparse.Namespace) -> int:
@@ -74,22 +74,22 @@ def run_watch(given: argparse.Namespace) -> int:
 
     if not given.every >= _LEAST_SECONDS:
         raise BadInput(f"--every {given.every:g}: look at most five times a second, so {_LEAST_SECONDS} at least")
-    lakes, out, said, found = lakes_chosen(given), sys.stdout, "", None
+    lakes, out, printed, shown = lakes_chosen(given), sys.stdout, "", None
     try:
         while True:
-            found = first_with(
+            shown = first_with(
                 lakes, lambda lake: read_status(lake, datetime.now(UTC), cluster=given.cluster), given.cluster
             )
             if is_screen(out) and not given.json:
-                out.write(_HOME_AND_CLEAR + as_text(found, coloured=is_coloured(out)))
-                out.write(f"{found.at:%H:%M:%S} UTC, every {given.every:g} s; Ctrl-C ends it\n")
-            elif (line := moment_line(found)) != said:
-                out.write(f"{as_line(as_object(found)) if given.json else line}\n")
-                said = line
+                out.write(_HOME_AND_CLEAR + as_text(shown, coloured=is_coloured(out)))
+                out.write(f"{shown.at:%H:%M:%S} UTC, every {given.every:g} s; Ctrl-C ends it\n")
+            elif (line := moment_line(shown)) != printed:
+                out.write(f"{as_line(as_object(shown)) if given.json else line}\n")
+                printed = line
             out.flush()
             time.sleep(given.every)
     except KeyboardInterrupt:
-        return 0 if found is None else code_of(found)
+        return 0 if shown is None else code_of(shown)
 
 
 def code_of(status: LakeStatus | LakesStatus) -> int:

@@ -1,4 +1,4 @@
-"""`evenkeel takeover` and `handback`: the brokers' own shedding and auto-split, off and back, on record."""
+"""`evenkeel takeover` and `handback`: the brokers' own shedding and auto-split, off and back, recorded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run_takeover(given: argparse.Namespace) -> int:
-    """Note what the switches were, then switch them off and wait until every broker says so."""
+    """Record the switches, then switch them off and wait until every broker reports so."""
     from evenkeel.steering.broker_switches import await_off, dynamic_values, set_values
 
     with _client(given) as client:
@@ -52,7 +52,7 @@ def run_takeover(given: argparse.Namespace) -> int:
 
 
 def run_handback(given: argparse.Namespace) -> int:
-    """Set the switches to what they were before the takeover."""
+    """Set the switches to their values before the takeover."""
     from evenkeel.steering.broker_switches import set_values
 
     noted = _noted(given)

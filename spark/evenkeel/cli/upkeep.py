@@ -1,4 +1,4 @@
-"""`evenkeel upkeep` and `evenkeel storage`: keep what was promised and no more; what a lake's tables hold."""
+"""`evenkeel upkeep` and `evenkeel storage`: retention of a lake's tables, and their sizes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     upkeep.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     defaults = Periods().as_dict()
     for name in NAMES:
-        said = f"keep {MEANINGS[name]} so long (default: as the lake was promised before, at first {defaults[name]})"
-        upkeep.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="DAYS", help=said)
+        words = f"keep {MEANINGS[name]} so long (default: as the lake was promised before, at first {defaults[name]})"
+        upkeep.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="DAYS", help=words)
     upkeep.add_argument("--shorten", action="store_true", help="allow periods shorter than the lake was promised")
     upkeep.add_argument("--by", metavar="NAME", help="author of the upkeep, recorded beside the login of this shell")
     upkeep.add_argument("--json", action="store_true", help="one JSON object per table on standard output")
@@ -59,7 +59,7 @@ def _check(request: Request) -> None:
 
 
 def run_storage(given: argparse.Namespace) -> int:
-    """Report what the tables hold; needs no Spark."""
+    """Report the sizes of the tables; needs no Spark."""
     from evenkeel.maintenance.inventory import measure
     from evenkeel.maintenance.upkeep import storage_as_json, storage_as_text
 

@@ -108,25 +108,25 @@ def run(given: argparse.Namespace) -> int:
         return _verified(given, lakes.lakes[0].path)
     if given.cluster is not None:
         lakes = _with_cluster(lakes, given.cluster)
-    codes, told = [], dict[str, Any]()
+    codes, results = [], dict[str, Any]()
     for lake, answer in each_of(lakes, lambda path: _found(given, path)):
         if isinstance(answer, Exception):
             say_unread(lake, answer)
-            told[lake.name] = {"lake": lake.path, "error": str(answer)}
+            results[lake.name] = {"lake": lake.path, "error": str(answer)}
             codes.append(LAKE_UNREAD)
         else:
-            told[lake.name] = {"lake": lake.path, **as_json(answer)}
+            results[lake.name] = {"lake": lake.path, **as_json(answer)}
             if not given.json:
                 print(f"lake {lake.name} ({lake.path}):\n{as_text(answer)}")
             codes.append(0 if answer.is_sound else NOT_SOUND)
     if given.json:
-        whole = {"version": VERSION, "sound": not any(codes), "lakes": told}
+        whole = {"version": VERSION, "sound": not any(codes), "lakes": results}
         print(json.dumps(whole, indent=2, ensure_ascii=False))
     return max(codes)
 
 
 def _with_cluster(lakes: LakeMap, cluster: str) -> LakeMap:
-    """The lakes that have the cluster on record; all where none has it, which each of them says."""
+    """Return the lakes that have the cluster on record; all if none has it, so that each reports it."""
     from evenkeel.lake.record import Record
 
     having = {
@@ -136,15 +136,15 @@ def _with_cluster(lakes: LakeMap, cluster: str) -> LakeMap:
     return replace(lakes, lakes=kept or lakes.lakes)
 
 
-def _names(found: list[str] | Exception) -> list[str]:
-    return [] if isinstance(found, Exception) else found
+def _names(names: list[str] | Exception) -> list[str]:
+    return [] if isinstance(names, Exception) else names
 
 
 def _verified(given: argparse.Namespace, lake: str) -> int:
     """Verify one lake, and print the result."""
-    found = _found(given, lake)
-    print(json.dumps(as_json(found), indent=2, ensure_ascii=False) if given.json else as_text(found))
-    return 0 if found.is_sound else NOT_SOUND
+    report = _found(given, lake)
+    print(json.dumps(as_json(report), indent=2, ensure_ascii=False) if given.json else as_text(report))
+    return 0 if report.is_sound else NOT_SOUND
 
 
 def _found(given: argparse.Namespace, lake: str) -> VerifyReport:
@@ -152,7 +152,7 @@ def _found(given: argparse.Namespace, lake: str) -> VerifyReport:
     since, until = bounds_given(given.since, given.until)
     sources = _log_sources(given)
     with course_of("attempts") as progress:
-        found = verify(
+        report = verify(
             lake,
             partial(session, _NAME, lake),
             cluster=given.cluster,
@@ -164,14 +164,14 @@ def _found(given: argparse.Namespace, lake: str) -> VerifyReport:
             say=progress.say,
         )
     if not given.unrecorded:
-        _leave(lake, given, found, sources, since, until)
-    return found
+        _leave(lake, given, report, sources, since, until)
+    return report
 
 
 def _leave(
     lake: str,
     given: argparse.Namespace,
-    found: VerifyReport,
+    report: VerifyReport,
     sources: LogSources,
     since: datetime | None,
     until: datetime | None,
@@ -179,7 +179,7 @@ def _leave(
     """Write a file to the lake with the scope of the verification; an unwritable lake changes nothing else."""
     held_against = len(given.log_key) + len(sources.checkpoints) + len(sources.witnesses) + len(sources.expected_heads)
     run = run_of(
-        found, depth=given.depth, cluster=given.cluster, since=since, until=until, held_against=held_against
+        report, depth=given.depth, cluster=given.cluster, since=since, until=until, held_against=held_against
     )  # fmt: skip
     why = leave(lake, run)
     if why is not None:
@@ -191,8 +191,8 @@ def _log_sources(given: argparse.Namespace) -> LogSources:
     from evenkeel.transparency.keys import VerifierKey
     from evenkeel.transparency.private_keys import signers_from_environment
 
-    own = [signer.verifier for signer in signers_from_environment()]
-    keys = dict.fromkeys([*map(VerifierKey.read, given.log_key), *own])
+    verifiers = [signer.verifier for signer in signers_from_environment()]
+    keys = dict.fromkeys([*map(VerifierKey.read, given.log_key), *verifiers])
     return LogSources(
         log_keys=tuple(keys),
         checkpoints={name: _content(name) for name in given.checkpoint},
@@ -220,13 +220,17 @@ def _read(name: str, option: str) -> bytes:
 def _asked_witness(text: str) -> LakeWitness:
     from evenkeel.transparency.witness_lines import witnesses_from_environment, witnesses_of
 
-    named = [one for one in witnesses_from_environment() if one.name == text.strip()] if " " not in text.strip() else []
-    (found, *more) = named or witnesses_of(text, "--against") or (None,)
-    if found is not None and found.authority is not None:
+    named = (
+        [witness for witness in witnesses_from_environment() if witness.name == text.strip()]
+        if " " not in text.strip()
+        else []
+    )
+    (first, *more) = named or witnesses_of(text, "--against") or (None,)
+    if first is not None and first.authority is not None:
         raise BadInput("--against a time stamp authority: it remembers nothing; give its certificates (--stamp-ca)")
-    if found is None or more:
+    if first is None or more:
         raise BadInput("--against names one witness: its verifier key and URL, or the path of a file")
-    return found
+    return first
 
 
 def _expected_head(text: str) -> tuple[str, str]:
@@ -236,16 +240,16 @@ def _expected_head(text: str) -> tuple[str, str]:
     return cluster, head
 
 
-def as_text(found: VerifyReport) -> str:
-    """For a person: the chains, how many cycles came out again, and every fault."""
+def as_text(report: VerifyReport) -> str:
+    """Return the report for a person: the chains, the number of equal cycles, and every fault."""
     lines = [
-        f"{cluster}: a chain of {plural(count, 'manifest')}, head {found.heads[cluster]}"
-        for cluster, count in sorted(found.manifests.items())
+        f"{cluster}: a chain of {plural(count, 'manifest')}, head {report.heads[cluster]}"
+        for cluster, count in sorted(report.manifests.items())
     ]
-    lines += [] if found.log is None else _log_lines(found.log)
-    if found.read < sum(found.manifests.values()):
-        lines.append(f"of the range, and read in full: {plural(found.read, 'manifest')}")
-    verified = found.verified
+    lines += [] if report.log is None else _log_lines(report.log)
+    if report.read < sum(report.manifests.values()):
+        lines.append(f"of the range, and read in full: {plural(report.read, 'manifest')}")
+    verified = report.verified
     if verified.by_files or verified.by_rows:
         writes = plural(verified.by_files, "write")
         lines.append(f"{writes} proven by their files, {verified.by_rows:,} looked at by row")
@@ -261,11 +265,11 @@ def as_text(found: VerifyReport) -> str:
         )
     if verified.expired:
         lines.append(f"{plural(len(verified.expired), 'cycle')} past the period: only the chain is looked at there")
-    if found.idle:
-        lines.append(f"{plural(found.idle, 'attempt')} decided nothing (skipped or failed)")
-    lines += [f"{fault.kind}: {fault.sentence()}" for fault in found.faults]
+    if report.idle:
+        lines.append(f"{plural(report.idle, 'attempt')} decided nothing (skipped or failed)")
+    lines += [f"{fault.kind}: {fault.sentence()}" for fault in report.faults]
     lines.append(
-        "all is as it was written" if found.is_sound else f"not as it should be: {plural(len(found.faults), 'place')}"
+        "all is as it was written" if report.is_sound else f"not as it should be: {plural(len(report.faults), 'place')}"
     )
     return "\n".join(lines)
 
@@ -280,8 +284,8 @@ def _log_lines(log: LogReport) -> list[str]:
     lines = [f"log {log.checkpoint.checkpoint.origin}: {plural(size, 'leaf', 'leaves')}, by the checkpoint"]
     lines += [f"    {line}" for line in log.checkpoint.note.data.decode().splitlines()]
     for key in log.keys:
-        own = " (as the log itself names it: hold it against the one that you were given)" if log.own_keys else ""
-        lines.append(f"    key {key.text}{own}")
+        note = " (as the log itself names it: hold it against the one that you were given)" if log.own_keys else ""
+        lines.append(f"    key {key.text}{note}")
     lines += [f"    keys were changed at {line}" for line in log.rotations]
     if log.before:
         lines.append(f"{plural(log.before, 'commit')} from before the log began, without any witness at that time")
@@ -293,25 +297,25 @@ def _log_lines(log: LogReport) -> list[str]:
     return [*lines, *(f"witness {line}" for line in log.lines), *log.waiting]
 
 
-def as_json(found: VerifyReport) -> dict[str, Any]:
-    """For a program."""
-    faults = [asdict(fault) for fault in found.faults]
+def as_json(report: VerifyReport) -> dict[str, Any]:
+    """Return the report for a program."""
+    faults = [asdict(fault) for fault in report.faults]
     for fault in faults:
         fault["cycle_at"] = fault["cycle_at"].isoformat() if fault["cycle_at"] else None
     return {
         "version": VERSION,
-        "sound": found.is_sound,
-        "chains": {name: {"manifests": n, "head": found.heads[name]} for name, n in sorted(found.manifests.items())},
-        "manifests_read": found.read,
-        "attempts": found.attempts,
-        "writes_by_files": found.verified.by_files,
-        "writes_by_rows": found.verified.by_rows,
-        "reproduced": len(found.verified.reproduced),
-        "wording_only": len(found.verified.reworded),
-        "differing": len(found.verified.differing),
-        "expired": len(found.verified.expired),
-        "undecidable": len(found.verified.undecidable),
-        "log": None if found.log is None else _log_as_json(found.log),
+        "sound": report.is_sound,
+        "chains": {name: {"manifests": n, "head": report.heads[name]} for name, n in sorted(report.manifests.items())},
+        "manifests_read": report.read,
+        "attempts": report.attempts,
+        "writes_by_files": report.verified.by_files,
+        "writes_by_rows": report.verified.by_rows,
+        "reproduced": len(report.verified.reproduced),
+        "wording_only": len(report.verified.reworded),
+        "differing": len(report.verified.differing),
+        "expired": len(report.verified.expired),
+        "undecidable": len(report.verified.undecidable),
+        "log": None if report.log is None else _log_as_json(report.log),
         "faults": faults,
     }
 

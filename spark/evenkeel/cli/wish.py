@@ -1,4 +1,4 @@
-"""`evenkeel wish`: a split or unload for the next cycle to carry out, or a broker for all cycles to empty.
+"""`evenkeel wish`: a manual request: a split or unload for the next cycle, or a broker for all cycles to empty.
 
 Options of a split and an unload are those of Pulsar's admin CLI.
 """
@@ -37,7 +37,7 @@ from evenkeel.times import IN_UTC, after_all, moment_given, utc_text
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The options of `wish`."""
+    """Add the options of `wish`."""
     parser = commands.add_parser("wish", help="request a split, an unload or an empty broker; list the requests")
     kinds = parser.add_subparsers(dest="wish", required=True, metavar="split|unload|unload-topic|drain|undrain|list")
     _add_split(kinds.add_parser("split", help="split a bundle"))
@@ -197,17 +197,17 @@ def _moment(text: str | None) -> str:
 
 
 def run_list(given: argparse.Namespace) -> int:
-    """Print the wishes, oldest first."""
+    """Print the manual requests, oldest first."""
 
     wishes = read_wishes(given.lake, cluster=given.cluster)
     ended = ended_drains(wishes)
     courses = [_progress(given.lake, wish, ended) if wish["kind"] == DRAIN else "" for wish in wishes]
     if given.json:
-        found = [
+        listed = [
             {**{name: wish.get(name) for name in _MEMBERS}, "taken_at": wish["taken_at"], "progress": course or None}
             for wish, course in zip(wishes, courses, strict=True)
         ]
-        print_result(given, "", {"wishes": found})
+        print_result(given, "", {"wishes": listed})
         return 0
     for wish, course in zip(wishes, courses, strict=True):
         print(_line(wish, course))
@@ -217,8 +217,8 @@ def run_list(given: argparse.Namespace) -> int:
 def _line(wish: Mapping[str, Any], progress: str) -> str:
     taken = wish["taken_at"].isoformat() if wish["taken_at"] else "waiting"
     head = f"{wish['wish_id'][:12]}  {wish['made_at'].isoformat()}  {wish['made_by']}  {wish['cluster']}"
-    what = wish.get("broker") or wish.get("topic") or f"{wish['namespace']}/{wish['bundle']}{_options(wish)}"
-    return f"{head}  {wish['kind']} {what}  {progress or taken}"
+    subject = wish.get("broker") or wish.get("topic") or f"{wish['namespace']}/{wish['bundle']}{_options(wish)}"
+    return f"{head}  {wish['kind']} {subject}  {progress or taken}"
 
 
 def _progress(lake: str, wish: Mapping[str, Any], ended: Collection[str]) -> str:
@@ -226,10 +226,10 @@ def _progress(lake: str, wish: Mapping[str, Any], ended: Collection[str]) -> str
     if not wish["takers"]:
         return "ended before a cycle took it" if wish["wish_id"] in ended else "waiting"
     ends = {wish["takers"][place].cycle_at for place in (0, -1)}
-    found = [find_cycles(lake, cluster=wish["cluster"], cycle=at)[0] for at in sorted(ends)]
-    first, last = found[0], found[-1]
+    cycles = [find_cycles(lake, cluster=wish["cluster"], cycle=at)[0] for at in sorted(ends)]
+    first, last = cycles[0], cycles[-1]
     rows = read_rows_of(lake, [first, last], "unload_decisions", where={"wish_id": [wish["wish_id"]]})
-    about = {attempt_id: own[0] for attempt_id, own in rows.items() if own}
+    about = {attempt_id: attempt_rows[0] for attempt_id, attempt_rows in rows.items() if attempt_rows}
     at, row = last.cycle_at.isoformat(), about.get(last.attempt_id)
     state = "ended, last seen" if wish["wish_id"] in ended else "as of"
     if row is None:
@@ -254,7 +254,7 @@ def _options(wish: Mapping[str, Any]) -> str:
     return "".join(f" {word}" for word in words)
 
 
-# Wishes on record, with the cycle that took each of them.
+# Recorded requests, with the cycle that took each of them.
 
 _WHO_TOOK = (
     "cluster",
@@ -301,9 +301,9 @@ def open_drains(lake: str | Path, cluster: str) -> list[dict[str, Any]]:
 
 
 def demand_known_broker(lake: str | Path, cluster: str, broker: str) -> None:
-    """`BadInput`, with the nearest name, for a broker that the cluster's newest cycle did not see.
+    """Raise `BadInput`, with the nearest name, for a broker that the cluster's newest cycle did not see.
 
-    A cluster without any cycle on record is taken at its word.
+    Without any recorded cycle of the cluster, every name is accepted.
     """
     try:
         (newest,) = find_cycles(lake, cluster=cluster)

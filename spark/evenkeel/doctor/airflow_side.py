@@ -17,22 +17,25 @@ _SHOWN = 300
 
 
 def answer(question: dict[str, Any]) -> Answer:
-    """`version`, and as asked: `dags` (ids), `faults` (file -> why it cannot be imported), `missing` (connections that
-    no one knows); `tokens` and `stores`: connection -> what it holds, None where no one knows it."""
+    """Return `version`, and by request `dags`, `faults`, `missing`, `tokens` and `stores`.
+
+    `dags`: ids; `faults`: file -> why it cannot be imported; `missing`: unknown connections; `tokens` and `stores`:
+    connection -> its content, None if unknown.
+    """
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")  # connections are looked up in Airflow's database too
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
     import airflow
 
-    found: Answer = {"version": airflow.__version__}
+    reply: Answer = {"version": airflow.__version__}
     if question.get("dags"):
-        found |= _dags()
+        reply |= _dags()
     if "connections" in question:
-        found["missing"] = [name for name in question["connections"] if not _is_known(name)]
+        reply["missing"] = [name for name in question["connections"] if not _is_known(name)]
     if "tokens" in question:
-        found["tokens"] = {name: _token(name) for name in question["tokens"]}
+        reply["tokens"] = {name: _token(name) for name in question["tokens"]}
     if "stores" in question:
-        found["stores"] = {name: _store(name) for name in question["stores"]}
-    return found
+        reply["stores"] = {name: _store(name) for name in question["stores"]}
+    return reply
 
 
 def _token(name: str) -> dict[str, Any] | None:
@@ -50,7 +53,7 @@ def _store(name: str) -> dict[str, Any] | None:
     known = store_from_airflow(name)
     if known is None:
         return None
-    texts = {one.name: getattr(known, one.name) for one in fields(known)}
+    texts = {field.name: getattr(known, field.name) for field in fields(known)}
     return {part: text.reveal() if isinstance(text, Secret) else text for part, text in texts.items()}
 
 
@@ -60,8 +63,8 @@ def _dags() -> Answer:
 
     folder = conf.get("core", "dags_folder")
     bag = DagBag(dag_folder=folder)
-    faults = {file: str(said).strip().splitlines()[-1][:_SHOWN] for file, said in bag.import_errors.items()}
-    ours = {file: said for file, said in faults.items() if _imports_ours(file, folder)}
+    faults = {file: str(message).strip().splitlines()[-1][:_SHOWN] for file, message in bag.import_errors.items()}
+    ours = {file: message for file, message in faults.items() if _imports_ours(file, folder)}
     return {"folder": folder, "dags": sorted(bag.dags), "faults": ours}
 
 

@@ -43,10 +43,10 @@ def check_dags(site: Site, _: str) -> CheckFinding:
         return skipped(_NOT_HERE)
     answer = asked_aside(_SIDE, {"dags": True}, SECONDS - 5)
     if answer["faults"]:
-        file, said = sorted(answer["faults"].items())[0]
+        file, message = sorted(answer["faults"].items())[0]
         more = f" ({len(answer['faults'])} files in all)" if len(answer["faults"]) > 1 else ""
         return fail(
-            f"{file} cannot be imported: {said}{more}", "mend what it says; `evenkeel config check` may say more"
+            f"{file} cannot be imported: {message}{more}", "mend what it says; `evenkeel config check` may say more"
         )
     expected = expected_dags()
     missing = sorted(expected - set(answer["dags"]))
@@ -78,9 +78,9 @@ class AirflowTokens:
         self._known: dict[str, Credentials | None] | None = None
 
     def __call__(self, connection: str) -> Credentials | None:
-        found = from_environment(connection, self._site.environment)
-        if found is not None or self._site.airflow_home is None:
-            return found
+        credentials = from_environment(connection, self._site.environment)
+        if credentials is not None or self._site.airflow_home is None:
+            return credentials
         with self._lock:
             if self._known is None:
                 self._known = self._asked()
@@ -88,36 +88,36 @@ class AirflowTokens:
 
     def _asked(self) -> dict[str, Credentials | None]:
         names = [s.live.connection for s in self._site.sources or () if s.live is not None and s.live.connection]
-        told = asked_aside(_SIDE, {"tokens": names}, SECONDS)["tokens"]
-        return {name: None if own is None else _credentials(own) for name, own in told.items()}
+        tokens = asked_aside(_SIDE, {"tokens": names}, SECONDS)["tokens"]
+        return {name: None if token is None else _credentials(token) for name, token in tokens.items()}
 
 
-def _credentials(told: Mapping[str, Any]) -> Credentials:
-    return Credentials(Secret(told["token"]) if told["token"] else None, tuple(told["urls"]))
+def _credentials(reply: Mapping[str, Any]) -> Credentials:
+    return Credentials(Secret(reply["token"]) if reply["token"] else None, tuple(reply["urls"]))
 
 
 def store_in_airflow(name: str) -> S3Connection | None:
     """Return the store settings in Airflow's connection of that name; None if Airflow does not know it."""
-    told = asked_aside(_SIDE, {"stores": [name]}, SECONDS)["stores"][name]
-    if told is None:
+    reply = asked_aside(_SIDE, {"stores": [name]}, SECONDS)["stores"][name]
+    if reply is None:
         return None
-    secrets = {part: Secret(told[part]) if told[part] else None for part in ("secret_key", "session_token")}
-    return S3Connection(**{**told, **secrets})
+    secrets = {part: Secret(reply[part]) if reply[part] else None for part in ("secret_key", "session_token")}
+    return S3Connection(**{**reply, **secrets})
 
 
 def connections_of(site: Site) -> dict[str, str]:
-    """Connection -> what it is for."""
-    found = {CONNECTION: "where Spark is"}
-    for variable, what in ((CONNECTION_VARIABLE, "keys of the lake's store"), (LOG_CONNECTION, "the log's key")):
+    """Return connection -> its purpose."""
+    use_of = {CONNECTION: "where Spark is"}
+    for variable, use in ((CONNECTION_VARIABLE, "keys of the lake's store"), (LOG_CONNECTION, "the log's key")):
         name = site.environment.get(variable)
         if name:
-            found[name] = what
+            use_of[name] = use
     for source in site.sources or ():
         live, zone, queues = source.live, source.zone, source.queues
         if live is not None and live.connection and from_environment(live.connection, site.environment) is None:
-            found[live.connection] = f"the token of {source.cluster}"
+            use_of[live.connection] = f"the token of {source.cluster}"
         if zone is not None and zone.connection:
-            found[zone.connection] = f"the landing zone of {source.cluster}"
+            use_of[zone.connection] = f"the landing zone of {source.cluster}"
         if queues is not None and keys_from_environment(queues.keys, site.environment) is None:
-            found[queues.keys] = f"the keys of the queues of {source.cluster}"
-    return found
+            use_of[queues.keys] = f"the keys of the queues of {source.cluster}"
+    return use_of

@@ -105,15 +105,15 @@ def site_of(
 ) -> Site:
     """The installation as the options and the environment name it. SettingsError where the file cannot be read."""
     named = configuration or environment.get(CONFIGURATION)
-    own = OperatorEnvironment({**environment, **({CONFIGURATION: named} if named else {})})
+    site_environment = OperatorEnvironment({**environment, **({CONFIGURATION: named} if named else {})})
     file = Path(named) if named else None
     sources = () if file is None else _sources(file)
-    # A file with faults tells nothing of the rest but in the check that is about it.
-    env: Mapping[str, str] = own if sources is not None else environment
+    # If the file has faults, only the check of the file reports them.
+    env: Mapping[str, str] = site_environment if sources is not None else environment
     lakes = LakeMap() if lake or sources is None else configured_lakes(env)
     only = lakes.lakes[0].path if lakes.lakes else env.get("EVENKEEL_LAKE") or None
     site = Site(file, sources, lake or only, home, env, probe)
-    several = {one.name: one.path for one in lakes.lakes} if lakes.is_several else {}
+    several = {known_lake.name: known_lake.path for known_lake in lakes.lakes} if lakes.is_several else {}
     return replace(site, resolve=airflow_state.AirflowTokens(site), lakes=several)
 
 

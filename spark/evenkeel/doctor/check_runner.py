@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evenkeel.doctor.findings import FAULTY, CheckFinding, CheckOutcome, CheckResult, Site, SiteCheck, fail, skipped
+from evenkeel.doctor.findings import FAULTY, CheckOutcome, CheckResult, Site, SiteCheck, fail, skipped
 from evenkeel.errors import EvenkeelError
 
 AT_ONCE = 6
@@ -67,33 +67,28 @@ def _look(work: _Work, site: Site) -> None:
     begun, looked = time.monotonic(), True
     try:
         if work.subject is None:
-            found = skipped(FAULTY if site.sources is None else work.check.without)
+            finding = skipped(FAULTY if site.sources is None else work.check.without)
         else:
-            found = work.check.run(site, work.subject)
+            finding = work.check.run(site, work.subject)
     except EvenkeelError as error:
-        found = _of_error(error)
+        finding = fail(str(error), "")  # the message contains the fault and the action to take
     except Exception as error:
         words = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:_SHOWN]
-        found, looked = fail(f"could not look: {words}", "this is an unforeseen error; report it"), False
+        finding, looked = fail(f"could not look: {words}", "this is an unforeseen error; report it"), False
     if work.result is None:  # it was not given up
-        work.result = CheckResult(work.check.name, work.subject or "", found, time.monotonic() - begun, looked)
+        work.result = CheckResult(work.check.name, work.subject or "", finding, time.monotonic() - begun, looked)
     work.ended.set()
-
-
-def _of_error(error: EvenkeelError) -> CheckFinding:
-    """A message of ours says what is wrong and what to do, in one sentence."""
-    return fail(str(error), "")
 
 
 def _give_up(works: Sequence[_Work]) -> None:
     now = time.monotonic()
     for work in works:
         if work.begun is not None and work.result is None and now - work.begun > work.check.seconds:
-            found = fail(
+            finding = fail(
                 f"could not look: no end after {work.check.seconds:.0f} s",
                 "look at what it asks; `--skip` leaves it out",
             )
-            work.result = CheckResult(work.check.name, work.subject or "", found, now - work.begun, looked=False)
+            work.result = CheckResult(work.check.name, work.subject or "", finding, now - work.begun, looked=False)
 
 
 def exit_code(results: Sequence[CheckResult]) -> int:

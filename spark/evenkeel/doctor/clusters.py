@@ -45,8 +45,8 @@ class HeardClocks:
 
     def hear(self, server: str, moment: datetime, seconds: float) -> None:
         """Take the time in an answer, which is cut to the second, and how long the answer took."""
-        here = datetime.now(UTC).timestamp() - seconds / 2
-        self.ahead[server] = moment.timestamp() + 0.5 - here
+        local = datetime.now(UTC).timestamp() - seconds / 2
+        self.ahead[server] = moment.timestamp() + 0.5 - local
 
 
 def _client(site: Site, cluster: str, clocks: HeardClocks | None = None) -> AdminClient:
@@ -57,12 +57,12 @@ def _client(site: Site, cluster: str, clocks: HeardClocks | None = None) -> Admi
 
 
 def _brokers(client: AdminClient) -> list[str]:
-    """The brokers that the cluster lists; Unreachable, with what to do, where no one gives the list."""
+    """Return the brokers that the cluster lists; raise Unreachable, with the action to take, if no broker answers."""
     until = time.monotonic() + 2 * _REQUEST_SECONDS
     hops = client.ask(admin_path("brokers"), timeout_s=_REQUEST_SECONDS, until=until)
     names = names_in(hops[-1].json)
     if not names:
-        faults = {hop.broker: said for hop in hops if (said := trouble(hop)) is not None}
+        faults = {hop.broker: fault for hop in hops if (fault := trouble(hop)) is not None}
         raise Unreachable("; ".join(faults.values()) or f"{hops[-1].broker} gives no list of brokers: is it Pulsar's?")
     return names
 
@@ -72,16 +72,16 @@ def check_admin(site: Site, cluster: str) -> CheckFinding:
     with _client(site, cluster) as client:
         names = _brokers(client)
         for path in _SUPER_USERS:
-            said = trouble(client.ask(path, timeout_s=_REQUEST_SECONDS)[-1])
-            if said is not None:
-                return fail(f"{len(names)} brokers are listed, but more is refused: {said}", "")
+            fault = trouble(client.ask(path, timeout_s=_REQUEST_SECONDS)[-1])
+            if fault is not None:
+                return fail(f"{len(names)} brokers are listed, but more is refused: {fault}", "")
     live = site.source(cluster).live
     by = "without a token" if live is None or live.connection is None else "with the rights of a super user"
     return ok(f"{len(names)} brokers, asked {by}")
 
 
 def where_reached(check: Callable[[Site, str], CheckFinding]) -> Callable[[Site, str], CheckFinding]:
-    """The check, which says of a cluster that cannot be reached no more than that: `check_admin` says why."""
+    """Return the check, which reports an unreachable cluster only as such: `check_admin` reports the reason."""
 
     @wraps(check)
     def looked(site: Site, cluster: str) -> CheckFinding:
@@ -97,23 +97,23 @@ def where_reached(check: Callable[[Site, str], CheckFinding]) -> Callable[[Site,
 def check_versions(site: Site, cluster: str) -> CheckFinding:
     """The versions of the brokers: Pulsar 4 or 5."""
     with _client(site, cluster) as client:
-        found = _told(client, _brokers(client))
-    silent = sorted(broker for broker, version in found.items() if version is None)
-    versions = sorted({version for version in found.values() if version is not None})
-    said = f"Pulsar {', '.join(versions) or 'of a version that no broker reports'}"
+        version_of = _told(client, _brokers(client))
+    silent = sorted(broker for broker, version in version_of.items() if version is None)
+    versions = sorted({version for version in version_of.values() if version is not None})
+    words = f"Pulsar {', '.join(versions) or 'of a version that no broker reports'}"
     if silent:
-        return warn(f"{said}; {_some(silent)} did not tell", "look at these brokers")
+        return warn(f"{words}; {_some(silent)} did not tell", "look at these brokers")
     odd = [version for version in versions if int(version.partition(".")[0]) not in _SUPPORTED]
     if odd:
-        return warn(said, f"{', '.join(odd)}: versions 4 and 5 are known; try `dry_run` and `evenkeel verify` first")
-    return ok(said if len(versions) < 2 else f"{said}: an upgrade under way, the oldest counts")
+        return warn(words, f"{', '.join(odd)}: versions 4 and 5 are known; try `dry_run` and `evenkeel verify` first")
+    return ok(words if len(versions) < 2 else f"{words}: an upgrade under way, the oldest counts")
 
 
 def _told(client: AdminClient, brokers: Sequence[str]) -> dict[str, str | None]:
     def version(broker: str) -> str | None:
         hop = client.ask(admin_path("brokers", "version"), broker=broker, timeout_s=_REQUEST_SECONDS)[-1]
-        found = _VERSION.fullmatch(hop.body.strip()) if hop.is_good else None
-        return None if found is None else found[0].strip('"')
+        match = _VERSION.fullmatch(hop.body.strip()) if hop.is_good else None
+        return None if match is None else match[0].strip('"')
 
     with ThreadPoolExecutor(min(_AT_ONCE, len(brokers))) as pool:
         return dict(zip(brokers, pool.map(version, brokers), strict=True))
@@ -137,7 +137,7 @@ def check_switches(site: Site, cluster: str) -> CheckFinding:
     """The brokers' own steering: off where Evenkeel may send; and their load manager: on, or no one reports load."""
     with _client(site, cluster) as client:
         answers = configurations(client)
-    idle = sorted(b for b, said in answers.items() if said and str(said.get("loadBalancerEnabled")) == "false")
+    idle = sorted(b for b, answer in answers.items() if answer and str(answer.get("loadBalancerEnabled")) == "false")
     if idle:
         return fail(
             f"loadBalancerEnabled is off on {_some(idle)}: they report no load", "set it to true and restart them"
@@ -160,19 +160,19 @@ def check_clocks(site: Site, cluster: str) -> CheckFinding:
     return judged_clocks(clocks, "broker")
 
 
-def judged_clocks(clocks: HeardClocks, what: str) -> CheckFinding:
+def judged_clocks(clocks: HeardClocks, servers: str) -> CheckFinding:
     """Return the finding on these clocks: validate rejects a time stamp too far ahead."""
     if not clocks.ahead:
-        return skipped(f"no answer of a {what} bears a Date header")
-    server, ahead = max(clocks.ahead.items(), key=lambda one: abs(one[1]))
+        return skipped(f"no answer of a {servers} bears a Date header")
+    server, ahead = max(clocks.ahead.items(), key=lambda clock: abs(clock[1]))
     least = max(abs(ahead) - 1.0, 0.0)
-    said = f"{server} is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine"
+    words = f"{server} is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine"
     advice = "set both clocks by NTP"
     if least > float(registry()["evenkeelFutureToleranceSeconds"].default):  # type: ignore[arg-type]
-        return fail(said, f"{advice}: what bears such a time is rejected, and signatures and leases go by clocks")
+        return fail(words, f"{advice}: what bears such a time is rejected, and signatures and leases go by clocks")
     if least > WARN_SECONDS:
-        return warn(said, advice)
-    return ok(f"the clocks of {plural(len(clocks.ahead), what)} are within {WARN_SECONDS:.0f} s of this machine's")
+        return warn(words, advice)
+    return ok(f"the clocks of {plural(len(clocks.ahead), servers)} are within {WARN_SECONDS:.0f} s of this machine's")
 
 
 def _some(brokers: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from evenkeel.transparency.witness_lines import witnesses_of
 def configuration_faults(file: Path) -> list[ConfigurationFault]:
     """Return the faults of a file in the order of its lines; SettingsError if it cannot be read."""
     faults = [*faults_in(file), *(fault_at(file, path, text) for path, text in _witness_faults(file))]
-    return sorted(faults, key=lambda one: (one.line or 0, one.entry))
+    return sorted(faults, key=lambda fault: (fault.line or 0, fault.entry))
 
 
 def _witness_faults(file: Path) -> Iterator[tuple[FaultPath, str]]:

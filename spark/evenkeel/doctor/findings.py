@@ -41,7 +41,7 @@ def warn(words: str, advice: str) -> CheckFinding:
 
 
 def fail(words: str, advice: str) -> CheckFinding:
-    """A part that does not work, or with which nothing may be sent."""
+    """Return the finding of a part that does not work, or with which nothing may be sent."""
     return CheckFinding(CheckOutcome.FAIL, words, advice)
 
 
@@ -72,7 +72,7 @@ class Site:
 
     def source(self, cluster: str) -> ClusterSource:
         """The cluster's entry of the configuration."""
-        return next(one for one in self.sources or () if one.cluster == cluster)
+        return next(known_source for known_source in self.sources or () if known_source.cluster == cluster)
 
     @property
     def airflow_home(self) -> Path | None:
@@ -111,7 +111,7 @@ class SiteCheck:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The finding of a check of a subject. `looked`: it came to an end by itself; `seconds`: what it took."""
+    """The finding of a check of a subject. `looked`: the check ended by itself; `seconds`: its duration."""
 
     check: str
     subject: str

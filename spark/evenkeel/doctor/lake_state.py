@@ -49,14 +49,14 @@ def _columns(lake: str) -> dict[str, set[str]]:
     }
 
 
-def _judged(lake: str, there: dict[str, set[str]]) -> CheckFinding:
-    newer = [name for name, columns in there.items() if columns - set(TABLES[name].column_names())]
+def _judged(lake: str, columns_of: dict[str, set[str]]) -> CheckFinding:
+    newer = [name for name, columns in columns_of.items() if columns - set(TABLES[name].column_names())]
     if newer:
         return fail(
             f"columns of {_some(newer)} in {lake} are not known to this version",
             f"a newer version of Evenkeel writes this lake: update this one, which knows version {SCHEMA_VERSION}",
         )
-    broken = [name for name, columns in there.items() if set(TABLES[name].column_names()) - columns]
+    broken = [name for name, columns in columns_of.items() if set(TABLES[name].column_names()) - columns]
     if broken:
         return fail(
             f"{_some(broken)} in {lake} lack columns",
@@ -66,11 +66,13 @@ def _judged(lake: str, there: dict[str, set[str]]) -> CheckFinding:
         for need in line.needs:
             if need.kind == "newer_version":
                 return fail(f"{line.cluster}: {need.text}", "update this installation")
-    said = f"{len(there)} tables of version {SCHEMA_VERSION} in {lake}"
-    missing = [name for name in FROM_THE_FIRST if name not in there]
+    words = f"{len(columns_of)} tables of version {SCHEMA_VERSION} in {lake}"
+    missing = [name for name in FROM_THE_FIRST if name not in columns_of]
     if missing:
-        return warn(f"{said}, without {_some(missing)}", "the next cycle makes them; where they had rows, restore them")
-    return ok(said)
+        return warn(
+            f"{words}, without {_some(missing)}", "the next cycle makes them; where they had rows, restore them"
+        )
+    return ok(words)
 
 
 def _some(names: Iterable[str]) -> str:
@@ -86,8 +88,8 @@ def check_writer(site: Site, _: str) -> CheckFinding:
     holder = writer_of(Lake(site.lake).root)
     if holder is None:
         return ok("no server holds the lake's lock")
-    own = status(site.home).pid if (site.home / ".evenkeel").is_dir() else None
-    if holder.pid and holder.pid == own:
+    own_pid = status(site.home).pid if (site.home / ".evenkeel").is_dir() else None
+    if holder.pid and holder.pid == own_pid:
         return ok(f"this installation's server holds the lake's lock: {holder.words}")
     return warn(
         f"another server holds the lake's lock: {holder.words}",
@@ -107,10 +109,10 @@ def check_rights(site: Site, _: str) -> CheckFinding:
 
 def _folder_rights(site: Site, files: FolderFiles) -> CheckFinding:
     root = Path(files.folder)
-    there = next(one for one in (root, *root.parents) if one.exists())
-    if not there.is_dir():
-        return fail(f"{there} is a file, and the lake {root} needs a folder there", "name another folder")
-    places = [there]
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    if not existing.is_dir():
+        return fail(f"{existing} is a file, and the lake {root} needs a folder there", "name another folder")
+    places = [existing]
     if root.is_dir():
         places += [place for table in TABLES for place in (root / table, root / table / "_delta_log") if place.is_dir()]
     refused = [place for place in places if not os.access(place, os.W_OK | os.X_OK | os.R_OK)]
@@ -119,7 +121,7 @@ def _folder_rights(site: Site, files: FolderFiles) -> CheckFinding:
             f"this user may not read and write {_some(map(str, refused))}",
             "give the user of Airflow's tasks and of the Spark server the rights on the whole folder",
         )
-    return _probed(site, files, f"{there} can be read and written")
+    return _probed(site, files, f"{existing} can be read and written")
 
 
 def _store_rights(site: Site, files: StoreFiles) -> CheckFinding:
@@ -129,15 +131,15 @@ def _store_rights(site: Site, files: StoreFiles) -> CheckFinding:
         files.names("")
         return _probed(site, files, f"{files.address} can be listed")
     except OSError as error:
-        found = explained(error, site.lake)
-        return fail(str(found or error), "")
+        reason = explained(error, site.lake)
+        return fail(str(reason or error), "")
 
 
-def _probed(site: Site, files: FolderFiles | StoreFiles, said: str) -> CheckFinding:
+def _probed(site: Site, files: FolderFiles | StoreFiles, words: str) -> CheckFinding:
     if not site.probe:
-        return ok(f"{said}; writing is tried with --probe alone")
+        return ok(f"{words}; writing is tried with --probe alone")
     if isinstance(files, FolderFiles) and not Path(files.folder).is_dir():
-        return ok(f"{said}; the lake's folder is made by the first cycle, so nothing was written")
+        return ok(f"{words}; the lake's folder is made by the first cycle, so nothing was written")
     name = f"_doctor-{uuid.uuid4().hex}"
     files.write_new(name, b"evenkeel doctor\n")
     site.wrote.append(files.full(name))
@@ -149,7 +151,7 @@ def _probed(site: Site, files: FolderFiles | StoreFiles, said: str) -> CheckFind
         return fail(
             f"{files.full(name)} was read otherwise than it was written", "check the proxy or gateway before the store"
         )
-    return ok(f"{said}; an object was written, read and removed")
+    return ok(f"{words}; an object was written, read and removed")
 
 
 def check_log(site: Site, _: str) -> CheckFinding:
@@ -162,21 +164,21 @@ def check_log(site: Site, _: str) -> CheckFinding:
         if has_key:
             return warn("a key of a log is set, and the lake has no transparency log", "`evenkeel log begin` makes it")
         return skipped("the lake has no transparency log, and none is configured")
-    found = read_overview(site.lake, signers)
-    size = found.checkpoint.checkpoint.size
-    said = f"{plural(size, 'leaf', 'leaves')}, keys of {', '.join(sorted({key.name for key in found.keys}))}"
-    beside = found.table_words()
-    if found.lost:
-        return fail(f"{said}; {'; '.join(beside)}", "commits are gone that the log vouches for: run `evenkeel verify`")
+    overview = read_overview(site.lake, signers)
+    size = overview.checkpoint.checkpoint.size
+    words = f"{plural(size, 'leaf', 'leaves')}, keys of {', '.join(sorted({key.name for key in overview.keys}))}"
+    beside = overview.table_words()
+    if overview.lost:
+        return fail(f"{words}; {'; '.join(beside)}", "commits are gone that the log vouches for: run `evenkeel verify`")
     if beside:
         return warn(
-            f"{said}; {'; '.join(beside)}", "" if has_key else "set the log's key for the process that publishes"
+            f"{words}; {'; '.join(beside)}", "" if has_key else "set the log's key for the process that publishes"
         )
     if not has_key:
         return warn(
-            f"{said}; its key is not set on this machine", "set EVENKEEL_LOG_KEY_FILE for the process that publishes"
+            f"{words}; its key is not set on this machine", "set EVENKEEL_LOG_KEY_FILE for the process that publishes"
         )
-    return ok(f"{said}, with all that is on record")
+    return ok(f"{words}, with all that is on record")
 
 
 def check_witnesses(site: Site, _: str) -> CheckFinding:
@@ -184,21 +186,25 @@ def check_witnesses(site: Site, _: str) -> CheckFinding:
     if site.lake is None:
         return skipped(NO_LAKE)
     try:
-        found = _overview(site)
+        overview = _overview(site)
     except LogError as error:
         return skipped(str(error))
-    if found is None:
+    if overview is None:
         return skipped("the lake has no transparency log")
-    if not found.witnesses:
+    if not overview.witnesses:
         return warn(
             "the log has no witness",
             "name one (EVENKEEL_WITNESSES): without one, any holder of the key can set the log back",
         )
-    words = "; ".join(found.witness_words())
-    if any(one.is_inconsistent for one in found.witnesses):
+    words = "; ".join(overview.witness_words())
+    if any(witness.is_inconsistent for witness in overview.witnesses):
         return fail(words, "two clients are shown different pasts: keep the lake as it is, and run `evenkeel verify`")
-    size = found.checkpoint.checkpoint.size
-    late = [one for one in found.witnesses if one.size < size and time.time() - (one.since or one.at) > _LATE_SECONDS]
+    size = overview.checkpoint.checkpoint.size
+    late = [
+        witness
+        for witness in overview.witnesses
+        if witness.size < size and time.time() - (witness.since or witness.at) > _LATE_SECONDS
+    ]
     if late:
         return warn(words, "check these witnesses, then run `evenkeel log catch-up`")
     return ok(words)

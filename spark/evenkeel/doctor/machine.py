@@ -35,19 +35,19 @@ def check_package(_: Site, __: str) -> CheckFinding:
     """The package: a checkout or an installed copy, one version only, and the expectations that validate needs."""
     folder = Path(evenkeel.__file__).resolve().parent
     kind = "a checkout" if (source_root().parent / "pyproject.toml").exists() else "an installed package"
-    said = f"evenkeel {code_version()}, {kind} in {folder}, deciding code {code_digest()[:15]}"
+    words = f"evenkeel {code_version()}, {kind} in {folder}, deciding code {code_digest()[:15]}"
     if not list(suites_folder().glob("*.json")):
         return fail(
-            f"{said}: no expectations in {suites_folder()}",
+            f"{words}: no expectations in {suites_folder()}",
             "validate needs them: copy `expectations/` of the same version, and let EVENKEEL_EXPECTATIONS name it",
         )
     installed = _installed_version()
     if installed not in (None, evenkeel.__version__):
         return warn(
-            f"{said}; Python knows version {installed} as installed",
+            f"{words}; Python knows version {installed} as installed",
             "two copies are on the path: install this one again (`pip install .`), or remove one",
         )
-    return ok(said)
+    return ok(words)
 
 
 def _installed_version() -> str | None:
@@ -59,10 +59,10 @@ def _installed_version() -> str | None:
 
 def check_python(_: Site, __: str) -> CheckFinding:
     """The version of Python."""
-    said = f"Python {platform.python_version()} ({sys.executable})"
+    words = f"Python {platform.python_version()} ({sys.executable})"
     if sys.version_info[:2] == PYTHON:
-        return ok(said)
-    return fail(said, f"run it with Python {PYTHON[0]}.{PYTHON[1]}: Spark's workers and the pinned packages need it")
+        return ok(words)
+    return fail(words, f"run it with Python {PYTHON[0]}.{PYTHON[1]}: Spark's workers and the pinned packages need it")
 
 
 def check_packages(_: Site, __: str) -> CheckFinding:
@@ -73,12 +73,12 @@ def check_packages(_: Site, __: str) -> CheckFinding:
     wrong, missing = [], []
     for name, wanted in pins.items():
         try:
-            found = metadata.version(name)
+            version = metadata.version(name)
         except metadata.PackageNotFoundError:
             missing.append(name)
             continue
-        if found != wanted:
-            wrong.append(f"{name} {found} in place of {wanted}")
+        if version != wanted:
+            wrong.append(f"{name} {version} in place of {wanted}")
     if not wrong and not missing:
         return ok(f"{len(pins)} packages as pinned")
     advice = "`make setup` in a checkout, or `pip install -r requirements.txt`"
@@ -94,10 +94,10 @@ def _pins() -> Iterator[tuple[str, str]]:
         wanted = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
     else:
         wanted = metadata.requires("evenkeel") if _installed_version() else []
-    for one in wanted or ():
-        found = _PIN.match(one)
-        if found is not None and "extra ==" not in one:
-            yield found[1], found[2]
+    for requirement in wanted or ():
+        match = _PIN.match(requirement)
+        if match is not None and "extra ==" not in requirement:
+            yield match[1], match[2]
 
 
 def _some(names: list[str]) -> str:
@@ -109,13 +109,13 @@ def check_java(_: Site, __: str) -> CheckFinding:
     """The JVM that the local Spark server runs on."""
     java = server_java()
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
-    found = _JAVA_VERSION.search(answer.stderr + answer.stdout)
-    if found is None:
+    match = _JAVA_VERSION.search(answer.stderr + answer.stdout)
+    if match is None:
         return fail(f"{java} does not say its version", "let EVENKEEL_JAVA name a Java 17, or unset it")
-    said = f"Java {found[1]}{found[2]} ({java})"
-    if int(found[1]) == JAVA:
-        return ok(said)
-    return fail(said, f"a Java {JAVA} is needed: let EVENKEEL_JAVA name one, or unset it to use the JVM from PyPI")
+    words = f"Java {match[1]}{match[2]} ({java})"
+    if int(match[1]) == JAVA:
+        return ok(words)
+    return fail(words, f"a Java {JAVA} is needed: let EVENKEEL_JAVA name one, or unset it to use the JVM from PyPI")
 
 
 def check_jars(site: Site, _: str) -> CheckFinding:
@@ -136,21 +136,21 @@ def check_disk(site: Site, _: str) -> CheckFinding:
     places = {"temporary files": Path(site.environment.get("TMPDIR") or "/tmp"), "the server's state": site.home}
     lakes: dict[str, str | None] = {f"the lake {name}": lake for name, lake in site.lakes.items()}
     lakes = lakes or {"the lake": site.lake}
-    for what, lake in lakes.items():
+    for label, lake in lakes.items():
         if lake is not None and not is_object_store(lake):
-            places[what] = Path(lake.removeprefix("file://"))
+            places[label] = Path(lake.removeprefix("file://"))
     for source in site.sources or ():
         if source.live is not None or source.zone is not None:
             places[f"the landing folder of {source.cluster}"] = source.recording
     free: dict[int, tuple[str, int]] = {}
-    for what, place in places.items():
-        there = next(one for one in (place.absolute(), *place.absolute().parents) if one.exists())
-        free.setdefault(os.stat(there).st_dev, (f"{what} ({there})", shutil.disk_usage(there).free))
-    tight, room = min(free.values(), key=lambda one: one[1])
-    said = f"{room / (1 << 30):.1f} GiB free for {tight}, the least of {len(free)} disks"
+    for label, place in places.items():
+        existing = next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists())
+        free.setdefault(os.stat(existing).st_dev, (f"{label} ({existing})", shutil.disk_usage(existing).free))
+    tight, room = min(free.values(), key=lambda place_and_room: place_and_room[1])
+    words = f"{room / (1 << 30):.1f} GiB free for {tight}, the least of {len(free)} disks"
     if room < _LEAST_BYTES:
-        return fail(said, "make room: a cycle that cannot write its rows fails")
-    return ok(said) if room >= _FEW_BYTES else warn(said, "make room, or let `upkeep` keep less")
+        return fail(words, "make room: a cycle that cannot write its rows fails")
+    return ok(words) if room >= _FEW_BYTES else warn(words, "make room, or let `upkeep` keep less")
 
 
 def check_secret_files(site: Site, _: str) -> CheckFinding:

@@ -57,10 +57,10 @@ def answer_aside(answer: Callable[[dict[str, Any]], Answer]) -> None:
     question = json.load(sys.stdin)
     try:
         with redirect_stdout(sys.stderr):
-            found = answer(question)
+            reply = answer(question)
     except EvenkeelError as error:
-        found = {ERROR: str(error)}
+        reply = {ERROR: str(error)}
     except Exception as error:
-        found = {ERROR: f"{type(error).__name__}: {(str(error).strip() or '?').splitlines()[0][:_SHOWN]}"}
-    sys.stdout.write(json.dumps(found))
+        reply = {ERROR: f"{type(error).__name__}: {(str(error).strip() or '?').splitlines()[0][:_SHOWN]}"}
+    sys.stdout.write(json.dumps(reply))
     sys.stdout.flush()

@@ -39,8 +39,8 @@ def check_workers(site: Site, _: str) -> CheckFinding:
         return answer if shown else skipped("no server runs: a new one has this code")
     if answer.get("classic"):
         return skipped(f"{shown} is a classic master: a run of a DAG tries it")
-    said = str(answer["workers"])
-    return ok("the workers have this client's code") if not said else fail(said, "")
+    words = str(answer["workers"])
+    return ok("the workers have this client's code") if not words else fail(words, "")
 
 
 def _asked(site: Site, *, workers: bool) -> tuple[str, Answer | CheckFinding]:
@@ -56,7 +56,7 @@ def _asked(site: Site, *, workers: bool) -> tuple[str, Answer | CheckFinding]:
 
 
 def _endpoints(site: Site) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """The endpoints that may be the one, each as it may be shown, how it is named (secret), and what to do about it."""
+    """Return the possible endpoints: each as it may be shown, its address (secret), and the action to take."""
     given = site.environment.get("EVENKEEL_SPARK")
     if given:
         advice = "check EVENKEEL_SPARK, EVENKEEL_SPARK_TOKEN and the server's log"
@@ -66,9 +66,9 @@ def _endpoints(site: Site) -> Iterator[tuple[str, dict[str, Any], str]]:
         name = f"the server of Airflow's connection {CONNECTION}"
         yield name, {"connection": CONNECTION}, "check the connection's host and token, and the server's log"
     if (site.home / ".evenkeel").is_dir():
-        found = status(site.home)
-        if found.state == "running" and found.url is not None:
-            url = connect_url(int(found.url.rpartition(":")[2]), Home.of(site.home).token())
+        server = status(site.home)
+        if server.state == "running" and server.url is not None:
+            url = connect_url(int(server.url.rpartition(":")[2]), Home.of(site.home).token())
             yield without_token(url), {"url": url}, "`evenkeel engine stop`, and run it again"
 
 

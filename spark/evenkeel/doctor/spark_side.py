@@ -24,10 +24,10 @@ def answer(question: dict[str, Any]) -> Answer:
         return {"classic": True}
     spark = connect(url, "evenkeel doctor")
     try:
-        found: Answer = {"version": spark.version, "answered": spark.range(1).count() == 1}
+        reply: Answer = {"version": spark.version, "answered": spark.range(1).count() == 1}
         if question.get("workers"):
-            found["workers"] = _workers(spark)
-        return found
+            reply["workers"] = _workers(spark)
+        return reply
     finally:
         close(spark)
 

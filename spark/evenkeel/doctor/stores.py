@@ -40,8 +40,8 @@ def check_store_clock(site: Site, _: str) -> CheckFinding:
     try:
         answer = client.list_objects_v2(Bucket=bucket_of(canonical(site.lake)), MaxKeys=1)
     except (*RAISED_BY_BOTO, ValueError) as error:
-        what, advice = of_s3(error)
-        return fail(f"{site.lake}: {what}", advice)
+        problem, advice = of_s3(error)
+        return fail(f"{site.lake}: {problem}", advice)
     clocks = HeardClocks()
     text = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
     if text:
@@ -70,8 +70,8 @@ def check_zone(site: Site, cluster: str) -> CheckFinding:
             return ok(f"{place} can be listed; writing is tried with --probe alone")
         return _probed(site, client, place.bucket, f"{prefix}_doctor-{uuid.uuid4().hex}")
     except (*RAISED_BY_BOTO, ValueError) as error:
-        what, advice = of_s3(error)
-        return fail(f"{place}: {what}", advice)
+        problem, advice = of_s3(error)
+        return fail(f"{place}: {problem}", advice)
 
 
 def _probed(site: Site, client: Any, bucket: str, key: str) -> CheckFinding:
@@ -91,11 +91,11 @@ def check_queues(site: Site, cluster: str) -> CheckFinding:
 
     queues = site.source(cluster).queues
     assert queues is not None
-    told = []
+    facts = []
     for url in dict.fromkeys((queues.commands, queues.reports)):
-        found = Fifo(url).attributes()
-        told.append(f"{url.rpartition('/')[2]}: {found.get('ApproximateNumberOfMessages', '?')} messages")
+        attributes = Fifo(url).attributes()
+        facts.append(f"{url.rpartition('/')[2]}: {attributes.get('ApproximateNumberOfMessages', '?')} messages")
     if keys_from_environment(queues.keys, site.environment) is None and site.airflow_home is not None:
-        return ok(f"{'; '.join(told)}; the keys {queues.keys} are Airflow's (see the check `connections`)")
+        return ok(f"{'; '.join(facts)}; the keys {queues.keys} are Airflow's (see the check `connections`)")
     resolved_keys(queues.keys, lambda name: keys_from_environment(name, site.environment))
-    return ok(f"{'; '.join(told)}; their keys are known. What is sent cannot be taken back, so nothing was")
+    return ok(f"{'; '.join(facts)}; their keys are known. What is sent cannot be taken back, so nothing was")

@@ -93,32 +93,32 @@ def find(record: Record, text: str | Subject, cluster: str | None, when: Times) 
     return FoundCycle(attempt, subject, bundle_of(subject, row), row)
 
 
-def _of_command(record: Record, found: RecordedCommand, when: Times) -> FoundCycle:
+def _of_command(record: Record, command: RecordedCommand, when: Times) -> FoundCycle:
     if when.at is not None or when.is_range:
         raise BadInput(
-            f"command {found.command_id} belongs to the cycle of {time(found.cycle_at)}: leave out --at, --from and "
-            f"--to, or ask for its bundle {found.bundle}."
+            f"command {command.command_id} belongs to the cycle of {time(command.cycle_at)}: leave out --at, --from "
+            f"and --to, or ask for its bundle {command.bundle}."
         )
-    attempts = record.attempts(found.cluster, found.cycle_at, found.cycle_at)
-    attempt = next((one for one in attempts if one.plan_id == found.plan_id), None)
+    attempts = record.attempts(command.cluster, command.cycle_at, command.cycle_at)
+    attempt = next((listed for listed in attempts if listed.plan_id == command.plan_id), None)
     if attempt is None:
-        raise missing.no_manifest(found)
-    subject = Subject("bundle", found.bundle)
+        raise missing.no_manifest(command)
+    subject = Subject("bundle", command.bundle)
     row = places_of(record, [attempt], subject).get(attempt.attempt_id)
-    return FoundCycle(attempt, Subject("command", found.command_id), found.bundle, row, found.command_id)
+    return FoundCycle(attempt, Subject("command", command.command_id), command.bundle, row, command.command_id)
 
 
-def _moment(record: Record, found: FoundCycle, when: Times) -> Moment:
-    attempt, command = found.attempt, found.command_id
-    subject = found.subject if command is None else Subject("bundle", found.bundle or "")
-    where = {} if found.row is None else {attempt.attempt_id: found.row}
+def _moment(record: Record, cycle: FoundCycle, when: Times) -> Moment:
+    attempt, command = cycle.attempt, cycle.command_id
+    subject = cycle.subject if command is None else Subject("bundle", cycle.bundle or "")
+    where = {} if cycle.row is None else {attempt.attempt_id: cycle.row}
     facts = facts_of(record, [attempt], subject, where)[attempt.attempt_id]
     ask = _Again(record, attempt)
     moment = moment_of(replace(facts, notes=(*_notes(record, attempt, when.at), *facts.notes)), ask.changes)
     moment = replace(moment, notes=(*moment.notes, *ask.notes()))
     if command is None:
         return moment
-    return replace(moment, subject=found.subject, commands=tuple(c for c in moment.commands if c.command_id == command))
+    return replace(moment, subject=cycle.subject, commands=tuple(c for c in moment.commands if c.command_id == command))
 
 
 class _Again:
@@ -137,43 +137,43 @@ class _Again:
                 self._question = question_of(self._record, self._attempt)
             except LakeError as error:
                 self._missing = str(error)
-        found = None if self._question is None else self._question.changes(table, row)
-        self._others += found is None and not self._missing
-        return found or ()
+        changed = None if self._question is None else self._question.changes(table, row)
+        self._others += changed is None and not self._missing
+        return changed or ()
 
     def notes(self) -> list[str]:
         """Return why no such changes are known for some decisions."""
-        said = "What would have changed the answer is not known"
+        words = "What would have changed the answer is not known"
         if self._missing:
-            return [f"{said}: {self._missing.rstrip('.')}."]
+            return [f"{words}: {self._missing.rstrip('.')}."]
         if self._others:
-            return [f"{said} of {plural(self._others, 'decision')}: repeated, this version decides differently."]
+            return [f"{words} of {plural(self._others, 'decision')}: repeated, this version decides differently."]
         return []
 
 
 def _one_cluster(
     record: Record, subject: Subject, clusters: Sequence[str], at: Given | None
 ) -> tuple[Attempt, Row | None]:
-    """The attempt in force in the one cluster that has the subject, and the row that says where the subject was."""
+    """Return the attempt in force in the only cluster that has the subject, and the row with its place."""
     moment = LAST_MOMENT if at is None else at.last
     in_force = {name: record.in_force(name, moment) for name in clusters}
-    there = {name: attempt for name, attempt in in_force.items() if attempt is not None}
-    if not there:
+    present = {name: attempt for name, attempt in in_force.items() if attempt is not None}
+    if not present:
         raise missing.before_the_first(record, clusters, moment)
     rows = {
         name: places_of(record, [attempt], subject).get(attempt.attempt_id)
-        for name, attempt in there.items()
+        for name, attempt in present.items()
         if attempt.decided
     }
     having = [name for name, row in rows.items() if row is not None]
     if len(having) > 1:
         raise missing.several_clusters(subject, having)
     if having:
-        return there[having[0]], rows[having[0]]
-    if len(there) > 1:
-        missing.look_for_undecided(record, subject, there)
-        raise missing.unknown_everywhere(record, subject, there)
-    (attempt,) = there.values()
+        return present[having[0]], rows[having[0]]
+    if len(present) > 1:
+        missing.look_for_undecided(record, subject, present)
+        raise missing.unknown_everywhere(record, subject, present)
+    (attempt,) = present.values()
     if not attempt.decided:
         raise missing.undecided(record, attempt)
     return attempt, _not_in_it(record, attempt, subject)
@@ -215,23 +215,23 @@ def _without_manifest(record: Record, attempt: Attempt) -> datetime | None:
 
 
 def _over_range(record: Record, subject: Subject, clusters: Sequence[str], when: Times) -> Course:
-    first, last, there = cycles_within(record, clusters, when)
-    where = {name: places_of(record, attempts, subject) for name, attempts in there.items()}
+    first, last, present = cycles_within(record, clusters, when)
+    where = {name: places_of(record, attempts, subject) for name, attempts in present.items()}
     having = [name for name, rows in where.items() if rows]
     if len(having) > 1:
         raise missing.several_clusters(subject, having)
     if not having:
-        newest = {name: attempts[-1] for name, attempts in there.items()}
+        newest = {name: attempts[-1] for name, attempts in present.items()}
         if len(newest) > 1:
             raise missing.unknown_everywhere(record, subject, newest)
-        (attempts,) = there.values()
+        (attempts,) = present.values()
         decided = [attempt for attempt in attempts if attempt.decided]
         if not decided:
             raise missing.undecided(record, attempts[-1])
         _not_in_it(record, decided[-1], subject)
         return course_of(record, subject, attempts, {}, (first, last))
     (name,) = having
-    return course_of(record, subject, there[name], where[name], (first, last))
+    return course_of(record, subject, present[name], where[name], (first, last))
 
 
 def cycles_within(
@@ -242,15 +242,15 @@ def cycles_within(
     Clusters without a cycle in the range are left out; raises NoSuchCycle if all are.
     """
     first, last = _bounds(record, clusters, when)
-    found = {name: record.cycles(name, first, last) for name in clusters}
-    there = {name: attempts for name, attempts in found.items() if attempts}
-    if not there:
+    attempts_of = {name: record.cycles(name, first, last) for name in clusters}
+    present = {name: attempts for name, attempts in attempts_of.items() if attempts}
+    if not present:
         raise missing.nothing_between(record, clusters, first, last)
-    return first, last, there
+    return first, last, present
 
 
 def _bounds(record: Record, clusters: Sequence[str], when: Times) -> tuple[datetime, datetime]:
-    """The range; an open end is the first or the newest cycle on record."""
+    """Return the range; an open end is the first or the newest recorded cycle."""
     if when.first is not None and when.last is not None:
         return when.first.first, when.last.last
     ends = record.files("cycles").ends(clusters)

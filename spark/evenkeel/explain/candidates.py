@@ -20,13 +20,13 @@ _FILTERS = {
     "older_version": "older version of Pulsar",
     "draining": "being emptied",
 }
-# What the scores of a placement strategy are; any other one's is a rate in msg/s.
+# Meanings of a placement strategy's scores; any other one's is a rate in msg/s.
 _SCORED = {"LeastResourceUsageWithWeight": ("Average usage", "fraction"), BY_DRAINING: ("Usage by then", "fraction")}
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A broker that was looked at for a bundle, with what became of it in words; `score` if it got so far."""
+    """A broker that was checked for a bundle, with the outcome in words; `score` if it got so far."""
 
     broker: str
     verdict: str

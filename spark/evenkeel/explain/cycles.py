@@ -39,8 +39,8 @@ def places_of(record: Record, attempts: Sequence[Attempt], subject: Subject) -> 
     A topic's place is that of the bundle whose range contains its hash in that cycle.
     """
     table, columns, condition = _where(subject)
-    found = record.rows(attempts, table, columns=columns, where=condition)
-    return {attempt_id: rows[0] for attempt_id, rows in found.items() if rows}
+    places = record.rows(attempts, table, columns=columns, where=condition)
+    return {attempt_id: rows[0] for attempt_id, rows in places.items() if rows}
 
 
 def _where(subject: Subject) -> tuple[str, tuple[str, ...], Any]:
@@ -69,8 +69,8 @@ def bundle_of(subject: Subject, row: Row | None) -> str | None:
 def facts_of(
     record: Record, attempts: Sequence[Attempt], subject: Subject, where: Mapping[str, Row]
 ) -> dict[str, CycleFacts]:
-    """attempt_id -> all rows that its explanation rests on. `where` is what `places_of` gave."""
-    bundles = {one.attempt_id: bundle_of(subject, where.get(one.attempt_id)) for one in attempts}
+    """Return attempt_id -> all rows of its explanation. `where` is the result of `places_of`."""
+    bundles = {attempt.attempt_id: bundle_of(subject, where.get(attempt.attempt_id)) for attempt in attempts}
     named = sorted({bundle for bundle in bundles.values() if bundle})
     tables = {table: _decided(record, attempts, table, subject, named, where) for table in DECIDED}
     wanted = is_in("key", [PLACEMENT, PLANNER_KEY])
@@ -78,23 +78,23 @@ def facts_of(
     gone = _incomplete(record, attempts)
     commands, outcomes = _outbox(record, attempts, subject, named)
     loads = "broker_load" if subject.kind == "broker" else "bundle_load"
-    made = {}
-    for one in attempts:
-        row = where.get(one.attempt_id)
-        own = {table: rows[one.attempt_id] for table, rows in tables.items()}
-        own |= {"bundle_load": [], "broker_load": []}
-        own[loads] = [] if row is None else [row]
-        asked = [c for c in commands if (c["cycle_at"], c["plan_id"]) == (one.cycle_at, one.plan_id)]
-        made[one.attempt_id] = CycleFacts(
-            attempt=one,
+    facts = {}
+    for attempt in attempts:
+        row = where.get(attempt.attempt_id)
+        rows_of = {table: rows[attempt.attempt_id] for table, rows in tables.items()}
+        rows_of |= {"bundle_load": [], "broker_load": []}
+        rows_of[loads] = [] if row is None else [row]
+        asked = [c for c in commands if (c["cycle_at"], c["plan_id"]) == (attempt.cycle_at, attempt.plan_id)]
+        facts[attempt.attempt_id] = CycleFacts(
+            attempt=attempt,
             subject=subject,
-            bundle=bundles[one.attempt_id],
-            tables=own,
-            commands=[c for c in asked if subject.kind == "broker" or _is_of(c, subject, bundles[one.attempt_id])],
+            bundle=bundles[attempt.attempt_id],
+            tables=rows_of,
+            commands=[c for c in asked if subject.kind == "broker" or _is_of(c, subject, bundles[attempt.attempt_id])],
             outcomes=outcomes,
-            notes=gone[one.attempt_id],
+            notes=gone[attempt.attempt_id],
         )
-    return made
+    return facts
 
 
 def _is_of(command: Row, subject: Subject, bundle: str | None) -> bool:
@@ -112,7 +112,7 @@ def _decided(
     bundles: Sequence[str],
     where: Mapping[str, Row],
 ) -> Rows:
-    """The rows about the subject, and what was weighed against it."""
+    """Return the rows about the subject, and their alternatives."""
     with_brokers = table in ("unload_decisions", *PLANNER)
     whole = is_in("subject_kind", ["cluster", "broker"] if with_brokers else ["cluster"])
     if subject.kind == "broker":
@@ -130,7 +130,7 @@ def _decided(
 def _outbox(
     record: Record, attempts: Sequence[Attempt], subject: Subject, bundles: Sequence[str]
 ) -> tuple[list[Row], list[Row]]:
-    """Commands about the subject, and what was seen of them."""
+    """Return commands about the subject, with their observed outcomes."""
     moments = [attempt.cycle_at for attempt in attempts]
     if not moments:
         return [], []
@@ -176,7 +176,7 @@ def require_rows(record: Record, attempt: Attempt, table: str) -> None:
 
 # A range of cycles: those in which something was done in full, the others in one line per stretch.
 
-# What is shown in full. A range with more is a question for a narrower one, or for SQL.
+# Moments that are shown in full. For more, narrow the range, or use SQL.
 MOST_MOMENTS = 50
 
 
@@ -190,12 +190,12 @@ def course_of(
     """Return the course of a subject. `where` has its place per attempt (see `places_of`)."""
     decided = [attempt for attempt in attempts if attempt.decided]
     eventful = _eventful(record, decided, subject, where)
-    told = [attempt for attempt in decided if attempt.attempt_id in eventful][:MOST_MOMENTS]
-    facts = facts_of(record, told, subject, where) if told else {}
-    moments = {attempt.attempt_id: moment_of(facts[attempt.attempt_id]) for attempt in told}
+    shown = [attempt for attempt in decided if attempt.attempt_id in eventful][:MOST_MOMENTS]
+    facts = facts_of(record, shown, subject, where) if shown else {}
+    moments = {attempt.attempt_id: moment_of(facts[attempt.attempt_id]) for attempt in shown}
     notes = []
     if len(eventful) > MOST_MOMENTS:
-        after = told[-1].cycle_at
+        after = shown[-1].cycle_at
         notes.append(
             f"Acts happened in {len(eventful):,} of these cycles; the first {MOST_MOMENTS} are told in full. Ask "
             f"for the others with --from {utc_seconds(after)}."
@@ -217,17 +217,23 @@ def _eventful(
     """The attempts in which something was decided about the subject, held back, or sent."""
     if not attempts:
         return frozenset()
-    found: set[str] = set()
+    eventful: set[str] = set()
     for table in ("split_decisions", "unload_decisions", "placement_decisions", "guard_decisions"):
         condition = _named(table, subject, where)
         if table != "guard_decisions":
             condition = condition & is_in("outcome", sorted(ACTS))
         rows = record.rows(attempts, table, columns=["subject"], where=condition)
-        found |= {attempt_id for attempt_id, own in rows.items() if _is_about(own, subject, where.get(attempt_id))}
+        eventful |= {
+            attempt_id
+            for attempt_id, attempt_rows in rows.items()
+            if _is_about(attempt_rows, subject, where.get(attempt_id))
+        }
     span = attempts[0].cluster, attempts[0].cycle_at, attempts[-1].cycle_at
     commands = record.outbox("commands", *span, ["cycle_at", "plan_id"], _named("commands", subject, where))
     asked = {(row["cycle_at"], row["plan_id"]) for row in commands}
-    return frozenset(found | {one.attempt_id for one in attempts if (one.cycle_at, one.plan_id) in asked})
+    return frozenset(
+        eventful | {attempt.attempt_id for attempt in attempts if (attempt.cycle_at, attempt.plan_id) in asked}
+    )
 
 
 def _is_about(rows: Sequence[Row], subject: Subject, row: Row | None) -> bool:
@@ -235,7 +241,7 @@ def _is_about(rows: Sequence[Row], subject: Subject, row: Row | None) -> bool:
     if subject.kind != "topic":
         return bool(rows)
     bundle = bundle_of(subject, row)
-    return any(one["subject"] in (bundle, subject.name) for one in rows)
+    return any(command["subject"] in (bundle, subject.name) for command in rows)
 
 
 def _named(table: str, subject: Subject, where: Mapping[str, Row]) -> Any:
@@ -254,10 +260,10 @@ def _steps(
     attempts: Sequence[Attempt], subject: Subject, where: Mapping[str, Row], moments: Mapping[str, Moment]
 ) -> list[Moment | Quiet]:
     steps: list[Moment | Quiet] = []
-    for _, stretch in groupby(attempts, key=lambda one: _stretch(one, subject, where, moments)):
+    for _, stretch in groupby(attempts, key=lambda attempt: _stretch(attempt, subject, where, moments)):
         cycles = list(stretch)
         if cycles[0].attempt_id in moments:
-            steps += [moments[one.attempt_id] for one in cycles]
+            steps += [moments[cycle.attempt_id] for cycle in cycles]
         else:
             steps.append(_quiet(cycles, subject, where))
     return steps

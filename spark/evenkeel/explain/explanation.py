@@ -80,8 +80,8 @@ class Reason:
 
     @property
     def acts(self) -> bool:
-        """Return True if it would have changed something, or was kept from it. What the planner says is acted on by
-        others."""
+        """Return True if it would have changed something, or was kept from it. Other tasks act on the planner's
+        verdicts."""
         return self.step != "planner" and (self.outcome in ACTS or self.step == "guard")
 
 
@@ -148,7 +148,7 @@ class Quiet:
 
 @dataclass(frozen=True)
 class Course:
-    """A range of cycles: moments in full where something was done, and what lay between, in the order of time."""
+    """A range of cycles: moments in full if they have an act, and the quiet stretches between, in the order of time."""
 
     subject: Subject
     cluster: str
@@ -160,7 +160,7 @@ class Course:
 
 
 Ask = Callable[[str, Row], Sequence[Change]]
-"""Given a table and a row of it: what would have changed the row."""
+"""Function from a table and a row of it to the changes that would have changed the row."""
 
 
 def ask_nothing(table: str, row: Row) -> Sequence[Change]:
@@ -170,7 +170,7 @@ def ask_nothing(table: str, row: Row) -> Sequence[Change]:
 
 @dataclass(frozen=True)
 class CycleFacts:
-    """The rows of one cycle that an explanation rests on; `tables` hold what was considered beside the subject too."""
+    """The rows of one cycle that an explanation uses; `tables` also hold what was considered beside the subject."""
 
     attempt: Attempt
     subject: Subject
@@ -182,7 +182,7 @@ class CycleFacts:
 
 
 def moment_of(facts: CycleFacts, ask: Ask = ask_nothing) -> Moment:
-    """Return the explanation of one cycle. `ask`: what would have changed a decision."""
+    """Return the explanation of one cycle. `ask`: returns the changes that would have changed a decision."""
     attempt, reasons = facts.attempt, tuple(_reasons(facts, ask))
     return Moment(
         subject=facts.subject,
@@ -206,7 +206,7 @@ def moment_of(facts: CycleFacts, ask: Ask = ask_nothing) -> Moment:
 def _of_shadow(facts: CycleFacts, reasons: Sequence[Reason]) -> tuple[str, ...]:
     """Return the sentence that the planner only watches and nothing follows from its verdict; "" otherwise."""
     is_shadow = any((row["key"], row["value"]) == (PLANNER_KEY, '"shadow"') for row in facts.tables["settings"])
-    if not is_shadow or not any(one.step == "planner" for one in reasons):
+    if not is_shadow or not any(reason.step == "planner" for reason in reasons):
         return ()
     return (f"The planner only looks on ({PLANNER_KEY} = shadow): nothing that it decides is sent to the cluster.",)
 
@@ -257,31 +257,33 @@ def _both(first: float | None, second: float | None) -> float | None:
 def _reasons(facts: CycleFacts, ask: Ask) -> list[Reason]:
     """The rows about the subject, in the order of the pipeline; of a cluster or broker before those of its bundles."""
     settings = facts.tables["settings"]
-    found = []
+    reasons = []
     for table, step in STEPS.items():
         rows = facts.tables.get(table, ())
         chosen = [row for row in rows if _concerns(row, step, facts)]
         if step == "planner" and facts.subject.kind != "broker" and not any(_is_own(row, facts) for row in chosen):
             continue  # the planner has not looked at the bundle
-        found += [reason_of(table, row, rows, settings, ask) for row in sorted(chosen, key=_order)]
+        reasons += [reason_of(table, row, rows, settings, ask) for row in sorted(chosen, key=_order)]
     for row in sorted(facts.tables["guard_decisions"], key=lambda row: (row["position"], row["rule"])):
         if _concerns(row, "guard", facts):
-            found.append(reason_of("guard_decisions", row, (), settings, ask))
+            reasons.append(reason_of("guard_decisions", row, (), settings, ask))
     # If the planner decides, shedding copies its verdicts, and they are shown there.
-    taken_over = {(one.subject, one.sentence) for one in found if one.step != "planner"}
-    return [one for one in found if one.step != "planner" or (one.subject, one.sentence) not in taken_over]
+    taken_over = {(reason.subject, reason.sentence) for reason in reasons if reason.step != "planner"}
+    return [
+        reason for reason in reasons if reason.step != "planner" or (reason.subject, reason.sentence) not in taken_over
+    ]
 
 
 def reason_of(table: str, row: Row, rows: Sequence[Row], settings: Sequence[Row], ask: Ask = ask_nothing) -> Reason:
-    """Return one decision row with what lost and what would have changed it.
+    """Return one decision row with its rejected alternatives and the changes that would have changed it.
 
-    `rows` are those of its table in its cycle, `settings` the rows that were read. What the planner weighs is not asked
-    again: a search decides it.
+    `rows` are those of its table in its cycle, `settings` the rows that were read. The planner's verdicts are not
+    repeated: a search decides them.
     """
     step = STEPS.get(table, "guard")
     others = _under_their_limit(row, rows)[:MOST_OTHERS] if _sheds(table, row) else []
     asked = () if step == "planner" else (row, *others)
-    changes = [change for one in asked for change in _of_other(one, row, ask(table, one))]
+    changes = [change for subject in asked for change in _of_other(subject, row, ask(table, subject))]
     groups = without_groups(row) if step == "placement" else []
     return _reason(row, step, _alternatives(row, step, rows, settings), (*changes, *groups))
 
@@ -290,14 +292,17 @@ def _sheds(table: str, row: Row) -> bool:
     return bool(table == "unload_decisions" and row["subject_kind"] == "broker" and row["outcome"] == "unload")
 
 
-def _of_other(one: Row, row: Row, changes: Sequence[Change]) -> Sequence[Change]:
+def _of_other(other_row: Row, row: Row, changes: Sequence[Change]) -> Sequence[Change]:
     """Return all changes of the row itself; of a broker beside it, those of its own figures only."""
-    return changes if one is row else [change for change in changes if change.subject == one["subject"]]
+    return changes if other_row is row else [change for change in changes if change.subject == other_row["subject"]]
 
 
 def _concerns(row: Row, step: str, facts: CycleFacts) -> bool:
-    """Of a bundle: its own rows, and why its broker sheds. Of a topic: its bundle's and its own. Of a broker: its own,
-    and what leaves it or comes to it."""
+    """Return the rows about the subject.
+
+    Of a bundle: its own rows, and why its broker sheds. Of a topic: its bundle's and its own. Of a broker: its own, and
+    the bundles that leave it or come to it.
+    """
     if row["subject_kind"] == "cluster":
         return step in ("guard", "planner") or bool(row["outcome"] == "skipped" or step == "unload")
     if facts.subject.kind == "broker":
@@ -318,9 +323,9 @@ def _is_own(row: Row, facts: CycleFacts) -> bool:
 def _owner(facts: CycleFacts) -> str | None:
     """The broker from which the bundle was, or could have been, shed: the one that its decision names, else its
     owner."""
-    own = [row for row in facts.tables["unload_decisions"] if row["subject"] == facts.bundle and row["broker"]]
-    if own:
-        return str(min(own, key=lambda row: (row["outcome"] != "unload", row["broker"]))["broker"])
+    bundle_rows = [row for row in facts.tables["unload_decisions"] if row["subject"] == facts.bundle and row["broker"]]
+    if bundle_rows:
+        return str(min(bundle_rows, key=lambda row: (row["outcome"] != "unload", row["broker"]))["broker"])
     return next((row["owner"] for row in facts.tables["bundle_load"] if row["bundle"] == facts.bundle), None)
 
 
@@ -356,45 +361,53 @@ def _alternatives(row: Row, step: str, rows: Sequence[Row], settings: Sequence[R
         return _brokers_looked_at(row, settings)
     if step == "planner":
         return [
-            OtherOption(one["name"], _option(one), one["measured"], None, row["unit"] or "")
-            for one in row["alternatives"]
-            if one["verdict"] != "best"
+            OtherOption(alternative["name"], _option(alternative), alternative["measured"], None, row["unit"] or "")
+            for alternative in row["alternatives"]
+            if alternative["verdict"] != "best"
         ]
     if step == "unload" and row["subject_kind"] == "broker":
         return _other_brokers(row, rows)
     if step == "unload" and row["subject_kind"] == "bundle" and row["outcome"] == "unload":
-        own = row["numbers"].get("bundle_throughput")
+        bundle_traffic = row["numbers"].get("bundle_throughput")
         return [
-            OtherOption(other["name"], "next in line", other["measured"], _gap(own, other["measured"]), "byte/s")
+            OtherOption(
+                other["name"], "next in line", other["measured"], _gap(bundle_traffic, other["measured"]), "byte/s"
+            )
             for other in row["alternatives"]
             if other["verdict"] == "next"
         ]
     return []
 
 
-def _option(one: Mapping[str, Any]) -> str:
+def _option(alternative: Mapping[str, Any]) -> str:
     """Return the outcome of a planner's alternative, in words."""
-    rule = str(one["rule"] or "").replace("_", " ")
-    if one["verdict"] == "removed":
+    rule = str(alternative["rule"] or "").replace("_", " ")
+    if alternative["verdict"] == "removed":
         return f"ruled out: {rule}" if rule else "ruled out"
-    said = "next in line" if one["verdict"] == "next" else "possible"
-    return f"{said}, {rule}" if rule else said
+    words = "next in line" if alternative["verdict"] == "next" else "possible"
+    return f"{words}, {rule}" if rule else words
 
 
-def _gap(own: float | None, other: float | None) -> float | None:
-    return None if own is None or other is None else own - other
+def _gap(value: float | None, other: float | None) -> float | None:
+    return None if value is None or other is None else value - other
 
 
 def _brokers_looked_at(row: Row, settings: Sequence[Row]) -> list[OtherOption]:
     strategy = strategy_of(row, settings)
     candidates = candidates_of(row, strategy)
     _, unit = scored_by(strategy)
-    best = next((one.score for one in candidates if one.is_chosen), None)
+    best = next((option.score for option in candidates if option.is_chosen), None)
     compared = {candidate["broker"] for candidate in row["candidates"] if candidate["removed_by"] is None}
     return [
-        OtherOption(one.broker, one.verdict, one.score, _gap(one.score, best) if one.broker in compared else None, unit)
-        for one in candidates
-        if not one.is_chosen
+        OtherOption(
+            option.broker,
+            option.verdict,
+            option.score,
+            _gap(option.score, best) if option.broker in compared else None,
+            unit,
+        )
+        for option in candidates
+        if not option.is_chosen
     ]
 
 
@@ -406,7 +419,7 @@ def _other_brokers(row: Row, rows: Sequence[Row]) -> list[OtherOption]:
 
 
 def _under_their_limit(row: Row, rows: Sequence[Row]) -> list[Row]:
-    """The other brokers that were looked at and let be, the nearest to their limit first."""
+    """Return the other checked brokers without an act, the nearest to their limit first."""
     others = [
         other
         for other in rows
@@ -429,7 +442,9 @@ def _step(row: Row) -> tuple[int, str]:
 
 def _command(row: Mapping[str, Any], outcomes: Sequence[Row]) -> SentCommand:
     seen = {
-        (one["seen_at"], one["outcome"], one["detail"]) for one in outcomes if one["command_id"] == row["command_id"]
+        (outcome_row["seen_at"], outcome_row["outcome"], outcome_row["detail"])
+        for outcome_row in outcomes
+        if outcome_row["command_id"] == row["command_id"]
     }
     return SentCommand(
         command_id=row["command_id"],

@@ -46,7 +46,7 @@ def several_clusters(subject: Subject, clusters: Sequence[str]) -> BadInput:
 
 
 def before_the_first(record: Record, clusters: Sequence[str], at: datetime) -> NoSuchCycle:
-    """A time before everything on record."""
+    """Return the sentence for a time before all recorded cycles."""
     firsts = [first for name in clusters if (first := record.following(name, FIRST_MOMENT)) is not None]
     first = min(firsts, key=lambda attempt: (attempt.cycle_at, attempt.cluster))
     return NoSuchCycle(
@@ -60,8 +60,8 @@ def nothing_between(record: Record, clusters: Sequence[str], first: datetime, la
     before = [one for name in clusters if (one := record.in_force(name, first)) is not None]
     after = [one for name in clusters if (one := record.following(name, last)) is not None]
     near = [
-        *(f"that of {time(one.cycle_at)} of {one.cluster} before" for one in before[-1:]),
-        *(f"that of {time(one.cycle_at)} of {one.cluster} after" for one in after[:1]),
+        *(f"that of {time(attempt.cycle_at)} of {attempt.cluster} before" for attempt in before[-1:]),
+        *(f"that of {time(attempt.cycle_at)} of {attempt.cluster} after" for attempt in after[:1]),
     ]
     return NoSuchCycle(
         f"no cycle is on record from {time(first)} to {time(last)} ({', '.join(clusters)}). The nearest: "
@@ -69,19 +69,20 @@ def nothing_between(record: Record, clusters: Sequence[str], first: datetime, la
     )
 
 
-def no_manifest(found: RecordedCommand) -> LakeError:
+def no_manifest(command: RecordedCommand) -> LakeError:
     """A command whose plan no manifest lists."""
     return LakeError(
-        f"command {found.command_id} is in the outbox, but no manifest of {found.cluster} at {time(found.cycle_at)} "
-        f"has its plan {found.plan_id}: the run died before it was listed. Its bundle is {found.bundle}."
+        f"command {command.command_id} is in the outbox, but no manifest of {command.cluster} at "
+        f"{time(command.cycle_at)} has its plan {command.plan_id}: the run died before it was listed. Its "
+        f"bundle is {command.bundle}."
     )
 
 
 def undecided(record: Record, attempt: Attempt) -> NoSuchCycle:
     """A cycle that was skipped or failed, with the nearest ones that decided."""
     near = [
-        *(f"{time(one.cycle_at)} before" for one in [_decided_before(record, attempt)] if one is not None),
-        *(f"{time(one.cycle_at)} after" for one in [_decided_after(record, attempt)] if one is not None),
+        *(f"{time(earlier.cycle_at)} before" for earlier in [_decided_before(record, attempt)] if earlier is not None),
+        *(f"{time(later.cycle_at)} after" for later in [_decided_after(record, attempt)] if later is not None),
     ]
     why = (attempt.reason or "no reason is on record").rstrip(".")
     word = "was skipped" if attempt.status == "skipped" else attempt.status
@@ -94,16 +95,16 @@ def undecided(record: Record, attempt: Attempt) -> NoSuchCycle:
 def _decided_before(record: Record, attempt: Attempt) -> Attempt | None:
     for span in _NEAR:
         start = max(attempt.cycle_at - span, FIRST_MOMENT)
-        found = [one for one in record.cycles(attempt.cluster, start, attempt.cycle_at, _LIGHT) if one.decided]
-        if found:
-            return found[-1]
+        cycles = [cycle for cycle in record.cycles(attempt.cluster, start, attempt.cycle_at, _LIGHT) if cycle.decided]
+        if cycles:
+            return cycles[-1]
     return None
 
 
 def _decided_after(record: Record, attempt: Attempt) -> Attempt | None:
     for span in _NEAR:
-        found = record.cycles(attempt.cluster, attempt.cycle_at, attempt.cycle_at + span, _LIGHT)
-        decided = [one for one in found if one.decided]
+        cycles = record.cycles(attempt.cluster, attempt.cycle_at, attempt.cycle_at + span, _LIGHT)
+        decided = [one for one in cycles if one.decided]
         if decided:
             return decided[0]
     return None
@@ -118,9 +119,9 @@ def has_decisions(record: Record, attempt: Attempt, bundle: str) -> bool:
     )
 
 
-def look_for_undecided(record: Record, subject: Subject, there: Mapping[str, Attempt]) -> None:
-    """Of several clusters none shows the subject: raises where one of them did not decide, and had it before."""
-    open_ = [attempt for _, attempt in sorted(there.items()) if not attempt.decided]
+def look_for_undecided(record: Record, subject: Subject, newest_of: Mapping[str, Attempt]) -> None:
+    """Raise an error if one of several clusters, none with the subject, did not decide and had it before."""
+    open_ = [attempt for _, attempt in sorted(newest_of.items()) if not attempt.decided]
     for attempt in open_:
         before = _decided_before(record, attempt)
         if before is not None and _is_there(record, before, subject):
@@ -134,28 +135,28 @@ def _is_there(record: Record, attempt: Attempt, subject: Subject) -> bool:
     return bool(places_of(record, whole, subject))
 
 
-def unknown_everywhere(record: Record, subject: Subject, there: Mapping[str, Attempt]) -> EvenkeelError:
+def unknown_everywhere(record: Record, subject: Subject, newest_of: Mapping[str, Attempt]) -> EvenkeelError:
     """Return the error for a name that no cluster has; the cluster with the nearest name describes what it has."""
-    decided = {name: attempt for name, attempt in sorted(there.items()) if attempt.decided}
+    decided = {name: attempt for name, attempt in sorted(newest_of.items()) if attempt.decided}
     reasons = {name: unknown(record, attempt, subject) for name, attempt in decided.items()}
     near = [name for name, attempt in decided.items() if _has_namespace(record, attempt, subject)]
     if len(near) == 1:
         return reasons[near[0]]
     return BadInput(
-        f"no cluster has {subject.kind} {subject.name} in its cycle at that time ({', '.join(sorted(there))}): "
+        f"no cluster has {subject.kind} {subject.name} in its cycle at that time ({', '.join(sorted(newest_of))}): "
         "name the "
         "cluster with --cluster to see what it has instead."
     )
 
 
 def unknown(record: Record, attempt: Attempt, subject: Subject) -> BadInput:
-    """A subject that the cycle knows nothing of."""
-    here = f"{attempt.cluster} in the cycle of {time(attempt.cycle_at)}"
+    """Return the error for a subject that is not in the cycle."""
+    place = f"{attempt.cluster} in the cycle of {time(attempt.cycle_at)}"
     if subject.kind == "broker":
         rows = record.rows([attempt], "broker_load", columns=["broker"])[attempt.attempt_id]
         names = sorted({row["broker"] for row in rows})
         seen = _last_seen(record, attempt, subject)
-        return BadInput(f"broker {subject.name} is not among those of {here}.{nearest(subject.name, names)}{seen}")
+        return BadInput(f"broker {subject.name} is not among those of {place}.{nearest(subject.name, names)}{seen}")
     if subject.kind == "topic":
         namespace = parse_topic(subject.name, scalable=True).namespace
         return BadInput(f"topic {subject.name}: {_no_namespace(record, attempt, namespace)}")
@@ -164,7 +165,7 @@ def unknown(record: Record, attempt: Attempt, subject: Subject) -> BadInput:
     if not siblings:
         return BadInput(f"bundle {subject.name}: {_no_namespace(record, attempt, namespace)}")
     return BadInput(
-        f"bundle {subject.name} is not among those of {here}. {_relatives(record, attempt, subject, siblings)}"
+        f"bundle {subject.name} is not among those of {place}. {_relatives(record, attempt, subject, siblings)}"
     )
 
 
@@ -192,21 +193,21 @@ def _no_namespace(record: Record, attempt: Attempt, namespace: str) -> str:
 
 def _relatives(record: Record, attempt: Attempt, subject: Subject, siblings: Sequence[str]) -> str:
     """Return the bundles at the place of the missing one: its children, its parent, or the nearest."""
-    own = range_of(subject.name)
-    children = [name for name in siblings if own.covers(range_of(name))]
-    parent = next((name for name in siblings if range_of(name).covers(own)), None)
-    if sum(range_of(name).width for name in children) == own.width:
+    hashes = range_of(subject.name)
+    children = [name for name in siblings if hashes.covers(range_of(name))]
+    parent = next((name for name in siblings if range_of(name).covers(hashes)), None)
+    if sum(range_of(name).width for name in children) == hashes.width:
         split = _split_before(record, attempt, subject.name)
         return f"It was split{split}: {_named(children)} have its range now."
     if parent is not None:
         split = _split_after(record, attempt, parent)
         return f"It is a part of {parent}, which is whole in that cycle{split}."
-    across = [name for name in siblings if _overlaps(own, range_of(name))]
+    across = [name for name in siblings if _overlaps(hashes, range_of(name))]
     return f"Its namespace has other boundaries: {_named(across)} overlap its range."
 
 
-def _overlaps(one: BundleRange, other: BundleRange) -> bool:
-    return one.lower < other.upper and other.lower < one.upper
+def _overlaps(first: BundleRange, other: BundleRange) -> bool:
+    return first.lower < other.upper and other.lower < first.upper
 
 
 def _named(names: Sequence[str]) -> str:
@@ -241,8 +242,8 @@ def _last_seen(record: Record, attempt: Attempt, subject: Subject) -> str:
     condition: Any = text(column) == subject.name
     days = record.dates(table, attempt.cluster)
     for day in _days([day for day in reversed(days) if day <= attempt.cycle_at.date()]):
-        found = _moments(record, table, attempt, day, condition)
-        before = [at for at in found if at <= attempt.cycle_at]
+        moments = _moments(record, table, attempt, day, condition)
+        before = [at for at in moments if at <= attempt.cycle_at]
         if before:
             return f" It was last seen in the cycle of {time(max(before))}."
     for day in _days([day for day in days if day >= attempt.cycle_at.date()]):

@@ -17,9 +17,9 @@ from evenkeel.model.past_commands import HARMED
 MOST_LINES = 8
 
 
-def as_text(found: Moment | Course, where: tzinfo = UTC) -> str:
+def as_text(answer: Moment | Course, where: tzinfo = UTC) -> str:
     """The explanation, with times in the zone `where`; ends with a line break."""
-    lines = _moment(found, where) if isinstance(found, Moment) else _course(found, where)
+    lines = _moment(answer, where) if isinstance(answer, Moment) else _course(answer, where)
     return "\n".join(wording.visible(line) for line in lines) + "\n"
 
 
@@ -52,29 +52,31 @@ def _moment(moment: Moment, where: tzinfo) -> Iterator[str]:
     yield from _section("What else was possible", _others(moment.reasons))
     yield from _section("What would have changed the answer", _changes(moment.reasons))
     guards = [reason for reason in moment.reasons if reason.step == "guard"]
-    yield from _section("Guards' verdicts", [f"{one.outcome}: {one.sentence}" for one in guards])
+    yield from _section("Guards' verdicts", [f"{guard.outcome}: {guard.sentence}" for guard in guards])
     yield from _section("What was sent, and what was seen", [line for s in moment.commands for line in _sent(s, where)])
-    if not moment.commands and any(one.acts and one.step != "guard" for one in moment.reasons):
+    if not moment.commands and any(
+        given_reason.acts and given_reason.step != "guard" for given_reason in moment.reasons
+    ):
         yield ""
         yield "Nothing was sent for it."
     yield from _notes(moment.notes)
 
 
 def _where(moment: Moment) -> str:
-    found = moment.where
-    if found is None:
+    place = moment.where
+    if place is None:
         return "Not on record any more."
     if moment.subject.kind == "broker":
-        state = "" if found.state == "reported" else f" ({found.state.replace('_', ' ')})"
-        usage = f"usage {amounts.percent(found.usage)}{state}"
-        bundles, topics = amounts.counted(found.bundles, "bundle"), amounts.counted(found.topics, "topic")
-        return f"{usage}, {bundles}, {topics}, {_load(found)}"
-    owner = f"On {found.broker}" if found.broker else f"On no broker that is known for certain ({found.state})"
-    return f"{owner}, with {_load(found)}, {amounts.counted(found.topics, 'topic')}"
+        state = "" if place.state == "reported" else f" ({place.state.replace('_', ' ')})"
+        usage = f"usage {amounts.percent(place.usage)}{state}"
+        bundles, topics = amounts.counted(place.bundles, "bundle"), amounts.counted(place.topics, "topic")
+        return f"{usage}, {bundles}, {topics}, {_load(place)}"
+    owner = f"On {place.broker}" if place.broker else f"On no broker that is known for certain ({place.state})"
+    return f"{owner}, with {_load(place)}, {amounts.counted(place.topics, 'topic')}"
 
 
-def _load(found: Where) -> str:
-    return f"{amounts.throughput(found.traffic)}, {amounts.rate(found.rate)}"
+def _load(place: Where) -> str:
+    return f"{amounts.throughput(place.traffic)}, {amounts.rate(place.rate)}"
 
 
 def _decided(moment: Moment) -> Iterator[str]:
@@ -90,8 +92,8 @@ def _decided(moment: Moment) -> Iterator[str]:
 
 
 def _of_planner(reasons: Sequence[Reason]) -> list[str]:
-    found = [reason for reason in reasons if reason.step == "planner"]
-    return [line for one in found for line in (f"{one.outcome}: {one.sentence}", f"  {rule_line(one)}")]
+    verdicts = [reason for reason in reasons if reason.step == "planner"]
+    return [line for one in verdicts for line in (f"{one.outcome}: {one.sentence}", f"  {rule_line(one)}")]
 
 
 def rule_line(reason: Reason) -> str:
@@ -117,18 +119,18 @@ def _margin(value: float, unit: str | None) -> str:
 def _others(reasons: Sequence[Reason]) -> list[str]:
     lines = []
     for reason in reasons:
-        lines += [f"{reason.step}: {alternative_line(one)}" for one in reason.alternatives[:MOST_LINES]]
+        lines += [f"{reason.step}: {alternative_line(alternative)}" for alternative in reason.alternatives[:MOST_LINES]]
         more = len(reason.alternatives) - MOST_LINES
         if more > 0:
             lines.append(f"{reason.step}: and {more} more")
     return lines
 
 
-def alternative_line(one: OtherOption) -> str:
+def alternative_line(option: OtherOption) -> str:
     """Return the rejected alternative, the reason, and its distance."""
-    measured = "" if one.measured is None else f", {amounts.quantity(one.measured, one.unit)}"
-    behind = "" if one.behind is None else f", behind by {_margin(one.behind, one.unit).lstrip('+')}"
-    return f"{one.name}, {one.verdict}{measured}{behind}"
+    measured = "" if option.measured is None else f", {amounts.quantity(option.measured, option.unit)}"
+    behind = "" if option.behind is None else f", behind by {_margin(option.behind, option.unit).lstrip('+')}"
+    return f"{option.name}, {option.verdict}{measured}{behind}"
 
 
 def _changes(reasons: Sequence[Reason]) -> list[str]:
@@ -146,17 +148,17 @@ def _sent(sent: SentCommand, where: tzinfo) -> Iterator[str]:
     start = f" from {sent.from_broker}" if sent.from_broker else ""
     yield f"{sent.act}{start}{goal} ({sent.mode.replace('_', ' ')}), command {sent.command_id[:16]}"
     yield f"  {sent.request}"
-    for one in sent.seen:
-        outcome = one.outcome.replace("_", " ")
-        yield f"  {clock(one.at, where)} {outcome}: {one.detail.removeprefix(f'{outcome}: ')}"
+    for seen in sent.seen:
+        outcome = seen.outcome.replace("_", " ")
+        yield f"  {clock(seen.at, where)} {outcome}: {seen.detail.removeprefix(f'{outcome}: ')}"
     if not sent.seen:
         yield "  nothing is on record of it yet: the next cycle looks"
 
 
 def _harm(sent: SentCommand, where: tzinfo) -> Iterator[str]:
-    for one in sent.seen:
-        if one.outcome == HARMED:
-            yield f"{clock(one.at, where)}, after the {sent.act}: {one.detail}"
+    for outcome in sent.seen:
+        if outcome.outcome == HARMED:
+            yield f"{clock(outcome.at, where)}, after the {sent.act}: {outcome.detail}"
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
@@ -184,9 +186,9 @@ def clock(at: datetime, where: tzinfo) -> str:
 VERSION = 1
 
 
-def as_json(found: Moment | Course) -> str:
+def as_json(answer: Moment | Course) -> str:
     """The text of one JSON object."""
-    body = moment_body(found) if isinstance(found, Moment) else course_body(found)
+    body = moment_body(answer) if isinstance(answer, Moment) else course_body(answer)
     return json.dumps({"version": VERSION, **body}, ensure_ascii=False, indent=2, default=stamp)
 
 
@@ -214,8 +216,8 @@ def _change(change: Change) -> dict[str, Any]:
     return {**asdict(change), "by": change.by}
 
 
-def _plain(one: Any, *, without: tuple[str, ...]) -> dict[str, Any]:
-    return {name: value for name, value in asdict(one).items() if name not in without}
+def _plain(fields: Any, *, without: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in asdict(fields).items() if name not in without}
 
 
 def stamp(value: object) -> str:

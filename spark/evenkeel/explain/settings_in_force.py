@@ -44,13 +44,13 @@ class ClusterValue:
 
 
 def _comparable(value: str) -> object:
-    found = json.loads(value)
-    return sorted(found) if isinstance(found, list) else found
+    decoded = json.loads(value)
+    return sorted(decoded) if isinstance(decoded, list) else decoded
 
 
 @dataclass(frozen=True, slots=True)
 class KeyInForce:
-    """A key with the value of each cluster that has it on record, by cluster."""
+    """A key with the value of each cluster that has recorded it, by cluster."""
 
     key: str
     meaning: str
@@ -64,23 +64,23 @@ class KeyInForce:
 
         Values that are not the default come first, then those of most clusters, then by value.
         """
-        found: dict[ClusterValue, list[str]] = {}
-        for one in self.values:
-            found.setdefault(replace(one, cluster=""), []).append(one.cluster)
+        clusters_of: dict[ClusterValue, list[str]] = {}
+        for value in self.values:
+            clusters_of.setdefault(replace(value, cluster=""), []).append(value.cluster)
         order = sorted(
-            found.items(), key=lambda item: (item[0].is_default, -len(item[1]), item[0].value, item[0].origin)
+            clusters_of.items(), key=lambda item: (item[0].is_default, -len(item[1]), item[0].value, item[0].origin)
         )
-        return tuple((one, tuple(clusters)) for one, clusters in order)
+        return tuple((value, tuple(clusters)) for value, clusters in order)
 
     @property
     def differs(self) -> bool:
         """Return True if two clusters were decided with different values."""
-        return len({one.value for one in self.values}) > 1
+        return len({value.value for value in self.values}) > 1
 
     @property
     def is_changed(self) -> bool:
         """Return True if a cluster was decided with anything but its version's default."""
-        return not all(one.is_default for one in self.values)
+        return not all(value.is_default for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,39 +94,44 @@ class AllInForce:
 
 
 def read_settings_in_force(lake: str | Path, cluster: str | None = None) -> AllInForce:
-    """The settings of one cluster's newest decided cycle, or of each cluster's.
+    """Return the settings of one cluster's newest decided cycle, or of each cluster's.
 
-    Raises NoSuchCycle where no such cluster is on record, or nothing was decided yet.
+    Raises NoSuchCycle if no such cluster is on record, or nothing was decided yet.
     """
     record = Record(lake)
-    found: dict[str, tuple[Attempt, Sequence[Row]]] = {}
+    rows_of_cluster: dict[str, tuple[Attempt, Sequence[Row]]] = {}
     without = []
     for name in clusters_of(record, cluster):
         newest = newest_decided(record, name, decided_moments(record, name).to_pylist())
         if newest is None:
             without.append(name)
         else:
-            found[name] = newest, read_rows(lake, newest, "settings", columns=["key", "value", "origin"])
-    if not found:
+            rows_of_cluster[name] = newest, read_rows(lake, newest, "settings", columns=["key", "value", "origin"])
+    if not rows_of_cluster:
         raise NoSuchCycle(f"no cycle of {', '.join(without)} was decided yet, so no settings are in force")
     return AllInForce(
-        settings_of({name: rows for name, (_, rows) in found.items()}),
-        {name: attempt.cycle_at for name, (attempt, _) in found.items()},
+        settings_of({name: rows for name, (_, rows) in rows_of_cluster.items()}),
+        {name: attempt.cycle_at for name, (attempt, _) in rows_of_cluster.items()},
         tuple(without),
     )
 
 
 def settings_of(rows: Mapping[str, Sequence[Row]]) -> tuple[KeyInForce, ...]:
-    """Cluster -> its rows of `settings`, as keys with values. A key that this version does not know is shown without
-    a meaning; one that a cluster has not on record, since its cycle is older than the key, lacks that cluster."""
+    """Return cluster -> its rows of `settings`, as keys with values.
+
+    A key that this version does not know is shown without a meaning. A cluster whose cycle is older than a key has no
+    value of it.
+    """
     values: dict[str, list[ClusterValue]] = {}
-    for cluster, own in sorted(rows.items()):
-        defaults = _defaults(_generation(own))
-        for row in own:
+    for cluster, cluster_rows in sorted(rows.items()):
+        defaults = _defaults(_generation(cluster_rows))
+        for row in cluster_rows:
             key, value = str(row["key"]), str(row["value"])
             known = ClusterValue(cluster, value, str(row["origin"]), defaults.get(key, value))
             values.setdefault(key, []).append(known)
-    return tuple(_setting(key, registry().get(key), tuple(found)) for key, found in sorted(values.items()))
+    return tuple(
+        _setting(key, registry().get(key), tuple(cluster_values)) for key, cluster_values in sorted(values.items())
+    )
 
 
 def _setting(name: str, known: Key | None, values: tuple[ClusterValue, ...]) -> KeyInForce:
@@ -143,14 +148,14 @@ def decided_moments(record: Record, cluster: str) -> Any:
 def newest_decided(record: Record, cluster: str, moments: Sequence[datetime]) -> Attempt | None:
     """Return the last decided cycle of these moments, or None."""
     for at in reversed(moments):
-        decided = [one for one in record.cycles(cluster, at, at) if one.decided]
+        decided = [cycle for cycle in record.cycles(cluster, at, at) if cycle.decided]
         if decided:
             return decided[-1]
     return None
 
 
 def _generation(rows: Sequence[Row]) -> Generation:
-    """Of Pulsar, by the cluster's own rows; 4.x where they do not say."""
+    """Return the generation of Pulsar in the cluster's own rows; 4.x if they have none."""
     for row in rows:
         if row["key"] == _VERSION_KEY:
             return SPELLINGS.get(str(json.loads(row["value"])), "4.x")

@@ -38,8 +38,8 @@ class Subject:
 def parse_subject(text: str) -> Subject:
     """Return the subject that a text names; BadInput if it is none of the four."""
     text = text.strip()
-    if found := _RANGE.fullmatch(text):
-        return Subject("bundle", f"{found[1]}/{_range(text, found[2])}")
+    if match := _RANGE.fullmatch(text):
+        return Subject("bundle", f"{match[1]}/{_range(text, match[2])}")
     if "://" in text:
         return Subject("topic", parse_topic(text, scalable=True).name)
     if _BROKER.fullmatch(text):
@@ -86,16 +86,18 @@ def find_command(record: Record, beginning: str, clusters: Sequence[str]) -> Rec
     if not whole:
         condition = pc.starts_with(text("command_id"), pattern=beginning)
     columns = ["command_id", "plan_id", "cluster", "cycle_at", "bundle"]
-    found: dict[str, RecordedCommand] = {}
+    commands: dict[str, RecordedCommand] = {}
     for cluster in clusters:
         for row in record.outbox("commands", cluster, FIRST_MOMENT, LAST_MOMENT, columns, condition):
-            found[row["command_id"]] = RecordedCommand(**{name: row[name] for name in columns})
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if not found:
+            commands[row["command_id"]] = RecordedCommand(**{name: row[name] for name in columns})
+    if len(commands) == 1:
+        return next(iter(commands.values()))
+    if not commands:
         days = sorted({day for cluster in clusters for day in record.dates("commands", cluster)})
         kept = f"commands are kept from {days[0]} to {days[-1]}" if days else "no command is on record at all"
         raise BadInput(f"no command {beginning!r} is on record ({', '.join(clusters)}): {kept}.")
-    newest = sorted(found.values(), key=lambda one: (one.cycle_at, one.command_id), reverse=True)[:_MOST_NAMED]
-    named = "; ".join(f"{one.command_id[:16]} ({one.bundle}, {time(one.cycle_at)})" for one in newest)
-    raise BadInput(f"{len(found)} commands begin with {beginning!r}: {named}. Give more of the id.")
+    newest = sorted(commands.values(), key=lambda command: (command.cycle_at, command.command_id), reverse=True)[
+        :_MOST_NAMED
+    ]
+    named = "; ".join(f"{command.command_id[:16]} ({command.bundle}, {time(command.cycle_at)})" for command in newest)
+    raise BadInput(f"{len(commands)} commands begin with {beginning!r}: {named}. Give more of the id.")

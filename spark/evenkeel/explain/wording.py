@@ -31,7 +31,8 @@ def listed(parts: list[str]) -> str:
 
 
 def visible(text: object) -> str:
-    """The text with what cannot be seen written out: control, direction and surrogate characters as `\\u202e`."""
+    """Return the text with invisible characters written out: control, direction and surrogate characters as
+    `\\u202e`."""
     return "".join(_visible(sign) for sign in str(text))
 
 

@@ -1,6 +1,6 @@
-"""The lakes of the configuration file, each watched in the background. The file is read again when it has changed.
+"""The lakes of the configuration file, each watched in the background. A changed file is read again.
 
-A file that cannot be used changes nothing: the lakes of before are watched on.
+An unusable file changes nothing: the earlier lakes are still watched.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ class WatchedLakes:
 
     def counts(self, lake: str, cluster: str) -> bool:
         """Return True if figures of the cluster come from this lake."""
-        own = self.lakes.reader_lake_of(cluster)
-        return own is None or own.name == lake
+        home = self.lakes.reader_lake_of(cluster)
+        return home is None or home.name == lake
 
 
 class ConfigurationWatch:
-    """Watches `lakes`, and from the next change of the file on those that it names then. `watched` is what is watched
-    now, `is_usable` whether the file could be used when it was last looked at."""
+    """Watcher of `lakes`, and after a change of the file, of the lakes that it names.
+
+    `watched` are the lakes watched now; `is_usable`: the file could be used at the last look.
+    """
 
     def __init__(self, lakes: LakeMap, every_seconds: float) -> None:
         self._every = every_seconds
@@ -64,8 +66,8 @@ class ConfigurationWatch:
     def look(self) -> None:
         """Apply the current file. A fault is logged once, until another one occurs."""
         try:
-            found = configured_lakes()
-            if not found.lakes:
+            lakes = configured_lakes()
+            if not lakes.lakes:
                 raise SettingsError("the configuration names no lake any more")
         except SettingsError as error:
             self.is_usable = False
@@ -76,8 +78,8 @@ class ConfigurationWatch:
         if self._told:
             log.info("the configuration can be used again")
         self.is_usable, self._told = True, ""
-        if found != self.watched.lakes:
-            self._take_up(found)
+        if lakes != self.watched.lakes:
+            self._take_up(lakes)
 
     def _take_up(self, lakes: LakeMap) -> None:
         """Lakes that stay where they were keep their watch, and with it their figures."""

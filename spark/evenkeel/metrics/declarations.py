@@ -31,10 +31,10 @@ class ExportedMetric:
 
 @dataclass(frozen=True, slots=True)
 class NeedMetric:
-    """The metric of a kind of need (`status.attention.KINDS`): how many it is about, 0 without the need.
+    """The metric of a kind of need (`status.attention.KINDS`): its count, 0 without the need.
 
-    `rests_on`: what is read for it, by the names in `LakeStatus.unread`. While one of them is unread, no need is not
-    known to be 0.
+    `rests_on`: the tables read for it, by the names in `LakeStatus.unread`. While one of them is unread, a missing need
+    is not known to be 0.
     """
 
     need: str

@@ -1,6 +1,6 @@
 """Answers scrapes: GET /metrics in Prometheus's text or in OpenMetrics, GET /health, and nothing else.
 
-A scrape reads no lake: it gets what `LakeWatch` read last, and how old that is.
+A scrape reads no lake: it gets the last reading of `LakeWatch`, and its age.
 """
 
 from __future__ import annotations
@@ -77,15 +77,15 @@ def _counts(lakes: WatchedLakes | None, lake: str, metric: ExportedMetric, label
 
 
 def _values(last: LakeReading, name: str) -> Mapping[tuple[str, ...], float | None]:
-    """The values of a metric by its labels: what the exporter says of itself, or what was read."""
-    own = {
+    """Return the values of a metric by its labels: the exporter's own, or those of the last reading."""
+    samples = {
         "evenkeel_up": float(last.is_up),
         "evenkeel_reading_age_seconds": last.age_seconds(),
         "evenkeel_reading_duration_seconds": last.seconds,
         "evenkeel_reading_failures_total": float(last.failures),
         "evenkeel_unread_parts": float(len(last.figures.unread)) if last.is_up else None,
     }
-    return {(): own[name]} if name in own else last.figures.values.get(name, {})
+    return {(): samples[name]} if name in samples else last.figures.values.get(name, {})
 
 
 class MetricsServer(BoundedServer):

@@ -1,12 +1,11 @@
-"""Reads the figures of all metrics from a lake: what the status reads, and beside it the log and the last `verify`."""
+"""Reads the figures of all metrics from a lake: those of the status, of the log and of the last `verify`."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import pyarrow.compute as pc
 
@@ -47,13 +46,13 @@ class LakeReader:
         self._recent, self._commits, self._log = Recent(lake), CommitTimes(lake), LogWatch(lake)
 
     def read(self, now: datetime, cluster: str | None = None) -> LakeFigures:
-        """The figures of now, of all clusters or of one. Raises what `read_status` raises."""
-        found = gather_status(self._recent, cluster=cluster)
-        figures = LakeFigures(unread=dict(found.unread))
-        for rows in found.clusters:
+        """Return the current figures, of all clusters or of one. Raises the errors of `read_status`."""
+        gathered = gather_status(self._recent, cluster=cluster)
+        figures = LakeFigures(unread=dict(gathered.unread))
+        for rows in gathered.clusters:
             _say_cluster(figures, rows, line_of(rows, now))
-        self._say_validation(figures, found)
-        for rows in found.clusters:
+        self._say_validation(figures, gathered)
+        for rows in gathered.clusters:
             if not is_newer(rows.newest):
                 for task, seconds in self._commits.seconds_of(rows.newest).items():
                     figures.say("evenkeel_task_duration_seconds", seconds, rows.cluster, task)
@@ -62,8 +61,8 @@ class LakeReader:
             _try(figures, _VERIFY, lambda: _say_verify(figures, self._recent.lake))
         return figures
 
-    def _say_validation(self, figures: LakeFigures, found: StatusGathered) -> None:
-        newest = [rows.newest for rows in found.clusters if not is_newer(rows.newest)]
+    def _say_validation(self, figures: LakeFigures, gathered: StatusGathered) -> None:
+        newest = [rows.newest for rows in gathered.clusters if not is_newer(rows.newest)]
         broken: dict[str, list[Row]] = {}
 
         def read() -> None:
@@ -96,7 +95,7 @@ def _say_cluster(figures: LakeFigures, rows: StatusRows, line: ClusterStatus) ->
     if is_newer(newest):
         return
     usual = usual_distance(rows.attempts)
-    snapshots = (_seconds(one.planned.get("snapshot_at")) for one in reversed(rows.attempts))
+    snapshots = (_seconds(attempt.planned.get("snapshot_at")) for attempt in reversed(rows.attempts))
     figures.say("evenkeel_balance_ratio", line.balance, name)
     figures.say("evenkeel_cycle_recorded_timestamp_seconds", _seconds(newest.planned.get("recorded_at")), name)
     figures.say("evenkeel_cycle_interval_seconds", None if usual is None else usual.total_seconds(), name)
@@ -106,21 +105,17 @@ def _say_cluster(figures: LakeFigures, rows: StatusRows, line: ClusterStatus) ->
     figures.say("evenkeel_rejected_records", newest.planned.get("rejected_records"), name)
     if "broker_load" not in figures.unread:
         figures.say("evenkeel_brokers", line.brokers, name)
-    counts = _outcomes(newest.planned.get("acts") or ())
+    counts = Counter(str(act["outcome"] or OPEN_COMMAND) for act in newest.planned.get("acts") or ())
     for outcome in OUTCOMES:
         figures.say("evenkeel_commands", counts[outcome], name, outcome)
 
 
 def _say_needs(figures: LakeFigures, rows: StatusRows, line: ClusterStatus) -> None:
     counts = {need.kind: need.count for need in line.needs}
-    for one in NEEDS:
-        is_known = not is_newer(rows.newest) and not one.rests_on & figures.unread.keys()
+    for kind in NEEDS:
+        is_known = not is_newer(rows.newest) and not kind.rests_on & figures.unread.keys()
         known = 0 if is_known else None
-        figures.say(one.metric.name, counts.get(one.need, known), rows.cluster)
-
-
-def _outcomes(acts: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    return Counter(str(act["outcome"] or OPEN_COMMAND) for act in acts)
+        figures.say(kind.metric.name, counts.get(kind.need, known), rows.cluster)
 
 
 def _seconds(at: datetime | None) -> float | None:
@@ -133,21 +128,21 @@ def _seconds(at: datetime | None) -> float | None:
 def _say_log(figures: LakeFigures, seen: LogSeen | None) -> None:
     if seen is None:
         return
-    found = seen.overview
-    size = found.checkpoint.checkpoint.size
+    overview = seen.overview
+    size = overview.checkpoint.checkpoint.size
     figures.say("evenkeel_log_leaves", size)
     figures.say("evenkeel_checkpoint_timestamp_seconds", seen.written_at)
-    figures.say("evenkeel_unlogged_commits", sum(found.unlogged.values()))
-    figures.say("evenkeel_lost_commits", sum(found.lost.values()))
-    _say_witnesses(figures, found, size)
+    figures.say("evenkeel_unlogged_commits", sum(overview.unlogged.values()))
+    figures.say("evenkeel_lost_commits", sum(overview.lost.values()))
+    _say_witnesses(figures, overview, size)
 
 
-def _say_witnesses(figures: LakeFigures, found: LogOverview, size: int) -> None:
-    for one in found.witnesses[:MOST_WITNESSES]:
-        figures.say("evenkeel_witness_timestamp_seconds", one.at, one.name)
-        figures.say("evenkeel_witness_behind_leaves", max(size - one.size, 0), one.name)
-        figures.say("evenkeel_witness_failing", bool(one.fault), one.name)
-        figures.say("evenkeel_witness_inconsistent", one.is_inconsistent, one.name)
+def _say_witnesses(figures: LakeFigures, overview: LogOverview, size: int) -> None:
+    for witness in overview.witnesses[:MOST_WITNESSES]:
+        figures.say("evenkeel_witness_timestamp_seconds", witness.at, witness.name)
+        figures.say("evenkeel_witness_behind_leaves", max(size - witness.size, 0), witness.name)
+        figures.say("evenkeel_witness_failing", bool(witness.fault), witness.name)
+        figures.say("evenkeel_witness_inconsistent", witness.is_inconsistent, witness.name)
 
 
 def _say_verify(figures: LakeFigures, lake: str) -> None:

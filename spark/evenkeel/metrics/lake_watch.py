@@ -67,8 +67,8 @@ class LakeWatch:
         try:
             figures = self._reader.read(datetime.now(UTC))
         except Exception as error:  # a lake may be gone, half-written or damaged in any way, and come back
-            own = isinstance(error, EvenkeelError | OSError)
-            self._tell({"lake": str(error) if own else f"{type(error).__name__}: {error}"})
+            is_known = isinstance(error, EvenkeelError | OSError)
+            self._tell({"lake": str(error) if is_known else f"{type(error).__name__}: {error}"})
             self._reader = LakeReader(self._lake)
             taken = time.monotonic() - begun
             self.last = replace(self.last, is_up=False, seconds=taken, failures=self.last.failures + 1)

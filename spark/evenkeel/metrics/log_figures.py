@@ -19,7 +19,7 @@ from evenkeel.transparency.overview import LogOverview, read_overview
 from evenkeel.transparency.witnessing import STATES
 
 REST = 20
-"""So many times as long as a reading took nothing is read."""
+"""Factor of a reading's duration after which the next reading may start."""
 
 
 @dataclass(frozen=True, slots=True)

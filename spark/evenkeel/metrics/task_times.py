@@ -34,20 +34,20 @@ class CommitTimes:
         """Return task -> its duration in seconds, for tasks of an attempt with known commits; see `declarations`."""
         ends: dict[str, datetime] = {}
         for write in attempt.writes:
-            said = self._commit(write.table, write.version)
-            if said is not None and said[1] == write.write_id:
-                ends[said[0]] = max(said[2], ends.get(said[0], said[2]))
+            commit = self._commit(write.table, write.version)
+            if commit is not None and commit[1] == write.write_id:
+                ends[commit[0]] = max(commit[2], ends.get(commit[0], commit[2]))
         recorded = attempt.planned.get("recorded_at")
         if recorded is not None and ends:
             ends["publish"] = max(recorded, ends.get("publish", recorded))
         taken = attempt.planned.get("snapshot_at")
         before = taken if attempt.planned.get("source") == PULSAR_ADMIN and attempt.kind == "live" else None
-        found: dict[str, float] = {}
+        seconds: dict[str, float] = {}
         for task in (name for name in TASK_IDS if name in ends):
             if before is not None and timedelta(0) <= ends[task] - before <= _LONGEST:
-                found[task] = (ends[task] - before).total_seconds()
+                seconds[task] = (ends[task] - before).total_seconds()
             before = ends[task]
-        return found
+        return seconds
 
     def _commit(self, table: str, version: int) -> tuple[str, str, datetime] | None:
         key = (table, version)
@@ -75,8 +75,8 @@ class CommitTimes:
 def _said(line: bytes) -> tuple[str, str, datetime] | None:
     try:
         info: dict[str, Any] = parse_json(line)["commitInfo"]
-        own = parse_json(info["userMetadata"])
+        info_fields = parse_json(info["userMetadata"])
         moment = datetime.fromtimestamp(int(info["timestamp"]) / 1000, UTC)
-        return str(own["task_id"]), str(own["write_id"]), moment
+        return str(info_fields["task_id"]), str(info_fields["write_id"]), moment
     except (NotJson, KeyError, TypeError, ValueError, OverflowError, OSError):
         return None

@@ -197,8 +197,8 @@ def run_window(
             progress(WindowProgress(task, done, total, len(decided), (done + part) / total))
 
         try:
-            with session_for_a_while(spark) if chunks else nullcontext(spark) as own:
-                decided_on = _run_tasks(own, open_listed(own, request, list(chunk)), task_done)
+            with session_for_a_while(spark) if chunks else nullcontext(spark) as session:
+                decided_on = _run_tasks(session, open_listed(session, request, list(chunk)), task_done)
         except EvenkeelError as error:
             if failed is None:
                 raise
@@ -215,7 +215,8 @@ def run_window(
 
 
 def after_failed(chunk: Chunk, decided_on: Handover) -> Chunk:
-    """The cycles of a chunk that were left out since one before them failed: on record now is what they go on from."""
+    """Return the cycles of a chunk that were left out since an earlier one failed: their predecessor is recorded
+    now."""
     statuses = {cycle.key: cycle.status for cycle in decided_on.cycles}
     first: dict[str, str] = {}
     for cluster, at in sorted(key for key, status in statuses.items() if status == FAILED):

@@ -24,7 +24,7 @@ _LEFT_OUT: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""Beside what no round reads, what would make each cycle's row of a table that seldom changes another one."""
+"""Columns that no round reads, and columns that would change each cycle's row of a table that seldom changes."""
 
 
 def columns_looked_at(table: str, names: Sequence[str]) -> list[str]:

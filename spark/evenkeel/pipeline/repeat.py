@@ -25,36 +25,36 @@ OUTPUTS = (*DECIDED, STATE, plan_round.GUARD_TABLE)
 DIFFERING = "differing"
 REWORDED = "reworded"
 WORDING = "sentence"
-"""The column that says a decision in words, which a later version may word otherwise without deciding otherwise."""
+"""The column with a decision in words; a later version may word it differently without another decision."""
 
 
 def recorded(table: str) -> str:
-    """The input that holds what the cycle itself recorded in a table of `OUTPUTS`."""
+    """Return the input that has the cycle's own record of a table of `OUTPUTS`."""
     return table if table in DECIDED else f"recorded_{table}"
 
 
 def held_against(
     key: Row, rows: Rows, *, parameters: Mapping[str, Mapping[str, Sequence[str]]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """The `plan`, the names of the tables that came out otherwise (`differing`), and the rows of those decided now.
+    """Return the `plan`, the names of the tables that differ (`differing`), and the rows of those decided now.
 
-    `parameters`: `columns`, the columns to compare of each table, which are those of the schema version it was
-    written in; and `wording`, those of them that may differ: a table in which nothing else does is named in `reworded`.
-    Most often all is the same, and nothing but the plan has to leave the worker.
+    `parameters`: `columns`, the columns to compare of each table, which are those of the schema version it was written
+    in; and `wording`, the columns of them that may differ: a table without any other difference is named in `reworded`.
+    Usually all is equal, and only the plan has to leave the worker.
     """
-    made = decide(key, rows)
-    found: dict[str, list[dict[str, Any]]] = {PLAN: made[PLAN], DIFFERING: [], REWORDED: []}
+    repeated = decide(key, rows)
+    comparison: dict[str, list[dict[str, Any]]] = {PLAN: repeated[PLAN], DIFFERING: [], REWORDED: []}
     for table in OUTPUTS:
         columns, wording = parameters["columns"][table], parameters["wording"][table]
-        if same(table, columns, rows[recorded(table)], made[table]):
+        if same(table, columns, rows[recorded(table)], repeated[table]):
             continue
         decided = [name for name in columns if name not in wording]
-        if wording and same(table, decided, rows[recorded(table)], made[table]):
-            found[REWORDED].append({"table_name": table})
+        if wording and same(table, decided, rows[recorded(table)], repeated[table]):
+            comparison[REWORDED].append({"table_name": table})
         else:
-            found[table] = made[table]
-            found[DIFFERING].append({"table_name": table})
-    return found
+            comparison[table] = repeated[table]
+            comparison[DIFFERING].append({"table_name": table})
+    return comparison
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
@@ -64,13 +64,14 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     arose.
     """
     recorded = {table: [_without(row, key) for row in rows[table]] for table in DECIDED}
-    made, seen, _ = decide_cycle(ROUNDS, key, SharedRows({**rows, **recorded}), as_recorded=True)
+    decided, seen, _ = decide_cycle(ROUNDS, key, SharedRows({**rows, **recorded}), as_recorded=True)
     plan = plan_round.decide(key, seen)
-    return {**made, plan_round.GUARD_TABLE: plan[plan_round.GUARD_TABLE], PLAN: plan["plan"]}
+    return {**decided, plan_round.GUARD_TABLE: plan[plan_round.GUARD_TABLE], PLAN: plan["plan"]}
 
 
 def _without(row: Row, key: Row) -> Row:
-    """A decision as it was recorded: what rows were grouped by is not part of it, and must not count for the plan."""
+    """Return a decision as it was recorded: without the columns that rows were grouped by, which do not count for the
+    plan."""
     if row.keys().isdisjoint(key):
         return row
     return {name: value for name, value in row.items() if name not in key}
@@ -82,45 +83,46 @@ def _without(row: Row, key: Row) -> Row:
 _BY_VALUE = 2
 
 
-def same(table: str, columns: Sequence[str], recorded: Collection[Row], made: Collection[Row]) -> bool:
-    """Compare these columns of a table: `recorded` as they were read, `made` as a round gave them."""
-    return len(recorded) == len(made) and (
-        _same_by_key(table, columns, recorded, made) or _same_row_by_row(table, columns, recorded, made)
+def same(table: str, columns: Sequence[str], recorded: Collection[Row], repeated: Collection[Row]) -> bool:
+    """Compare these columns of a table: `recorded` as they were read, `repeated` as a round gave them."""
+    return len(recorded) == len(repeated) and (
+        _same_by_key(table, columns, recorded, repeated) or _same_row_by_row(table, columns, recorded, repeated)
     )
 
 
-def _same_by_key(table: str, columns: Sequence[str], recorded: Collection[Row], made: Collection[Row]) -> bool:
+def _same_by_key(table: str, columns: Sequence[str], recorded: Collection[Row], repeated: Collection[Row]) -> bool:
     """Return True if the rows are pairwise equal once both are in the order of their keys.
 
     Then they are equal in any order. False decides nothing: keys may be missing or repeated.
     """
     key = itemgetter(*_sure_keys(table))
     try:
-        found, now = sorted(recorded, key=key), sorted(made, key=key)
+        before, now = sorted(recorded, key=key), sorted(repeated, key=key)
     except (KeyError, TypeError):
         return False
     texts = _texts(table)
     plain = [name for name in columns if name in texts]
     others = [name for name in columns if name not in texts]
-    return cells(found, plain) == cells(now, plain) and (
-        _are_alike(found, now, others)
-        or marshal.dumps(cells(found, others), _BY_VALUE)
+    return cells(before, plain) == cells(now, plain) and (
+        _are_alike(before, now, others)
+        or marshal.dumps(cells(before, others), _BY_VALUE)
         == marshal.dumps(columns_as_read(table, others, now), _BY_VALUE)
     )
 
 
-def _are_alike(found: Sequence[Row], now: Sequence[Row], names: Sequence[str]) -> bool:
-    """Return True if the columns of `now` are, as they are, what was read: no value has to be brought to plain form."""
+def _are_alike(before: Sequence[Row], now: Sequence[Row], names: Sequence[str]) -> bool:
+    """Return True if the columns of `now` equal the read ones as they are: no value has to be converted to plain
+    form."""
     values = itemgetter(*names)
     try:
-        return marshal.dumps([*map(values, found)], _BY_VALUE) == marshal.dumps([*map(values, now)], _BY_VALUE)
+        return marshal.dumps([*map(values, before)], _BY_VALUE) == marshal.dumps([*map(values, now)], _BY_VALUE)
     except (KeyError, ValueError):
         return False
 
 
 @cache
 def _texts(table: str) -> frozenset[str]:
-    """The columns of text: what is read of them is text or nothing, and nothing else is equal to either."""
+    """Return the columns of text: their values are text or None, and no other value equals either."""
     return frozenset(column.name for column in TABLES[table].columns if column.type == "string")
 
 
@@ -130,8 +132,8 @@ def _sure_keys(table: str) -> list[str]:
     return [column.name for column in declared.columns if column.name in declared.key and not column.nullable]
 
 
-def _same_row_by_row(table: str, columns: Sequence[str], recorded: Iterable[Row], made: Iterable[Row]) -> bool:
-    return _contents(columns, recorded) == _contents(columns, (as_read(table, row) for row in made))
+def _same_row_by_row(table: str, columns: Sequence[str], recorded: Iterable[Row], repeated: Iterable[Row]) -> bool:
+    return _contents(columns, recorded) == _contents(columns, (as_read(table, row) for row in repeated))
 
 
 def _contents(columns: Sequence[str], rows: Iterable[Row]) -> list[bytes]:

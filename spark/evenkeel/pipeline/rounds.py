@@ -55,21 +55,21 @@ ROUNDS = (SPLITS, Round(planner_round.decide, planner_round.TABLES), SHED, PLACE
 
 
 def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> DecidedCycle:
-    """Decide the cycle. `observed` holds `OBSERVED`; `state` is what the cycle before remembered.
+    """Decide the cycle. `observed` holds `OBSERVED`; `state` is the state of the previous cycle.
 
-    Given `SharedRows` that keep to acts, the plan has no id and only rows of acts and refusals are made.
+    With `SharedRows` that keep to acts, the plan has no id and only rows of acts and refusals are made.
     """
     key = {"cluster": cycle["cluster"]}
     rows = observed if isinstance(observed, SharedRows) else SharedRows(observed)
     rows = rows.having({**_BEFORE_THE_ROUNDS, "topic_hashes": rows.get("topic_hashes", ()), "cycle": [cycle]})
     rows = rows.having({"state": state})
-    made, rows, _ = decide_cycle(ROUNDS, key, rows.having({"topic_hashes": _topics_of_chosen(key, rows)}))
+    decided, rows, _ = decide_cycle(ROUNDS, key, rows.having({"topic_hashes": _topics_of_chosen(key, rows)}))
     plan = plan_round.made_of(rows)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    found: dict[str, list[Row]] = {table: list(rows[table]) for one in ROUNDS for table in one.tables}
-    found[GUARD_TABLE] = [as_read(GUARD_TABLE, {**row, **stamp}) for row in plan.objections]
-    found["commands"] = [as_read("commands", row) for row in plan.commands]
-    return DecidedCycle({**found, STATE: [as_read(STATE, row) for row in made[STATE]]}, plan)
+    tables: dict[str, list[Row]] = {table: list(rows[table]) for task_round in ROUNDS for table in task_round.tables}
+    tables[GUARD_TABLE] = [as_read(GUARD_TABLE, {**row, **stamp}) for row in plan.objections]
+    tables["commands"] = [as_read("commands", row) for row in plan.commands]
+    return DecidedCycle({**tables, STATE: [as_read(STATE, row) for row in decided[STATE]]}, plan)
 
 
 def _topics_of_chosen(key: Row, rows: SharedRows) -> Sequence[Row]:

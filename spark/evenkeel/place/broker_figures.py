@@ -34,7 +34,7 @@ class BrokerFigures:
 
 def broker_figures(load: LoadData, settings: Settings) -> Mapping[str, BrokerFigures]:
     """Every broker's figures at the start of a round."""
-    found = {}
+    by_broker = {}
     for broker, report in sorted(load.brokers.items()):
         figures = BrokerFigures(
             usage=weighted_maximum(report, settings),
@@ -45,5 +45,5 @@ def broker_figures(load: LoadData, settings: Settings) -> Mapping[str, BrokerFig
         )
         for _, history in sorted(load.preallocated.get(broker, {}).items()):
             figures.give(history)
-        found[broker] = figures
-    return found
+        by_broker[broker] = figures
+    return by_broker

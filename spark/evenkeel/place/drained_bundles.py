@@ -70,9 +70,9 @@ def drained_rows(rows: Rows, begin: Callable[[bool], DrainRound]) -> list[dict[s
     asked = sorted(filter(is_drained, rows["unload_decisions"]), key=lambda row: str(row["subject"]))
     if not asked:
         return []
-    found, without = (_Forecast(rows, begin(freely)).place(asked) for freely in (False, True))
-    made = zip(found, without, strict=True)
-    return [placement_row(one, BY_DRAINING, BY_DRAINING, other) for one, other in made]
+    placements, without = (_Forecast(rows, begin(freely)).place(asked) for freely in (False, True))
+    pairs = zip(placements, without, strict=True)
+    return [placement_row(placement, BY_DRAINING, BY_DRAINING, other) for placement, other in pairs]
 
 
 class _Forecast:
@@ -91,16 +91,18 @@ class _Forecast:
         return [self._place(row["subject"], row["broker"]) for row in asked]
 
     def _place(self, bundle: str, owner: str) -> Placement:
-        found = self._placing.candidates(bundle)
-        removed = [Alternative(broker, "removed", rule) for broker, rule in found.removed.items()]
-        if not found.brokers:
+        filtered = self._placing.candidates(bundle)
+        removed = [Alternative(broker, "removed", rule) for broker, rule in filtered.removed.items()]
+        if not filtered.brokers:
             row = NO_CANDIDATE.about_bundle(bundle, owner, alternatives=_by_name(removed))
             return Placement(bundle, None, (), row.alternatives, row)
-        taken = min(found.brokers, key=self._rank)
+        taken = min(filtered.brokers, key=self._rank)
         usage = self._usage.get(taken)
         others = [
-            Alternative(one, "best" if one == taken else "candidate", LEAST_USED.name, self._usage.get(one))
-            for one in found.brokers
+            Alternative(
+                candidate, "best" if candidate == taken else "candidate", LEAST_USED.name, self._usage.get(candidate)
+            )
+            for candidate in filtered.brokers
         ]
         row = LEAST_USED.about_bundle(
             bundle,
@@ -108,7 +110,7 @@ class _Forecast:
             measured=usage,
             unit="fraction",
             alternatives=_by_name([*others, *removed]),
-            numbers={"candidates": len(found.brokers), "removed": len(removed), "given": self._given[taken]},
+            numbers={"candidates": len(filtered.brokers), "removed": len(removed), "given": self._given[taken]},
         )
         self._give(bundle, owner, taken)
         return Placement(bundle, taken, (taken,), row.alternatives, row)
@@ -132,10 +134,10 @@ class _Forecast:
         return (traffic + 1.0 / max(self._bundles[owner], 1)) / 2.0
 
 
-def _by_name(found: list[Alternative]) -> tuple[Alternative, ...]:
-    return tuple(sorted(found, key=lambda one: one.name))
+def _by_name(alternatives: list[Alternative]) -> tuple[Alternative, ...]:
+    return tuple(sorted(alternatives, key=lambda candidate: candidate.name))
 
 
 def _throughput(row: Row, prefix: str) -> float:
-    """In and out, byte/s; a figure that is not known or not a number counts as 0."""
+    """Return the throughput in and out, byte/s; unknown figures and not-a-number count as 0."""
     return sum(finite(row.get(f"{prefix}msg_throughput_{way}")) or 0.0 for way in ("in", "out"))

@@ -1,9 +1,9 @@
-"""Placing bundles as the extensible manager does: filters, then the one strategy it has.
+"""Placement under the extensible manager: filters, then its only strategy.
 
 Pulsar: ExtensibleLoadManagerImpl.selectAsync, getBrokerSelectionStrategy. Keys: loadBalancerSheddingExcludedNamespaces
 (whose bundles are placed in turns), loadBalancerAverageResourceUsageDifferenceThresholdPercentage and those of the
-filters. Where Pulsar draws among equally good brokers, the first by name is taken. A bundle that is given away counts
-at once for its anti-affinity group, and for nothing else: loads stay as they were published.
+filters. Where Pulsar draws among equally good brokers, the first by name is taken. A placed bundle counts at once for
+its anti-affinity group, and for nothing else: loads stay as they were published.
 """
 
 from __future__ import annotations
@@ -49,19 +49,23 @@ class ExtensiblePlacementRound:
 
     def assign(self, bundle: str, owner: str | None = None) -> Placement:
         """A broker for one bundle; `owner` is the broker that it has left, if it has just left one."""
-        own = broker_of(namespace_of(bundle))
-        if own is not None:
-            return with_its_own_broker(bundle, own, self._load.brokers)
-        found = self._filters.candidates(bundle)
-        if not found.brokers:
-            alternatives = tuple(Alternative(broker, "removed", rule) for broker, rule in sorted(found.removed.items()))
+        own_broker = broker_of(namespace_of(bundle))
+        if own_broker is not None:
+            return with_its_own_broker(bundle, own_broker, self._load.brokers)
+        filtered = self._filters.candidates(bundle)
+        if not filtered.brokers:
+            alternatives = tuple(
+                Alternative(broker, "removed", rule) for broker, rule in sorted(filtered.removed.items())
+            )
             row = NO_CANDIDATE.about_bundle(bundle, owner, alternatives=alternatives)
             return Placement(bundle, None, (), alternatives, row)
         if namespace_of(bundle) in self._settings.loadBalancerSheddingExcludedNamespaces:
-            placement = self._in_turns(bundle, owner, found)
+            placement = self._in_turns(bundle, owner, filtered)
         else:
-            best = least_resource_usage_with_weight.select_extensible(found.brokers, self._load.loads, self._settings)
-            placement = self._by_load(bundle, owner, found, best)
+            best = least_resource_usage_with_weight.select_extensible(
+                filtered.brokers, self._load.loads, self._settings
+            )
+            placement = self._by_load(bundle, owner, filtered, best)
         if placement.destination is not None:
             self._filters.give(bundle, placement.destination)
         return placement
@@ -74,24 +78,24 @@ class ExtensiblePlacementRound:
         """Count the bundle on the broker for later placements."""
         self._filters.give(bundle, broker)
 
-    def _in_turns(self, bundle: str, owner: str | None, found: Filtered) -> Placement:
-        taken, self.turn = round_robin.select(found.brokers, self.turn)
+    def _in_turns(self, bundle: str, owner: str | None, filtered: Filtered) -> Placement:
+        taken, self.turn = round_robin.select(filtered.brokers, self.turn)
         best = (taken,) if taken else ()
-        alternatives = _alternatives(found, best, {}, (IN_TURNS.name, "not_its_turn"))
+        alternatives = _alternatives(filtered, best, {}, (IN_TURNS.name, "not_its_turn"))
         row = IN_TURNS.filtered.about_bundle(
             bundle,
             owner,
             setting="loadBalancerSheddingExcludedNamespaces",
             alternatives=alternatives,
-            numbers={"candidates": len(found.brokers), "best": 1, "removed": len(found.removed)},
+            numbers={"candidates": len(filtered.brokers), "best": 1, "removed": len(filtered.removed)},
         )
         return Placement(bundle, taken, best, alternatives, row)
 
-    def _by_load(self, bundle: str, owner: str | None, found: Filtered, best: ExtensibleBest) -> Placement:
+    def _by_load(self, bundle: str, owner: str | None, filtered: Filtered, best: ExtensibleBest) -> Placement:
         destination = best.brokers[0]
         load = best.loads.get(destination)
         rule = WELL_BELOW_MEAN if best.preferred else NONE_WELL_BELOW_MEAN
-        alternatives = _alternatives(found, best.brokers, best.loads, (rule.name, "not_well_below_mean_load"))
+        alternatives = _alternatives(filtered, best.brokers, best.loads, (rule.name, "not_well_below_mean_load"))
         below = self._settings.loadBalancerAverageResourceUsageDifferenceThresholdPercentage / 100.0
         row = rule.about_bundle(
             bundle,
@@ -102,9 +106,9 @@ class ExtensiblePlacementRound:
             unit="fraction",
             alternatives=alternatives,
             numbers={
-                "candidates": len(found.brokers),
+                "candidates": len(filtered.brokers),
                 "best": len(best.brokers),
-                "removed": len(found.removed),
+                "removed": len(filtered.removed),
                 **({} if best.mean is None else {"mean_load": best.mean}),
                 **({} if load is None else {"load": load}),
             },
@@ -113,7 +117,7 @@ class ExtensiblePlacementRound:
 
 
 def _alternatives(
-    found: Filtered, best: tuple[str, ...], loads: Mapping[str, float], rules: tuple[str, str]
+    filtered: Filtered, best: tuple[str, ...], loads: Mapping[str, float], rules: tuple[str, str]
 ) -> tuple[Alternative, ...]:
     """Every broker: the best ones and the other candidates with their rule and load, the rest with their filter's."""
     chosen = set(best)
@@ -121,10 +125,10 @@ def _alternatives(
         Alternative(broker, "best", rules[0], finite(loads.get(broker)))
         if broker in chosen
         else Alternative(broker, "candidate", rules[1], finite(loads.get(broker)))
-        for broker in found.brokers
+        for broker in filtered.brokers
     ]
-    removed = [Alternative(broker, "removed", rule) for broker, rule in found.removed.items()]
-    return tuple(sorted(left + removed, key=lambda one: one.name))
+    removed = [Alternative(broker, "removed", rule) for broker, rule in filtered.removed.items()]
+    return tuple(sorted(left + removed, key=lambda candidate: candidate.name))
 
 
 def _by_load(row: Considered) -> str:

@@ -74,14 +74,14 @@ class PlacementView:
 
     def __post_init__(self) -> None:
         limit, leaders = self.settings.loadBalancerBrokerMaxTopics, self.settings.loadManagerClassName
-        ranks = {one.rank for one in self.figures.values()}
+        ranks = {figure.rank for figure in self.figures.values()}
         differ = any(report.load_manager != leaders for report in self.brokers.values())
-        object.__setattr__(self, "crowded", {name for name, one in self.figures.items() if one.topics > limit})
+        object.__setattr__(self, "crowded", {name for name, figures in self.figures.items() if figures.topics > limit})
         object.__setattr__(self, "managers_differ", differ)
         object.__setattr__(self, "versions_differ", len(ranks) > 1 or None in ranks)
 
     def give(self, bundle: str, broker: str, history: BundleHistory) -> None:
-        """The broker was given the bundle; what is asked from now on counts it."""
+        """Give the bundle to the broker; later placements count it."""
         self.anti_affinity.give(bundle, broker)
         self.figures[broker].give(history)
         if self.figures[broker].topics > self.settings.loadBalancerBrokerMaxTopics:
@@ -146,14 +146,14 @@ def same_load_manager(bundle: str, candidates: Iterable[str], view: PlacementVie
 
 
 def newest_version(bundle: str, candidates: Iterable[str], view: PlacementView) -> Step:
-    """If asked to, keep the brokers on the newest version; given up where a version cannot be read."""
+    """Keep the brokers on the newest version, if the setting is on; undone if a version cannot be read."""
     candidates = tuple(candidates)
     if not view.settings.preferLaterVersions or not candidates or not view.versions_differ:
         return Step("older_version", candidates, {})
-    found = highest({broker: view.figures[broker].rank for broker in candidates})
-    if found is None:
+    newest = highest({broker: view.figures[broker].rank for broker in candidates})
+    if newest is None:
         return Step("older_version", candidates, {}, given_up=True)
-    return _step("older_version", candidates, tuple(broker for broker in candidates if broker in found))
+    return _step("older_version", candidates, tuple(broker for broker in candidates if broker in newest))
 
 
 def _step(rule: str, before: Iterable[str], kept: tuple[str, ...]) -> Step:

@@ -1,4 +1,4 @@
-"""Placing bundles: filters, strategy, a second look when the choice is overloaded, and remembering what was given.
+"""Placement under the modular manager: filters, strategy, a second look if the choice is overloaded, and its state.
 
 Pulsar: ModularLoadManagerImpl.selectBroker, selectBrokerForAssignment, preallocateBundle. Keys:
 loadBalancerLoadPlacementStrategy, loadBalancerBrokerOverloadedThresholdPercentage,
@@ -77,7 +77,8 @@ class PlacementRound:
             self._strategy.plan(bundle, self._history(bundle), destination)
 
     def place_shed(self, bundle: str, broker: str) -> Placement:
-        """A destination for a bundle that `broker` sheds; nothing is remembered, so all shed bundles see the same.
+        """Return a destination for a bundle that `broker` sheds; no state changes, so all shed bundles see the same
+        brokers.
 
         No destination, or the present owner as the best one, means the bundle is not unloaded ("refused").
         """
@@ -92,9 +93,9 @@ class PlacementRound:
         given = self._preallocated.get(bundle)
         if given is not None:
             return settled(bundle, given, PREALLOCATED)
-        own = broker_of(namespace_of(bundle))
-        if own is not None:
-            return with_its_own_broker(bundle, own, self._view.brokers)
+        own_broker = broker_of(namespace_of(bundle))
+        if own_broker is not None:
+            return with_its_own_broker(bundle, own_broker, self._view.brokers)
         placement = self._select(bundle, None)
         if placement.destination is not None:
             self._preallocated[bundle] = placement.destination
@@ -116,16 +117,18 @@ class PlacementRound:
     def _select(self, bundle: str, owner: str | None) -> Placement:
         settings = self._view.settings
         excluded = namespace_of(bundle) in settings.loadBalancerSheddingExcludedNamespaces
-        found = candidates_for(bundle, self._view)
+        filtered = candidates_for(bundle, self._view)
         asked = Asked(bundle, self._history(bundle), owner)
-        choice = (self._in_turns if excluded else self._strategy).choose(asked, found.brokers)
+        choice = (self._in_turns if excluded else self._strategy).choose(asked, filtered.brokers)
         rule = choice.by.filtered
         limit = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
         if choice.brokers and self._view.figures[choice.brokers[0]].usage > limit:
-            found = Candidates(found.allowed, self._view.isolation.allowed(bundle).removed, found.allowed, True)
-            choice = self._strategy.choose(asked, found.brokers)
+            filtered = Candidates(
+                filtered.allowed, self._view.isolation.allowed(bundle).removed, filtered.allowed, True
+            )
+            choice = self._strategy.choose(asked, filtered.brokers)
             rule = choice.by.of_all_allowed
-        alternatives = Alternatives(choice, found.removed)
+        alternatives = Alternatives(choice, filtered.removed)
         if not choice.brokers:
             row = NO_CANDIDATE.about_bundle(bundle, owner, alternatives=alternatives)
             return Placement(bundle, None, (), alternatives, row)
@@ -138,17 +141,17 @@ class PlacementRound:
             threshold=limit,
             unit="fraction",
             alternatives=alternatives,
-            numbers=self._numbers(bundle, found, choice),
+            numbers=self._numbers(bundle, filtered, choice),
         )
         return Placement(bundle, destination, choice.brokers, alternatives, row)
 
-    def _numbers(self, bundle: str, found: Candidates, choice: Choice) -> Mapping[str, float]:
+    def _numbers(self, bundle: str, filtered: Candidates, choice: Choice) -> Mapping[str, float]:
         score, history = choice.score(choice.brokers[0]), self._history(bundle)
         return {
-            "candidates": len(found.brokers),
+            "candidates": len(filtered.brokers),
             "best": len(choice.brokers),
-            "removed": len(found.removed),
-            "restored": int(found.restored),
+            "removed": len(filtered.removed),
+            "restored": int(filtered.restored),
             "bundle_rate": history.long_term.rate,
             **({} if history.samples_since_quota is None else {SINCE_QUOTA: history.samples_since_quota}),
             **choice.numbers,

@@ -36,7 +36,7 @@ class Placement:
 
 
 def placed(how: str) -> Sentence:
-    """The sentence of a bundle that goes to a broker; `how` says by what, with the words of `placement_words`."""
+    """Return the sentence of a bundle that goes to a broker; `how`: the reason, with the words of `placement_words`."""
 
     return lambda row: f"{goes_to(row)}: {how.format(**placement_words(row))}.{_of_quota(row)}"
 

@@ -52,19 +52,19 @@ def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Dec
 
 
 def decide_remembering(key: Row, rows: SharedRows) -> Decided:
-    """`decide`, given the state only where its settings ask for it, and remembering only what they keep."""
+    """Return the result of `decide`, with only the state that its settings need and keep."""
     keeps = keeps_state(reading.settings_of(rows))
     is_asked = keeps or reading.the_cycle(rows)["manager"] == EXTENSIBLE
-    made = decide(key, rows if is_asked else rows.having({STATE: ()}))
-    return made if keeps else {**made, REMEMBERED: []}
+    decided = decide(key, rows if is_asked else rows.having({STATE: ()}))
+    return decided if keeps else {**decided, REMEMBERED: []}
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `placement_decisions` (and `strategy_state`): shed bundles in Pulsar's order, others by name.
+    """Return rows of `placement_decisions` (and `strategy_state`): shed bundles in Pulsar's order, others by name.
 
-    Shed bundles all see the same candidates, as in Pulsar; a bundle without owner counts for those placed after it. A
-    bundle that no one has owned yet, as far as is known, waits for its first client and is only noted. `state` holds
-    the predecessor's rows; what placement remembers of them is moved on, or handed on where nothing was placed.
+    All shed bundles see the same candidates, as in Pulsar; a bundle without owner counts for those placed after it. A
+    bundle that no broker has owned yet waits for its first client and is only noted. `state` holds the predecessor's
+    rows; placement's state is updated, or handed on unchanged if nothing was placed.
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     load, policies = load_of(rows), reading.policies(rows)
@@ -87,19 +87,23 @@ _Placed = tuple[Placement, str, Placement]
 
 
 def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> tuple[list[_Placed], PlacementState]:
-    """Each shed bundle with its placement, and what it would have been without anti-affinity groups."""
+    """Return each shed bundle with its placement, and the placement without anti-affinity groups."""
     chosen = sorted((row for row in rows["unload_decisions"] if _is_shed(row) and not _is_planned(row)), key=_selection)
     proposed = in_pulsars_order((row["subject"], row["broker"]) for row in chosen)
     remembered = placement_state(rows["state"])
     actual = _round(rows, load, policies, settings, remembered)
-    found = [actual.place_shed(bundle, owner) for bundle, owner in proposed]
-    last = {one.bundle: one.considered.broker for one in found if one.considered.outcome == "placed"}
-    found = [_once(one, last.get(one.bundle)) for one in found]
+    placements = [actual.place_shed(bundle, owner) for bundle, owner in proposed]
+    last = {
+        placement.bundle: placement.considered.broker
+        for placement in placements
+        if placement.considered.outcome == "placed"
+    }
+    placements = [_once(placement, last.get(placement.bundle)) for placement in placements]
     if not policies.groups:
-        return [(placed, "shed", placed) for placed in found], actual.state
+        return [(placed, "shed", placed) for placed in placements], actual.state
     freely = _round(rows, load, replace(policies, groups={}), settings, remembered)
     others = [freely.place_shed(bundle, owner) for bundle, owner in proposed]
-    return [(placed, "shed", other) for placed, other in zip(found, others, strict=True)], actual.state
+    return [(placed, "shed", other) for placed, other in zip(placements, others, strict=True)], actual.state
 
 
 def _once(placement: Placement, acted_on: str | None) -> Placement:
@@ -115,12 +119,12 @@ def _ownerless(
 ) -> tuple[list[_Placed], PlacementState]:
     bundles = _left_to_strategy(rows, settings)
     actual = _round(rows, load, policies, settings, remembered)
-    found = actual.place_ownerless(bundles)
+    placements = actual.place_ownerless(bundles)
     if not policies.groups:
-        return [(placed, "no_owner", placed) for placed in found], actual.state
+        return [(placed, "no_owner", placed) for placed in placements], actual.state
     freely = _round(rows, load, replace(policies, groups={}), settings, remembered)
     others = freely.place_ownerless(bundles)
-    return [(placed, "no_owner", other) for placed, other in zip(found, others, strict=True)], actual.state
+    return [(placed, "no_owner", other) for placed, other in zip(placements, others, strict=True)], actual.state
 
 
 def _wished(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> list[dict[str, Any]]:
@@ -135,7 +139,7 @@ def _wished(rows: Rows, load: LoadData, policies: Policies, settings: Settings) 
 def _round(
     rows: Rows, load: LoadData, policies: Policies, settings: Settings, remembered: PlacementState
 ) -> PlacementRound:
-    """A round of placing that knows what the shedder has planned."""
+    """Return a round of placing that has the shedder's plans."""
     placing = PlacementRound(load, policies, settings, state=remembered, owned=owned_of(rows, load))
     placing.plan(planned_destinations(rows["unload_decisions"]))
     return placing
@@ -160,8 +164,7 @@ def planned_destinations(unloads: Sequence[Row]) -> dict[str, str]:
 
 
 def keeps_state(settings: Settings) -> bool:
-    """Return True if placing with these settings leaves anything to remember: assumed unloads, or what a strategy
-    keeps."""
+    """Return True if placing with these settings keeps state: assumed unloads, or a strategy's state."""
     return settings.evenkeelAssumeUnloadsSucceed or remembers(settings)
 
 
@@ -197,8 +200,8 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     ]
     placed += _by_plan(rows, settings)
     placed += [
-        placement_row(one, "shed" if one.bundle in leaving else "no_owner", STRATEGY, other)
-        for one, other in zip(actual, freely, strict=True)
+        placement_row(placement, "shed" if placement.bundle in leaving else "no_owner", STRATEGY, other)
+        for placement, other in zip(actual, freely, strict=True)
     ]
     wished = wished_rows(rows, view.place_alone, partial(view.place_alone, freely=True))
     noted = waiting_rows(rows, STRATEGY)
@@ -252,7 +255,9 @@ def _owners_after(owners: Mapping[str, tuple[str, ...]], gone: Mapping[str, str 
 
 
 def _destination(row: Row) -> str | None:
-    return next((str(one["name"]) for one in row["alternatives"] if one["verdict"] == "best"), None)
+    return next(
+        (str(alternative["name"]) for alternative in row["alternatives"] if alternative["verdict"] == "best"), None
+    )
 
 
 def _subject(row: Row) -> str:
@@ -269,13 +274,15 @@ def _by_plan(rows: Rows, settings: Settings) -> list[dict[str, Any]]:
     if not decides(rows, settings):
         return []
     shed = [row for row in rows["unload_decisions"] if _is_shed(row) and _is_planned(row)]
-    found = [
+    placements = [
         (settled(row["subject"], _destination(row) or "", BY_PLAN, row["broker"]), "shed")
         for row in sorted(shed, key=_selection)
     ]
     places, lost = planned_places(rows), lost_bundles(rows)
-    found += [(settled(one, places[one]["destination"], BY_PLAN), "no_owner") for one in lost if one in places]
-    return [placement_row(one, cause, PLANNER, one) for one, cause in found]
+    placements += [
+        (settled(bundle, places[bundle]["destination"], BY_PLAN), "no_owner") for bundle in lost if bundle in places
+    ]
+    return [placement_row(placement, cause, PLANNER, placement) for placement, cause in placements]
 
 
 def _left_to_strategy(rows: Rows, settings: Settings) -> list[str]:

@@ -1,4 +1,4 @@
-"""Rows of `placement_decisions`, which bundles need a broker, and what placement remembers."""
+"""Rows of `placement_decisions`, the bundles that need a broker, and the state of placement."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REQUESTED_WITH_DESTINATION = Rule("placed", "wish_with_destination", placed("a m
 
 
 def is_unload(row: Row) -> bool:
-    """Return True if a row of `unload_decisions` says that a bundle leaves its broker."""
+    """Return True if a row of `unload_decisions` unloads a bundle from its broker."""
     return bool(row["subject_kind"] == "bundle" and row["outcome"] == "unload")
 
 
@@ -46,7 +46,7 @@ def never_owned(row: Row) -> bool:
 
 
 def placement_row(placement: Placement, cause: str, strategy: str, without: Placement) -> dict[str, Any]:
-    """A placement; `without`: what it would have been without anti-affinity groups."""
+    """Return the row of a placement; `without`: the placement without anti-affinity groups."""
     return {
         **reason_row(placement.considered, strategy),
         "cause": cause,
@@ -68,7 +68,7 @@ def lost_bundles(rows: Rows) -> list[str]:
 
 
 def waiting_rows(rows: Rows, strategy: str) -> list[dict[str, Any]]:
-    """A row for each bundle that waits for its first client; nothing happens to it."""
+    """Return a row for each bundle that waits for its first client; it has no act."""
     if acts_only(rows):
         return []
     return [waiting_row(row, strategy) for row in rows["bundle_load"] if never_owned(row)]
@@ -82,7 +82,7 @@ def waiting_row(row: Row, strategy: str) -> dict[str, Any]:
 
 
 def assumed_rows(decided: list[dict[str, Any]], cycle: Row, settings: Settings) -> list[dict[str, Any]]:
-    """With evenkeelAssumeUnloadsSucceed, what a dry run would otherwise not remember: the unloads of this cycle."""
+    """Return the unloads of this cycle, which a dry run would otherwise not remember (evenkeelAssumeUnloadsSucceed)."""
     if not settings.evenkeelAssumeUnloadsSucceed:
         return []
     at = datetime.fromisoformat(cycle["cycle_at"])
@@ -103,25 +103,27 @@ def is_wished(row: Row) -> bool:
 
 
 def wished_rows(rows: Rows, place: Place, freely: Place) -> list[dict[str, Any]]:
-    """Rows of `placement_decisions`, by bundle: where the wish says, else where a look-up would find it.
+    """Return rows of `placement_decisions`, by bundle: the request's destination, else that of a look-up.
 
-    The bundle leaves its broker even if placement would choose the same one again: that is what was asked for.
+    The bundle leaves its broker even if placement would choose the same one again, since the request was to unload it.
     `freely` places without regard to anti-affinity groups.
     """
-    made = []
+    placed = []
     for row in sorted(filter(is_wished, rows["unload_decisions"]), key=lambda row: str(row["subject"])):
-        named = next((one["name"] for one in row["alternatives"] if one["verdict"] == "best"), None)
-        found, without = (_placed(row, named, rule) for rule in (place, freely))
-        made.append(placement_row(found, BY_REQUEST, BY_REQUEST, without) | {"wish_id": row["wish_id"]})
-    return made
+        named = next(
+            (alternative["name"] for alternative in row["alternatives"] if alternative["verdict"] == "best"), None
+        )
+        placement, without = (_placed(row, named, rule) for rule in (place, freely))
+        placed.append(placement_row(placement, BY_REQUEST, BY_REQUEST, without) | {"wish_id": row["wish_id"]})
+    return placed
 
 
 def _placed(row: Row, destination: str | None, place: Place) -> Placement:
     if destination is None:
-        found = place(row["subject"], row["broker"])
-        if found.destination is None:
-            return found
-        return replace(found, considered=REQUESTED.instead_of(found.considered))
+        placement = place(row["subject"], row["broker"])
+        if placement.destination is None:
+            return placement
+        return replace(placement, considered=REQUESTED.instead_of(placement.considered))
     return settled(row["subject"], destination, REQUESTED_WITH_DESTINATION, row["broker"])
 
 

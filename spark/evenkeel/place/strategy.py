@@ -74,7 +74,7 @@ class Choice:
 
 
 class StrategyRound(ABC):
-    """A strategy during one round of placing, with what it remembers."""
+    """A strategy during one round of placing, with its state."""
 
     @abstractmethod
     def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
@@ -95,7 +95,7 @@ class StrategyRound(ABC):
 
 
 Begin = Callable[[Mapping[str, BrokerFigures], PlacementState, Settings], StrategyRound]
-"""Begins a round: the brokers' figures, what an earlier round remembered, settings."""
+"""Function that begins a round: the brokers' figures, the state of an earlier round, settings."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     keeps = any(keeps_state(settings_in(cycle.settings)) for cycle in handover.open_cycles())
     averages = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
     reads = inputs.add_state(handover, needed=keeps or averages)
-    made, handover = decide_rounds(handover, inputs, decide_cycles, OUTPUTS, "place")
+    rows, handover = decide_rounds(handover, inputs, decide_cycles, OUTPUTS, "place")
     # Without state there is no empty commit.
-    frames = made.frames(OUTPUTS if keeps else OUTPUTS[:1])
+    frames = rows.frames(OUTPUTS if keeps else OUTPUTS[:1])
     return handover.with_writes(lake.append(spark, frames, handover=handover, task="place", reads=reads))

@@ -21,10 +21,7 @@ def in_pulsars_order(unloads: Iterable[tuple[str, str]]) -> tuple[tuple[str, str
 
 
 def hash_order(names: Iterable[str], *, most: int = 0) -> list[str]:
-    """Names as a HashMap lists them that they were put into in ascending order.
-
-    `most`: so many names at most the map has held before; its table does not shrink.
-    """
+    """Return names in the order of a Java HashMap that they were put into in ascending order."""
     ordered = sorted(set(names))
     size = _FIRST_TABLE
     while max(len(ordered), most) > size * _MOST_FILLED:
@@ -34,11 +31,11 @@ def hash_order(names: Iterable[str], *, most: int = 0) -> list[str]:
 
 def java_hash(text: str) -> int:
     """Java's String.hashCode, as an unsigned number."""
-    found = 0
+    value = 0
     units = text.encode("utf-16-be")
     for high, low in zip(units[::2], units[1::2], strict=True):
-        found = (31 * found + (high << 8 | low)) & 0xFFFFFFFF
-    return found
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value
 
 
 def _spread(code: int) -> int:

@@ -63,7 +63,7 @@ def _restricted(
             report,
             stats={
                 bundle: report.stats[bundle]
-                for bundle in sorted({*kept[broker], *(one for one in also if one in report.stats)})
+                for bundle in sorted({*kept[broker], *(name for name in also if name in report.stats)})
             },
         )
         for broker, report in brokers.items()

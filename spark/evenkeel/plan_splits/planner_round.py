@@ -23,11 +23,11 @@ def decide(key: Row, rows: Rows) -> Decided:
 
     The planner is given the splits as shedding is: those that it looks at, as they are read from the lake.
     """
-    made = split_round.decide(key, rows)
+    decided = split_round.decide(key, rows)
     shared = rows if isinstance(rows, SharedRows) else SharedRows(rows)
-    splits = read_back(_SPLITS, filter(looked_at, made[_SPLITS]))
-    found = planner_round.decide(key, shared.having({_SPLITS: splits}))
-    return {**made, **found, REMEMBERED: [*made[REMEMBERED], *found[REMEMBERED]]}
+    splits = read_back(_SPLITS, filter(looked_at, decided[_SPLITS]))
+    planned = planner_round.decide(key, shared.having({_SPLITS: splits}))
+    return {**decided, **planned, REMEMBERED: [*decided[REMEMBERED], *planned[REMEMBERED]]}
 
 
 def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:

@@ -34,7 +34,7 @@ _NOTHING_DONE = frozenset({"withheld", "dry_run", "stale"})
 
 
 def looks_at_topics(settings: Settings) -> bool:
-    """Return True if the planner's wishes are decided on, which looks at the topics of the bundles that they name."""
+    """Return True if the planner's requests are decided, which needs the topics of their bundles."""
     return settings.evenkeelPlanner == ON
 
 
@@ -48,7 +48,7 @@ def places_children(rows: Rows) -> bool:
 def answers(
     rows: Rows, topics: Mapping[str, BundleTopics], triggered: Iterable[PlannedSplit], requested: Iterable[PlannedSplit]
 ) -> list[Answer]:
-    """The verdict on each wish, after the splits of Pulsar's own rule and of manual requests in this cycle."""
+    """Return the verdict on each request, after this cycle's splits by Pulsar's own rule and by manual requests."""
     wanted, message_bytes = _wanted(rows)
     if not wanted:
         return []
@@ -72,18 +72,18 @@ def cut_for_planner(
         return {}
     others = [split for bundle, split in triggered.items() if bundle not in wanted]
     view = _view(rows, topics, message_bytes, wanted, others, [*requested])
-    found = {}
+    cuts = {}
     for verdict, split in decide_planner_splits(wanted, view, reading.settings_of(rows)):
         if split is not None and split.algorithm == SPECIFIED:
-            own = triggered[split.bundle]
-            numbers = {**verdict.numbers, **own.reason.numbers, **cut_numbers(Cut(split.cuts, ""))}
-            reason = own.reason._replace(numbers=numbers)
-            found[split.bundle] = replace(split, unload=own.unload, reason=reason)
-    return found
+            trigger = triggered[split.bundle]
+            numbers = {**verdict.numbers, **trigger.reason.numbers, **cut_numbers(Cut(split.cuts, ""))}
+            reason = trigger.reason._replace(numbers=numbers)
+            cuts[split.bundle] = replace(split, unload=trigger.unload, reason=reason)
+    return cuts
 
 
 def bundles_to_look_into(rows: Rows) -> dict[str, str | None]:
-    """The bundles, with their owners, whose topics the wishes have to see."""
+    """Return the bundles whose topics the requests need, with their owners."""
     wanted, _ = _wanted(rows)
     return {bundle: owner for bundle, owner in _heavy(rows).items() if bundle in wanted} if wanted else {}
 
@@ -105,19 +105,19 @@ def _wanted(rows: Rows) -> tuple[dict[str, WantedSplit], float]:
 @once
 def _heavy(rows: Rows) -> dict[str, str]:
     """The bundles with a fair part of their broker's traffic or messages, and topics to part, with their owners."""
-    own: dict[str, list[tuple[Row, BundleFigures]]] = {}
+    bundles_of: dict[str, list[tuple[Row, BundleFigures]]] = {}
     for row in rows["bundle_load"]:
         if row["owner"] is not None:
-            own.setdefault(row["owner"], []).append((row, bundle_figures(row)))
-    found = {}
-    for owner, bundles in own.items():
+            bundles_of.setdefault(row["owner"], []).append((row, bundle_figures(row)))
+    heavy = {}
+    for owner, bundles in bundles_of.items():
         traffic = HEAVY * math.fsum(figures.traffic for _, figures in bundles)
         messages = HEAVY * math.fsum(figures.messages for _, figures in bundles)
         for row, figures in bundles:
             is_heavy = 0 < figures.traffic >= traffic or 0 < figures.messages >= messages
             if is_heavy and (row["topics"] or 0) >= FEWEST_TOPICS:
-                found[row["bundle"]] = owner
-    return found
+                heavy[row["bundle"]] = owner
+    return heavy
 
 
 def _view(
@@ -165,7 +165,7 @@ def _of_kind(acts: Iterable[Act], kind: str) -> Iterator[str]:
 
 
 def _added(splits: Iterable[PlannedSplit]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    added: Counter[str] = Counter()
     for split in splits:
-        found[namespace_of(split.bundle)] += len(split.cuts)
-    return found
+        added[namespace_of(split.bundle)] += len(split.cuts)
+    return added

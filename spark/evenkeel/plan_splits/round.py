@@ -78,8 +78,10 @@ def _choose_any(key: Row, rows: Rows) -> Decided:
 
 
 def decide_for_loads(key: Row, rows: Rows) -> Decided:
-    """Of `decide` what the loads of the next cycle look at (see `forgets_history`): nothing of bundles that stay as
-    they are, nor of what the planner wants."""
+    """Return the part of `decide` that the next cycle's loads need (see `forgets_history`).
+
+    Unchanged bundles and the planner's requests are left out.
+    """
     kept = [row for row in rows.get(STATE, ()) if row["strategy"] != PLANNER]
     return decide(key, SharedRows({**rows, STATE: kept}, acts_only=True))
 
@@ -88,16 +90,16 @@ SPLITS = Round(decide, ("split_decisions",))
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `split_decisions`: every bundle considered, the chosen ones with cuts and children, and every wish."""
+    """Return rows of `split_decisions`: all considered bundles, the chosen ones with cuts, and all manual requests."""
     settings, topics = reading.settings_of(rows), topics_of(rows)
     planned = plan(rows)
     if not planned.splits:
         return {"split_decisions": decision_rows(rows, planned.considered, {}, topics, STRATEGY)}
     gates = unload_gates(_load(rows), reading.policies(rows), settings)
     stay = planner_wishes.places_children(rows)
-    made = carry_out(planned, reading.boundaries(rows), topics, gates, settings, children_stay=stay)
-    splits = {split.bundle: split for split in made.splits}
-    return {"split_decisions": decision_rows(rows, made.considered, splits, topics, STRATEGY)}
+    executed = carry_out(planned, reading.boundaries(rows), topics, gates, settings, children_stay=stay)
+    splits = {split.bundle: split for split in executed.splits}
+    return {"split_decisions": decision_rows(rows, executed.considered, splits, topics, STRATEGY)}
 
 
 def decision_rows(
@@ -114,8 +116,8 @@ def decision_rows(
     cycle = reading.the_cycle(rows)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     wished = granted_splits(rows, topics)
-    taken = {one.verdict.subject for _, one in wished if one.accepted}
-    requested = [one.split for _, one in wished if one.split is not None]
+    taken = {request.verdict.subject for _, request in wished if request.accepted}
+    requested = [request.split for _, request in wished if request.split is not None]
     triggered = {bundle: split for bundle, split in splits.items() if bundle not in taken}
     placed = planner_wishes.cut_for_planner(rows, topics, triggered, requested)
     verdicts = [
@@ -123,11 +125,11 @@ def decision_rows(
     ]
     splits = {**splits, **placed}
     kept = [named(row, cycle["cluster"]) for row in telling(left_to_wishes([*verdicts], taken), rows)]
-    found = [_row(row, strategy, splits.get(row.subject) if row.outcome == "split" else None, stamp) for row in kept]
-    found += [_row(one.verdict, BY_REQUEST, one.split, stamp, wish["wish_id"]) for wish, one in wished]
+    decided = [_row(row, strategy, splits.get(row.subject) if row.outcome == "split" else None, stamp) for row in kept]
+    decided += [_row(request.verdict, BY_REQUEST, request.split, stamp, wish["wish_id"]) for wish, request in wished]
     answers = planner_wishes.answers(rows, topics, {**triggered, **placed}.values(), requested)
-    found += [_row(verdict, PLANNER, split, stamp) for verdict, split in answers if telling([verdict], rows)]
-    return found
+    decided += [_row(verdict, PLANNER, split, stamp) for verdict, split in answers if telling([verdict], rows)]
+    return decided
 
 
 def _row(
@@ -140,7 +142,7 @@ def _row(
 
 
 def choose_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """The bundles that are over a limit or wished to be split, with their ranges, whose topics have to be looked at."""
+    """Return the bundles over a limit or with a manual request, with their ranges, whose topics are needed."""
     return {"chosen": chosen_rows({**_chosen_modular(rows), **planner_wishes.bundles_to_look_into(rows)})}
 
 
@@ -157,7 +159,7 @@ def chosen_rows(chosen: Mapping[str, str | None]) -> list[dict[str, Any]]:
 
 
 def chosen_type() -> StructType:
-    """The schema of what `choose` gives."""
+    """Return the schema of the result of `choose`."""
     from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
     texts = [StructField(name, StringType()) for name in ("cluster", "namespace", "bundle", "owner")]
@@ -179,13 +181,13 @@ def looks_at_topics_of_bundles(settings: Settings, wished: Iterable[Row]) -> boo
 
 
 def cuts_by_topics(settings: Settings, wished: Iterable[Row]) -> bool:
-    """Return True if the split algorithm in force, or that of one of the wishes of the cycle, looks at a bundle's
+    """Return True if the split algorithm in force, or that of a manual request of the cycle, needs a bundle's
     topics."""
     return settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE or wishes_cut_by_topics(settings, wished)
 
 
 def wishes_cut_by_topics(settings: Settings, wished: Iterable[Row]) -> bool:
-    """Return True if the split algorithm of one of the wishes of the cycle looks at a bundle's topics."""
+    """Return True if the split algorithm of a manual request of the cycle needs a bundle's topics."""
     return any(wish["kind"] == SPLIT and looks_at_topics(wish, settings) for wish in wished)
 
 
@@ -214,14 +216,14 @@ def _load(rows: Rows) -> LoadData:
 
 
 def _range_row(bundle: str, owner: str | None) -> dict[str, Any]:
-    found = range_of(bundle)
+    bundle_range = range_of(bundle)
     return {
         "namespace": namespace_of(bundle),
         "bundle": bundle,
         "owner": owner,
-        "lower": found.lower,
-        "upper": found.upper,
-        "is_last": found.upper == _LAST,
+        "lower": bundle_range.lower,
+        "upper": bundle_range.upper,
+        "is_last": bundle_range.upper == _LAST,
     }
 
 
@@ -244,22 +246,22 @@ Hits = dict[tuple[str, str], float]
 
 
 def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `split_decisions`, for every bundle considered and every wish, and of `strategy_state`.
+    """Return rows of `split_decisions`, for every considered bundle and manual request, and of `strategy_state`.
 
-    `state` holds the predecessor's rows. What a broker that is silent in this cycle has counted is handed on.
+    `state` holds the predecessor's rows. The counts of a broker that is silent in this cycle are handed on.
     """
     cycle, topics = reading.the_cycle(rows), topics_of(rows)
-    made = without_gone(_plan(rows, topics), reading.boundaries(rows))
-    splits = {split.bundle: split for split in made.splits}
+    decided = without_gone(_plan(rows, topics), reading.boundaries(rows))
+    splits = {split.bundle: split for split in decided.splits}
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     return {
-        "split_decisions": decision_rows(rows, made.considered, splits, topics, EXTENSIBLE_STRATEGY),
-        "strategy_state": [{**row, **stamp} for row in _state_rows(rows, made)],
+        "split_decisions": decision_rows(rows, decided.considered, splits, topics, EXTENSIBLE_STRATEGY),
+        "strategy_state": [{**row, **stamp} for row in _state_rows(rows, decided)],
     }
 
 
 def choose_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """The bundles that are to be cut, or wished to be, with their ranges, whose topics have to be looked at."""
+    """Return the bundles to be cut, by the rule or a manual request, with their ranges, whose topics are needed."""
     settings = reading.settings_of(rows)
     chosen: dict[str, str | None] = {}
     if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE:
@@ -303,12 +305,12 @@ def _hits(rows: Rows) -> Hits:
     return {(row["subject"], broker): row["value"] for row, (name, _, broker) in named if name == HITS}
 
 
-def _state_rows(rows: Rows, made: ExtensibleSplits) -> list[dict[str, Any]]:
+def _state_rows(rows: Rows, decided: ExtensibleSplits) -> list[dict[str, Any]]:
     reports = reading.broker_reports(rows)
     owners = _owners(rows)
     silent = {row["broker"] for row in rows["broker_load"]} - reports.keys()
     kept: Hits = {(bundle, broker): hits for (bundle, broker), hits in _hits(rows).items() if broker in silent}
-    kept |= {(bundle, owners[bundle]): hits for bundle, hits in made.state.get(HITS, {}).items()}
+    kept |= {(bundle, owners[bundle]): hits for bundle, hits in decided.state.get(HITS, {}).items()}
     return [
         dict(state.state_row(EXTENSIBLE_STRATEGY, bundle, f"{HITS} of {broker}", value=hits))
         for (bundle, broker), hits in sorted(kept.items())

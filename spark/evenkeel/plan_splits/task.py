@@ -60,23 +60,23 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     outputs = (*OUTPUTS, *PLANNER_TABLES) if plans else OUTPUTS
     if plans:
         lake.ensure_tables(spark, PLANNER_TABLES)
-    made, handover = decide_rounds(handover, inputs, decide, outputs, TASK)
-    # The modular rule remembers nothing, and a planner may find nothing: no empty commit.
-    frames = made.frames(OUTPUTS if remembers else OUTPUTS[:1])
-    frames |= made.frames(made.filled(PLANNER_TABLES) if plans else ())
+    rows, handover = decide_rounds(handover, inputs, decide, outputs, TASK)
+    # The modular rule keeps no state, and a planner may find nothing: no empty commit.
+    frames = rows.frames(OUTPUTS if remembers else OUTPUTS[:1])
+    frames |= rows.frames(rows.filled(PLANNER_TABLES) if plans else ())
     writes = lake.append(spark, frames, handover=handover, task=TASK, reads=reads)
     # A cluster of the same run whose planner is off lists none of its tables.
-    return handover.with_writes(one for one in writes if one.rows or one.table not in PLANNER_TABLES)
+    return handover.with_writes(write for write in writes if write.rows or write.table not in PLANNER_TABLES)
 
 
 def inputs_of_rule(inputs: RoundInputs, handover: Handover, bundles: DataFrame) -> None:
-    """Add what the split rule reads beside loads, reports and boundaries, while the loads of a window are made.
+    """Add the inputs of the split rule beside loads, reports and boundaries, while the loads of a window are made.
 
-    `bundles` are those in force (see `split_round.chosen_type`): which of them will be chosen is not known yet.
+    `bundles` are those in force (see `split_round.chosen_type`): the chosen ones are not known yet.
     """
     cycles = handover.open_cycles()
     inputs.add_stored("cluster_policies", handover.open_writes("cluster_policies"))
-    inputs.add_state(handover, needed=any(one.manager == EXTENSIBLE for one in cycles))
+    inputs.add_state(handover, needed=any(open_cycle.manager == EXTENSIBLE for open_cycle in cycles))
     inputs.add_empty("topic_hashes", schema_of(f"cycle_at timestamp, {TOPICS_TYPE}"))
     if any(asks_by_topics(cycle) for cycle in cycles):
         topics = read_checked(inputs.lake, inputs.spark, handover, "topic_stats")
@@ -106,10 +106,10 @@ def _with_topic_hashes(inputs: RoundInputs, handover: Handover) -> Handover:
     by_algorithm = any(split_round.cuts_by_topics(settings_in(cycle.settings), cycle.wishes) for cycle in cycles)
     if not by_algorithm and not _planner_wants_splits(inputs, handover):
         return handover
-    made, left = decide_rounds(handover, inputs, split_round.choose_cycles, {"chosen": split_round.chosen_type()}, TASK)
-    if not made.is_empty("chosen"):
+    rows, left = decide_rounds(handover, inputs, split_round.choose_cycles, {"chosen": split_round.chosen_type()}, TASK)
+    if not rows.is_empty("chosen"):
         topics = read_checked(inputs.lake, inputs.spark, left, "topic_stats")
-        inputs.add("topic_hashes", hashes_in(made.frame("chosen"), topics, _CYCLE))
+        inputs.add("topic_hashes", hashes_in(rows.frame("chosen"), topics, _CYCLE))
     return left
 
 
@@ -122,16 +122,17 @@ def _planner_wants_splits(inputs: RoundInputs, handover: Handover) -> bool:
 
 
 def hashes_in(chosen: DataFrame, topic_stats: DataFrame, key: Sequence[str] = ("cluster",)) -> DataFrame:
-    """The topics of each chosen bundle (see `split_round.chosen_type`), of those of `topic_stats`.
+    """Return the topics of each chosen bundle (see `split_round.chosen_type`), of those of `topic_stats`.
 
-    `hashes` are those of all its topics, ascending. The `loaded_…` arrays go together: hash, msg/s and byte/s of the
-    topics that its owner has loaded, by hash and name. `key`: the columns of both that tell clusters, or cycles, apart.
+    `hashes` are those of all its topics, ascending. The `loaded_…` arrays belong together: hash, msg/s and byte/s of
+    the topics that its owner has loaded, by hash and name. `key`: the columns of both that separate clusters, or
+    cycles.
     """
     from pyspark.sql import functions as F
 
     inside = (F.col("hash") >= F.col("lower")) & ((F.col("hash") < F.col("upper")) | F.col("is_last"))
     topics = topic_stats.join(F.broadcast(chosen), on=[*key, "namespace"], how="inner")
-    # A topic that moves is shown twice: it counts once, with what the bundle's owner shows of it.
+    # A moving topic is reported twice: it counts once, with the figures of the bundle's owner.
     shown = F.when((F.col("observation") == "loaded") & (F.col("broker") == F.col("owner")), _load())
     one_each = topics.where(inside).groupBy(*key, "bundle", "topic", "hash").agg(F.max(shown).alias("load"))
     loaded = F.sort_array(F.collect_list(F.when(F.col("load").isNotNull(), F.struct("hash", "topic", "load.*"))))
@@ -182,7 +183,7 @@ def persistent_in(
 
 
 def _load() -> Column:
-    """A loaded topic's rate and throughput, in and out; a figure that is missing counts for nothing."""
+    """Return a loaded topic's rate and throughput, in and out; a missing figure counts as 0."""
     from pyspark.sql import functions as F
 
     def total(figure: str) -> Column:

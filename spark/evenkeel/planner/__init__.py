@@ -1,1 +1,1 @@
-"""Evenkeel's own planner: how evenly a cluster can be used, the placement to come to, and the moves of a cycle."""
+"""Evenkeel's own planner: the best possible balance of a cluster, the desired placement, and the moves of a cycle."""

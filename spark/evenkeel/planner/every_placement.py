@@ -1,4 +1,4 @@
-"""All placements of a few bundles, one after the other: what a search that takes the best next step may miss."""
+"""All placements of a few bundles, one after the other, for plans that a greedy search may miss."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ class _Placements:
         owners: Sequence[int],
         room: Sequence[Sequence[int]],
     ) -> None:
-        self._loads, self._owners, self._left = loads, owners, [[*own] for own in room]
-        self._places = [sorted(own, key=lambda b: b != owner) for own, owner in zip(places, owners, strict=True)]
+        self._loads, self._owners, self._left = loads, owners, [[*broker_room] for broker_room in room]
+        self._places = [
+            sorted(broker_room, key=lambda b: b != owner) for broker_room, owner in zip(places, owners, strict=True)
+        ]
         self._steps, self._least = MOST_STEPS, -1
         self._placed: list[int] = []
         self.best: list[int] | None = None

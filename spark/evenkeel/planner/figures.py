@@ -53,21 +53,21 @@ class PlannerFigures:
         """Return True if load goes to and fro from cycle to cycle, so that averages are planned with."""
         return self.latest_part < 1.0
 
-    def load(self, one: PlannerBundle, resource: str) -> float:
+    def load(self, bundle: PlannerBundle, resource: str) -> float:
         """The load of a bundle that is planned with (byte/s)."""
-        return self.bundle_loads[resource][one.name]
+        return self.bundle_loads[resource][bundle.name]
 
     def usage_at(self, broker: str, loads: Mapping[str, float]) -> float:
         """The usage of a broker's busiest resource with these loads, by resource."""
         return max(self.models[r][broker].line.usage(loads[r]) for r in self.resources)
 
 
-def planned_load(one: PlannerBundle, resource: str, message_bytes: float, latest_part: float) -> float:
+def planned_load(bundle: PlannerBundle, resource: str, message_bytes: float, latest_part: float) -> float:
     """The load of a bundle (byte/s) between its average and its latest figures; `latest_part`: 1 for the latest."""
-    latest = load_of(one.figures, resource, message_bytes)
+    latest = load_of(bundle.figures, resource, message_bytes)
     if latest_part >= 1.0:
         return latest
-    average = load_of(one.average, resource, message_bytes)
+    average = load_of(bundle.average, resource, message_bytes)
     return average + latest_part * (latest - average)
 
 
@@ -81,15 +81,15 @@ class AloneOnBest:
         self._figures = figures
         self._lines: dict[frozenset[str], tuple[_Floats, _Floats]] = {}
 
-    def usage(self, one: PlannerBundle) -> float | None:
+    def usage(self, bundle: PlannerBundle) -> float | None:
         """The usage of the best broker that may have the bundle, alone; None where none may."""
         figures = self._figures
-        loads = {r: load_of(one.figures, r, figures.message_bytes) for r in figures.resources}
-        owner = one.owner or ""
+        loads = {r: load_of(bundle.figures, r, figures.message_bytes) for r in figures.resources}
+        owner = bundle.owner or ""
         of_owner = figures.usage_at(owner, loads) if owner in figures.usage else None
-        if of_owner is not None and one.held in ALWAYS_HELD:
+        if of_owner is not None and bundle.held in ALWAYS_HELD:
             return of_owner
-        base, slope = self._lines_of(one.brokers)
+        base, slope = self._lines_of(bundle.brokers)
         with np.errstate(over="ignore"):
             busiest = (base + slope * np.array([*loads.values()])).max(axis=1)
         of_others = float(busiest.min()) if len(busiest) else None
@@ -99,10 +99,13 @@ class AloneOnBest:
         """Base and slope of the models of these brokers, a row for each broker, a column for each resource."""
         if brokers not in self._lines:
             models = [self._figures.models[r] for r in self._figures.resources]
-            lines = [[own[broker].line for own in models] for broker in sorted(brokers & self._figures.usage.keys())]
+            lines = [
+                [model_of[broker].line for model_of in models]
+                for broker in sorted(brokers & self._figures.usage.keys())
+            ]
             shape = len(lines), len(models)
             self._lines[brokers] = (
-                np.array([[line.base for line in own] for own in lines]).reshape(shape),
-                np.array([[line.slope for line in own] for own in lines]).reshape(shape),
+                np.array([[line.base for line in model_of] for model_of in lines]).reshape(shape),
+                np.array([[line.slope for line in model_of] for model_of in lines]).reshape(shape),
             )
         return self._lines[brokers]

@@ -107,27 +107,27 @@ BEYOND_BUDGET = Rule(
 )
 
 
-def findings(view: PlannerView, made: PlannerPlan, settings: Settings) -> list[Considered]:
+def findings(view: PlannerView, plan: PlannerPlan, settings: Settings) -> list[Considered]:
     """All findings, by subject and rule; each subject has one of each rule at most."""
-    figures = made.figures
-    found = [*_of_promises(made)]
+    figures = plan.figures
+    rows = [*_of_promises(plan)]
     if figures is not None:
-        found += _of_cluster(view, figures)
-        found += _of_brokers(made, figures)
-        found += _of_bundles(view, made, figures)
-        found += _of_budgets(made, settings)
-        found += _of_namespaces(view, made, figures)
-    return sorted(found, key=lambda one: (one.subject_kind, one.subject, one.rule))
+        rows += _of_cluster(view, figures)
+        rows += _of_brokers(plan, figures)
+        rows += _of_bundles(view, plan, figures)
+        rows += _of_budgets(plan, settings)
+        rows += _of_namespaces(view, plan, figures)
+    return sorted(rows, key=lambda finding: (finding.subject_kind, finding.subject, finding.rule))
 
 
-def _of_promises(made: PlannerPlan) -> Iterator[Considered]:
-    if made.memory.fell_back is not None:
+def _of_promises(plan: PlannerPlan) -> Iterator[Considered]:
+    if plan.memory.fell_back is not None:
         hours = DISTRUSTED_FOR.total_seconds() / 3_600
         yield BROKEN_PROMISE.about_cluster(
-            measured=made.memory.misses,
+            measured=plan.memory.misses,
             threshold=MOST_MISSES,
             unit="count",
-            numbers={"misses": float(made.memory.misses), "hours": hours},
+            numbers={"misses": float(plan.memory.misses), "hours": hours},
         )
 
 
@@ -154,7 +154,7 @@ def _of_cluster(view: PlannerView, figures: PlannerFigures) -> Iterator[Consider
     )
 
 
-def _of_brokers(made: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
+def _of_brokers(plan: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
     for broker in sorted(figures.usage):
         base = max(figures.models[r][broker].line.usage(0.0) for r in figures.resources)
         if base > figures.stop > 0:
@@ -165,7 +165,7 @@ def _of_brokers(made: PlannerPlan, figures: PlannerFigures) -> Iterator[Consider
                 unit="fraction",
                 numbers={"base": base, "stop": figures.stop},
             )
-    for broker in sorted(made.over):
+    for broker in sorted(plan.over):
         usage = figures.usage[broker]
         if usage > figures.stop:
             yield OVER.about_broker(
@@ -177,55 +177,62 @@ def _of_brokers(made: PlannerPlan, figures: PlannerFigures) -> Iterator[Consider
             )
 
 
-def _of_bundles(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
-    """Bundles that alone bring every broker above what the rest could come to."""
+def _of_bundles(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
+    """Bundles that alone bring every broker above the level that the other bundles could reach."""
     limit = figures.spread
     lines = {r: [model.line for model in figures.models[r].values()] for r in figures.resources}
-    worst = {r: UsageLine(max(x.base for x in own), max(x.slope for x in own)) for r, own in lines.items()}
+    worst = {
+        r: UsageLine(max(x.base for x in broker_lines), max(x.slope for x in broker_lines))
+        for r, broker_lines in lines.items()
+    }
     on_best = AloneOnBest(figures)
-    for one in view.bundles:
-        loads = {r: load_of(one.figures, r, made.memory.message_bytes) for r in worst}
-        if one.owner is None or one.held == OWN_NAMESPACE or max(worst[r].usage(loads[r]) for r in worst) <= limit:
+    for bundle in view.bundles:
+        loads = {r: load_of(bundle.figures, r, plan.memory.message_bytes) for r in worst}
+        if (
+            bundle.owner is None
+            or bundle.held == OWN_NAMESPACE
+            or max(worst[r].usage(loads[r]) for r in worst) <= limit
+        ):
             continue
-        alone = on_best.usage(one)
+        alone = on_best.usage(bundle)
         if alone is None or alone <= limit or limit <= 0:
             continue
-        rule = HOT_TOPIC if one.topics == 1 else HOT_BUNDLE
+        rule = HOT_TOPIC if bundle.topics == 1 else HOT_BUNDLE
         yield rule.about_bundle(
-            one.name,
-            one.owner,
+            bundle.name,
+            bundle.owner,
             measured=alone,
             threshold=limit,
             unit="fraction",
-            numbers={"alone": alone, "stop": limit, "topics": float(one.topics)},
+            numbers={"alone": alone, "stop": limit, "topics": float(bundle.topics)},
         )
 
 
-def _of_budgets(made: PlannerPlan, settings: Settings) -> Iterator[Considered]:
+def _of_budgets(plan: PlannerPlan, settings: Settings) -> Iterator[Considered]:
     """Moves for which no cycle has the budget."""
-    for one in made.beyond:
+    for group in plan.beyond:
         yield BEYOND_BUDGET.about_bundle(
-            one.bundles[0],
-            one.source,
-            setting=one.key,
-            measured=one.needed,
-            threshold=float(getattr(settings, one.key)),
-            unit="percent" if one.key == MOVED_TRAFFIC else "count",
-            numbers={"others": float(len(one.bundles) - 1)},
+            group.bundles[0],
+            group.source,
+            setting=group.key,
+            measured=group.needed,
+            threshold=float(getattr(settings, group.key)),
+            unit="percent" if group.key == MOVED_TRAFFIC else "count",
+            numbers={"others": float(len(group.bundles) - 1)},
         )
 
 
-def _of_namespaces(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
+def _of_namespaces(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
     """Namespaces whose bundles are too few to be spread, or far too many; named by their first bundle."""
     resource, brokers = figures.resources[0], len(view.brokers)
-    own: dict[str, list[tuple[str, float]]] = {}
-    for one in view.bundles:
-        load = load_of(one.figures, resource, made.memory.message_bytes)
-        own.setdefault(namespace_of(one.name), []).append((one.name, load))
-    total = math.fsum(load for bundles in own.values() for _, load in bundles)
+    bundles_of: dict[str, list[tuple[str, float]]] = {}
+    for bundle in view.bundles:
+        load = load_of(bundle.figures, resource, plan.memory.message_bytes)
+        bundles_of.setdefault(namespace_of(bundle.name), []).append((bundle.name, load))
+    total = math.fsum(load for bundles in bundles_of.values() for _, load in bundles)
     if total <= 0:
         return
-    for _, bundles in sorted(own.items()):
+    for _, bundles in sorted(bundles_of.items()):
         share = math.fsum(load for _, load in bundles) / total
         numbers = {
             "namespace_bundles": float(len(bundles)),

@@ -18,7 +18,7 @@ def place_homeless(search: PlacementSearch) -> None:
 
 
 def _sent(search: PlacementSearch, n: int) -> bool:
-    """Return True if a broker was found for the bundle: the one with most room, as a share of what it may carry."""
+    """Return True if a broker was found for the bundle: the one with most room, as a share of its capacity."""
     place = search.roomiest_place(n)
     if place is not None:
         search.move(n, place)
@@ -36,12 +36,14 @@ def _squeezed_in(search: PlacementSearch, n: int) -> bool:
 
 
 def all_tried(search: PlacementSearch) -> PlacementSearch | None:
-    """A search that has come to the target by trying every placement of the bundles that may leave; None where they
-    are many, or none of their placements does. It is asked of one that has moved nothing."""
+    """Return a search that reached the target by trying every placement of the bundles that may leave.
+
+    None if there are many such bundles, or if none of their placements reaches it. Call it on a search without moves.
+    """
     other, free, nowhere = search.again(), list[int](), list[int]()
-    for n, one in enumerate(search.bundles):
-        if not one.is_held and (search.weight[n] or search.must_go(n)):
-            (free if len(search.places[one.brokers]) else nowhere).append(n)
+    for n, bundle in enumerate(search.bundles):
+        if not bundle.is_held and (search.weight[n] or search.must_go(n)):
+            (free if len(search.places[bundle.brokers]) else nowhere).append(n)
     if not 0 < len(free) <= MOST_BUNDLES:
         return None
     free, other.nowhere = search.heaviest_first(free), nowhere
@@ -51,13 +53,13 @@ def all_tried(search: PlacementSearch) -> PlacementSearch | None:
         if owner >= 0:
             left[owner] += search.loads[n]
     places = [search.places[search.bundles[n].brokers].tolist() for n in free]
-    found = least_moved(search.loads[free].tolist(), places, owners, left.tolist())
-    if found is None:
+    placement = least_moved(search.loads[free].tolist(), places, owners, left.tolist())
+    if placement is None:
         return None
-    waiting = [(n, place) for n, place, owner in zip(free, found, owners, strict=True) if place != owner]
+    waiting = [(n, place) for n, place, owner in zip(free, placement, owners, strict=True) if place != owner]
     while waiting:
-        # What has room goes alone, the others together.
-        n, place = next((one for one in waiting if other.has_room(*one)), (-1, -1))
+        # Bundles with room go alone, the others together.
+        n, place = next((candidate for candidate in waiting if other.has_room(*candidate)), (-1, -1))
         if n < 0:
             other.move_with(*waiting[0], waiting[1:])
             break

@@ -11,7 +11,7 @@ from evenkeel.planner.placement_search import RECEIVERS_LOOKED_AT, PlacementSear
 from evenkeel.planner.target import UsageCurve
 
 FILLED = 0.8
-"""A broker that is to be filled is so with this part of what it carries in the evenly used cluster."""
+"""A broker counts as filled with this part of its load in the evenly used cluster."""
 
 
 def fill(search: PlacementSearch, broker: str, curves: Sequence[UsageCurve], even: float) -> None:
@@ -23,12 +23,12 @@ def fill(search: PlacementSearch, broker: str, curves: Sequence[UsageCurve], eve
         full = (search.carried / np.maximum(search.limit, 1)).max(axis=1, initial=0.0)
         order = np.argsort(-full, kind="stable").tolist()
         givers = (n for n in order if n != at and search.receives[n] and full[n] > full[at])
-        found = next(
+        destination = next(
             (n for giver in islice(givers, RECEIVERS_LOOKED_AT) for n in _spared(search, giver, at, most)), None
         )
-        if found is None:
+        if destination is None:
             return
-        search.move(found, at)
+        search.move(destination, at)
 
 
 def _spared(search: PlacementSearch, giver: int, at: int, most: Whole) -> Iterator[int]:

@@ -41,12 +41,12 @@ class Held:
 
     def _harmed_namespaces(self, cycle: Row) -> frozenset[str]:
         hold = timedelta(minutes=self._settings.evenkeelHarmHoldMinutes)
-        found = {
+        namespaces = {
             namespace_of(act_of(row).bundle)
             for row in reading.harm_rows(cycle)
             if self._at - datetime.fromisoformat(row["seen_at"]) < hold
         }
-        return frozenset(found - self._settings.evenkeelHarmLiftedNamespaces)
+        return frozenset(namespaces - self._settings.evenkeelHarmLiftedNamespaces)
 
     def why(self, row: Row) -> str | None:
         """Return the rule that holds a bundle; None if it may leave."""
@@ -90,10 +90,10 @@ class Held:
 
 
 def _by_namespace(bundles: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    bundles_of: dict[str, list[str]] = {}
     for bundle in sorted(bundles):
-        found.setdefault(namespace_of(bundle), []).append(bundle)
-    return found
+        bundles_of.setdefault(namespace_of(bundle), []).append(bundle)
+    return bundles_of
 
 
 def _overlaps(bundle: str, namespace: str, others: Mapping[str, Sequence[str]]) -> bool:
@@ -103,14 +103,14 @@ def _overlaps(bundle: str, namespace: str, others: Mapping[str, Sequence[str]]) 
         return False
     if bundle in known:
         return True
-    own = range_of(bundle)
+    hashes = range_of(bundle)
     ranges = map(range_of, known)
-    return any(own.lower < other.upper and other.lower < own.upper for other in ranges)
+    return any(hashes.lower < other.upper and other.lower < hashes.upper for other in ranges)
 
 
 def moves_of(acts: Iterable[Act], at: datetime, settings: Settings) -> dict[str, list[tuple[str, datetime]]]:
     """Bundle -> the brokers that it left, or may have left, with when; as guards count its moves."""
-    found: dict[str, list[tuple[str, datetime]]] = {}
+    moves: dict[str, list[tuple[str, datetime]]] = {}
     for move in past_moves(acts, at, settings):
-        found.setdefault(move.bundle, []).append((move.source or "", move.at))
-    return found
+        moves.setdefault(move.bundle, []).append((move.source or "", move.at))
+    return moves

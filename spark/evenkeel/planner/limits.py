@@ -73,7 +73,7 @@ class CycleBudget:
         return key, counts.get(key, empty._share(sum(traffic for _, _, traffic in moves)))
 
     def may_go_alone(self) -> bool:
-        """Return True if a move that by itself exceeds the traffic budget may go: nothing else does in this cycle."""
+        """Return True if a move that by itself exceeds the traffic budget may go, alone in its cycle."""
         return self._unloads == 0 and self._settings.evenkeelMaxMovedTrafficPercent > 0
 
     def take(self, source: str, destination: str, traffic: float) -> None:

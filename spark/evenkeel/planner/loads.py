@@ -24,7 +24,7 @@ from evenkeel.settings import Settings
 COUNTS_FROM = 0.25
 """A resource counts where its busiest broker has at least so much of the busiest broker's usage of any resource."""
 NEARLY_IDLE = 0.25
-"""A broker is nearly idle with less than so much of what it carries in the evenly used cluster."""
+"""A broker is nearly idle below this part of its load in the evenly used cluster."""
 UNSTEADY, MOST_UNSTEADY = 0.1, 3
 """If load changed by more than this part since the previous cycle, the planner waits, for at most so many cycles."""
 SWINGS_FROM, MOST_OF_A_CYCLE, STEADIER = 0.03, 0.12, 0.95
@@ -34,7 +34,7 @@ GOES_ON, MOST_THAT_STAYS = 0.1, 0.75
 """Growing or falling load does not swing: at least the first part of a change repeats in the next cycle. A difference
 from the average is assumed to fade so fast that at most the second part remains in the next cycle."""
 NARROWER = 0.8
-"""Of the percents of the settings where load swings: an average above the band says more than one cycle's figures."""
+"""Factor of the settings' percents if load swings: an average above the band is stronger evidence than one cycle."""
 SHORTEST_CYCLE = timedelta(minutes=1)
 """Cycles that follow each other faster are taken for so far apart."""
 
@@ -50,12 +50,12 @@ class SeenLoads:
         self._resources = _resources(view.brokers.values())
         every = self._resources or ("cpu",)
         loads = {r: self._of_bundles(r, 1.0) for r in every}
-        self.latest = latest = {r: self._of_brokers(own, is_now=True) for r, own in loads.items()}
+        self.latest = latest = {r: self._of_brokers(bundle_loads, is_now=True) for r, bundle_loads in loads.items()}
         by = next(iter(latest))
         counts = dict.fromkeys(view.brokers, 0)
-        for one in view.bundles:
-            owner = one.owner if one.part == 0 else one.carried_by
-            if owner in counts and one.part <= 1:
+        for bundle in view.bundles:
+            owner = bundle.owner if bundle.part == 0 else bundle.carried_by
+            if owner in counts and bundle.part <= 1:
                 counts[owner] += 1
         since = timedelta() if memory.at is None else view.at - memory.at
         self.after = self._remembered(memory, since, latest, latest[by], counts)
@@ -67,28 +67,31 @@ class SeenLoads:
 
     @property
     def is_steady(self) -> bool:
-        """Return True if averages say that load did not change much recently."""
+        """Return True if averages show that load did not change much recently."""
         if not self._view.has_averages:
             return False
         resource = next(iter(self.latest))
-        own = {one.name: load_of(one.average, resource, self.message_bytes) for one in self._view.bundles}
-        average, latest = self._of_brokers(own, is_now=True), self.latest[resource]
+        averages = {bundle.name: load_of(bundle.average, resource, self.message_bytes) for bundle in self._view.bundles}
+        average, latest = self._of_brokers(averages, is_now=True), self.latest[resource]
         pairs = [(average[broker], latest[broker]) for broker in average if max(average[broker], latest[broker]) > 0]
         changes = [_change(before, now) for before, now in pairs]
         return not _is_much([change * change for change in changes])
 
     def _of_bundles(self, resource: str, latest_part: float) -> dict[str, float]:
         """Bundle -> load."""
-        return {one.name: planned_load(one, resource, self.message_bytes, latest_part) for one in self._view.bundles}
+        return {
+            bundle.name: planned_load(bundle, resource, self.message_bytes, latest_part)
+            for bundle in self._view.bundles
+        }
 
     def _of_brokers(self, bundle_loads: Mapping[str, float], *, is_now: bool) -> dict[str, float]:
         """Broker -> load of its bundles, now or once the parts of splits have left that are to leave."""
-        own: dict[str, list[float]] = {broker: [] for broker in sorted(self._view.brokers)}
-        for one in self._view.bundles:
-            owner = one.carried_by if is_now and one.part else one.owner
-            if owner in own:
-                own[owner].append(bundle_loads[one.name])
-        return {broker: math.fsum(loads) for broker, loads in own.items()}
+        loads_of: dict[str, list[float]] = {broker: [] for broker in sorted(self._view.brokers)}
+        for bundle in self._view.bundles:
+            owner = bundle.carried_by if is_now and bundle.part else bundle.owner
+            if owner in loads_of:
+                loads_of[owner].append(bundle_loads[bundle.name])
+        return {broker: math.fsum(loads) for broker, loads in loads_of.items()}
 
     def _remembered(
         self,
@@ -151,13 +154,13 @@ class SeenLoads:
         for resource in self._resources:
             usages = {n: b.usages[resource] for n, b in self._view.brokers.items() if resource in b.usages}
             sums = {name: self.after.sums[resource, name] for name in self._view.brokers}
-            found = models_of(usages, self._carried[resource], sums)
-            if any(model.line.slope > 0 for model in found.values()):
-                models[resource] = found
+            fitted = models_of(usages, self._carried[resource], sums)
+            if any(model.line.slope > 0 for model in fitted.values()):
+                models[resource] = fitted
         is_by_traffic = not models
         if is_by_traffic:
-            own = next(iter(self._planned))
-            models = {own: by_traffic(self._planned[own])}
+            first = next(iter(self._planned))
+            models = {first: by_traffic(self._planned[first])}
         loads = {resource: self._planned[resource] for resource in models}
         usage = {
             name: max(models[r][name].line.usage(loads[r][name]) for r in models) for name in sorted(self._view.brokers)
@@ -168,7 +171,9 @@ class SeenLoads:
 
         def level(percent: float, atoms: float = 1.0) -> float:
             part = 1.0 + narrower * percent / 100.0
-            return max(max(part * one.even, part * one.ruled, atoms * one.atomic) for one in targets.values())
+            return max(
+                max(part * target.even, part * target.ruled, atoms * target.atomic) for target in targets.values()
+            )
 
         settings = self._settings
         stop = level(settings.evenkeelPlannerStopAtPercent)
@@ -179,14 +184,14 @@ class SeenLoads:
             loads=loads,
             bundle_loads=self._bundle_loads,
             usage=usage,
-            even=max(one.even for one in targets.values()),
+            even=max(target.even for target in targets.values()),
             act=max(stop, level(settings.evenkeelPlannerActAbovePercent)),
             at_once=max(stop, level(settings.evenkeelPlannerActAtOnceAbovePercent)),
             stop=stop,
             spread=level(settings.evenkeelPlannerStopAtPercent, atoms=0.0),
             band=level(settings.evenkeelPlannerActAbovePercent, atoms=0.0),
             targets=targets,
-            floor=max(floors, key=lambda one: one.share),
+            floor=max(floors, key=lambda floor: floor.share),
             message_bytes=self.message_bytes,
             latest_part=self.latest_part,
             is_by_traffic=is_by_traffic,
@@ -195,18 +200,20 @@ class SeenLoads:
     def _target(self, resource: str, curves: Mapping[str, UsageLine]) -> Target:
         kinds = kinds_of(
             (
-                frozenset({one.owner or ""}) if one.held in ALWAYS_HELD and one.owner in curves else one.brokers,
-                self._bundle_loads[resource][one.name],
+                frozenset({bundle.owner or ""})
+                if bundle.held in ALWAYS_HELD and bundle.owner in curves
+                else bundle.brokers,
+                self._bundle_loads[resource][bundle.name],
                 False,
             )
-            for one in self._view.bundles
+            for bundle in self._view.bundles
         )
         return target_of(curves, kinds, 1.0)
 
     def idle(self, figures: PlannerFigures) -> tuple[str, ...]:
         """The brokers that are nearly idle, as new ones are, and may have some of the bundles."""
-        wanted = frozenset().union(*{one.brokers for one in self._view.bundles if one.held is None})
-        found = []
+        wanted = frozenset().union(*{bundle.brokers for bundle in self._view.bundles if bundle.held is None})
+        brokers = []
         for name in sorted(wanted & self._view.brokers.keys() if figures.even > 0 else ()):
             share = max(
                 figures.loads[r][name] / room if (room := figures.models[r][name].line.load_within(figures.even)) > 0
@@ -214,8 +221,8 @@ class SeenLoads:
                 for r in figures.resources
             )  # fmt: skip
             if share < NEARLY_IDLE:
-                found.append(name)
-        return tuple(found)
+                brokers.append(name)
+        return tuple(brokers)
 
 
 def _message_bytes(bundles: Iterable[PlannerBundle], known: float) -> float:
@@ -224,9 +231,9 @@ def _message_bytes(bundles: Iterable[PlannerBundle], known: float) -> float:
     The first value stays until the mean is twice or half of it.
     """
     every = [*bundles]
-    messages = math.fsum(one.figures.messages for one in every)
-    found = math.fsum(one.figures.traffic for one in every) / messages if messages > 0 else 0.0
-    return known if known > 0 and 0.5 * known <= found <= 2.0 * known else found
+    messages = math.fsum(bundle.figures.messages for bundle in every)
+    mean = math.fsum(bundle.figures.traffic for bundle in every) / messages if messages > 0 else 0.0
+    return known if known > 0 and 0.5 * known <= mean <= 2.0 * known else mean
 
 
 def _resources(brokers: Iterable[PlannerBroker]) -> tuple[str, ...]:
@@ -240,7 +247,7 @@ def _resources(brokers: Iterable[PlannerBroker]) -> tuple[str, ...]:
 
 
 def _change(before: float, now: float) -> float:
-    """By what part a load has changed; one of both is not nothing."""
+    """Return the part by which a load has changed; one of the two is not 0."""
     return (now - before) / max(before, now)
 
 

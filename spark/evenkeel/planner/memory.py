@@ -82,8 +82,8 @@ class PlannerMemory:
     fell_back: datetime | None = None
     brokers: Mapping[str, BrokerMemory] = field(default_factory=dict)
     sums: Mapping[tuple[str, str], UsageSums] = field(default_factory=dict)
-    """(resource, broker) -> what its fit rests on."""
+    """(resource, broker) -> the sums of its fit."""
     promises: Mapping[str, Promise] = field(default_factory=dict)
-    """Broker -> what was promised of it last and has not been seen yet."""
+    """Broker -> its last promise that was not checked yet."""
     splits: Mapping[str, WantedSplit] = field(default_factory=dict)
-    """Bundle -> what it is to be split for."""
+    """Bundle -> its requested split."""

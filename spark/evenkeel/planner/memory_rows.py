@@ -69,22 +69,26 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
         fell_back=times.get(_FELL_BACK),
         brokers={
             broker: BrokerMemory(load[0], load[1], load[2], since)
-            for broker, (own, since) in known
-            if (load := _numbers(own.get(_LOAD), 3)) is not None
+            for broker, (packed_figures, since) in known
+            if (load := _numbers(packed_figures.get(_LOAD), 3)) is not None
         },
         sums={
             (resource, broker): UsageSums(*sums)
-            for broker, (own, _) in known
-            for resource, found in sorted(_object(own.get(_SUMS)).items())
-            if (sums := _numbers(found, len(SUM_NAMES))) is not None
+            for broker, (packed_figures, _) in known
+            for resource, packed_sums in sorted(_object(packed_figures.get(_SUMS)).items())
+            if (sums := _numbers(packed_sums, len(SUM_NAMES))) is not None
         },
-        promises={broker: one for broker, (own, _) in known if (one := _promise(own.get(_PROMISE))) is not None},
+        promises={
+            broker: one
+            for broker, (packed_figures, _) in known
+            if (one := _promise(packed_figures.get(_PROMISE))) is not None
+        },
         splits=dict(sorted(splits.items())),
     )
 
 
 def wanted_splits_of(rows: Iterable[Row]) -> tuple[dict[str, WantedSplit], float]:
-    """The splits that the rows of the cycle before want, and what a message counts as (bytes)."""
+    """Return the splits that the previous cycle's rows request, and how many bytes a message counts as."""
     memory = memory_of(row for row in rows if not row["name"].startswith(PACKED))
     return dict(memory.splits), memory.message_bytes
 
@@ -109,28 +113,28 @@ def _cluster_rows(memory: PlannerMemory) -> Iterator[Row]:
 
 def _broker_rows(memory: PlannerMemory) -> Iterator[Row]:
     sums: dict[str, dict[str, list[float]]] = {}
-    for (resource, broker), own in memory.sums.items():
-        sums.setdefault(broker, {})[resource] = [float(getattr(own, name)) for name in SUM_NAMES]
+    for (resource, broker), usage_sums in memory.sums.items():
+        sums.setdefault(broker, {})[resource] = [float(getattr(usage_sums, name)) for name in SUM_NAMES]
     for broker in memory.brokers.keys() | sums.keys() | memory.promises.keys():
         known, promise = memory.brokers.get(broker), memory.promises.get(broker)
-        found: dict[str, Any] = {}
+        packed: dict[str, Any] = {}
         if known is not None:
-            found[_LOAD] = [float(known.bundles), float(known.load), float(known.change)]
+            packed[_LOAD] = [float(known.bundles), float(known.load), float(known.change)]
         if broker in sums:
-            found[_SUMS] = sums[broker]
+            packed[_SUMS] = sums[broker]
         if promise is not None:
             figures = (float(figure) for figure in (promise.gain, promise.before, promise.load))
-            found[_PROMISE] = [promise.resource, promise.at.isoformat(), *figures]
-        text = json.dumps(found, separators=(",", ":"), sort_keys=True)
+            packed[_PROMISE] = [promise.resource, promise.at.isoformat(), *figures]
+        text = json.dumps(packed, separators=(",", ":"), sort_keys=True)
         yield state_row(STRATEGY, broker, PACKED + text, at=known.since if known is not None else None)
 
 
 def _split_rows(memory: PlannerMemory) -> Iterator[Row]:
-    for bundle, one in memory.splits.items():
-        refused_at = None if one.refused_at is None else one.refused_at.isoformat()
-        found = [one.resource, float(one.room), float(one.alone), float(one.level), one.is_stuck, refused_at]
-        found += [] if one.stay is None or one.leave is None else [float(one.stay), float(one.leave)]
-        yield state_row(STRATEGY, bundle, WANTED + json.dumps(found, separators=(",", ":")), at=one.since)
+    for bundle, split in memory.splits.items():
+        refused_at = None if split.refused_at is None else split.refused_at.isoformat()
+        values = [split.resource, float(split.room), float(split.alone), float(split.level), split.is_stuck, refused_at]
+        values += [] if split.stay is None or split.leave is None else [float(split.stay), float(split.leave)]
+        yield state_row(STRATEGY, bundle, WANTED + json.dumps(values, separators=(",", ":")), at=split.since)
 
 
 def _wanted_split(text: str, since: datetime) -> WantedSplit | None:
@@ -153,24 +157,24 @@ def _unpacked(text: str) -> Mapping[str, Any]:
         return {}
 
 
-def _object(found: Any) -> Mapping[str, Any]:
-    return found if isinstance(found, dict) else {}
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
-def _numbers(found: Any, count: int) -> list[float] | None:
+def _numbers(values: Any, count: int) -> list[float] | None:
     """Return so many finite numbers; None for anything else."""
-    if not isinstance(found, list) or len(found) != count:
+    if not isinstance(values, list) or len(values) != count:
         return None
-    return found if all(isinstance(one, float) and math.isfinite(one) for one in found) else None
+    return values if all(isinstance(number, float) and math.isfinite(number) for number in values) else None
 
 
-def _promise(found: Any) -> Promise | None:
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found[:2]):
+def _promise(value: Any) -> Promise | None:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value[:2]):
         return None
-    figures = _numbers(found[2:], 3)
+    figures = _numbers(value[2:], 3)
     if figures is None:
         return None
     try:
-        return Promise(datetime.fromisoformat(found[1]), found[0], figures[0], figures[1], figures[2])
+        return Promise(datetime.fromisoformat(value[1]), value[0], figures[0], figures[1], figures[2])
     except ValueError:
         return None

@@ -78,10 +78,10 @@ class PlacementSearch:
         self, curves: Mapping[str, Sequence[UsageCurve]], bundles: Sequence[OwnedBundle], usage: float, slack: float
     ) -> None:
         self.bundles = bundles
-        self.brokers = sorted(curves.keys() | {one.owner for one in bundles if one.owner is not None})
+        self.brokers = sorted(curves.keys() | {bundle.owner for bundle in bundles if bundle.owner is not None})
         place = {broker: n for n, broker in enumerate(self.brokers)}
         kinds = len(next(iter(curves.values()), ()))
-        loads = np.array([one.loads for one in bundles], dtype=np.float64).reshape(len(bundles), kinds)
+        loads = np.array([bundle.loads for bundle in bundles], dtype=np.float64).reshape(len(bundles), kinds)
         totals = [math.fsum(loads[:, r].tolist()) for r in range(kinds)]
         self.units = units = [total / UNITS if total > 0 else 1.0 for total in totals]
         self.nowhere: list[int] = []
@@ -97,22 +97,22 @@ class PlacementSearch:
         self.limit = limits(usage)
         self.bearable = limits(usage + slack) if slack > 0 else self.limit
         self.carried: Whole = np.zeros_like(self.limit)
-        self.owner = [-1 if one.owner is None else place[one.owner] for one in bundles]
+        self.owner = [-1 if bundle.owner is None else place[bundle.owner] for bundle in bundles]
         owners = np.array(self.owner, dtype=np.int64)
         by_owner = np.argsort(owners, kind="stable")
         begins = np.searchsorted(owners[by_owner], np.arange(len(self.brokers) + 1))
         np.add.at(self.carried, owners[owners >= 0], self.loads[owners >= 0])
         self.own: list[list[int]] = [by_owner[begin:end].tolist() for begin, end in pairwise(begins.tolist())]
-        self.held = np.array([one.is_held for one in bundles], dtype=bool)
+        self.held = np.array([bundle.is_held for bundle in bundles], dtype=bool)
         self.receives = np.array([broker in curves for broker in self.brokers], dtype=bool)
         self.places: dict[frozenset[str], npt.NDArray[np.int64]] = {}
-        for one in bundles:
-            if one.brokers not in self.places:
-                found = sorted(place[b] for b in one.brokers if b in curves)
-                self.places[one.brokers] = np.array(found, dtype=np.int64)
+        for bundle in bundles:
+            if bundle.brokers not in self.places:
+                found = sorted(place[b] for b in bundle.brokers if b in curves)
+                self.places[bundle.brokers] = np.array(found, dtype=np.int64)
         kinds_of_places = {brokers: n for n, brokers in enumerate(self.places)}
-        self.kind = np.array([kinds_of_places[one.brokers] for one in bundles], dtype=np.int64)
-        # How heavy a bundle is: the largest of its shares of what the cluster carries.
+        self.kind = np.array([kinds_of_places[bundle.brokers] for bundle in bundles], dtype=np.int64)
+        # Weight of a bundle: the largest of its shares of the cluster's load.
         self.weight = self.loads.max(axis=1, initial=0) if kinds else np.zeros(len(bundles), dtype=np.int64)
         self.by_resource = [self.loads[:, r].tolist() for r in range(kinds)]
         self.may_go_together: Callable[[Sequence[DesiredMove]], bool] | None = None
@@ -127,7 +127,7 @@ class PlacementSearch:
         """Return an independent copy of this search."""
         other = copy(self)
         other.carried, other.owner = self.carried.copy(), [*self.owner]
-        other.own = [[*own] for own in self.own]
+        other.own = [[*loads] for loads in self.own]
         other.ladders = {**self.ladders}
         other.moved, other.moves, other.unit = {*self.moved}, [*self.moves], {**self.unit}
         return other
@@ -171,13 +171,13 @@ class PlacementSearch:
         brokers, receives = self.brokers, self.receives.tolist()
         return [
             n
-            for n, (one, owner) in enumerate(zip(self.bundles, self.owner, strict=True))
-            if (owner < 0 or not receives[owner] or brokers[owner] not in one.brokers) and not one.is_held
+            for n, (bundle, owner) in enumerate(zip(self.bundles, self.owner, strict=True))
+            if (owner < 0 or not receives[owner] or brokers[owner] not in bundle.brokers) and not bundle.is_held
         ]
 
-    def heaviest_first(self, found: Iterable[int]) -> list[int]:
+    def heaviest_first(self, indices: Iterable[int]) -> list[int]:
         """Bundles, the heaviest first."""
-        return sorted(found, key=lambda n: (-self.weight[n], n))
+        return sorted(indices, key=lambda n: (-self.weight[n], n))
 
     def fullest_first(self) -> list[int]:
         """Brokers above the target, those with most above it first."""
@@ -187,27 +187,30 @@ class PlacementSearch:
         )
 
     def ladder(self, broker: int, resource: int) -> list[int]:
-        """The bundles that may leave the broker, the lightest first, so that what is just enough is found at once."""
+        """Return the bundles that may leave the broker, the lightest first, so that the smallest sufficient one is
+        found at once."""
         known = self.ladders.get((broker, resource))
         if known is None:
-            own = np.array(self.own[broker], dtype=np.int64)
-            own = own[(self.loads[own, resource] > 0) & ~self.held[own]]
-            lightest_first = own[np.lexsort((-own, self.loads[own, resource]))].tolist()
+            loads = np.array(self.own[broker], dtype=np.int64)
+            loads = loads[(self.loads[loads, resource] > 0) & ~self.held[loads]]
+            lightest_first = loads[np.lexsort((-loads, self.loads[loads, resource]))].tolist()
             known = [n for n in lightest_first if n not in self.moved]
             self.ladders[broker, resource] = known
         return [*known]
 
-    def fit_alone(self, broker: int, found: Sequence[int], resource: int) -> npt.NDArray[np.bool_]:
+    def fit_alone(self, broker: int, indices: Sequence[int], resource: int) -> npt.NDArray[np.bool_]:
         """Mark the bundles that fit into the largest free room of any other allowed broker, in this resource."""
         room = (self.limit - self.carried).min(axis=1, initial=2 * UNITS)
         room[broker] = 0
         widest = np.array([room[places].max(initial=0) for places in self.places.values()], dtype=np.int64)
-        fits: npt.NDArray[np.bool_] = self.loads[found, resource] <= widest[self.kind[found]]
+        fits: npt.NDArray[np.bool_] = self.loads[indices, resource] <= widest[self.kind[indices]]
         return fits
 
     def tightest(self, n: int, given: Whole | None = None, but: int = -1) -> int | None:
-        """Of the brokers with room for the bundle the one that has least; None where none has. `given`: what they are
-        to carry beside what they do. `but`: one that is not asked."""
+        """Return the broker with least room of those with room for the bundle; None without any.
+
+        `given`: load that the brokers carry beside their current load. `but`: a broker to skip.
+        """
         places = self.places[self.bundles[n].brokers]
         places = places[(places != self.owner[n]) & (places != but)]
         left = self.limit[places] - self.carried[places] - self.loads[n]
@@ -248,10 +251,10 @@ class PlacementSearch:
     def move_with(self, n: int, place: int, leaving: Sequence[tuple[int, int]]) -> None:
         """Move the bundle, and those that make room for it."""
         self.move(n, place)
-        for one, destination in leaving:
-            self.move(one, destination)
+        for leaver, destination in leaving:
+            self.move(leaver, destination)
         if leaving:
-            self.together([n, *(one for one, _ in leaving)])
+            self.together([n, *(leaver for leaver, _ in leaving)])
 
     def together(self, moved: Iterable[int]) -> None:
         """Mark moves that go together."""

@@ -43,16 +43,16 @@ class Places:
         none is left."""
         every = frozenset(taking) - settings.evenkeelFrozenBrokers
         most = settings.loadBalancerBrokerMaxTopics
-        found = {
+        fitting = {
             name
             for name in every
             if reports[name].load_manager == settings.loadManagerClassName
             and (reports[name].topics < most if is_extensible else reports[name].topics <= most)
         }
-        if settings.preferLaterVersions and found:
-            latest = newest({name: reports[name].version for name in sorted(found)})
-            found = found if latest is None else found & latest
-        return frozenset(found) if found or is_extensible else every
+        if settings.preferLaterVersions and fitting:
+            latest = newest({name: reports[name].version for name in sorted(fitting)})
+            fitting = fitting if latest is None else fitting & latest
+        return frozenset(fitting) if fitting or is_extensible else every
 
     def group(self, bundle: str) -> str | None:
         """Return the bundle's anti-affinity group."""

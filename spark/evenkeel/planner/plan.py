@@ -33,9 +33,12 @@ CYCLES_ABOVE = 2
 
 @dataclass(frozen=True, slots=True)
 class PlannerPlan:
-    """The plan of a cycle. `rule`: what decided whether steps are due. `over`: brokers that stay above the level
-    `stop` also with all steps taken; `nowhere`: bundles that no broker may own. `wanted`: those that are too hot, or
-    stuck, and are to be split first. `beyond`: moves that no cycle has the budget for."""
+    """The plan of a cycle.
+
+    `rule`: the rule that decided if steps are due. `over`: brokers that stay above the level `stop` after all steps;
+    `nowhere`: bundles that no broker may own. `wanted`: bundles that are too hot, or stuck, and are to be split first.
+    `beyond`: moves that exceed every cycle's budget.
+    """
 
     rule: str
     memory: PlannerMemory
@@ -90,7 +93,7 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
 def _too_hot(
     view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, settings: Settings, rule: str
 ) -> dict[str, WantedSplit]:
-    """The bundles to be split first; while figures settle, those that it was before. None where nothing may move."""
+    """Return the bundles to be split first; while figures settle, the earlier ones. Empty if nothing may move."""
     if rule == "fell_back" or view.stopped is not None:
         return {}
     if not view.is_settled or waits_for_steady_load(memory):
@@ -101,12 +104,15 @@ def _too_hot(
 def _owners_of_first_asked(
     view: PlannerView, splits: Mapping[str, WantedSplit], before: Mapping[str, WantedSplit]
 ) -> frozenset[str]:
-    """The brokers with a bundle whose split is asked for in this cycle, and was not before: what they give away goes in
-    the next cycle, with the split or without it. A bundle that is split in this cycle is not waited for."""
+    """Return the brokers with a bundle whose split is requested in this cycle for the first time.
+
+    Their moves go in the next cycle, with the split or without it. A bundle that is split in this cycle is not waited
+    for.
+    """
     asked = open_wishes(splits).keys() - before.keys()
     if not asked:
         return frozenset()
-    return frozenset(one.owner or "" for one in view.bundles if one.name in asked and one.held != "split")
+    return frozenset(bundle.owner or "" for bundle in view.bundles if bundle.name in asked and bundle.held != "split")
 
 
 def _possible(steps: Sequence[PlannedStep], beyond: Iterable[BeyondBudget]) -> list[PlannedStep]:
@@ -114,7 +120,7 @@ def _possible(steps: Sequence[PlannedStep], beyond: Iterable[BeyondBudget]) -> l
 
     Left out are steps that exceed every cycle's budget, and steps that wait only for the room of such steps.
     """
-    never = {bundle for one in beyond for bundle in one.bundles}
+    never = {bundle for group in beyond for bundle in group.bundles}
     left = [step for step in steps if step.bundle not in never]
     if any(step.source is not None and step.bound != NO_ROOM_YET for step in left):
         return left
@@ -148,7 +154,7 @@ def _verdict(
         return "settling"
     if waits_for_steady_load(memory):
         return "unsteady"
-    if not is_known and not any(one.part or one.held == "split" for one in view.bundles):
+    if not is_known and not any(bundle.part or bundle.held == "split" for bundle in view.bundles):
         return "first_look"
     return "acts" if acts_at_once or memory.above >= CYCLES_ABOVE else "seen_once"
 
@@ -162,28 +168,31 @@ def _desired(
     moves: bool,
     split_first: Collection[str],
 ) -> DesiredPlacement:
-    """The placement to come to. Bundles go back where they were within the day only if the level is not reached
-    without; `moves`: else bundles without owner alone are placed. Those to `split_first` stay."""
+    """Return the desired placement.
+
+    Bundles return to a broker that they left within the day only if the level is not reached otherwise; `moves`: if
+    not, only bundles without owner are placed. Bundles to `split_first` stay.
+    """
     curves = {
         broker: tuple(figures.models[r][broker].line for r in figures.resources) for broker in sorted(view.brokers)
     }
     slack = min(settings.evenkeelPlannerLeastGainPoints / 100.0, figures.act - figures.stop)
-    traffic = {one.name: one.figures.traffic for one in view.bundles}
+    traffic = {bundle.name: bundle.figures.traffic for bundle in view.bundles}
     budget = CycleBudget(Spent(), view.traffic, settings)
 
     def may_go_together(moves: Sequence[DesiredMove]) -> bool:
-        return not budget.full([(one.source or "", one.destination, traffic[one.bundle]) for one in moves])
+        return not budget.full([(move.source or "", move.destination, traffic[move.bundle]) for move in moves])
 
     def placed(*, may_return: bool) -> DesiredPlacement:
         owned = [
             OwnedBundle(
-                one.name,
-                one.owner,
-                tuple(figures.load(one, r) for r in figures.resources),
-                _places(one, may_return=may_return),
-                one.owner is not None and (one.held is not None or not moves or one.name in split_first),
+                bundle.name,
+                bundle.owner,
+                tuple(figures.load(bundle, r) for r in figures.resources),
+                _places(bundle, may_return=may_return),
+                bundle.owner is not None and (bundle.held is not None or not moves or bundle.name in split_first),
             )
-            for one in view.bundles
+            for bundle in view.bundles
         ]
         return desired_placement(
             curves,
@@ -195,18 +204,18 @@ def _desired(
             may_go_together=may_go_together,
         )
 
-    found = placed(may_return=False)
-    if not found.over or not moves or not any(one.left_today for one in view.bundles):
-        return found
+    placement = placed(may_return=False)
+    if not placement.over or not moves or not any(bundle.left_today for bundle in view.bundles):
+        return placement
     other = placed(may_return=True)
-    return other if len(other.over) < len(found.over) else found
+    return other if len(other.over) < len(placement.over) else placement
 
 
-def _places(one: PlannerBundle, *, may_return: bool) -> frozenset[str]:
+def _places(bundle: PlannerBundle, *, may_return: bool) -> frozenset[str]:
     """Return the brokers that may have a bundle: its owner, and those that it may go to."""
-    if one.owner is None:
-        return one.brokers
-    left = one.left if may_return else one.left | one.left_today
-    if not left and one.owner in one.brokers:
-        return one.brokers
-    return (one.brokers - left) | {one.owner}
+    if bundle.owner is None:
+        return bundle.brokers
+    left = bundle.left if may_return else bundle.left | bundle.left_today
+    if not left and bundle.owner in bundle.brokers:
+        return bundle.brokers
+    return (bundle.brokers - left) | {bundle.owner}

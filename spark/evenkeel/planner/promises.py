@@ -21,18 +21,18 @@ DISTRUSTED_FOR = timedelta(days=1)
 
 def promises_of(view: PlannerView, figures: PlannerFigures, due: Iterable[PlannedStep]) -> dict[str, Promise]:
     """Return this cycle's promise for each broker that gives bundles away, in its busiest resource."""
-    bundles = {one.name: one for one in view.bundles}
+    bundles = {bundle.name: bundle for bundle in view.bundles}
     given: dict[str, list[PlannerBundle]] = {}
     for step in due:
         if step.source in view.brokers:
             given.setdefault(step.source or "", []).append(bundles[step.bundle])
-    found = {}
+    promises = {}
     for broker, moved in sorted(given.items()):
         resource = _busiest(figures, broker)
-        load = math.fsum(figures.load(one, resource) for one in moved)
+        load = math.fsum(figures.load(bundle, resource) for bundle in moved)
         line, carried = figures.models[resource][broker].line, figures.loads[resource][broker]
-        found[broker] = Promise(view.at, resource, line.slope * load, line.usage(carried), carried - load)
-    return found
+        promises[broker] = Promise(view.at, resource, line.slope * load, line.usage(carried), carried - load)
+    return promises
 
 
 def _busiest(figures: PlannerFigures, broker: str) -> str:
@@ -57,15 +57,15 @@ def promises_checked(
     if not memory.promises or not view.is_settled:
         return memory
     promised, came = [], []
-    for broker, one in sorted(memory.promises.items()):
-        if (one.at, broker) not in view.moved or broker not in view.brokers or one.before >= SATURATED:
+    for broker, promise in sorted(memory.promises.items()):
+        if (promise.at, broker) not in view.moved or broker not in view.brokers or promise.before >= SATURATED:
             continue
-        now = view.brokers[broker].usages.get(one.resource)
-        if one.resource not in figures.models or now is None or now >= SATURATED:
+        now = view.brokers[broker].usages.get(promise.resource)
+        if promise.resource not in figures.models or now is None or now >= SATURATED:
             continue
-        slope = figures.models[one.resource][broker].line.slope
-        promised.append(one.gain)
-        came.append(one.before - now + slope * (latest[one.resource][broker] - one.load))
+        slope = figures.models[promise.resource][broker].line.slope
+        promised.append(promise.gain)
+        came.append(promise.before - now + slope * (latest[promise.resource][broker] - promise.load))
     misses = memory.misses
     if math.fsum(promised) >= LEAST_JUDGED:
         misses = misses + 1 if math.fsum(came) < KEPT_PART * math.fsum(promised) else 0

@@ -65,19 +65,19 @@ def loads_after(
 
 
 class Reconciler:
-    """The steps of one cycle. `waiting`: brokers that give nothing away before the next."""
+    """The steps of one cycle. `waiting`: brokers that give nothing away before the next cycle."""
 
     def __init__(
         self, view: PlannerView, figures: PlannerFigures, settings: Settings, waiting: Collection[str] = ()
     ) -> None:
         self._view, self._figures, self._waiting = view, figures, waiting
-        self._bundles = {one.name: one for one in view.bundles}
+        self._bundles = {bundle.name: bundle for bundle in view.bundles}
         self._loads = {broker: [figures.loads[r][broker] for r in figures.resources] for broker in view.brokers}
         every = view.bundles
         weights = (
-            (settings.evenkeelPlannerSessionsWeight, math.fsum(one.sessions for one in every)),
-            (settings.evenkeelPlannerTopicsWeight, math.fsum(one.topics for one in every)),
-            (settings.evenkeelPlannerTrafficWeight, math.fsum(one.figures.traffic for one in every)),
+            (settings.evenkeelPlannerSessionsWeight, math.fsum(bundle.sessions for bundle in every)),
+            (settings.evenkeelPlannerTopicsWeight, math.fsum(bundle.topics for bundle in every)),
+            (settings.evenkeelPlannerTrafficWeight, math.fsum(bundle.figures.traffic for bundle in every)),
         )
         whole = math.fsum(weight for weight, _ in weights)
         self._per_unit = [weight / whole / total if whole > 0 and total > 0 else 0.0 for weight, total in weights]
@@ -85,7 +85,8 @@ class Reconciler:
         self._groups: set[str] = set()
 
     def run(self, moves: Sequence[DesiredMove], bound: str) -> list[PlannedStep]:
-        """The steps of these moves, those due first; `bound`: what holds all of them, "" where nothing does."""
+        """Return the steps of these moves, those due first; `bound`: the reason that holds all of them, "" without
+        one."""
         placed = [self._step(move, "") for move in moves if move.source is None and not self._bundles[move.bundle].part]
         for move in moves:
             if move.source is None:
@@ -113,20 +114,20 @@ class Reconciler:
                     due += [self._step(move, "") for move in unit]
                     for move in unit:
                         self._take(move)
-            # What left may have made room.
+            # Moves that left may have made room.
             left = no_room if len(due) > before else []
             waiting += [] if left else [self._step(move, NO_ROOM_YET) for unit in no_room for move in unit]
         return placed + due + waiting
 
     def beyond(self, moves: Sequence[DesiredMove]) -> list[BeyondBudget]:
         """Moves that go together and for which no cycle has the budget; one that goes alone may exceed its traffic."""
-        found = []
+        units = []
         for unit in self._units([move for move in moves if move.unit and move.source is not None]):
             key, needed = self._budget.beyond(self._of_budget(unit))
             if key:
                 bundles = tuple(move.bundle for move in unit)
-                found.append(BeyondBudget(bundles, unit[0].source or "", key, needed))
-        return found
+                units.append(BeyondBudget(bundles, unit[0].source or "", key, needed))
+        return units
 
     def _of_budget(self, unit: Sequence[DesiredMove]) -> list[tuple[str, str, float]]:
         """The moves as budgets count them."""
@@ -134,19 +135,21 @@ class Reconciler:
 
     def _units(self, moves: Sequence[DesiredMove]) -> list[tuple[DesiredMove, ...]]:
         """Moves that go together, and those that go alone, in the order of their first."""
-        found: dict[tuple[int, str], list[DesiredMove]] = {}
+        units: dict[tuple[int, str], list[DesiredMove]] = {}
         for move in moves:
-            found.setdefault((move.unit, "" if move.unit else move.bundle), []).append(move)
-        return [tuple(unit) for unit in found.values()]
+            units.setdefault((move.unit, "" if move.unit else move.bundle), []).append(move)
+        return [tuple(unit) for unit in units.values()]
 
     def _fullest_first(self, units: Sequence[tuple[DesiredMove, ...]]) -> Iterable[tuple[DesiredMove, ...]]:
-        """Of the broker that is fullest by then, the unit with most gain for its cost; of one that has more to give
-        than it may in this cycle, the unit with most gain."""
+        """Yield units of the broker that is fullest after the earlier ones: the unit with most gain per cost.
+
+        If the broker has more to give than it may in this cycle, the unit with most gain.
+        """
         of_giver: dict[str, list[tuple[DesiredMove, ...]]] = {}
         for unit in units:
             of_giver.setdefault(unit[0].source or "", []).append(unit)
-        for giver, own in of_giver.items():
-            own.sort(key=self._relief if len(own) > self._budget.left_from(giver) else self._worth)
+        for giver, giver_units in of_giver.items():
+            giver_units.sort(key=self._relief if len(giver_units) > self._budget.left_from(giver) else self._worth)
         fullest = [(-self._usage(broker), broker) for broker in of_giver]
         heapq.heapify(fullest)
         while fullest:
@@ -197,7 +200,8 @@ class Reconciler:
         return [self._figures.load(self._bundles[move.bundle], r) for r in self._figures.resources]
 
     def _usage(self, broker: str, given: DesiredMove | None = None) -> float:
-        """The usage of a broker by then, with one more bundle if one is given; 1 of a broker that is emptied."""
+        """Return the usage of a broker after the steps so far, with one more bundle if given; 1 for an emptied
+        broker."""
         if broker not in self._loads:
             return 1.0
         more = self._load(given) if given is not None else [0.0] * len(self._figures.resources)

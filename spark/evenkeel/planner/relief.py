@@ -51,12 +51,12 @@ def _is_worth_it(
     loads = search.loads[ladder, resource]
     cut, fits = int(loads.searchsorted(excess)), search.fit_alone(broker, ladder, resource)
     saved = _Saved(loads[:cut][fits[:cut]][::-1].cumsum(), excess, price)
-    found: list[tuple[float, int, int, int, list[tuple[int, int]]]] = []
+    options: list[tuple[float, int, int, int, list[tuple[int, int]]]] = []
     if fits[cut : cut + MADE_ROOM_FOR].any() and saved.by(int(loads[cut]), int(loads[cut]), 1) >= 0:
         for n in ladder[cut : cut + MADE_ROOM_FOR]:
             if (place := search.tightest(n)) is not None:
                 moving = int(search.weight[n])
-                found.append((-saved.by(int(search.loads[n, resource]), moving, 1), moving, n, place, []))
+                options.append((-saved.by(int(search.loads[n, resource]), moving, 1), moving, n, place, []))
                 break
     if saved.moves(excess) > 2 and search.savings_left:
         search.savings_left -= 1
@@ -66,21 +66,21 @@ def _is_worth_it(
             if fits[at] or saved.by(relief, relief, 2) <= 0:
                 continue
             for other, leaving in who_make_room(search, n, broker):
-                moving = int(search.weight[n] + sum(search.weight[one] for one, _ in leaving))
+                moving = int(search.weight[n] + sum(search.weight[leaver] for leaver, _ in leaving))
                 worth = saved.by(relief, moving, 1 + len(leaving))
                 if worth > 0 and search.is_allowed([(n, other), *leaving]):
-                    found.append((-worth, moving, n, other, leaving))
-    if not found or min(found)[0] > 0:
+                    options.append((-worth, moving, n, other, leaving))
+    if not options or min(options)[0] > 0:
         return False
-    *_, n, place, leaving = min(found)
+    *_, n, place, leaving = min(options)
     ladder.remove(n)
     search.move_with(n, place, leaving)
     return True
 
 
 def _one_leaves(search: PlacementSearch, ladder: list[int], excess: int, resource: int) -> bool:
-    """Sends away the heaviest bundle that is not heavier than the excess (but for what rounding makes of it), else
-    the lightest that is."""
+    """Send away the heaviest bundle that is not heavier than the excess (apart from rounding), else the lightest
+    heavier one."""
     cut = bisect_right(ladder, excess + len(search.bundles), key=lambda n: int(search.loads[n, resource]))
     for at in (*range(cut - 1, -1, -1), *range(cut, len(ladder))):
         place = search.tightest(ladder[at])
@@ -102,7 +102,7 @@ def _spread(search: PlacementSearch, moves: Sequence[tuple[int, int, int]]) -> N
     for n in search.heaviest_first(n for n, *_ in alone):
         roomiest = search.roomiest_place(n)
         if roomiest is None:
-            search.carried, places = before, {one: place for one, _, place in alone}
+            search.carried, places = before, {leaver: place for leaver, _, place in alone}
             break
         places[n] = roomiest
         search.carried[roomiest] += search.loads[n]
@@ -129,5 +129,5 @@ class _Saved:
         return int(self.lighter.searchsorted(min(relief, self.excess))) + 1
 
     def by(self, relief: int, moving: int, moves: int) -> float:
-        """The moves saved, without the price of what moves beyond what has to."""
+        """Return the number of moves saved, minus the price of the load that moves beyond the least."""
         return self.moves(relief) - moves - self.price * max(0, moving - min(relief, self.excess))

@@ -46,15 +46,15 @@ def _leaving(search: PlacementSearch, other: int, n: int, broker: int) -> list[t
     """
     given = np.zeros_like(search.carried)
     given[other], given[broker] = search.loads[n], -search.loads[n]
-    found: list[tuple[int, int]] = []
+    leavers: list[tuple[int, int]] = []
     lacking = search.carried[other] + given[other] - search.limit[other]
     resource, ladder = -1, list[int]()
     while (lacking > 0).any():
         most = int((lacking / np.maximum(search.limit[other], 1)).argmax())
         if most != resource:
-            taken = {one for one, _ in found}
-            resource, ladder = most, [one for one in search.ladder(other, most) if one not in taken]
-        if not ladder or len(found) == _MOST_THAT_MAKE_ROOM:
+            taken = {leaver for leaver, _ in leavers}
+            resource, ladder = most, [candidate for candidate in search.ladder(other, most) if candidate not in taken]
+        if not ladder or len(leavers) == _MOST_THAT_MAKE_ROOM:
             return []
         # The lightest that is enough, else the heaviest.
         at = bisect_left(ladder, int(lacking[resource]), key=search.by_resource[resource].__getitem__)
@@ -63,6 +63,6 @@ def _leaving(search: PlacementSearch, other: int, n: int, broker: int) -> list[t
         if destination is not None:
             given[other] -= search.loads[one]
             given[destination] += search.loads[one]
-            found.append((one, destination))
+            leavers.append((one, destination))
             lacking = search.carried[other] + given[other] - search.limit[other]
-    return found
+    return leavers

@@ -35,45 +35,47 @@ def decide(key: Row, rows: Rows) -> Decided:
         return {**{table: [] for table in TABLES}, "strategy_state": []}
     cycle = reading.the_cycle(rows)
     view, apart = view_of(rows, settings)
-    made = plan(view, memory_of(rows.get("state", ())), settings)
-    told = _told(verdicts(view, made, settings, apart), rows)
-    found = {
-        TARGETS: [_target_row(one, cycle["cluster"]) for one in told],
-        MODELS: [] if acts_only(rows) else model_rows(made),
-        FINDINGS: [] if acts_only(rows) else [_reason(one, cycle["cluster"]) for one in findings(view, made, settings)],
-        "strategy_state": rows_of(made.memory),
+    planned = plan(view, memory_of(rows.get("state", ())), settings)
+    recorded = _told(verdicts(view, planned, settings, apart), rows)
+    decided = {
+        TARGETS: [_target_row(verdict, cycle["cluster"]) for verdict in recorded],
+        MODELS: [] if acts_only(rows) else model_rows(planned),
+        FINDINGS: []
+        if acts_only(rows)
+        else [_reason(finding, cycle["cluster"]) for finding in findings(view, planned, settings)],
+        "strategy_state": rows_of(planned.memory),
     }
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    return {table: [{**row, **stamp} for row in own] for table, own in found.items()}
+    return {table: [{**row, **stamp} for row in table_rows] for table, table_rows in decided.items()}
 
 
 def decides(rows: Rows, settings: Settings) -> bool:
-    """Return True if the planner decides what is unloaded in this cycle, and not the strategy in force."""
+    """Return True if the planner decides the unloads of this cycle, and not the strategy in force."""
     if settings.evenkeelPlanner != ON:
         return False
     return any(row["subject_kind"] == "cluster" and row["outcome"] != "skipped" for row in rows.get(TARGETS, ()))
 
 
-def _told(found: list[PlannerVerdict], rows: Rows) -> list[PlannerVerdict]:
+def _told(every: list[PlannerVerdict], rows: Rows) -> list[PlannerVerdict]:
     """Return the verdicts to record: with acts alone, the cluster's verdict and its acts."""
     if not acts_only(rows):
-        return found
+        return every
     return [
-        one
-        for one in found
-        if one.considered.outcome in ("unload", "placed") or one.considered.subject_kind == "cluster"
+        verdict
+        for verdict in every
+        if verdict.considered.outcome in ("unload", "placed") or verdict.considered.subject_kind == "cluster"
     ]
 
 
-def _target_row(one: PlannerVerdict, cluster: str) -> dict[str, Any]:
+def _target_row(verdict: PlannerVerdict, cluster: str) -> dict[str, Any]:
     return {
-        **_reason(one.considered, cluster),
-        "destination": one.destination,
-        "position": one.position,
-        "gain": one.gain,
-        "cost": one.cost,
-        "needs_split": one.needs_split,
-        "basis": one.basis,
+        **_reason(verdict.considered, cluster),
+        "destination": verdict.destination,
+        "position": verdict.position,
+        "gain": verdict.gain,
+        "cost": verdict.cost,
+        "needs_split": verdict.needs_split,
+        "basis": verdict.basis,
     }
 
 
@@ -81,9 +83,9 @@ def _reason(verdict: Considered, cluster: str) -> dict[str, Any]:
     return reason_row(named(verdict, cluster), STRATEGY)
 
 
-def model_rows(made: PlannerPlan) -> list[dict[str, Any]]:
+def model_rows(plan: PlannerPlan) -> list[dict[str, Any]]:
     """Rows of `planner_models`: broker and resource."""
-    figures = made.figures
+    figures = plan.figures
     if figures is None:
         return []
     return [

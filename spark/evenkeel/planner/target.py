@@ -71,8 +71,10 @@ def kinds_of(bundles: Iterable[tuple[frozenset[str], float, bool]]) -> tuple[Bun
         loads.setdefault(brokers, []).append(load)
         if not can_be_split:
             heaviest[brokers] = max(load, heaviest.get(brokers, 0.0))
-    found = (BundleKind(brokers, math.fsum(own), heaviest.get(brokers, 0.0)) for brokers, own in loads.items())
-    return tuple(sorted(found, key=lambda kind: sorted(kind.brokers)))
+    kinds = (
+        BundleKind(brokers, math.fsum(kind_loads), heaviest.get(brokers, 0.0)) for brokers, kind_loads in loads.items()
+    )
+    return tuple(sorted(kinds, key=lambda kind: sorted(kind.brokers)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,9 @@ class Target:
 
 
 def target_of(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind], margin: float = MARGIN) -> Target:
-    """The target for these brokers and bundles; a broker that may receive nothing is not among the curves."""
-    here = [BundleKind(kind.brokers & curves.keys(), kind.load, kind.heaviest) for kind in kinds]
-    placeable = [kind for kind in here if kind.brokers]
+    """Return the target for these brokers and bundles; brokers that may receive nothing are not among the curves."""
+    placed = [BundleKind(kind.brokers & curves.keys(), kind.load, kind.heaviest) for kind in kinds]
+    placeable = [kind for kind in placed if kind.brokers]
     even = even_usage(curves.values(), math.fsum(kind.load for kind in placeable))
     ruled, atomic = ruled_usage(curves, placeable), atomic_usage(curves, placeable)
     usage = max(margin * even, margin * ruled, atomic)
@@ -110,7 +112,7 @@ def target_of(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind], mar
         atomic,
         bound,
         tuple(sorted(broker for broker, curve in curves.items() if curve.usage(0.0) > usage)),
-        math.fsum(kind.load for kind in here if not kind.brokers),
+        math.fsum(kind.load for kind in placed if not kind.brokers),
     )
 
 
@@ -136,10 +138,10 @@ def atomic_usage(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind]) 
 
 
 def ruled_usage(curves: Mapping[str, UsageCurve], kinds: Sequence[BundleKind]) -> float:
-    """The lowest usage at which every kind's load has room on the brokers that may own it, spread at will.
+    """Return the lowest usage at which every kind's load has room on the brokers that may own it, spread freely.
 
     From one usage to the next: a flow from kinds to brokers either carries everything, or shows kinds whose brokers
-    have too little room. What those need together is the next usage. No set of kinds comes twice.
+    have too little room. The load of those kinds gives the next usage. No set of kinds appears twice.
     """
     loaded = [kind for kind in kinds if kind.load > 0]
     crowded = loaded
@@ -174,15 +176,17 @@ def _without_room(curves: Mapping[str, UsageCurve], kinds: Sequence[BundleKind],
 
 
 def _cut(left: list[int], room: dict[tuple[int, ...], int]) -> list[int]:
-    """Numbers of the sources on the near side of a smallest cut, after as much has flowed as can.
+    """Return the numbers of the sources on the near side of a smallest cut, after the largest flow.
 
-    `left`: what each source has to give. `room`: of each sink, named by the sources that may use it.
+    `left`: load that each source has to give. `room`: of each sink, named by the sources that may use it.
     """
     sinks = sorted(room)
     sent = {(n, sink): 0 for sink in sinks for n in sink}
     while True:
         # Breadth first over the remaining capacity: from a full sink, back along the flow that others send to it.
-        came_from: dict[int, tuple[int, tuple[int, ...]] | None] = {n: None for n, rest in enumerate(left) if rest > 0}
+        came_from: dict[int, tuple[int, tuple[int, ...]] | None] = {
+            n: None for n, room_left in enumerate(left) if room_left > 0
+        }
         seen: set[tuple[int, ...]] = set()
         queue = list(came_from)
         end: tuple[int, tuple[int, ...]] | None = None
@@ -219,10 +223,10 @@ def _send(
         n = before[0]
     # Step k's source gives up its place at the sink of step k + 1 to that step's source.
     gives_up = [(steps[k][0], steps[k + 1][1]) for k in range(len(steps) - 1)]
-    amount = min(room[end[1]], left[n], *(sent[one] for one in gives_up))
+    amount = min(room[end[1]], left[n], *(sent[node] for node in gives_up))
     room[end[1]] -= amount
     left[n] -= amount
     for step in steps:
         sent[step] += amount
-    for one in gives_up:
-        sent[one] -= amount
+    for node in gives_up:
+        sent[node] -= amount

@@ -62,7 +62,7 @@ def _relieved(start: PlacementSearch) -> PlacementSearch:
     """
     start = start.again()
     place_homeless(start)
-    # Less what rounding to whole units may make of it.
+    # Minus the possible error of rounding to whole units.
     enough = MOST_OVER_FLOOR * start.excess() - len(start.bundles)
     if enough <= 0:
         return start
@@ -88,4 +88,4 @@ def _relieved(start: PlacementSearch) -> PlacementSearch:
                 break
             middle = (low + high) // 2
             low, high = (middle, high) if is_enough(_PRICES[lowest - 1], middle) else (low, middle)
-    return min(tried, key=lambda one: one[:-1])[-1]
+    return min(tried, key=lambda attempt: attempt[:-1])[-1]

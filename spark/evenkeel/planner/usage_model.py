@@ -27,7 +27,7 @@ NEAR, SWINGING = 0.75, 0.9
 """Weight of the previous settled cycle in a broker's proportion of usage to load. The second one holds if load swings:
 then no single cycle shows which usage belongs to which load."""
 ANOTHER_LOAD = 0.3
-"""A load that differs by this part from that of the last few cycles makes them count for nothing."""
+"""A load that differs by this part from that of the last few cycles sets their weight to 0."""
 MOST_ERROR = 0.8
 FEWEST_SAMPLES = 10
 SATURATED = 0.95
@@ -39,7 +39,7 @@ ALIKE_OFF = 0.1
 """A broker's distance from that line counts as noise up to this part of their mean usage. The excess is the broker's
 own usage without load."""
 NEARLY_IDLE = 0.3
-"""Below so much of the median load a broker's base hides what its load costs: it counts as others do."""
+"""Below this part of the median load, a broker's base hides the cost of its load: the broker counts like the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ class UsageSums:
         part = (SWINGING if self.near_weight > 0 else 0.0) if is_swinging else self._what_is_near(load)
         near_weight = part * self.near_weight + 1.0
         near_load, near_usage = part * self.near_load + load, part * self.near_usage + usage
-        found = self
+        sums = self
         if self.weight > 0 and self.near_load > 0:
-            found = replace(
+            sums = replace(
                 self,
                 tried=self.tried + 1.0,
                 error=self.error + abs(self.line.usage(load) - usage),
@@ -118,7 +118,7 @@ class UsageSums:
         middle = self.load + off_load / weight
         after = self.usage + off_usage / weight
         return replace(
-            found,
+            sums,
             weight=weight,
             load=middle,
             usage=after,
@@ -143,8 +143,10 @@ SUM_NAMES = tuple(field.name for field in fields(UsageSums))
 
 @dataclass(frozen=True, slots=True)
 class BrokerModel:
-    """The line that counts for a broker and resource. `is_used`: whether it is the fit; `sums`: what the fit is;
-    `is_alike`: its slope is that of all brokers."""
+    """The line in use for a broker and resource.
+
+    `is_used`: the line is the fit; `sums`: the sums of the fit; `is_alike`: its slope is that of all brokers.
+    """
 
     line: UsageLine
     is_used: bool
@@ -162,9 +164,9 @@ def load_of(figures: BundleFigures, resource: str, message_bytes: float) -> floa
 def models_of(
     usages: Mapping[str, float], loads: Mapping[str, float], sums: Mapping[str, UsageSums]
 ) -> dict[str, BrokerModel]:
-    """Broker -> its model of one resource, from usage (fraction), load (byte/s) and what is remembered.
+    """Return broker -> its model of one resource, from usage (fraction), load (byte/s) and remembered sums.
 
-    `usages` may lack brokers: those count as others do. Without any load, or any usage, all brokers are flat.
+    `usages` may lack brokers: those count like the others. Without any load, or any usage, all brokers are flat.
     """
     busy = sorted(load for load in loads.values() if load > 0)
     middle = busy[len(busy) // 2] if busy else 0.0
@@ -177,28 +179,30 @@ def models_of(
     together = _together([seen[broker] for broker in sorted(shares or seen)])
     usual = sorted(shares.values())[len(shares) // 2] if shares else together
     alike = _alike([seen[broker] for broker in sorted(shares)]) if len(shares) == len(seen) else None
-    found = {}
+    models = {}
     for broker, load in loads.items():
         kept = sums.get(broker, UsageSums())
         if kept.is_proven:
-            found[broker] = BrokerModel(kept.line, True, kept)
+            models[broker] = BrokerModel(kept.line, True, kept)
         elif alike is not None:
             line = alike.of_broker(seen[broker]) if broker in seen else alike.line
-            found[broker] = BrokerModel(line, False, kept, is_alike=True)
+            models[broker] = BrokerModel(line, False, kept, is_alike=True)
         elif broker in shares:
             near_load, near_usage = seen[broker]
             has_grown = load > (1.0 + ANOTHER_LOAD) * near_load
-            # What a broker has without load is not known: more load takes no more than it takes of all together.
+            # The broker's usage without load is unknown: more load uses at most the overall proportion.
             slope = min(shares[broker], together) if has_grown else shares[broker]
             base = near_usage - slope * near_load if slope < shares[broker] else 0.0
-            found[broker] = BrokerModel(UsageLine(base, slope), False, kept)
+            models[broker] = BrokerModel(UsageLine(base, slope), False, kept)
         elif broker in seen and usual > 0:
             near_load, near_usage = seen[broker]
             least = near_usage / near_load if shares else 0.0
-            found[broker] = BrokerModel(UsageLine(0.0, max(usual, least)), False, kept)
+            models[broker] = BrokerModel(UsageLine(0.0, max(usual, least)), False, kept)
         else:
-            found[broker] = BrokerModel(UsageLine(max(0.0, usages.get(broker, 0.0) - usual * load), usual), False, kept)
-    return found
+            models[broker] = BrokerModel(
+                UsageLine(max(0.0, usages.get(broker, 0.0) - usual * load), usual), False, kept
+            )
+    return models
 
 
 def _seen(
@@ -220,13 +224,14 @@ def _together(points: Sequence[tuple[float, float]]) -> float:
 
 
 class _Alike(NamedTuple):
-    """The line that explains the usage of all brokers. `off`: what one is off it by up to this much is noise."""
+    """The line that explains the usage of all brokers. `off`: distances up to this are noise."""
 
     line: UsageLine
     off: float
 
     def of_broker(self, point: tuple[float, float]) -> UsageLine:
-        """The line of a broker whose load and usage are at `point`: that of all, with what it has beyond noise."""
+        """Return the line of a broker whose load and usage are at `point`: the common line plus its distance beyond
+        noise."""
         load, usage = point
         apart = usage - self.line.usage(load)
         beyond = math.copysign(max(0.0, abs(apart) - self.off), apart)

@@ -228,33 +228,33 @@ SPLIT_REFUSED = Rule(
 
 
 def verdicts(
-    view: PlannerView, made: PlannerPlan, settings: Settings, apart: Sequence[Considered] = ()
+    view: PlannerView, plan: PlannerPlan, settings: Settings, apart: Sequence[Considered] = ()
 ) -> list[PlannerVerdict]:
     """All verdicts: the cluster's, one per broker, one per bundle that moves, is to move, or was looked at instead.
 
     `apart`: verdicts on brokers that are not in the view.
     """
-    figures = made.figures
+    figures = plan.figures
     if figures is None:
-        return [PlannerVerdict(OF_CLUSTER[made.rule].about_cluster()), *map(PlannerVerdict, apart)]
-    found = [_of_cluster(view, made, figures)]
-    found += _of_brokers(view, made, figures)
-    found += map(PlannerVerdict, apart)
-    found += _of_steps(made, figures)
-    found += _of_others(view, made, figures)
-    return found
+        return [PlannerVerdict(OF_CLUSTER[plan.rule].about_cluster()), *map(PlannerVerdict, apart)]
+    every = [_of_cluster(view, plan, figures)]
+    every += _of_brokers(view, plan, figures)
+    every += map(PlannerVerdict, apart)
+    every += _of_steps(plan, figures)
+    every += _of_others(view, plan, figures)
+    return every
 
 
-def _of_cluster(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> PlannerVerdict:
+def _of_cluster(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -> PlannerVerdict:
     busiest = max(sorted(figures.usage), key=lambda broker: figures.usage[broker])
-    due = made.due
+    due = plan.due
     excess = figures.floor.excess
-    own = {broker: [0.0] for broker in excess}
+    usages = {broker: [0.0] for broker in excess}
     resource = figures.resources[0]
-    for one in view.bundles:
-        if one.owner in own:
-            own[one.owner].append(load_of(one.figures, resource, made.memory.message_bytes))
-    verdict = OF_CLUSTER[made.rule].about_cluster(
+    for bundle in view.bundles:
+        if bundle.owner in usages:
+            usages[bundle.owner].append(load_of(bundle.figures, resource, plan.memory.message_bytes))
+    verdict = OF_CLUSTER[plan.rule].about_cluster(
         busiest,
         setting=ACT_KEY,
         measured=figures.usage[busiest] / figures.even if figures.even > 0 else None,
@@ -266,16 +266,16 @@ def _of_cluster(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -
             "at_once": figures.at_once,
             "stop": figures.stop,
             "busiest": figures.usage[busiest],
-            "busiest_after": max(_after(made, figures, only_due=False).values()),
-            "busiest_after_due": max(_after(made, figures, only_due=True).values()),
+            "busiest_after": max(_after(plan, figures, only_due=False).values()),
+            "busiest_after_due": max(_after(plan, figures, only_due=True).values()),
             "floor_load": figures.floor.share,
-            "floor_moves": float(fewest_moves(excess, own)),
-            "steps": float(sum(step.source is not None for step in made.steps)),
+            "floor_moves": float(fewest_moves(excess, usages)),
+            "steps": float(sum(step.source is not None for step in plan.steps)),
             "due": float(len(due)),
-            "placed": float(sum(step.source is None for step in made.steps)),
+            "placed": float(sum(step.source is None for step in plan.steps)),
             "promised_gain": sum(step.gain for step in due),
             "due_cost": sum(step.cost for step in due),
-            "misses": float(made.memory.misses),
+            "misses": float(plan.memory.misses),
             "is_swinging": float(figures.is_swinging),
             "latest_part": figures.latest_part,
         },
@@ -288,21 +288,21 @@ def _of_cluster(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -
     )
 
 
-def _after(made: PlannerPlan, figures: PlannerFigures, *, only_due: bool) -> dict[str, float]:
+def _after(plan: PlannerPlan, figures: PlannerFigures, *, only_due: bool) -> dict[str, float]:
     """Broker -> usage with the steps taken."""
-    loads = loads_after(made.steps, figures, only_due=only_due)
-    return {broker: figures.usage_at(broker, own) for broker, own in loads.items()}
+    loads = loads_after(plan.steps, figures, only_due=only_due)
+    return {broker: figures.usage_at(broker, broker_loads) for broker, broker_loads in loads.items()}
 
 
-def _of_brokers(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
-    after = _after(made, figures, only_due=False)
-    gives = [step.source for step in made.steps]
-    gets = [step.destination for step in made.steps]
+def _of_brokers(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
+    after = _after(plan, figures, only_due=False)
+    gives = [step.source for step in plan.steps]
+    gets = [step.destination for step in plan.steps]
     for broker in sorted(view.brokers):
         rule = STAYS
         if broker in gives:
             rule = GIVES
-        elif broker in made.over:
+        elif broker in plan.over:
             rule = STAYS_ABOVE
         elif broker in gets:
             rule = RECEIVES
@@ -324,8 +324,8 @@ def _of_brokers(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -
         )
 
 
-def _of_steps(made: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
-    for position, step in enumerate(made.steps, start=1):
+def _of_steps(plan: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
+    for position, step in enumerate(plan.steps, start=1):
         rule = _rule_of(step)
         verdict = rule.about_bundle(
             step.bundle,
@@ -340,7 +340,7 @@ def _of_steps(made: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVer
             position,
             step.gain,
             step.cost,
-            step.bundle in made.wanted,
+            step.bundle in plan.wanted,
             _basis(figures, step.source or step.destination),
         )
 
@@ -351,37 +351,39 @@ def _rule_of(step: PlannedStep) -> Rule:
     return _PLANNED.get(step.bound, _NOTHING_MOVES) if step.bound else DUE
 
 
-def _of_others(view: PlannerView, made: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
-    """Of every broker above the level `act` the heaviest bundles that stay, with why; and all that are to be split."""
-    moving = {step.bundle for step in made.steps}
-    own: dict[str, list[tuple[float, PlannerBundle]]] = {
+def _of_others(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
+    """Yield the heaviest bundles that stay, of every broker above the level `act`, with why; and all to be split."""
+    moving = {step.bundle for step in plan.steps}
+    candidates: dict[str, list[tuple[float, PlannerBundle]]] = {
         broker: [] for broker, usage in figures.usage.items() if usage > figures.act
     }
     split: list[tuple[float, PlannerBundle]] = []
-    for one in view.bundles:
-        if one.owner not in figures.usage or one.name in moving or one.part:
+    for bundle in view.bundles:
+        if bundle.owner not in figures.usage or bundle.name in moving or bundle.part:
             continue
-        if one.name in made.wanted:
-            split.append((_gain(one, made, figures), one))
-        elif one.owner in own:
-            own[one.owner].append((_gain(one, made, figures), one))
+        if bundle.name in plan.wanted:
+            split.append((_gain(bundle, plan, figures), bundle))
+        elif bundle.owner in candidates:
+            candidates[bundle.owner].append((_gain(bundle, plan, figures), bundle))
     on_best = AloneOnBest(figures)
-    for gain, one in split:
-        yield _of_other(one, gain, on_best.usage(one), view.at, made, figures)
-    for broker in sorted(own):
-        heaviest = sorted(own[broker], key=lambda found: (-found[0], found[1].name))[:OTHERS_SHOWN]
-        for gain, one in heaviest:
-            yield _of_other(one, gain, on_best.usage(one), view.at, made, figures)
+    for gain, stuck_or_hot in split:
+        yield _of_other(stuck_or_hot, gain, on_best.usage(stuck_or_hot), view.at, plan, figures)
+    for broker in sorted(candidates):
+        heaviest = sorted(
+            candidates[broker], key=lambda gain_and_bundle: (-gain_and_bundle[0], gain_and_bundle[1].name)
+        )[:OTHERS_SHOWN]
+        for gain, stuck_or_hot in heaviest:
+            yield _of_other(stuck_or_hot, gain, on_best.usage(stuck_or_hot), view.at, plan, figures)
 
 
 def _of_other(
-    one: PlannerBundle, gain: float, alone: float | None, at: datetime, made: PlannerPlan, figures: PlannerFigures
+    bundle: PlannerBundle, gain: float, alone: float | None, at: datetime, plan: PlannerPlan, figures: PlannerFigures
 ) -> PlannerVerdict:
-    """The verdict on a bundle that stays; `alone`: the usage of the best broker with nothing else on it."""
-    wanted, known = made.wanted.get(one.name), made.memory.splits.get(one.name)
+    """Return the verdict on a bundle that stays; `alone`: the usage of the best broker with only this bundle."""
+    wanted, known = plan.wanted.get(bundle.name), plan.memory.splits.get(bundle.name)
     numbers = {"gain": gain} | ({} if alone is None else {"alone": alone})
-    is_too_hot = alone is not None and alone > figures.spread and one.topics >= FEWEST_TOPICS
-    rule = SPLIT_FIRST if is_too_hot else HELD.get(one.held or "", NOT_CHOSEN)
+    is_too_hot = alone is not None and alone > figures.spread and bundle.topics >= FEWEST_TOPICS
+    rule = SPLIT_FIRST if is_too_hot else HELD.get(bundle.held or "", NOT_CHOSEN)
     if wanted is not None:
         rule = STUCK if wanted.is_stuck else SPLIT_FIRST
         numbers |= {"alone": wanted.alone, "room": wanted.room}
@@ -389,18 +391,18 @@ def _of_other(
         rule = SPLIT_REFUSED
         numbers["minutes_left"] = (known.refused_at + ASKED_AGAIN_AFTER - at) / timedelta(minutes=1)
     return PlannerVerdict(
-        rule.about_bundle(one.name, one.owner, numbers=numbers),
+        rule.about_bundle(bundle.name, bundle.owner, numbers=numbers),
         gain=gain,
         needs_split=is_too_hot or wanted is not None,
-        basis=_basis(figures, one.owner or ""),
+        basis=_basis(figures, bundle.owner or ""),
     )
 
 
-def _gain(one: PlannerBundle, made: PlannerPlan, figures: PlannerFigures) -> float:
-    owner = one.owner or ""
+def _gain(bundle: PlannerBundle, plan: PlannerPlan, figures: PlannerFigures) -> float:
+    owner = bundle.owner or ""
     left = max(
         figures.models[r][owner].line.usage(
-            figures.loads[r][owner] - load_of(one.figures, r, made.memory.message_bytes)
+            figures.loads[r][owner] - load_of(bundle.figures, r, plan.memory.message_bytes)
         )
         for r in figures.resources
     )

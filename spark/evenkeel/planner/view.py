@@ -12,8 +12,8 @@ NETWORK = {"bandwidth_in": "bytes_in", "bandwidth_out": "bytes_out"}
 OWN_NAMESPACE = "brokers_own_namespace"
 """Rule that holds a bundle which belongs to its broker; a stored name."""
 UNSETTLED_PART = 0.1
-"""While the figures of more than this part of the brokers are blurred, nothing is moved; else what they have no part in
-is."""
+"""If more than this part of the brokers has unsettled figures, nothing is moved; else moves without these brokers
+are."""
 RESOURCES = ("cpu", "memory", "direct_memory", *NETWORK)
 
 

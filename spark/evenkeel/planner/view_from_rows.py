@@ -35,9 +35,9 @@ _LEAST_USAGE = 0.001
 """A broker that has just started reports less than this fraction of a resource, whatever it carries: it has not yet
 measured it."""
 _TOPICS_OF_A_PART = 4
-"""With fewer topics in each part of a split one of them may be nearly all of the bundle: then nothing is foretold."""
+"""With fewer topics in each part of a split, one of them may be nearly all of the bundle: then nothing is predicted."""
 _FEWEST_SAMPLES = 3
-"""Averages of fewer samples do not say how steady the load is."""
+"""Averages of fewer samples do not show how steady the load is."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,13 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
         ),
         has_averages=_has_averages(rows["bundle_load"]),
     )
-    return view, sorted(apart, key=lambda one: one.subject)
+    return view, sorted(apart, key=lambda verdict: verdict.subject)
 
 
 def _has_averages(bundles: Sequence[Row]) -> bool:
-    """Return True if averages rest on enough samples, of at least half of the bundles that have any."""
+    """Return True if at least half of the bundles with averages have enough samples."""
     samples = [int(row["short_samples"]) for row in bundles if row["short_samples"] > 0]
-    known = sum(one >= _FEWEST_SAMPLES for one in samples)
+    known = sum(sample >= _FEWEST_SAMPLES for sample in samples)
     return known > 0 and 2 * known >= len(samples)
 
 
@@ -130,15 +130,15 @@ def _usages(report: Row, settings: Settings) -> dict[str, float]:
         "bandwidth_in": settings.bandwidth_in_weight,
         "bandwidth_out": settings.bandwidth_out_weight,
     }
-    found = {}
+    usages = {}
     for name, weight in weights.items():
         usage, limit = report[f"{name}_usage"], report[f"{name}_limit"]
         if usage is None or limit is None or not limit > 0 or not weight > 0:
             continue
         share = weight * usage / limit
         if math.isfinite(share) and usage / limit >= _LEAST_USAGE:
-            found[name] = share
-    return found
+            usages[name] = share
+    return usages
 
 
 def _stopped(cycle: _Cycle, brokers: int, silent: int) -> str | None:
@@ -170,10 +170,11 @@ def _stopped(cycle: _Cycle, brokers: int, silent: int) -> str | None:
 
 
 def _bundles(cycle: _Cycle, taking: Iterable[str]) -> tuple[list[PlannerBundle], Spent, float]:
-    """The bundles of the view, what wishes and drains take of the budgets, and the traffic of all bundles."""
+    """Return the bundles of the view, the budgets used by manual requests and drains, and the traffic of all
+    bundles."""
     rows, settings, at, leaving = cycle.rows, cycle.settings, cycle.at, cycle.leaving
-    here = frozenset(taking)
-    places = Places(rows, settings, here, cycle.reports)
+    receivers = frozenset(taking)
+    places = Places(rows, settings, receivers, cycle.reports)
     moves = moves_of(cycle.acts, at, settings)
     wished = granted_unloads(rows)
     asked = unloaded_by(wished)
@@ -185,15 +186,15 @@ def _bundles(cycle: _Cycle, taking: Iterable[str]) -> tuple[list[PlannerBundle],
     whole = math.fsum(traffic.values())
     too_heavy = _too_heavy(whole, settings)
     children = {row["subject"]: row for row in rows["split_decisions"] if row["outcome"] == "split" and row["children"]}
-    found: list[PlannerBundle] = []
-    for row, latest in sorted(loads, key=lambda one: str(one[0]["bundle"])):
+    bundles: list[PlannerBundle] = []
+    for row, latest in sorted(loads, key=lambda load: str(load[0]["bundle"])):
         bundle, owner = row["bundle"], row["owner"]
         is_lost = owner is None and row["ownership"] == "unowned" and row["last_owner"] is not None
-        if owner not in here and owner not in leaving and not is_lost:
+        if owner not in receivers and owner not in leaving and not is_lost:
             continue
         group = places.group(bundle)
         why = held.why(row)
-        split = children.get(bundle) if why == "split" and group is None and owner in here else None
+        split = children.get(bundle) if why == "split" and group is None and owner in receivers else None
         shares = _shares(split) if split else []
         is_foretold = split and (shares or (row["topics"] or 0) >= _TOPICS_OF_A_PART * len(split["children"]))
         why = (None if is_foretold else why) or ("bundle_too_heavy" if traffic[bundle] > too_heavy else None)
@@ -222,16 +223,16 @@ def _bundles(cycle: _Cycle, taking: Iterable[str]) -> tuple[list[PlannerBundle],
             group,
             children=tuple(split["children"]) if split else (),
         )
-        found += _parts_of(one, split, shares) if split and is_foretold else [one]
-    return found, _spent(_granted(wished, drain), traffic), whole
+        bundles += _parts_of(one, split, shares) if split and is_foretold else [one]
+    return bundles, _spent(_granted(wished, drain), traffic), whole
 
 
 def _granted(wished: Iterable[tuple[Row, Granted]], drain: Drained) -> Iterator[tuple[str, str | None, str | None]]:
     """Unloads that come before the plan: bundle, broker, destination."""
-    for _, one in wished:
-        if one.accepted and one.verdict.subject_kind == "bundle":
-            to = next((other.name for other in one.verdict.alternatives if other.verdict == "best"), None)
-            yield one.verdict.subject, one.verdict.broker, to
+    for _, unload in wished:
+        if unload.accepted and unload.verdict.subject_kind == "bundle":
+            to = next((other.name for other in unload.verdict.alternatives if other.verdict == "best"), None)
+            yield unload.verdict.subject, unload.verdict.broker, to
     for verdict in drain.verdicts:
         if verdict.subject in drain.leaving:
             yield verdict.subject, verdict.broker, None
@@ -244,7 +245,7 @@ def _shares(split: Row) -> list[float]:
     return [numbers[name] for name in names] if all(name in numbers for name in names) else []
 
 
-def _parts_of(one: PlannerBundle, split: Row, shares: Sequence[float]) -> list[PlannerBundle]:
+def _parts_of(whole: PlannerBundle, split: Row, shares: Sequence[float]) -> list[PlannerBundle]:
     """Return the parts of a bundle that is split in this cycle, each with its share or with an equal one.
 
     Parts that are unloaded go to the broker that their clients' lookups get.
@@ -256,15 +257,15 @@ def _parts_of(one: PlannerBundle, split: Row, shares: Sequence[float]) -> list[P
 
     return [
         replace(
-            one,
+            whole,
             name=child,
-            owner=None if split["unload_children"] else one.owner,
-            figures=part_of(one.figures, number),
-            average=part_of(one.average, number),
-            sessions=one.sessions / len(children),
-            topics=math.ceil(one.topics / len(children)),
+            owner=None if split["unload_children"] else whole.owner,
+            figures=part_of(whole.figures, number),
+            average=part_of(whole.average, number),
+            sessions=whole.sessions / len(children),
+            topics=math.ceil(whole.topics / len(children)),
             part=number,
-            carried_by=one.owner,
+            carried_by=whole.owner,
             children=(),
         )
         for number, child in enumerate(children, start=1)
@@ -296,7 +297,7 @@ _LATEST, _AVERAGE = (itemgetter(*(f"{term}_{name}" for name in _FIGURES)) for te
 
 
 def bundle_figures(row: Row, figures: Callable[[Row], tuple[float | None, ...]] = _LATEST) -> BundleFigures:
-    """A bundle's traffic; what is not known, or not a number, counts as nothing."""
+    """Return a bundle's traffic; unknown figures and not-a-number count as 0."""
     came_in, out, rate_in, rate_out = figures(row)
     return BundleFigures(_counted(came_in), _counted(out), _counted(rate_in) + _counted(rate_out))
 

@@ -29,7 +29,7 @@ MAY_BE_SPLIT = frozenset({None, "split", "bundle_too_heavy"})
 _STAYS_ANYWAY = ALWAYS_HELD | {"no_other_broker", "bundle_too_heavy", None}
 FEWEST_TOPICS = 2
 FAIR_PART = 0.25
-"""A bundle is heavy enough to be split with so much of what its broker has above the level to come to."""
+"""A bundle is heavy enough to be split with this part of its broker's load above the level to reach."""
 MOST_PARTS = 16
 """So many parts of a bundle leave at most."""
 FAR_FEWER = 1 / 3
@@ -44,28 +44,32 @@ Loads = Mapping[str, Mapping[str, float]]
 
 def is_splittable(namespace: str) -> bool:
     """Return True if bundles of a namespace may be split at all: never those of brokers and of Pulsar itself."""
-    own = is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True)
-    return not own and not is_system(namespace)
+    is_brokers = is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True)
+    return not is_brokers and not is_system(namespace)
 
 
 def too_hot(
     view: PlannerView, figures: PlannerFigures, before: Mapping[str, WantedSplit], settings: Settings
 ) -> dict[str, WantedSplit]:
-    """The bundles that fit on no broker that may have them, with what the best one has room for.
+    """Return the bundles that fit on no allowed broker, with the room of the best one.
 
-    Of a bundle that is split in this cycle, with nothing foretold of its parts, all children are wanted: which of them
-    is hot is not known yet. `before`: what was wanted, and stays so until figures of the bundle have settled.
+    If a bundle is split in this cycle and nothing is predicted of its parts, all its children are requested: the hot
+    one is not known yet. `before`: the earlier requests, which stay until the bundle's figures have settled.
     """
     if not settings.evenkeelSplitEnabled or figures.band <= 0:
         return {}
     rooms = _BandRooms(figures)
-    found = {one.name: before[one.name] for one in view.bundles if one.held == "unsettled" and one.name in before}
-    for one in view.bundles:
-        if rooms.may_be_short(one) and _may_be_split(one, figures):
-            wanted = _on_best(one, view.at, figures)
+    wishes = {
+        bundle.name: before[bundle.name]
+        for bundle in view.bundles
+        if bundle.held == "unsettled" and bundle.name in before
+    }
+    for bundle in view.bundles:
+        if rooms.may_be_short(bundle) and _may_be_split(bundle, figures):
+            wanted = _on_best(bundle, view.at, figures)
             if wanted is not None:
-                found |= dict.fromkeys(one.children or (one.name,), wanted)
-    return found
+                wishes |= dict.fromkeys(bundle.children or (bundle.name,), wanted)
+    return wishes
 
 
 class _BandRooms:
@@ -80,16 +84,16 @@ class _BandRooms:
         self._least = tuple(map(min, zip(*self._of_broker.values(), strict=True)))
         self._of_brokers: dict[frozenset[str], list[tuple[float, ...]]] = {}
 
-    def may_be_short(self, one: PlannerBundle) -> bool:
+    def may_be_short(self, bundle: PlannerBundle) -> bool:
         """Return True if no broker that may have the bundle has room for it."""
-        loads = [self._figures.load(one, r) for r in self._figures.resources]
+        loads = [self._figures.load(bundle, r) for r in self._figures.resources]
         if all(load <= room for load, room in zip(loads, self._least, strict=True)):
             return False
-        if one.brokers not in self._of_brokers:
-            own = (self._of_broker[broker] for broker in one.brokers if broker in self._of_broker)
-            self._of_brokers[one.brokers] = sorted(own, reverse=True)
-        rooms = self._of_brokers[one.brokers]
-        return not any(all(load <= room for load, room in zip(loads, own, strict=True)) for own in rooms)
+        if bundle.brokers not in self._of_brokers:
+            brokers = (self._of_broker[broker] for broker in bundle.brokers if broker in self._of_broker)
+            self._of_brokers[bundle.brokers] = sorted(brokers, reverse=True)
+        rooms = self._of_brokers[bundle.brokers]
+        return not any(all(load <= room for load, room in zip(loads, brokers, strict=True)) for brokers in rooms)
 
 
 def stuck(
@@ -103,34 +107,34 @@ def stuck(
     steps taken that can be; `moving`: bundles with such a step."""
     if not settings.evenkeelSplitEnabled or figures.band <= 0:
         return {}
-    own: dict[str, list[PlannerBundle]] = {
+    bundles_of: dict[str, list[PlannerBundle]] = {
         broker: [] for broker in figures.usage if figures.usage_at(broker, loads[broker]) > figures.act
     }
-    for one in view.bundles:
-        if one.owner in own and one.name not in moving:
-            own[one.owner].append(one)
-    found: dict[str, WantedSplit] = {}
-    for broker, bundles in sorted(own.items()):
-        # What is held for a while, or is split now, may leave later, and make the split needless.
-        if all(one.held in _STAYS_ANYWAY and not one.part for one in bundles):
-            found |= _stuck_on(broker, bundles, view.at, figures, loads)
-    return found
+    for bundle in view.bundles:
+        if bundle.owner in bundles_of and bundle.name not in moving:
+            bundles_of[bundle.owner].append(bundle)
+    wishes: dict[str, WantedSplit] = {}
+    for broker, bundles in sorted(bundles_of.items()):
+        # Bundles that are held for a while, or split now, may leave later, and make the split needless.
+        if all(bundle.held in _STAYS_ANYWAY and not bundle.part for bundle in bundles):
+            wishes |= _stuck_on(broker, bundles, view.at, figures, loads)
+    return wishes
 
 
 def _stuck_on(
     broker: str, bundles: Sequence[PlannerBundle], at: datetime, figures: PlannerFigures, loads: Loads
 ) -> dict[str, WantedSplit]:
     """The heaviest bundles of a broker, until half of each would bring it down."""
-    taken = {one.name: _taken(one, figures, loads[broker]) for one in bundles}
+    taken = {bundle.name: _taken(bundle, figures, loads[broker]) for bundle in bundles}
     excess = figures.usage_at(broker, loads[broker]) - figures.stop
-    found: dict[str, WantedSplit] = {}
-    for one in sorted(bundles, key=lambda one: (-taken[one.name], one.name)):
-        if 0.5 * sum(taken[name] for name in found) >= excess or taken[one.name] < FAIR_PART * excess:
+    wishes: dict[str, WantedSplit] = {}
+    for bundle in sorted(bundles, key=lambda bundle: (-taken[bundle.name], bundle.name)):
+        if 0.5 * sum(taken[name] for name in wishes) >= excess or taken[bundle.name] < FAIR_PART * excess:
             break
-        wanted = _with_room_for_part(one, at, figures, loads) if _may_be_split(one, figures) else None
+        wanted = _with_room_for_part(bundle, at, figures, loads) if _may_be_split(bundle, figures) else None
         if wanted is not None:
-            found[one.name] = wanted
-    return found
+            wishes[bundle.name] = wanted
+    return wishes
 
 
 def with_rooms(
@@ -140,11 +144,13 @@ def with_rooms(
     steps: Sequence[PlannedStep],
     loads: Loads,
 ) -> dict[str, WantedSplit]:
-    """The wishes with what their parts may have, so that brokers come to the level `spread` and no more. `steps`: those
-    that can be taken; `loads`: with all of them taken."""
+    """Return the requests with the most load of their parts, so that brokers reach the level `spread`.
+
+    `steps`: those that can be taken; `loads`: with all of them taken.
+    """
     if not wanted:
         return {}
-    bundles = {one.name: one for one in view.bundles if one.name in wanted}
+    bundles = {planner_bundle.name: planner_bundle for planner_bundle in view.bundles if planner_bundle.name in wanted}
     parts = _PartRooms(bundles.values(), view, figures, steps, loads)
     return {bundle: parts.told(wish, bundles[bundle]) if bundle in bundles else wish for bundle, wish in wanted.items()}
 
@@ -162,35 +168,35 @@ class _PartRooms:
     ) -> None:
         self._figures, self._steps, self._loads = figures, steps, loads
         self._given = Counter(step.source for step in steps)
-        owned: dict[str | None, list[PlannerBundle]] = {one.owner: [] for one in wanted}
-        for one in view.bundles:
-            if one.owner in owned and one.held is None:
-                owned[one.owner].append(one)
+        owned: dict[str | None, list[PlannerBundle]] = {bundle.owner: [] for bundle in wanted}
+        for bundle in view.bundles:
+            if bundle.owner in owned and bundle.held is None:
+                owned[bundle.owner].append(bundle)
         self._owned = owned
 
-    def told(self, wish: WantedSplit, one: PlannerBundle) -> WantedSplit:
-        """The wish with what parts of the bundle may have, as far as its traffic is known."""
-        figures, owner = self._figures, one.owner or ""
-        own = {r: load for r in figures.resources if (load := figures.load(one, r)) > 0}
-        others = sorted((one.brokers - {owner}) & figures.usage.keys())
-        if wish.resource not in own or owner not in figures.usage or not others:
+    def told(self, wish: WantedSplit, bundle: PlannerBundle) -> WantedSplit:
+        """Return the request with the most load of the bundle's parts, as far as its traffic is known."""
+        figures, owner = self._figures, bundle.owner or ""
+        loads = {r: load for r in figures.resources if (load := figures.load(bundle, r)) > 0}
+        others = sorted((bundle.brokers - {owner}) & figures.usage.keys())
+        if wish.resource not in loads or owner not in figures.usage or not others:
             return wish
-        stay, leave = self._far_fewer_moves(one, own, others) or self._largest(owner, own, others)
-        return wish._replace(stay=stay * own[wish.resource], leave=leave * own[wish.resource])
+        stay, leave = self._far_fewer_moves(bundle, loads, others) or self._largest(owner, loads, others)
+        return wish._replace(stay=stay * loads[wish.resource], leave=leave * loads[wish.resource])
 
-    def _largest(self, owner: str, own: Mapping[str, float], others: Sequence[str]) -> tuple[float, float]:
+    def _largest(self, owner: str, bundle_loads: Mapping[str, float], others: Sequence[str]) -> tuple[float, float]:
         """The largest fractions of a bundle that its owner and another broker have room for with all steps taken.
 
-        `own`: its loads by resource; `others`: the brokers that may have it beside its owner.
+        `bundle_loads`: its loads by resource; `others`: the brokers that may have it beside its owner.
         """
         loads = self._loads
-        best = max(self._room(broker, own, loads[broker]) for broker in others)
+        best = max(self._room(broker, bundle_loads, loads[broker]) for broker in others)
         leave = min(1.0, max(SMALLEST_PART, best))
-        without = {r: loads[owner][r] - own[r] for r in own}
-        return min(1.0, max(leave, self._room(owner, own, without))), leave
+        without = {r: loads[owner][r] - bundle_loads[r] for r in bundle_loads}
+        return min(1.0, max(leave, self._room(owner, bundle_loads, without))), leave
 
     def _far_fewer_moves(
-        self, one: PlannerBundle, own: Mapping[str, float], others: Sequence[str]
+        self, bundle: PlannerBundle, bundle_loads: Mapping[str, float], others: Sequence[str]
     ) -> tuple[float, float] | None:
         """Return the fraction of a bundle that stays, and of each part that leaves, with the fewest bundles leaving the
         owner.
@@ -199,30 +205,34 @@ class _PartRooms:
         part that stays. None if more bundles leave than `FAR_FEWER` of the owner's steps: few parts are better than few
         moves, since two bundles never become one. None also if there is no room for the bundle cut into `MOST_PARTS`.
         """
-        owner, figures = one.owner or "", self._figures
+        owner, figures = bundle.owner or "", self._figures
         most = math.floor(FAR_FEWER * self._given[owner])
         if most < 1:
             return None
         # The bundles that the owner itself gives away are chosen in this function.
         loads = loads_after((step for step in self._steps if step.source != owner), figures)
-        rooms = sorted((self._room(broker, own, loads[broker]) for broker in others), reverse=True)
-        beside = [{r: figures.load(other, r) for r in own} for other in self._owned[owner] if other.name != one.name]
-        beside.sort(key=lambda loads: -max(loads[r] / own[r] for r in own))
-        carried = {r: loads[owner][r] - own[r] for r in own}
-        found: list[tuple[int, int, float, float]] = []
-        for moved, leaving in enumerate([dict.fromkeys(own, 0.0), *beside[: most - 1]]):
-            carried = {r: carried[r] - leaving[r] for r in own}
-            stay = self._room(owner, own, carried)
+        rooms = sorted((self._room(broker, bundle_loads, loads[broker]) for broker in others), reverse=True)
+        beside = [
+            {r: figures.load(other, r) for r in bundle_loads}
+            for other in self._owned[owner]
+            if other.name != bundle.name
+        ]
+        beside.sort(key=lambda loads: -max(loads[r] / bundle_loads[r] for r in bundle_loads))
+        carried = {r: loads[owner][r] - bundle_loads[r] for r in bundle_loads}
+        options: list[tuple[int, int, float, float]] = []
+        for moved, leaving in enumerate([dict.fromkeys(bundle_loads, 0.0), *beside[: most - 1]]):
+            carried = {r: carried[r] - leaving[r] for r in bundle_loads}
+            stay = self._room(owner, bundle_loads, carried)
             left = WITH_UNEVEN_PARTS * (1.0 - stay)
             roomiest = rooms[: min(MOST_PARTS, most - moved)]
             parts = next((n for n, room in enumerate(roomiest, start=1) if n * room >= left), 0)
             if parts and 0.0 <= stay < 1.0:
-                found.append((moved + parts, parts, stay, min(1.0, rooms[parts - 1])))
-        return min(found)[2:] if found else None
+                options.append((moved + parts, parts, stay, min(1.0, rooms[parts - 1])))
+        return min(options)[2:] if options else None
 
-    def _room(self, broker: str, own: Mapping[str, float], carried: Mapping[str, float]) -> float:
-        """For which fraction of a bundle a broker has room that carries so much, up to the level `spread`."""
-        return _least_room(broker, own, carried, self._figures, self._figures.spread)[0]
+    def _room(self, broker: str, loads: Mapping[str, float], carried: Mapping[str, float]) -> float:
+        """Return which fraction of a bundle a broker with this load has room for, up to the level `spread`."""
+        return _least_room(broker, loads, carried, self._figures, self._figures.spread)[0]
 
 
 def remembered(
@@ -234,8 +244,8 @@ def remembered(
     """
     if not wanted and not before:
         return {}
-    names = {name for one in view.bundles for name in (one.name, *one.children)}
-    found = {}
+    names = {name for planner_bundle in view.bundles for name in (planner_bundle.name, *planner_bundle.children)}
+    kept_wishes = {}
     for bundle in sorted({*wanted, *before} & names):
         known = before.get(bundle)
         refused_at = view.at if bundle in view.refused_splits else known and known.refused_at
@@ -244,71 +254,73 @@ def remembered(
         latest = wanted.get(bundle) or (known if refused_at is not None else None)
         if latest is not None:
             since = latest.since if known is None else known.since
-            found[bundle] = latest._replace(since=since, refused_at=refused_at)
-    return found
+            kept_wishes[bundle] = latest._replace(since=since, refused_at=refused_at)
+    return kept_wishes
 
 
 def open_wishes(splits: Mapping[str, WantedSplit]) -> dict[str, WantedSplit]:
     """The wanted splits that plan_splits is asked to decide on."""
-    return {bundle: one for bundle, one in splits.items() if one.refused_at is None}
+    return {bundle: split for bundle, split in splits.items() if split.refused_at is None}
 
 
-def _may_be_split(one: PlannerBundle, figures: PlannerFigures) -> bool:
-    if one.part or one.held not in MAY_BE_SPLIT or one.topics < FEWEST_TOPICS or one.left:
+def _may_be_split(bundle: PlannerBundle, figures: PlannerFigures) -> bool:
+    if bundle.part or bundle.held not in MAY_BE_SPLIT or bundle.topics < FEWEST_TOPICS or bundle.left:
         return False
-    return one.owner in one.brokers and one.owner in figures.usage and is_splittable(namespace_of(one.name))
+    return bundle.owner in bundle.brokers and bundle.owner in figures.usage and is_splittable(namespace_of(bundle.name))
 
 
-def _on_best(one: PlannerBundle, at: datetime, figures: PlannerFigures) -> WantedSplit | None:
+def _on_best(bundle: PlannerBundle, at: datetime, figures: PlannerFigures) -> WantedSplit | None:
     """The bundle alone on the broker that it makes least busy, where even that is above the band."""
-    loads = {r: figures.load(one, r) for r in figures.resources}
-    found: tuple[float, float, str] | None = None
-    for broker in sorted(one.brokers & figures.usage.keys()):
+    loads = {r: figures.load(bundle, r) for r in figures.resources}
+    best: tuple[float, float, str] | None = None
+    for broker in sorted(bundle.brokers & figures.usage.keys()):
         lines = {r: figures.models[r][broker].line for r in figures.resources}
         alone, resource = max((lines[r].usage(loads[r]), r) for r in figures.resources)
-        if found is None or alone < found[0]:
-            found = alone, lines[resource].load_within(figures.band), resource
-    if found is None or found[0] <= figures.band:
+        if best is None or alone < best[0]:
+            best = alone, lines[resource].load_within(figures.band), resource
+    if best is None or best[0] <= figures.band:
         return None
-    alone, room, resource = found
+    alone, room, resource = best
     return WantedSplit(at, resource, room, alone, figures.band)
 
 
-def _taken(one: PlannerBundle, figures: PlannerFigures, loads: Mapping[str, float]) -> float:
+def _taken(bundle: PlannerBundle, figures: PlannerFigures, loads: Mapping[str, float]) -> float:
     """Return the fall of its broker's usage without the bundle, at these loads."""
-    owner = one.owner or ""
-    without = {r: loads[r] - figures.load(one, r) for r in figures.resources}
+    owner = bundle.owner or ""
+    without = {r: loads[r] - figures.load(bundle, r) for r in figures.resources}
     return figures.usage_at(owner, loads) - figures.usage_at(owner, without)
 
 
-def _with_room_for_part(one: PlannerBundle, at: datetime, figures: PlannerFigures, loads: Loads) -> WantedSplit | None:
+def _with_room_for_part(
+    bundle: PlannerBundle, at: datetime, figures: PlannerFigures, loads: Loads
+) -> WantedSplit | None:
     """The bundle, where no other broker has room for it, but for a part."""
-    owner = one.owner or ""
+    owner = bundle.owner or ""
     usage = figures.usage_at(owner, loads[owner])
-    rooms = [*_rooms(one, figures, loads)]
-    if one.held != "bundle_too_heavy" and any(part >= 1.0 for part, _, _ in rooms):
+    rooms = [*_rooms(bundle, figures, loads)]
+    if bundle.held != "bundle_too_heavy" and any(part >= 1.0 for part, _, _ in rooms):
         return None
     part, resource, room = max(rooms, default=(0.0, "", 0.0))
     return WantedSplit(at, resource, room, usage, figures.stop, is_stuck=True) if part >= SMALLEST_PART else None
 
 
-def _rooms(one: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iterator[tuple[float, str, float]]:
+def _rooms(bundle: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iterator[tuple[float, str, float]]:
     """Return the room of each other allowed broker: the part of the bundle that fits up to the level `stop`.
 
     With the room (byte/s) of the scarcest resource.
     """
-    own = {r: load for r in figures.resources if (load := figures.load(one, r)) > 0}
-    if not own:
+    bundle_loads = {r: load for r in figures.resources if (load := figures.load(bundle, r)) > 0}
+    if not bundle_loads:
         return
-    for broker in sorted((one.brokers - {one.owner or ""} - one.left_today) & figures.usage.keys()):
-        yield _least_room(broker, own, loads[broker], figures, figures.stop)
+    for broker in sorted((bundle.brokers - {bundle.owner or ""} - bundle.left_today) & figures.usage.keys()):
+        yield _least_room(broker, bundle_loads, loads[broker], figures, figures.stop)
 
 
 def _least_room(
-    broker: str, own: Mapping[str, float], carried: Mapping[str, float], figures: PlannerFigures, level: float
+    broker: str, loads: Mapping[str, float], carried: Mapping[str, float], figures: PlannerFigures, level: float
 ) -> tuple[float, str, float]:
-    """For which part of a bundle with the loads `own` a broker has room that carries so much, up to a level of usage:
+    """For which part of a bundle with the loads `loads` a broker has room that carries so much, up to a level of usage:
     the part, the resource that has least, and how much of it (byte/s)."""
-    left = {r: figures.models[r][broker].line.load_within(level) - carried[r] for r in own}
-    resource = min(sorted(left), key=lambda r: left[r] / own[r])
-    return left[resource] / own[resource], resource, left[resource]
+    left = {r: figures.models[r][broker].line.load_within(level) - carried[r] for r in loads}
+    resource = min(sorted(left), key=lambda r: left[r] / loads[r])
+    return left[resource] / loads[resource], resource, left[resource]

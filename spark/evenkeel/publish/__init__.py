@@ -1,1 +1,1 @@
-"""Publish: the plan, what guards hold back, whether it may be sent, and the manifests that make the cycle visible."""
+"""Publish: the plan, the guards' objections, the gate for sending, and the manifests that make the cycle visible."""

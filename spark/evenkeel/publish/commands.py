@@ -1,4 +1,4 @@
-"""The commands of a plan: what Pulsar would be asked to do, in which order."""
+"""The commands of a plan for Pulsar, in their order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evenkeel.steering.admin_request import request_text
 
 
 def plan_id(cycle: Row, decisions: Mapping[str, Sequence[Row]], leaving_out: Collection[str] = ()) -> str:
-    """Digest of what was decided: cluster, cycle, settings and the decision rows by column name, in any row order.
+    """Return a digest of the decisions: cluster, cycle, settings and decision rows by column name, in any row order.
 
     `leaving_out`: columns that do not count.
     """
@@ -32,7 +32,7 @@ def plan_id(cycle: Row, decisions: Mapping[str, Sequence[Row]], leaving_out: Col
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A command that the plan wants, before guards: what it asks for, and the row of the decision that it follows."""
+    """A command that the plan wants, before guards: its content, and the row of its decision."""
 
     command: dict[str, Any]
     decision: Row
@@ -48,9 +48,9 @@ def wanted(cycle: Row, splits: Sequence[Row], placements: Sequence[Row], unloads
     leaving = (row for row in placements if row["cause"] != "no_owner" and row["outcome"] == "placed")
     acting += [Wanted(_unload(row, cycle["manager"]), row) for row in leaving]
     acting += [Wanted(_topic_unload(row), row) for row in unloads if is_topic_unload(row)]
-    acting.sort(key=lambda one: str(one.command["request"]))
-    acting.sort(key=lambda one: _edges(one)[1], reverse=True)
-    return sorted(acting, key=lambda one: (_PHASES.index(one.command["kind"]), _edges(one)[0]))
+    acting.sort(key=lambda act: str(act.command["request"]))
+    acting.sort(key=lambda act: _edges(act)[1], reverse=True)
+    return sorted(acting, key=lambda act: (_PHASES.index(act.command["kind"]), _edges(act)[0]))
 
 
 _PHASES = (SPLIT, UNLOAD, UNLOAD_TOPIC)
@@ -67,16 +67,16 @@ def numbered(plan: str, cycle: Row, asked: Sequence[Wanted], settings: Settings)
     expires = datetime.fromisoformat(cycle["cycle_at"]) + timedelta(seconds=settings.evenkeelMaxReportAgeSeconds)
     return [
         {
-            **one.command,
+            **act.command,
             "cluster": cycle["cluster"],
             "cycle_at": cycle["cycle_at"],
-            "command_id": command_id(plan, one.command["kind"], one.command["bundle"], step, cycle["mode"]),
+            "command_id": command_id(plan, act.command["kind"], act.command["bundle"], step, cycle["mode"]),
             "plan_id": plan,
             "step": step,
             "mode": cycle["mode"],
             "expires_at": expires,
         }
-        for step, one in enumerate(asked, start=1)
+        for step, act in enumerate(asked, start=1)
     ]
 
 
@@ -86,9 +86,9 @@ def command_id(plan: str, kind: str, bundle: str, step: int, mode: str) -> str:
     return hashlib.sha256(canonical([plan, kind, bundle, step, *rehearsed]).encode()).hexdigest()
 
 
-def _edges(one: Wanted) -> tuple[str, str]:
+def _edges(act: Wanted) -> tuple[str, str]:
     """The bundle's name up to its lower edge, and its upper edge; as text both sort like the numbers."""
-    name, _, upper = str(one.command["bundle"]).rpartition("_")
+    name, _, upper = str(act.command["bundle"]).rpartition("_")
     return name, upper
 
 
@@ -206,5 +206,6 @@ def _texts_of_maps(maps: list[dict[str, Any]]) -> list[str]:
 
 
 def _are_flat(values: Iterable[Any]) -> bool:
-    """Return True if no value holds others; what only behaves like one of these types may be written otherwise."""
+    """Return True if no value contains others; values that only behave like one of these types may be written
+    differently."""
     return _FLAT.issuperset(map(type, values))

@@ -128,19 +128,22 @@ class OutcomeRecorder:
 
     def know(self, commands: Sequence[Command]) -> None:
         """Outcomes of these commands may be written from now on."""
-        self._of |= {one["command_id"]: {"cluster": one["cluster"], "cycle_at": one["cycle_at"]} for one in commands}
+        self._of |= {
+            command["command_id"]: {"cluster": command["cluster"], "cycle_at": command["cycle_at"]}
+            for command in commands
+        }
 
     def know_one(self, command_id: str, cluster: str, cycle_at: datetime) -> None:
         """An outcome of a command of another cycle may come with a report."""
         self._of.setdefault(command_id, {"cluster": cluster, "cycle_at": cycle_at})
 
     def cluster_of(self, command_id: str) -> str | None:
-        """The cluster of the command; None where an outcome of it cannot be put on record."""
+        """Return the cluster of the command; None if its outcome cannot be recorded."""
         known = self._of.get(command_id)
         return None if known is None else str(known["cluster"])
 
     def confirm_later(self, confirm: Callable[[], None]) -> None:
-        """To be called once all that was reported is on record."""
+        """Register a call for when all reported outcomes are recorded."""
         self._confirmations.append(confirm)
 
     def confirm(self) -> None:
@@ -150,27 +153,28 @@ class OutcomeRecorder:
         self._confirmations.clear()
 
     def take(self, clusters: Sequence[str]) -> tuple[dict[str, HeldLease], dict[str, str]]:
-        """The clusters whose lease is ours, and why the others' is not; waits for a lease to end, once.
+        """Return the clusters whose lease is ours, and why the others' are not; wait for a lease to end, once.
 
-        What is ours is renewed as long as another one is waited for.
+        Leases that are ours are renewed while another one is waited for.
         """
-        found: dict[str, HeldLease] = {}
+        leases: dict[str, HeldLease] = {}
         others: dict[str, _SeenLease] = {}
         until: float | None = None
         while True:
             asked_at = time.monotonic()
-            still = [one.lease for one in others.values() if one.stood_still(asked_at)]
+            still = [seen.lease for seen in others.values() if seen.stood_still(asked_at)]
             now = take_leases(self._spark, self._lake, clusters, self._holder, self._length, stood_still=still)
             seen_at = time.monotonic()
-            own = {cluster: lease for cluster, lease in now.items() if lease.holder == self._holder}
-            taken_over = {lease.cluster for lease in still} & own.keys()
-            found = {c: _held(lease, asked_at, found.get(c), c in taken_over) for c, lease in own.items()}
-            others = {c: _seen(lease, seen_at, others.get(c)) for c, lease in now.items() if c not in own}
-            # Counted from the first look, which may have taken long itself; what stood still is asked for once more.
+            held = {cluster: lease for cluster, lease in now.items() if lease.holder == self._holder}
+            taken_over = {lease.cluster for lease in still} & held.keys()
+            leases = {c: _held(lease, asked_at, leases.get(c), c in taken_over) for c, lease in held.items()}
+            others = {c: _seen(lease, seen_at, others.get(c)) for c, lease in now.items() if c not in held}
+            # Counted from the first look, which may have taken long itself; a lease that stood still is requested once
+            # more.
             until = until or seen_at + self._timing.lease_s + MORE_WAITING_S
-            if not others or (seen_at > until and not any(one.stood_still(seen_at) for one in others.values())):
-                return found, {c: _taken(one.lease) for c, one in others.items()}
-            log.info("waiting for the lease of %s", "; ".join(_taken(one.lease) for one in others.values()))
+            if not others or (seen_at > until and not any(seen.stood_still(seen_at) for seen in others.values())):
+                return leases, {c: _taken(seen.lease) for c, seen in others.items()}
+            log.info("waiting for the lease of %s", "; ".join(_taken(seen.lease) for seen in others.values()))
             time.sleep(min(2.0, self._timing.look_s))
 
     def own(self, writes: Sequence[Write]) -> None:
@@ -179,7 +183,7 @@ class OutcomeRecorder:
         self.writes += writes
 
     def as_they_stand(self, batch: ClusterCommands) -> ClusterCommands:
-        """The batch without commands whose outcome is known, and with those named that another try put on record."""
+        """Return the batch without commands that have an outcome, and with the ids that another try recorded."""
         ids = [command["command_id"] for command in batch.commands]
         clusters = [batch.cycle.cluster]
         seen = on_record(self._spark, self._lake, "outcomes", clusters, ids, ("command_id", "outcome"))
@@ -214,16 +218,16 @@ class OutcomeRecorder:
         """
         if not clusters:
             return {}
-        found = self._gate(clusters)
+        reasons = self._gate(clusters)
         others = {cluster: why for cluster, why in self.without_splits.items() if cluster not in clusters}
-        self.without_splits = {**others, **found.without_splits}
-        return found.withheld
+        self.without_splits = {**others, **reasons.without_splits}
+        return reasons.withheld
 
     def withheld_anew(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """The clusters whose plan may not be sent any more, each with the reason, while commands go out.
+        """Return the clusters whose plan may not be sent any more, each with the reason, while commands are sent.
 
-        The gate takes several queries, and this is called every second: so it is asked only where a table that it reads
-        has a new version. Pauses are asked for by themselves, and a command that has grown too old says so.
+        The gate takes several queries, and this is called every second. So it is checked only if a table that it reads
+        has a new version. Pauses are checked separately, and so is the age of a command.
         """
         if not clusters:
             return {}
@@ -237,12 +241,12 @@ class OutcomeRecorder:
         """Append outcomes to the table in one write; from then on they count as recorded."""
         if not outcomes:
             return
-        rows = [{**self._of[one.command_id], **asdict(one)} for one in outcomes]
+        rows = [{**self._of[outcome.command_id], **asdict(outcome)} for outcome in outcomes]
         frame = self._spark.createDataFrame(rows, TABLES["outcomes"].body_type())
         appended = self._lake.append(self._spark, {"outcomes": frame}, handover=self._handover, task="publish")
         self.writes += appended
-        self.reported |= {one.command_id for one in outcomes}
-        self.sent |= {one.command_id for one in outcomes if one.outcome in SENT}
+        self.reported |= {outcome.command_id for outcome in outcomes}
+        self.sent |= {outcome.command_id for outcome in outcomes if outcome.outcome in SENT}
 
 
 def send_all(
@@ -265,7 +269,9 @@ def send_all(
         since = {cluster: held.asked_at for cluster, held in leases.items()}
         done = closed | unreachable | (conduct(works, records, sending.timing, since) if works else {})
         records.confirm()
-        unsent = [outcome for cluster, one in done.items() for outcome in _unsent(by_cluster[cluster], one, records)]
+        unsent = [
+            outcome for cluster, result in done.items() for outcome in _unsent(by_cluster[cluster], result, records)
+        ]
         if unsent:
             records.write(unsent)
     finally:

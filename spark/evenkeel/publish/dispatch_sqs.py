@@ -63,7 +63,7 @@ def sink_of(cycle: ClusterCycle, signature: Signature) -> SqsSink:
 
 
 class ReportStore(Protocol):
-    """The record of what was sent and reported, as far as a queue needs it."""
+    """The record of sent commands and reported outcomes, as far as a queue needs it."""
 
     @property
     def out(self) -> set[str]:
@@ -75,7 +75,7 @@ class ReportStore(Protocol):
         ...
 
     def cluster_of(self, command_id: str) -> str | None:
-        """The cluster of the command; None where an outcome of it cannot be put on record."""
+        """Return the cluster of the command; None if its outcome cannot be recorded."""
         ...
 
     def confirm_later(self, confirm: Callable[[], None]) -> None:
@@ -104,9 +104,9 @@ def send_by_queue(
     stop: StopSign,
     report: ReportOutcome,
 ) -> str | None:
-    """Put the commands on the queue, and record what is reported within `wait_s` seconds.
+    """Put the commands on the queue, and record the outcomes reported within `wait_s` seconds.
 
-    What stops it withdraws the plan from the agents, unless another publisher goes on with it.
+    A stop withdraws the plan from the agents, unless another publisher continues it.
     """
     reason = stop()
     if reason is not None:
@@ -115,10 +115,10 @@ def send_by_queue(
     records.out.update(command["command_id"] for command in commands)
     sent = sink.send(commands)
     now = datetime.now(UTC)
-    for one in sent.unqueued:
-        if not one.possible:
-            report(not_sent(one.command_id, now, one.reason))
-    wanted = set(sent.queued) | {one.command_id for one in sent.unqueued if one.possible}
+    for entry in sent.unqueued:
+        if not entry.possible:
+            report(not_sent(entry.command_id, now, entry.reason))
+    wanted = set(sent.queued) | {entry.command_id for entry in sent.unqueued if entry.possible}
     until = time.monotonic() + wait_s
     while wanted and time.monotonic() < until:
         reason = stop()
@@ -146,17 +146,17 @@ def _report(cluster: str, taken: Reports, records: ReportStore, report: ReportOu
 
     Clusters of one run share their records. A key of one cluster's queue is valid for that cluster alone.
     """
-    for one in taken.reports:
-        if one.cluster is not None and one.cycle_at is not None:
-            records.know_one(one.outcome.command_id, one.cluster, one.cycle_at)
-    found = decisive(taken.outcomes)
-    for command_id, outcome in found.items():
+    for entry in taken.reports:
+        if entry.cluster is not None and entry.cycle_at is not None:
+            records.know_one(entry.outcome.command_id, entry.cluster, entry.cycle_at)
+    outcomes = decisive(taken.outcomes)
+    for command_id, outcome in outcomes.items():
         owner = records.cluster_of(command_id)
         if owner == cluster:
             report(outcome)
         elif owner is not None:
             log.error("an agent of %s reports on command %s of %s: not believed", cluster, command_id[:12], owner)
-    return set(found)
+    return set(outcomes)
 
 
 def announce_controls(
@@ -182,7 +182,7 @@ def announce_controls(
         except EvenkeelError as error:
             _log_unsent(row, error)
     with ThreadPoolExecutor(max(1, len(due)), thread_name_prefix="control") as pool:
-        list(pool.map(lambda one: _send_control(*one), due))
+        list(pool.map(lambda control: _send_control(*control), due))
 
 
 def _send_control(sink: SqsSink, row: Row) -> None:

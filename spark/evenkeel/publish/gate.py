@@ -107,10 +107,10 @@ def why_without_splits(facts: GateFacts) -> str | None:
     return f"{answer['by']} approved the plan without its splits at {answer['at'].isoformat()}{_note(answer)}"
 
 
-def gate_reasons(found: Mapping[str, GateFacts]) -> GateReasons:
+def gate_reasons(facts_of: Mapping[str, GateFacts]) -> GateReasons:
     """Return the reasons against sending these clusters' plans."""
-    withheld = {cluster: why for cluster, one in found.items() if (why := why_withheld(one)) is not None}
-    splits = {cluster: why for cluster, one in found.items() if (why := why_without_splits(one)) is not None}
+    withheld = {cluster: why for cluster, facts in facts_of.items() if (why := why_withheld(facts)) is not None}
+    splits = {cluster: why for cluster, facts in facts_of.items() if (why := why_without_splits(facts)) is not None}
     return GateReasons(withheld, splits)
 
 
@@ -132,9 +132,9 @@ _CONSENTS = (APPROVED, WITHOUT_SPLITS)
 
 
 def _last_answer(facts: GateFacts) -> Mapping[str, Any] | None:
-    """Of two answers of one moment the one that sends less."""
-    own = [answer for answer in facts.answers if answer["plan_id"] == facts.plan_id]
-    return max(own, key=lambda answer: (answer["at"], _caution(answer["answer"])), default=None)
+    """Return the last answer; of two answers of one moment the one that sends less."""
+    answers = [answer for answer in facts.answers if answer["plan_id"] == facts.plan_id]
+    return max(answers, key=lambda answer: (answer["at"], _caution(answer["answer"])), default=None)
 
 
 def _caution(answer: str) -> int:
@@ -179,13 +179,13 @@ def gate_facts(
     newest = _newest(spark, lake, clusters, oldest, observed)
     acts = _acts_of_these_cycles(spark, lake, handover, clusters)
     replies = answers(spark, lake, sorted(plans.values()))
-    found = {}
+    facts = {}
     for cycle in handover.open_cycles():
         if cycle.cluster not in plans:
             continue
         settings = settings_in(cycle.settings)
         halted = sending.halted(cycle.cluster) if sending is not None else None
-        found[cycle.cluster] = GateFacts(
+        facts[cycle.cluster] = GateFacts(
             cycle_at=cycle.at,
             plan_id=plans[cycle.cluster],
             kind=handover.run.kind,
@@ -199,7 +199,7 @@ def gate_facts(
             unreachable=_unreachable(cycle, sending),
             answers=tuple(reply for reply in replies if reply["cluster"] == cycle.cluster),
         )
-    return found
+    return facts
 
 
 def _newest(
@@ -218,8 +218,8 @@ def _newest(
     if observed:
         rows = rows.where(~(F.col("cluster").isin(sorted(observed)) & F.col("source").eqNullSafe(F.lit(RECORDING))))
     rows = rows.groupBy(F.col("cluster")).agg(F.max("cycle_at").alias("cycle_at"))
-    found = rows.select("cluster", iso("cycle_at").alias("cycle_at")).collect()
-    return {row["cluster"]: datetime.fromisoformat(row["cycle_at"]) for row in found}
+    moments = rows.select("cluster", iso("cycle_at").alias("cycle_at")).collect()
+    return {row["cluster"]: datetime.fromisoformat(row["cycle_at"]) for row in moments}
 
 
 def _acts_of_these_cycles(
@@ -231,8 +231,8 @@ def _acts_of_these_cycles(
 
 def _sent_plans(acts: Iterable[Mapping[str, Any]], cycle: ClusterCycle) -> frozenset[str]:
     """Return the plans of this cycle of which a command was or may have been sent."""
-    own = (act for act in acts if (act["cluster"], act["cycle_at"]) == (cycle.cluster, cycle.at))
-    out = (act for act in own if act["mode"] != DRY_RUN and (act["outcome"] is None or act["outcome"] in SENT))
+    cycle_acts = (act for act in acts if (act["cluster"], act["cycle_at"]) == (cycle.cluster, cycle.at))
+    out = (act for act in cycle_acts if act["mode"] != DRY_RUN and (act["outcome"] is None or act["outcome"] in SENT))
     return frozenset(act["plan_id"] for act in out)
 
 
@@ -245,16 +245,19 @@ def _unreachable(cycle: ClusterCycle, sending: Sending | None) -> str | None:
     )
 
 
-# The outbox: commands are put on record, then sent or held back, and what was seen of them is put on record.
+# The outbox: commands are recorded, then sent or held back, and their observed outcomes are recorded.
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class SendingResult:
-    """Results of sending a run's commands. `why`: cluster -> why its commands were not all sent; in `withheld` those of
-    which none was. `unfinished`: clusters that another publisher goes on with, or the next try. `error`: one that no
-    one foresaw, to be raised when all is on record."""
+    """Results of sending a run's commands.
+
+    `why`: cluster -> why its commands were not all sent; `withheld`: clusters of which none was sent. `unfinished`:
+    clusters that another publisher or the next try continues. `error`: an unforeseen one, to be raised when all is
+    recorded.
+    """
 
     writes: tuple[Write, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
@@ -274,12 +277,10 @@ def put_out(
     sending: Sending | None,
     gate: Gate,
 ) -> SendingResult:
-    """Record the clusters' commands and give them to their sink; those of a cluster that `found` names as withheld to
-    none.
+    """Record the clusters' commands and give them to their sink; clusters that `found` withholds get no sink.
 
-    `gate` is asked again after every wait: for a lease, and for requests of an earlier try to be over. What a try that
-    was killed has put on record already is not repeated; only clusters whose attempt has `begun`, its plan being on
-    record, can have any.
+    `gate` is checked again after every wait: for a lease, and for requests of an earlier try to end. Commands recorded
+    by a killed try are not repeated; only clusters whose attempt has `begun`, with its plan recorded, can have any.
     """
     from pyspark.sql import functions as F
 
@@ -300,13 +301,13 @@ def put_out(
     records.write([*_without_sending(left, handover.run.mode, withheld)])
     going = [row for row in left if handover.run.mode != DRY_RUN and row["cluster"] not in withheld]
     done = send_all(records, _batches(handover, going, resting), sending) if going and sending is not None else {}
-    stopped = {cluster: one.stopped for cluster, one in done.items() if one.stopped is not None}
+    stopped = {cluster: result.stopped for cluster, result in done.items() if result.stopped is not None}
     parted = {cluster: why for cluster, why in records.without_splits.items() if resting.get(cluster)}
-    # Of a plan of splits alone nothing was to go out.
+    # A plan of splits alone had nothing to send.
     alone = {cluster: parted[cluster] for cluster in parted if len(resting[cluster]) == len(rows_of(rows, cluster))}
     stopped = {**alone, **stopped}
-    unfinished = frozenset(cluster for cluster, one in done.items() if one.is_lost or one.error is not None)
-    errors = [one.error for one in done.values() if one.error is not None]
+    unfinished = frozenset(cluster for cluster, result in done.items() if result.is_lost or result.error is not None)
+    errors = [result.error for result in done.values() if result.error is not None]
     sent = records.sent | {row["command_id"] for row in seen if row["outcome"] in SENT}
     out = {row["cluster"] for row in rows if row["command_id"] in sent}
     return SendingResult(
@@ -324,7 +325,7 @@ def rows_of(rows: Iterable[Row], cluster: str) -> list[Row]:
 
 
 def _without_sending(rows: Sequence[Row], mode: str, withheld: Mapping[str, str]) -> list[Outcome]:
-    """Outcomes of what is not to be sent: all of a dry run, and what is withheld."""
+    """Return outcomes of commands that are not sent: all of a dry run, and withheld ones."""
     outcomes: list[Outcome] = []
     if mode == DRY_RUN:
         DryRun().send(rows, stop=lambda: None, report=outcomes.append)

@@ -34,12 +34,14 @@ def guarded(
     if not commands:
         return [], []
     situation = situation_of(rows, commands, settings, harms)
-    made = hold_back(situation, settings)
-    return [commands[index] for index in made.allowed], _rows(made, commands, reading.the_cycle(rows)["cluster"])
+    verdicts = hold_back(situation, settings)
+    return [commands[index] for index in verdicts.allowed], _rows(
+        verdicts, commands, reading.the_cycle(rows)["cluster"]
+    )
 
 
 def throughput(row: Row, prefix: str = "") -> float:
-    """In and out, byte/s; what is not known counts as nothing."""
+    """Return the throughput in and out, byte/s; unknown figures count as 0."""
     return float((row[f"{prefix}msg_throughput_in"] or 0.0) + (row[f"{prefix}msg_throughput_out"] or 0.0))
 
 
@@ -52,7 +54,7 @@ def situation_of(rows: Rows, commands: Sequence[Wanted], settings: Settings, har
     return Situation(
         cluster=cycle["cluster"],
         at=now,
-        commands=tuple(_command(one, traffic) for one in commands),
+        commands=tuple(_command(command, traffic) for command in commands),
         brokers=_brokers(rows),
         traffic=math.fsum(value for value in traffic.values() if value is not None),
         bundle_counts=_bundle_counts(rows),
@@ -79,9 +81,9 @@ def _unclear(rows: Rows) -> frozenset[str]:
     return frozenset(row["bundle"] for row in rows["bundle_load"] if row["ownership"] in reading.UNCLEAR)
 
 
-def _command(one: Wanted, traffic: dict[str, float | None]) -> Command:
+def _command(act: Wanted, traffic: dict[str, float | None]) -> Command:
     """Return the command with the destination that placement expects, also if Pulsar does not get it."""
-    asked, decision = one.command, one.decision
+    asked, decision = act.command, act.decision
     return Command(
         kind=asked["kind"],
         bundle=asked["bundle"],
@@ -102,7 +104,7 @@ def _traffic(row: Row) -> float | None:
 
 
 def _brokers(rows: Rows) -> dict[str, Broker]:
-    """Every listed broker; one without a report that can be decided on has reported nothing."""
+    """Return every listed broker; one without a usable report has reported nothing."""
     given = {row["broker"]: row for row in rows["broker_reports"]}
     loads = {row["broker"]: row for row in rows["broker_load"]}
     usable = {row["broker"] for row in reading.usable_reports(rows)}
@@ -120,12 +122,12 @@ def _brokers(rows: Rows) -> dict[str, Broker]:
 
 
 def _unsettled(acts: Sequence[Act], now: datetime, settings: Settings) -> list[Unsettled]:
-    found = [*unsettled_bundles(acts, now, settings).items(), *unsettled_brokers(acts, now, settings).items()]
-    return [Unsettled(subject, one.until, one.why) for subject, one in found]
+    unsettled = [*unsettled_bundles(acts, now, settings).items(), *unsettled_brokers(acts, now, settings).items()]
+    return [Unsettled(subject, event.until, event.why) for subject, event in unsettled]
 
 
-def _rows(made: Guarded, commands: Sequence[Wanted], cluster: str) -> list[dict[str, Any]]:
-    return [_row(verdict, commands, cluster) for verdict in made.verdicts]
+def _rows(verdicts: Guarded, commands: Sequence[Wanted], cluster: str) -> list[dict[str, Any]]:
+    return [_row(verdict, commands, cluster) for verdict in verdicts.verdicts]
 
 
 def _row(verdict: Verdict, commands: Sequence[Wanted], cluster: str) -> dict[str, Any]:

@@ -30,9 +30,9 @@ class HarmSeen:
 
 
 def harm_found(rows: Rows, settings: Settings) -> list[HarmSeen]:
-    """Past commands whose bundles were harmed by what this cycle observed, without harm that is on record already.
+    """Return past commands whose bundles were harmed in this cycle's observations, without already recorded harm.
 
-    A command whose bundle a later one touched is not looked at any more: harm could be the work of either.
+    A command is not checked any more once a later one touched its bundle: either could have done the harm.
     """
     cycle = reading.the_cycle(rows)
     known = {row["command_id"] for row in reading.harm_rows(cycle)}
@@ -40,61 +40,70 @@ def harm_found(rows: Rows, settings: Settings) -> list[HarmSeen]:
     previous = datetime.fromisoformat(before_at) if before_at else None
     given = {row["command_id"]: row for row in reading.act_rows(cycle) if row["command_id"] not in known}
     acts = reading.acts_before(cycle)
-    watched = [one for one in acts if one.command_id in given and is_watched(one, now, previous, settings)]
-    found = []
+    watched = [
+        candidate
+        for candidate in acts
+        if candidate.command_id in given and is_watched(candidate, now, previous, settings)
+    ]
+    seen = []
     for act in watched:
         samples = clients_of(given[act.command_id].get("clients"))
-        own = _rows_of(act, rows) if samples and not _is_followed(act, acts) else []
-        harm = harm_of(samples, together(own, now), _published(own), settings) if own else None
+        bundle_rows = _rows_of(act, rows) if samples and not _is_followed(act, acts) else []
+        harm = harm_of(samples, together(bundle_rows, now), _published(bundle_rows), settings) if bundle_rows else None
         if harm is not None:
-            found.append(HarmSeen(act, harm))
-    return found
+            seen.append(HarmSeen(act, harm))
+    return seen
 
 
-def harms(rows: Rows, found: Sequence[HarmSeen]) -> list[Harm]:
-    """All harm that is known by now, on record or just found."""
+def harms(rows: Rows, seen: Sequence[HarmSeen]) -> list[Harm]:
+    """Return all harm known so far, recorded or just found."""
     cycle = reading.the_cycle(rows)
     now = datetime.fromisoformat(cycle["cycle_at"])
     on_record = [(act_of(row), datetime.fromisoformat(row["seen_at"])) for row in reading.harm_rows(cycle)]
-    return [Harm(act.bundle, act.kind, at) for act, at in (*on_record, *((one.act, now) for one in found))]
+    return [Harm(act.bundle, act.kind, at) for act, at in (*on_record, *((harm.act, now) for harm in seen))]
 
 
-def outcome_rows(cluster: str, now: datetime, found: Sequence[HarmSeen]) -> list[dict[str, Any]]:
+def outcome_rows(cluster: str, now: datetime, seen: Sequence[HarmSeen]) -> list[dict[str, Any]]:
     """The rows of `outcomes`; as every outcome they belong to the cycle of their command."""
     return [
         {
             "cluster": cluster,
-            "cycle_at": one.act.cycle_at,
-            "command_id": one.act.command_id,
+            "cycle_at": harm.act.cycle_at,
+            "command_id": harm.act.command_id,
             "outcome": HARMED,
             "seen_at": now,
-            "detail": one.detail,
+            "detail": harm.detail,
         }
-        for one in found
+        for harm in seen
     ]
 
 
 def with_clients(commands: Sequence[Mapping[str, Any]], rows: Rows) -> list[dict[str, Any]]:
-    """The commands with what their bundles were when they were decided, and in the cycle before."""
-    cycle, asked = reading.the_cycle(rows), {one["bundle"] for one in commands}
+    """Return the commands with the state of their bundles at the decision, and in the previous cycle."""
+    cycle, asked = reading.the_cycle(rows), {command["bundle"] for command in commands}
     loads = {row["bundle"]: row for row in rows["bundle_load"] if row["bundle"] in asked} if asked else {}
     before_at = cycle.get("predecessor_cycle_at")
-    return [{**one, "clients": samples_of(loads.get(one["bundle"]), cycle["cycle_at"], before_at)} for one in commands]
+    return [
+        {**command, "clients": samples_of(loads.get(command["bundle"]), cycle["cycle_at"], before_at)}
+        for command in commands
+    ]
 
 
 def _rows_of(act: Act, rows: Rows) -> list[Row]:
     """Return the rows of the bundle, or of the children of a split; empty if one of them is missing."""
     wanted = set(act.children()) if act.kind == "split" else {act.bundle}
-    own = [row for row in rows["bundle_load"] if row["bundle"] in wanted]
-    return own if len(own) == len(wanted) else []
+    bundle_rows = [row for row in rows["bundle_load"] if row["bundle"] in wanted]
+    return bundle_rows if len(bundle_rows) == len(wanted) else []
 
 
 def _is_followed(act: Act, acts: Sequence[Act]) -> bool:
     return any(
-        one.touched and one.cycle_at > act.cycle_at and overlaps(one.bundle, act.bundle) for one in acts if one != act
+        later.touched and later.cycle_at > act.cycle_at and overlaps(later.bundle, act.bundle)
+        for later in acts
+        if later != act
     )
 
 
-def _published(own: Sequence[Row]) -> float | None:
-    rates = [row["used_msg_rate_in"] for row in own]
+def _published(bundle_rows: Sequence[Row]) -> float | None:
+    rates = [row["used_msg_rate_in"] for row in bundle_rows]
     return None if any(rate is None for rate in rates) else math.fsum(rates)

@@ -27,7 +27,7 @@ Plans = Mapping[CycleKey, Row]
 
 # Of the cycle before, a cycle reads the averages, whose splits end some of them, and the strategies' state.
 STATE_TABLES = ("bundle_load", "split_decisions", "strategy_state")
-# What decides beside the rows of the snapshot: the same inputs leave the same state, bit for bit.
+# Inputs beside the rows of the snapshot: equal inputs leave equal state, bit for bit.
 INPUTS = ("snapshot", "settings_digest", "predecessor_attempt_id", "wishes", "acts", "code_digest")
 _FIGURES = ("shedder", "placement", "splits", "unloads", "placements", "refusals", "held")
 # For a command that was counted on: the command itself is in `commands`.
@@ -36,7 +36,7 @@ _RATIOS = ("before_max_over_mean", "after_max_over_mean", "moved_traffic_share")
 
 
 class AttemptsSoFar:
-    """The attempts at a run's cycles that are on record."""
+    """The recorded attempts at a run's cycles."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._kinds = {(row["attempt_id"], row["row_kind"]) for row in rows}
@@ -46,7 +46,7 @@ class AttemptsSoFar:
                 self._planned.setdefault((row["cluster"], row["cycle_at"]), []).append(row)
 
     def has(self, row: Row, row_kind: str) -> bool:
-        """Return True if the attempt of this row has such a row on record."""
+        """Return True if the attempt of this row has such a recorded row."""
         return (row["attempt_id"], row_kind) in self._kinds
 
     def attempts_at(self, row: Row) -> Sequence[Row]:
@@ -61,32 +61,36 @@ def manifest_rows(
     within = handover.within()
     handed_on = frozenset(within.values())
     writes = handover.writes_by_cycle()
-    found: dict[CycleKey, dict[str, Any]] = {}
-    for cycle in sorted(linked(handover).cycles, key=lambda one: one.cycle_at):
+    rows: dict[CycleKey, dict[str, Any]] = {}
+    for cycle in sorted(linked(handover).cycles, key=lambda linked_cycle: linked_cycle.cycle_at):
         row = manifest_row(handover.run, cycle, writes[cycle.key], plans.get(cycle.key, {}), now)
         if cycle.key in within:
-            before = found[within[cycle.key]]
+            before = rows[within[cycle.key]]
             row["predecessor_attempt_id"] = before["attempt_id"]
-            own = writes_of(cycle.cluster, before["writes"], before["files"])
-            read = [write for write in own if write.table in read_before(cycle)]
+            cluster_writes = writes_of(cycle.cluster, before["writes"], before["files"])
+            read = [write for write in cluster_writes if write.table in read_before(cycle)]
             row |= {"reads": write_rows(read), "files": file_rows([*writes[cycle.key], *read])}
-        found[cycle.key] = as_recorded(row, known, is_handed_on=cycle.key in handed_on)
-    return found
+        rows[cycle.key] = as_recorded(row, known, is_handed_on=cycle.key in handed_on)
+    return rows
 
 
 def as_recorded(row: dict[str, Any], known: AttemptsSoFar, *, is_handed_on: bool = False) -> dict[str, Any]:
-    """The row under the attempt that came to the same before, if one did; else as a further attempt.
+    """Return the row under the recorded attempt with the same result, if any; else as a further attempt.
 
     `is_handed_on`: a later cycle of the same run takes over from this one.
     """
     before = known.attempts_at(row)
-    same = [one for one in before if _outcome(one) == _outcome(row) and (not is_handed_on or _serves(one, row))]
+    same = [
+        earlier
+        for earlier in before
+        if _outcome(earlier) == _outcome(row) and (not is_handed_on or _serves(earlier, row))
+    ]
     if same:
         listed = {"attempt_id": same[-1]["attempt_id"], "kind": same[-1]["kind"]}
         writes = writes_of(row["cluster"], same[-1]["writes"], same[-1]["files"])
         listed |= {"writes": write_rows(writes), "files": [dict(file) for file in same[-1]["files"]]}
         return {**row, **listed}
-    if row["kind"] == "live" and any(one["kind"] != "backfill" for one in before):
+    if row["kind"] == "live" and any(earlier["kind"] != "backfill" for earlier in before):
         return {**row, "kind": "rerun", "attempt_id": attempt_id({**row, "kind": "rerun"})}
     return row
 
@@ -103,7 +107,7 @@ def _outcome(row: Row) -> tuple[Any, ...]:
 
 
 def _serves(recorded: Row, row: Row) -> bool:
-    """Return True if what is on record can be taken over in the place of what was decided now."""
+    """Return True if the recorded attempt can replace the current one."""
     may_be_taken = row["kind"] == "backfill" or recorded["kind"] != "backfill"
     return may_be_taken and _inputs(recorded) == _inputs(row)
 

@@ -1,4 +1,4 @@
-"""The plan of one cluster in one cycle: its digest, its commands, what guards hold back, and what it would change."""
+"""The plan of one cluster in one cycle: its digest, its commands, the guards' objections, and its expected effect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DECIDED_TABLES = ("split_decisions", "unload_decisions", "placement_decisions")
 GUARD_TABLE = "guard_decisions"
 OUTCOMES = "outcomes"
-# What a row of a decided table carries besides the decision itself; its wording may change without the plan changing.
+# Columns of a decided table beside the decision itself; their wording may change without a change of the plan.
 _NOT_DECIDED = frozenset({"cluster", "cycle_at", "sentence"}) | STAMP_NAMES
 PLAN_TYPE = (
     "cluster string, cycle_at string, plan_id string, shedder string, placement string, splits int, unloads int, "
@@ -48,14 +48,14 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     The plan's id covers the guards' verdicts too: an approval is for exactly what is sent. `splits` and `unloads` count
     decisions, `commands` counts requests. The forecast is of the requests, since the rest stays as it is.
     """
-    made = made_of(rows)
+    planned = made_of(rows)
     cycle = reading.the_cycle(rows)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     return {
-        "plan": [made.figures],
-        "commands": made.commands,
-        GUARD_TABLE: [{**row, **stamp} for row in made.objections],
-        OUTCOMES: made.harm,
+        "plan": [planned.figures],
+        "commands": planned.commands,
+        GUARD_TABLE: [{**row, **stamp} for row in planned.objections],
+        OUTCOMES: planned.harm,
     }
 
 
@@ -86,30 +86,30 @@ def made_of(rows: Rows) -> Plan:
     decided = {table: rows[table] for table in DECIDED_TABLES}
     splits, placements = decided["split_decisions"], decided["placement_decisions"]
     plan = wanted(cycle, splits, placements, decided["unload_decisions"])
-    found = harm_found(rows, settings)
-    asked, verdicts = guarded(rows, plan, settings, harms(rows, found))
+    harm_seen = harm_found(rows, settings)
+    asked, verdicts = guarded(rows, plan, settings, harms(rows, harm_seen))
     rests_on = {**cycle, "settings_digest": _settings_digest(cycle, settings)}
     name = "" if acts_only(rows) else plan_id(rests_on, {**decided, GUARD_TABLE: verdicts}, _NOT_DECIDED)
     ownerless = [row for row in placements if row["cause"] == "no_owner"]
-    change = forecast_of(rows, [*ownerless, *(one.decision for one in asked if one.command["kind"] == "unload")])
+    change = forecast_of(rows, [*ownerless, *(act.decision for act in asked if act.command["kind"] == "unload")])
     by_planner = _is_by_planner(decided["unload_decisions"], settings)
     figures = {
         "plan_id": name,
         "shedder": PLANNER if by_planner else settings.loadBalancerLoadSheddingStrategy,
         "placement": PLANNER if by_planner else settings.loadBalancerLoadPlacementStrategy,
         "splits": sum(row["outcome"] == "split" for row in splits),
-        "unloads": sum(one.command["kind"] == "unload" for one in plan),
+        "unloads": sum(act.command["kind"] == "unload" for act in plan),
         "placements": sum(row["outcome"] == "placed" for row in placements),
         "refusals": sum(row["outcome"] == "refused" for table in DECIDED_TABLES for row in decided[table]),
         "held": len(plan) - len(asked),
         "guard_rows": len(verdicts),
-        "harm_rows": len(found),
+        "harm_rows": len(harm_seen),
         "commands": len(asked),
         "before_max_over_mean": change.before_max_over_mean,
         "after_max_over_mean": change.after_max_over_mean,
         "moved_traffic_share": change.moved_share,
     }
-    harm = outcome_rows(cycle["cluster"], datetime.fromisoformat(cycle["cycle_at"]), found)
+    harm = outcome_rows(cycle["cluster"], datetime.fromisoformat(cycle["cycle_at"]), harm_seen)
     commands = with_clients(numbered(name, cycle, asked, settings), rows)
     return Plan(figures, asked, commands, verdicts, change, harm)
 
@@ -125,8 +125,10 @@ def _is_by_planner(unloads: Sequence[Row], settings: Settings) -> bool:
 
 
 def _settings_digest(cycle: Row, settings: Settings) -> str | None:
-    """The digest of the settings that the plan rests on. A planner that only looks on counts as one that is off: the
-    plan is the same."""
+    """Return the digest of the plan's settings.
+
+    A planner in shadow mode counts as one that is off: the plan is the same.
+    """
     digest: str | None = cycle["settings_digest"]
     if settings.evenkeelPlanner != SHADOW or not cycle["settings"]:
         return digest
@@ -148,7 +150,7 @@ def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:
     return forecast(usage, traffic, moves)
 
 
-# What the plan would do to the brokers' load: a forecast by share of traffic, not a promise.
+# The plan's effect on the brokers' load: a forecast by share of traffic, not a promise.
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,6 @@ def forecast(usage: Mapping[str, float], throughput: Mapping[str, float], moves:
 
 def max_over_mean(values: Iterable[float]) -> float | None:
     """Largest value over the mean; None without values or where all are zero."""
-    found = sorted(values)
-    mean = sum(found) / len(found) if found else 0.0
-    return found[-1] / mean if mean > 0 else None
+    usages = sorted(values)
+    mean = sum(usages) / len(usages) if usages else 0.0
+    return usages[-1] / mean if mean > 0 else None

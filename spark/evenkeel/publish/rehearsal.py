@@ -1,6 +1,6 @@
-"""The commands of a window: put on record as a dry run puts them, and sent to no one.
+"""The commands of a window: recorded as in a dry run, and never sent.
 
-They are on record before the manifests that list them: with nothing to be sent, no intent has to be known first.
+They are recorded before the manifests that list them: without sending, no intent has to be known first.
 """
 
 from __future__ import annotations

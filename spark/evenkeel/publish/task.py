@@ -66,7 +66,9 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
     plans, commands, handover = _plan(spark, lake, handover)
     known = _attempts_so_far(spark, lake, handover)
     rows = manifest_rows(handover, plans, known, _now())
-    handover = handover.with_cycles(replace(one, attempt_id=rows[one.key]["attempt_id"]) for one in handover.cycles)
+    handover = handover.with_cycles(
+        replace(cycle, attempt_id=rows[cycle.key]["attempt_id"]) for cycle in handover.cycles
+    )
     try:
         if handover.is_window():
             return _publish_window(spark, lake, handover, plans, commands, known, rows)
@@ -87,7 +89,7 @@ def _publish_window(
     unclosed = {key for key, row in rows.items() if row["plan_id"] and not known.has(row, "closed")}
     outbox = rehearse(spark, lake, handover, commands, {key for key in unclosed if plans[key]["commands"]})
     written: dict[CycleKey, list[Write]] = {}
-    for write in (one for one in outbox if one.rows):
+    for write in (outbox_write for outbox_write in outbox if outbox_write.rows):
         written.setdefault((write.cluster, write.cycle_at), []).append(write)
     manifests = []
     for key, row in rows.items():
@@ -95,10 +97,12 @@ def _publish_window(
         manifests += [closed_row(row, written.get(key, ()), _now())] if key in unclosed else []
     append_manifests(spark, lake, manifests)
     for cluster in sorted({key[0] for key in rows}):
-        own = [row for key, row in rows.items() if key[0] == cluster]
-        counts = ", ".join(f"{count} {status}" for status, count in sorted(Counter(r["status"] for r in own).items()))
-        before = sum(known.has(row, "planned") for row in own)
-        log.info("%s: %d cycles, %s; %d were on record already", cluster, len(own), counts, before)
+        cluster_rows = [row for key, row in rows.items() if key[0] == cluster]
+        counts = ", ".join(
+            f"{count} {status}" for status, count in sorted(Counter(r["status"] for r in cluster_rows).items())
+        )
+        before = sum(known.has(row, "planned") for row in cluster_rows)
+        log.info("%s: %d cycles, %s; %d were on record already", cluster, len(cluster_rows), counts, before)
     return handover.with_writes(outbox)
 
 
@@ -157,8 +161,8 @@ def _splits_asked(commands: DataFrame | None, clusters: Collection[str]) -> Coun
         return Counter()
     from pyspark.sql import functions as F
 
-    own = commands.where(F.col("cluster").isin(sorted(clusters)) & (F.col("kind") == SPLIT))
-    return Counter(row["cluster"] for row in own.select("cluster").collect())
+    splits = commands.where(F.col("cluster").isin(sorted(clusters)) & (F.col("kind") == SPLIT))
+    return Counter(row["cluster"] for row in splits.select("cluster").collect())
 
 
 def summary(plan: Mapping[str, Any]) -> str:
@@ -188,17 +192,17 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     outcomes = plan_round.OUTCOMES
     tables = ("commands", guards, outcomes)
     types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in tables}}
-    made, handover = decide_rounds(handover, inputs, plan_round.decide_cycles, types, "publish")
+    published, handover = decide_rounds(handover, inputs, plan_round.decide_cycles, types, "publish")
     key_of = {(cycle.cluster, cycle.at): cycle.key for cycle in handover.cycles}
-    plans = {key_of[row["cluster"], datetime.fromisoformat(row["cycle_at"])]: row for row in made.rows("plan")}
+    plans = {key_of[row["cluster"], datetime.fromisoformat(row["cycle_at"])]: row for row in published.rows("plan")}
     objected = any(plan["guard_rows"] for plan in plans.values())
-    rows = made.frames([guards]) if objected else {}
+    rows = published.frames([guards]) if objected else {}
     harmed = any(plan["harm_rows"] for plan in plans.values())
     if harmed and handover.run.kind != "backfill" and not handover.is_window():
-        rows[outcomes] = made.frame(outcomes)
+        rows[outcomes] = published.frame(outcomes)
     return (
         plans,
-        made.frame("commands"),
+        published.frame("commands"),
         handover.with_writes(lake.append(spark, rows, handover=handover, task="publish")),
     )
 
@@ -221,7 +225,9 @@ def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> Att
     rows = None if handover.is_window() else manifests_at(lake, each, columns)
     if rows is None:
         chain = spark.read.format("delta").load(lake.path("cycles"))
-        chain = chain.where(in_spans((cluster, min(own), max(own)) for cluster, own in moments.items()))
+        chain = chain.where(
+            in_spans((cluster, min(cycle_moments), max(cycle_moments)) for cluster, cycle_moments in moments.items())
+        )
         rows = with_moments(chain.select(*columns), ("cycle_at",))
     return AttemptsSoFar(sorted(rows, key=lambda row: (row["cluster"], row["sequence"])))
 
@@ -238,13 +244,19 @@ def _act(
     """Results of the clusters' commands, and the plans that wait for an operator's approval: cluster -> plan."""
     if commands is None or not acting:
         return SendingResult(), {}
-    found, awaiting = GateReasons(), {}
+    reasons, awaiting = GateReasons(), {}
     if handover.run.mode != DRY_RUN:
         plans = {cluster: str(row["plan_id"]) for cluster, row in acting.items()}
         facts = gate_facts(spark, lake, handover, plans, sending, _now())
-        found = gate_reasons(facts)
-        waiting = {cluster: one for cluster, one in facts.items() if cluster not in found.withheld}
-        awaiting = {cluster: one.plan_id for cluster, one in waiting.items() if not is_approved(one)}
+        reasons = gate_reasons(facts)
+        waiting = {
+            cluster: gate_facts_of for cluster, gate_facts_of in facts.items() if cluster not in reasons.withheld
+        }
+        awaiting = {
+            cluster: gate_facts_of.plan_id
+            for cluster, gate_facts_of in waiting.items()
+            if not is_approved(gate_facts_of)
+        }
     going = sorted(acting.keys() - awaiting.keys())
     if not going:
         return SendingResult(), awaiting
@@ -253,15 +265,15 @@ def _act(
         plans = {cluster: str(acting[cluster]["plan_id"]) for cluster in clusters}
         return gate_reasons(gate_facts(spark, lake, handover, plans, sending, _now()))
 
-    return put_out(spark, lake, handover, commands, going, begun, found, sending, gate), awaiting
+    return put_out(spark, lake, handover, commands, going, begun, reasons, sending, gate), awaiting
 
 
 def _closed(row: Mapping[str, Any], sent: SendingResult) -> dict[str, Any]:
     """Return the closing row; a plan of which nothing was sent for a reason is `withheld`."""
     cluster = str(row["cluster"])
-    own = [write for write in sent.writes if write.cluster == cluster]
+    cluster_writes = [write for write in sent.writes if write.cluster == cluster]
     status = "withheld" if cluster in sent.withheld else "closed"
-    return closed_row(row, own, _now(), status=status, reason=sent.why.get(cluster))
+    return closed_row(row, cluster_writes, _now(), status=status, reason=sent.why.get(cluster))
 
 
 def _why(row: Mapping[str, Any]) -> str:
@@ -272,5 +284,5 @@ def _why(row: Mapping[str, Any]) -> str:
 
 
 def _now() -> datetime:
-    """The publisher's clock: the only one in a cycle, and no decision rests on it."""
+    """Return the publisher's time: the only clock in a cycle, and no decision uses it."""
     return datetime.now(UTC)

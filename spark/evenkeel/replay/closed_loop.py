@@ -1,4 +1,4 @@
-"""Closed loop: what a strategy asks for takes effect in a model of a cluster; and the scenarios to try it on."""
+"""Closed loop: a strategy's commands take effect in a model of a cluster; and the scenarios for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
 from evenkeel.settings import EffectiveSettings
 
 UNTOUCHED = "untouched"
-"""The variant that does nothing: what the cluster comes to by itself."""
+"""The variant that does nothing: the cluster by itself."""
 CLUSTER = "model"
 
 
@@ -38,9 +38,9 @@ class ModelSteering:
 
 
 def simulate(scenario: Scenario, steering: ModelSteering) -> Iterator[Made]:
-    """The rows of `replay_cycles` and `replay_decisions`, cycle by cycle.
+    """Return the rows of `replay_cycles` and `replay_decisions`, cycle by cycle.
 
-    Usage before and after are both what the brokers have at that moment: a closed loop needs no forecast.
+    Usage before and after are both the brokers' usage at that moment: a closed loop needs no forecast.
     """
     settings = steering.settings.settings
     cluster = Cluster(
@@ -65,28 +65,28 @@ def simulate(scenario: Scenario, steering: ModelSteering) -> Iterator[Made]:
             acts=cluster.acts,
         )
         observed = {**cluster.rows(settings), "topic_hashes": cluster.topic_hashes(bundles_wanted_split(state))}
-        made = whole.decide(SharedRows(observed, acts_only=True), cycle, state)
-        state = list(made.rows[whole.STATE])
-        yield from _rows_of_cycle(steering, cluster, made, former)
-        destinations = [goes_to(one) for one in made.plan.asked]
+        decided = whole.decide(SharedRows(observed, acts_only=True), cycle, state)
+        state = list(decided.rows[whole.STATE])
+        yield from _rows_of_cycle(steering, cluster, decided, former)
+        destinations = [goes_to(act) for act in decided.plan.asked]
         lost = [
             (row["subject"], row["destination"])
-            for row in made.rows["placement_decisions"]
+            for row in decided.rows["placement_decisions"]
             if row["cause"] == "no_owner" and row["outcome"] == "placed"
         ]
-        cluster.carry_out(zip(_unique(made, n), destinations, strict=True), lost)
+        cluster.carry_out(zip(_unique(decided, n), destinations, strict=True), lost)
 
 
-def _unique(made: whole.DecidedCycle, n: int) -> list[Mapping[str, Any]]:
-    """The commands with ids of their own: a plan of acts alone has no id that theirs could rest on."""
-    return [{**row, "command_id": f"{n:06d}-{row['step']:04d}"} for row in made.rows["commands"]]
+def _unique(decided: whole.DecidedCycle, n: int) -> list[Mapping[str, Any]]:
+    """Return the commands with unique ids: a plan of acts alone has no id from which theirs could be made."""
+    return [{**row, "command_id": f"{n:06d}-{row['step']:04d}"} for row in decided.rows["commands"]]
 
 
 def _rows_of_cycle(
-    steering: ModelSteering, cluster: Cluster, made: whole.DecidedCycle, former: FormerOwners
+    steering: ModelSteering, cluster: Cluster, decided: whole.DecidedCycle, former: FormerOwners
 ) -> Iterator[Made]:
     assert cluster.at is not None
-    at, usage, plan = round(cluster.at.timestamp() * 1_000), cluster.usage(), plan_of(made)
+    at, usage, plan = round(cluster.at.timestamp() * 1_000), cluster.usage(), plan_of(decided)
     former.forget(at)
     stamp = {"cluster": steering.cluster, "cycle_at": cluster.at, "variant": steering.name}
     now = replace(plan, change=Forecast(usage, usage, plan.change.moved_share))
@@ -107,9 +107,9 @@ DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A cluster at its start and what happens to it.
+    """A cluster at its start and its events.
 
-    `moments`: of its cycles. `throughputs(n)`: byte/s of every topic in cycle n. `down(n)`: brokers that are away then.
+    `moments`: of its cycles. `throughputs(n)`: byte/s of every topic in cycle n. `down(n)`: brokers that are down then.
     `owners`: at the start.
     """
 
@@ -178,7 +178,7 @@ def scenario(name: str, size: Size, seed: int) -> Scenario:
         for _ in range(TOPICS_PER_BUNDLE)
     ]
     weights = _zipf(len(topics), drawn)
-    names = [bundle_name(namespace, one) for namespace, limits in boundaries.items() for one in ranges_of(limits)]
+    names = [bundle_name(namespace, piece) for namespace, limits in boundaries.items() for piece in ranges_of(limits)]
     drawn.shuffle(names)
     per_byte = (MEAN_USAGE - BASE_USAGE) * size.brokers / TOTAL_BYTES_PER_S
     shape = _shape(name, size, list(boundaries), drawn)
@@ -196,8 +196,8 @@ def scenario(name: str, size: Size, seed: int) -> Scenario:
 
 def _namespaces(bundles: int) -> dict[str, tuple[int, ...]]:
     """Namespaces of equal numbers of bundles; the last one takes the rest."""
-    full, rest = divmod(bundles, BUNDLES_PER_NAMESPACE)
-    sizes = [BUNDLES_PER_NAMESPACE] * full + ([rest] if rest else [])
+    full, remainder = divmod(bundles, BUNDLES_PER_NAMESPACE)
+    sizes = [BUNDLES_PER_NAMESPACE] * full + ([remainder] if remainder else [])
     return {f"shop/ns{n:03d}": initial_boundaries(count) for n, count in enumerate(sizes)}
 
 
@@ -215,12 +215,12 @@ Shape = Callable[[str, int], float]
 def _throughputs(weights: Sequence[float], topics: Sequence[Topic], shape: Shape, n: int, seed: int) -> list[float]:
     drawn = random.Random(f"{seed} traffic {n}")
     factors: dict[str, float] = {}
-    found = []
+    throughputs = []
     for weight, topic in zip(weights, topics, strict=True):
         if topic.namespace not in factors:
             factors[topic.namespace] = shape(topic.namespace, n)
-        found.append(weight * factors[topic.namespace] * (1.0 + NOISE * (2.0 * drawn.random() - 1.0)))
-    return found
+        throughputs.append(weight * factors[topic.namespace] * (1.0 + NOISE * (2.0 * drawn.random() - 1.0)))
+    return throughputs
 
 
 def _shape(name: str, size: Size, namespaces: list[str], drawn: random.Random) -> Shape:

@@ -93,7 +93,7 @@ class Tally:
         self.series.append((moment, tuple(row[name] for name in SERIES)))
 
     def at_rest(self) -> int:
-        """The cycles at the end that asked for nothing."""
+        """Return the number of cycles at the end without any command."""
         moves, splits = SERIES.index("moves"), SERIES.index("splits")
         acted = (n for n, (_, row) in enumerate(reversed(self.series)) if row[moves] or row[splits])
         return next(acted, self.cycles)
@@ -119,8 +119,11 @@ class Tally:
 
 @dataclass
 class VariantComparison:
-    """A replay's outcome. `variants`: name -> what differs from the record, in words; `planner`: name -> the value of
-    evenkeelPlanner that it was decided with."""
+    """A replay's outcome.
+
+    `variants`: name -> its differences from the record, in words; `planner`: name -> the value of evenkeelPlanner in
+    its settings.
+    """
 
     replay_id: str
     cluster: str
@@ -167,10 +170,10 @@ class VariantComparison:
             if names:
                 lines.append(f"Evenkeel's planner {does}: {', '.join(names)}")
         for name in self.variants:
-            found = self.tallies[name].figures() if name in self.tallies else {}
-            if found.get("decided_again"):
-                lines.append(f"{name}: {found['reproduced']} of {found['decided_again']} recorded plans reproduced")
-                lines += [f"  not at {at}" for at in found["not_reproduced"]]
+            figures = self.tallies[name].figures() if name in self.tallies else {}
+            if figures.get("decided_again"):
+                lines.append(f"{name}: {figures['reproduced']} of {figures['decided_again']} recorded plans reproduced")
+                lines += [f"  not at {at}" for at in figures["not_reproduced"]]
         return lines
 
 
@@ -239,7 +242,7 @@ def _course(comparison: VariantComparison, names: Sequence[str]) -> Picture:
 def _panels(comparison: VariantComparison, names: Sequence[str], width: int) -> Spec:
     short = labels(names)
     points = {name: thinned(comparison.tallies[name]) for name in names}
-    moments = [at for found in points.values() for at, _ in found]
+    moments = [at for series in points.values() for at, _ in series]
     color = series_colors("variant", [short[name] for name in names])
     panels = []
     for column, title, height in _PANELS:
@@ -262,7 +265,7 @@ def thinned(tally: Tally) -> list[tuple[datetime, tuple[float | None, ...]]]:
     step = max(1, -(-len(tally.series) // MOST_POINTS))
     moves, splits = SERIES.index("moves"), SERIES.index("splits")
     sums = {moves: 0.0, splits: 0.0}
-    found = []
+    kept = []
     for start in range(0, len(tally.series), step):
         stretch = tally.series[start : start + step]
         figures: list[Any] = []
@@ -273,5 +276,5 @@ def thinned(tally: Tally) -> list[tuple[datetime, tuple[float | None, ...]]]:
                 figures.append(sums[place])
             else:
                 figures.append(max((float(value or 0.0) for value in values), default=None))
-        found.append((stretch[-1][0], tuple(figures)))
-    return found
+        kept.append((stretch[-1][0], tuple(figures)))
+    return kept

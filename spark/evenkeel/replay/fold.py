@@ -55,11 +55,11 @@ def load_figures(change: Forecast, limit: float) -> dict[str, Any]:
 
 def spread(values: Iterable[float]) -> float | None:
     """Standard deviation; None without values."""
-    found = sorted(values)
-    if not found:
+    usages = sorted(values)
+    if not usages:
         return None
-    mean = math.fsum(found) / len(found)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in found) / len(found))
+    mean = math.fsum(usages) / len(usages)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in usages) / len(usages))
 
 
 def command_key(command: Mapping[str, Any], destination: str | None) -> tuple[Any, ...]:
@@ -153,7 +153,7 @@ class Fold:
         shared = rows if isinstance(rows, SharedRows) else SharedRows(rows)
         mine = _row_of(cycle, next(iter(cycle.chosen.values())))
         recorded = recorded_plan(shared.having({"cycle": [mine]}), mine)
-        on_record = {_key(one) for one in recorded.asked}
+        on_record = {_key(act) for act in recorded.asked}
         stamp = {"cluster": cycle.cluster, "cycle_at": cycle.cycle_at}
         if self.with_recorded:
             former = self.carried.setdefault(RECORDED, Carried()).former
@@ -161,15 +161,15 @@ class Fold:
             yield from rows_of_plan(named, recorded, former, at, self.limit, plan_id=cycle.plan_id, on_record=on_record)
         for name, chosen in cycle.chosen.items():
             carried = self.carried.setdefault(name, Carried())
-            made = self._decided(cycle, chosen, carried, shared)
+            decided = self._decided(cycle, chosen, carried, shared)
             yield from rows_of_plan(
                 {**stamp, "variant": name},
-                plan_of(made),
+                plan_of(decided),
                 carried.former,
                 at,
                 self.limit,
-                plan_id=made.plan_id if chosen.is_recorded else None,
-                reproduced=made.plan_id == cycle.plan_id if chosen.is_recorded else None,
+                plan_id=decided.plan_id if chosen.is_recorded else None,
+                reproduced=decided.plan_id == cycle.plan_id if chosen.is_recorded else None,
                 on_record=on_record,
             )
 
@@ -178,9 +178,9 @@ class Fold:
         if cycle.state is not None and (chosen.is_recorded or not carried.state):
             carried.state = list(cycle.state)
         rows = SharedRows(shared, shared.known, acts_only=not chosen.is_recorded)
-        made = whole.decide(rows, _row_of(cycle, chosen), carried.state)
-        carried.state = list(made.rows[whole.STATE])
-        return made
+        decided = whole.decide(rows, _row_of(cycle, chosen), carried.state)
+        carried.state = list(decided.rows[whole.STATE])
+        return decided
 
     def _note_owners(self, rows: Rows, at: int) -> None:
         """Note the recorded previous owner of each bundle, for every variant alike."""
@@ -204,11 +204,11 @@ class VariantPlan:
     change: Any
 
 
-def plan_of(made: whole.DecidedCycle) -> VariantPlan:
+def plan_of(decided: whole.DecidedCycle) -> VariantPlan:
     """Return the plan of a decided cycle."""
-    held = [row for row in made.rows[GUARD_TABLE] if row["outcome"] == "held" and row["subject_kind"] == "bundle"]
-    figures = made.plan.figures
-    return VariantPlan(made.plan.asked, held, int(figures["held"]), figures["refusals"], made.plan.change)
+    held = [row for row in decided.rows[GUARD_TABLE] if row["outcome"] == "held" and row["subject_kind"] == "bundle"]
+    figures = decided.plan.figures
+    return VariantPlan(decided.plan.asked, held, int(figures["held"]), figures["refusals"], decided.plan.change)
 
 
 def rows_of_plan(
@@ -225,11 +225,11 @@ def rows_of_plan(
     """Yield the rows of `CYCLES` and `DECISIONS` of one plan; `stamp`: cluster, cycle_at and variant.
 
     `at`: the moment of the cycle in ms since 1970. `limit`: the usage (fraction) that counts as over the limit.
-    `on_record`: the keys of recorded commands (`command_key`), None where nothing is on record to compare with.
+    `on_record`: the keys of recorded commands (`command_key`), None without a recorded plan.
     """
-    moves = [one for one in plan.asked if one.command["kind"] == "unload"]
+    moves = [act for act in plan.asked if act.command["kind"] == "unload"]
     back = bounces(((m.command["bundle"], m.command["from_broker"], goes_to(m)) for m in moves), former, at)
-    keys = {_key(one) for one in plan.asked}
+    keys = {_key(act) for act in plan.asked}
     yield (
         CYCLES,
         {
@@ -246,23 +246,23 @@ def rows_of_plan(
             "only_recorded": None if on_record is None else len(on_record - keys),
         },
     )
-    for one in plan.asked:
-        is_on_record = on_record is not None and _key(one) in on_record
-        yield DECISIONS, {**stamp, **told_of(one), "on_record": is_on_record, "bounce": one.command["bundle"] in back}
+    for act in plan.asked:
+        is_on_record = on_record is not None and _key(act) in on_record
+        yield DECISIONS, {**stamp, **told_of(act), "on_record": is_on_record, "bounce": act.command["bundle"] in back}
     for row in plan.held:
         yield DECISIONS, {**stamp, **told_of_held(row), "on_record": False, "bounce": False}
 
 
 def recorded_plan(rows: Rows, cycle: Row) -> VariantPlan:
-    """The plan on record: its acting decisions, without those that guards held back, by the same forecast."""
+    """Return the recorded plan: its acting decisions, without those that guards held back, by the same forecast."""
     every = wanted(
         cycle, rows.get("split_decisions", ()), rows.get("placement_decisions", ()), rows.get("unload_decisions", ())
     )
     held = [row for row in rows.get(GUARD_TABLE, ()) if row["outcome"] == "held"]
     positions = {row["position"] for row in held}
-    asked = [one for number, one in enumerate(every, start=1) if number not in positions]
+    asked = [act for number, act in enumerate(every, start=1) if number not in positions]
     ownerless = [row for row in rows.get("placement_decisions", ()) if row["cause"] == "no_owner"]
-    moving = [one.decision for one in asked if one.command["kind"] == "unload"]
+    moving = [act.decision for act in asked if act.command["kind"] == "unload"]
     change = forecast_of(rows, [*ownerless, *moving])
     bundles = [row for row in held if row["subject_kind"] == "bundle"]
     return VariantPlan(asked, bundles, len(every) - len(asked), None, change)
@@ -274,24 +274,24 @@ def _row_of(cycle: Recorded, chosen: Chosen) -> dict[str, Any]:
     )
 
 
-def _key(one: Wanted) -> tuple[Any, ...]:
-    return command_key(one.command, goes_to(one))
+def _key(act: Wanted) -> tuple[Any, ...]:
+    return command_key(act.command, goes_to(act))
 
 
-def goes_to(one: Wanted) -> str | None:
+def goes_to(act: Wanted) -> str | None:
     """Return the broker where an unloaded bundle is expected, also if Pulsar does not get the destination."""
-    destination: str | None = one.decision.get("destination")
+    destination: str | None = act.decision.get("destination")
     return destination
 
 
-def told_of(one: Wanted) -> dict[str, Any]:
+def told_of(act: Wanted) -> dict[str, Any]:
     """The columns of `replay_decisions` for a command that is asked."""
-    command, decision = one.command, one.decision
+    command, decision = act.command, act.decision
     return {
         "kind": command["kind"],
         "bundle": command["bundle"],
         "from_broker": command["from_broker"],
-        "destination": goes_to(one),
+        "destination": goes_to(act),
         "cuts": command["cuts"],
         "outcome": "asked",
         "rule": decision["rule"],
@@ -315,7 +315,7 @@ def told_of_held(row: Row) -> dict[str, Any]:
     }
 
 
-# A chunk of cycles in a worker of Spark: the rows of the cycles in, what some variants make of them out.
+# A chunk of cycles in a worker of Spark: the rows of the cycles in, the results of some variants out.
 
 
 def decide_part(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
@@ -329,27 +329,27 @@ def decide_part(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decid
     carried = {name: Carried.from_json(body) for name, body in part["carried"].items()}
     fold = Fold(parameters["limit"], part["with_recorded"], carried, dict(part["owners"]))
     moments = {kind: by_moment(given) for kind, given in rows.items()}
-    made: Decided = {CYCLES: [], DECISIONS: []}
+    decided: Decided = {CYCLES: [], DECISIONS: []}
     for at in sorted(parameters["cycles"]):
         try:
-            given = {kind: own.get(at, ()) for kind, own in moments.items()}
+            given = {kind: rows_at.get(at, ()) for kind, rows_at in moments.items()}
             _demand_rows(parameters["cycles"][at]["rows"], given)
             for output, row in fold.step(_recorded(parameters, part, at), given):
-                made[output].append(row)
+                decided[output].append(row)
         except Exception as error:
             where = f"replay of {', '.join(part['variants'])} on {parameters['cluster']} at {at}"
             raise DecideFailed(f"{where}: {type(error).__name__}: {error}") from error
-    left = {name: one.to_json() for name, one in fold.carried.items()}
+    left = {name: state.to_json() for name, state in fold.carried.items()}
     body = {"label": part["label"], "carried": left, "owners": fold.owners}
-    return {**made, CARRIED: [{"body": json.dumps(body, ensure_ascii=False)}]}
+    return {**decided, CARRIED: [{"body": json.dumps(body, ensure_ascii=False)}]}
 
 
 def _demand_rows(listed: Mapping[str, int], rows: Rows) -> None:
     for kind, expected in listed.items():
-        found = len(rows.get(kind, ()))
-        if found != expected:
+        count = len(rows.get(kind, ()))
+        if count != expected:
             raise LakeError(
-                f"{kind} holds {found} of the {expected} rows that the cycle's manifest lists: they are past their "
+                f"{kind} holds {count} of the {expected} rows that the cycle's manifest lists: they are past their "
                 "retention, or the table is damaged. Begin later (--from), or restore the table"
             )
 

@@ -109,8 +109,8 @@ def read_span(
     if newest is None:
         raise NoSuchCycle(_none(record, name, record.cycles(name, begin, end), first, last))
     settings = _settings(background_of(Lake(lake), [newest]), [newest])
-    own = settings[str(newest.planned["settings_digest"])]
-    return HistorySpan(name, len(moments), moments[0], moments[-1], own, str(newest.planned["manager"]))
+    newest_settings = settings[str(newest.planned["settings_digest"])]
+    return HistorySpan(name, len(moments), moments[0], moments[-1], newest_settings, str(newest.planned["manager"]))
 
 
 def _cluster(record: Record, cluster: str | None) -> str:
@@ -139,13 +139,13 @@ def _none(
 
 
 def _settings(background: Background, cycles: Iterable[Attempt]) -> dict[str, EffectiveSettings]:
-    """Settings digest -> the settings; what is missing, or not of this version, is named by its first cycle."""
-    found: dict[str, EffectiveSettings] = {}
+    """Return settings digest -> the settings; the first cycle with missing or unknown ones is named in the error."""
+    settings: dict[str, EffectiveSettings] = {}
     for attempt in cycles:
         digest = str(attempt.planned["settings_digest"])
-        if digest not in found:
-            found[digest] = _settings_of(background, digest, attempt)
-    return found
+        if digest not in settings:
+            settings[digest] = _settings_of(background, digest, attempt)
+    return settings
 
 
 def _settings_of(background: Background, digest: str, attempt: Attempt) -> EffectiveSettings:
@@ -163,14 +163,14 @@ def _settings_of(background: Background, digest: str, attempt: Attempt) -> Effec
         ) from None
 
 
-# What a replay leaves in the lake: its rows, and last the line in `replay_runs` without which no one counts them. An
-# open loop appends its rows chunk by chunk, by Spark (`open_loop`). A closed loop is played in this process: its rows
-# are packed variant by variant and appended at its end.
+# Results of a replay in the lake: its rows, and last the line in `replay_runs`, without which no reader counts them. An
+# open loop appends its rows chunk by chunk, by Spark (`open_loop`). A closed loop runs in this process: its rows are
+# packed variant by variant and appended at its end.
 
 RUNS = "replay_runs"
 TABLES_OF_REPLAYS = (CYCLES, DECISIONS, RUNS)
 OPEN_LOOP, CLOSED_LOOP = "open_loop", "closed_loop"
-"""Kinds of replays: decided on what was seen, or steering a model."""
+"""Kinds of replays: deciding recorded observations, or steering a model."""
 
 
 @dataclass
@@ -184,12 +184,14 @@ class Played:
         """The rows of a variant that was played to its end."""
         import pyarrow as pa
 
-        found: dict[str, list[dict[str, Any]]] = {table: [] for table in self.parts}
+        rows_of: dict[str, list[dict[str, Any]]] = {table: [] for table in self.parts}
         for table, row in rows:
-            found[table].append({**row, "replay_id": self.replay_id})
-        for table, own in found.items():
+            rows_of[table].append({**row, "replay_id": self.replay_id})
+        for table, table_rows in rows_of.items():
             # Made without Spark, which is started only when all is played.
-            self.parts[table].append(pa.Table.from_pylist(own, schema=arrow_schema(TABLES[table].body_columns())))
+            self.parts[table].append(
+                pa.Table.from_pylist(table_rows, schema=arrow_schema(TABLES[table].body_columns()))
+            )
 
     def frames(self, spark: SparkSession) -> dict[str, DataFrame]:
         """Table -> all of its rows; left out is a table that has none."""

@@ -64,7 +64,7 @@ class Topic:
 
 @dataclass
 class Cluster:
-    """The cluster as it is. `owner`: bundle -> broker or None. `acts`: what was done to it, as hand-overs carry it."""
+    """The cluster as it is. `owner`: bundle -> broker or None. `acts`: the acts on it, in the form of hand-overs."""
 
     name: str
     fits: Mapping[str, UsageFit]
@@ -84,7 +84,7 @@ class Cluster:
     _throughputs: Sequence[float] = ()
 
     def observe(self, at: datetime, throughputs: Sequence[float], down: Iterable[str], settings: Settings) -> None:
-        """Time goes on to `at`, with this byte/s for every topic; brokers in `down` lose what they have."""
+        """Move the time to `at`, with this byte/s for every topic; brokers in `down` lose their bundles."""
         self.at, self.alive = at, frozenset(self.fits) - frozenset(down)
         for bundle, owner in self.owner.items():
             if owner is not None and owner not in self.alive:
@@ -106,10 +106,10 @@ class Cluster:
     def _measured(self, throughputs: Sequence[float]) -> dict[str, BundleStats]:
         sums: dict[str, list[float]] = {bundle: [0, 0.0, 0.0] for bundle in self.owner}
         for bundle, topic, throughput in zip(self._bundles_of_topics(), self.topics, throughputs, strict=True):
-            found = sums[bundle]
-            found[0] += 1
-            found[1] += throughput / topic.message_bytes
-            found[2] += throughput
+            figures = sums[bundle]
+            figures[0] += 1
+            figures[1] += throughput / topic.message_bytes
+            figures[2] += throughput
         return {
             bundle: BundleStats(int(n), int(n), int(n), rate / 2, rate / 2, flow / 2, flow / 2)
             for bundle, (n, rate, flow) in sums.items()
@@ -118,7 +118,7 @@ class Cluster:
     def _bundles_of_topics(self) -> list[str]:
         if self._of_topic is None:
             names = {
-                namespace: [bundle_name(namespace, one) for one in ranges_of(edges)]
+                namespace: [bundle_name(namespace, piece) for piece in ranges_of(edges)]
                 for namespace, edges in self.boundaries.items()
             }
             places = ((t.namespace, bisect_left(self.boundaries[t.namespace], t.hash + 1) - 1) for t in self.topics)
@@ -167,10 +167,12 @@ class Cluster:
         ):
             if bundle in asked:
                 asked[bundle].append((topic.hash, rate, flow))
-        found: list[Row] = []
-        for bundle, own in asked.items():
-            hashes, rates, flows = (list(column) for column in zip(*sorted(own), strict=True)) if own else ([], [], [])
-            found.append(
+        rows: list[Row] = []
+        for bundle, bundle_topics in asked.items():
+            hashes, rates, flows = (
+                (list(column) for column in zip(*sorted(bundle_topics), strict=True)) if bundle_topics else ([], [], [])
+            )
+            rows.append(
                 {
                     "cluster": self.name,
                     "bundle": bundle,
@@ -180,7 +182,7 @@ class Cluster:
                     "loaded_throughputs": flows,
                 }
             )
-        return found
+        return rows
 
     def _topic_figures(self) -> Iterable[tuple[float, float]]:
         """msg/s and byte/s of every topic, in and out."""
@@ -209,10 +211,10 @@ class Cluster:
         return row
 
     def _sums(self, broker: str) -> dict[str, float]:
-        own = [
+        owned = [
             self._now[bundle] for bundle, owner in sorted(self.owner.items()) if owner == broker and bundle in self._now
         ]
-        return {rate: math.fsum(getattr(stats, rate) for stats in own) for rate in RATES}
+        return {rate: math.fsum(getattr(stats, rate) for stats in owned) for rate in RATES}
 
     def _load_row(self, broker: str, usage: float) -> dict[str, Any]:
         return {"broker": broker, "state": "reported", "weighted_usage": usage, **self._sums(broker)}
@@ -220,7 +222,7 @@ class Cluster:
     def _report_row(self, broker: str, usage: float) -> dict[str, Any]:
         assert self.at is not None
         moment = utc_text(self.at)
-        own = sorted(bundle for bundle, owner in self.owner.items() if owner == broker)
+        owned = sorted(bundle for bundle, owner in self.owner.items() if owner == broker)
         return {
             "broker": broker,
             "state": "reported",
@@ -228,8 +230,8 @@ class Cluster:
             "cpu_usage": 100.0 * usage,
             "cpu_limit": 100.0,
             **{f"{name}_{end}": None for name in _OTHER_RESOURCES for end in ("usage", "limit")},
-            "bundles": own,
-            "topics": sum(self._now[bundle].topics for bundle in own),
+            "bundles": owned,
+            "topics": sum(self._now[bundle].topics for bundle in owned),
             "pulsar_version": "4.2.4",
             "load_manager_class": CLASSES[self.manager],
             "persistent_topics_enabled": True,
@@ -269,7 +271,7 @@ class Cluster:
         owner = self.owner.pop(parent)
         for known in (self.trusted, self.histories, self.moved, self._now):
             known.pop(parent, None)
-        children = [bundle_name(namespace, one) for one in ranges_of(sorted({edges.lower, *inside, edges.upper}))]
+        children = [bundle_name(namespace, piece) for piece in ranges_of(sorted({edges.lower, *inside, edges.upper}))]
         self.owner |= dict.fromkeys(children)
         self._of_topic = None
         measured = self._measured(self._throughputs)

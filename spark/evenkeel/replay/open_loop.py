@@ -1,7 +1,7 @@
-"""Open loop: other strategies or settings decide on what was seen, cycle by cycle; nothing that they ask for happens.
+"""Open loop: other strategies or settings decide the recorded observations, cycle by cycle; no command takes effect.
 
-Reads exactly the rows that the cycles' manifests list, in chunks of cycles, each in one Spark job; what a chunk leaves
-is handed to the next one. Writes: `replay_cycles`, `replay_decisions`, and last `replay_runs`.
+Reads exactly the rows that the cycles' manifests list, in chunks of cycles, each in one Spark job; a chunk's state is
+handed to the next one. Writes: `replay_cycles`, `replay_decisions`, and last `replay_runs`.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ class OpenLoop:
     def _chosen(self, variant: Variant, attempt: Attempt) -> dict[str, Any]:
         digest, manager = str(attempt.planned["settings_digest"]), attempt.planned["manager"]
         recorded = self.history.settings[digest]
-        found = settings_of(variant, recorded, manager, self.history.cluster)
-        same = found is recorded and manager_of(variant, recorded, manager) == manager
+        settings = settings_of(variant, recorded, manager, self.history.cluster)
+        same = settings is recorded and manager_of(variant, recorded, manager) == manager
         # As they were recorded, without keys that have joined since: a plan's id covers the keys of its time.
-        text = self.history.background.settings[digest] if same else found.to_json()
+        text = self.history.background.settings[digest] if same else settings.to_json()
         return {
             "settings": text,
-            "digest": digest if same else found.digest,
+            "digest": digest if same else settings.digest,
             "manager": manager_of(variant, recorded, manager),
             "is_recorded": same,
         }
@@ -119,13 +119,13 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantC
     done, last = 0, None
     for chunk in chunks(history.cycles, asked.most_rows):
         job = _job(spark, lake, asked, chosen, limit, chunk, parts, last)
-        made = _decided(spark, lake, asked, chosen, chunk, job, parts)
-        frames = {table: made[table].withColumn("replay_id", F.lit(replay_id)) for table in (CYCLES, DECISIONS)}
+        decided = _decided(spark, lake, asked, chosen, chunk, job, parts)
+        frames = {table: decided[table].withColumn("replay_id", F.lit(replay_id)) for table in (CYCLES, DECISIONS)}
         writes += append(spark, lake, "replay", comparison, chunk[0].cycle_at, frames)
-        told = fetched({name: made[name] for name in (CYCLES, CARRIED)})
-        for row in in_content_order(columns_of(_result_types()[CYCLES], CYCLES), told[CYCLES]):
+        rows = fetched({name: decided[name] for name in (CYCLES, CARRIED)})
+        for row in in_content_order(columns_of(_result_types()[CYCLES], CYCLES), rows[CYCLES]):
             comparison.add(row)
-        for row in told[CARRIED].to_pylist():
+        for row in rows[CARRIED].to_pylist():
             carried = json.loads(row["body"])
             parts[carried.pop("label")] |= carried
         done, last = done + len(chunk), chunk[-1].attempt_id
@@ -136,17 +136,20 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantC
 
 
 def planner_modes(chosen: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, str]:
-    """Variant -> evenkeelPlanner in what it decides with (see `OpenLoop.chosen`)."""
+    """Return variant -> evenkeelPlanner in its settings (see `OpenLoop.chosen`)."""
     modes: dict[str, set[str]] = {}
     for bodies in chosen.values():
         for name, body in bodies.items():
             modes.setdefault(name, set()).add(settings_in(body["settings"]).evenkeelPlanner)
-    return {name: "on and off" if "on" in own and len(own) > 1 else max(own) for name, own in modes.items()}
+    return {
+        name: "on and off" if "on" in variant_modes and len(variant_modes) > 1 else max(variant_modes)
+        for name, variant_modes in modes.items()
+    }
 
 
 def chunks(cycles: Sequence[Attempt], most_rows: int) -> Iterator[list[Attempt]]:
     """The cycles in order, cut so that a chunk holds no more bundles than that, but one cycle at least."""
-    return chunked(cycles, lambda one: sum(write.rows for write in one.writes_of(BUNDLES)), most_rows, MOST_CYCLES)
+    return chunked(cycles, lambda cycle: sum(write.rows for write in cycle.writes_of(BUNDLES)), most_rows, MOST_CYCLES)
 
 
 def _parts(spark: SparkSession, variants: Sequence[Variant], most: int) -> dict[str, Carried]:
@@ -163,12 +166,12 @@ def _parts(spark: SparkSession, variants: Sequence[Variant], most: int) -> dict[
     return {
         str(labels.get(n, n)): {
             "label": str(labels.get(n, n)),
-            "variants": own,
+            "variants": names_of,
             "with_recorded": n == 0,
             "carried": {},
             "owners": {},
         }
-        for n, own in enumerate(names)
+        for n, names_of in enumerate(names)
     }
 
 
@@ -182,7 +185,7 @@ def _job(
     parts: Mapping[str, Carried],
     last: str | None,
 ) -> dict[str, Any]:
-    """Return what the workers have to know of the chunk (`fold.decide_part`)."""
+    """Return the workers' input for the chunk (`fold.decide_part`)."""
     states = _states(spark, lake, chunk, last)
     cycles = {
         utc_text(attempt.cycle_at): {
@@ -215,15 +218,15 @@ def _states(
         if attempt.planned["predecessor_attempt_id"] != last or last is None:
             reads[attempt.attempt_id] = [write for write in attempt.reads if write.table == STATE]
         last = attempt.attempt_id
-    frame = lake.read(spark, STATE, [write for own in reads.values() for write in own])
+    frame = lake.read(spark, STATE, [write for state_rows in reads.values() for write in state_rows])
     columns = columns_of(TABLES[STATE].body_type(), STATE)
-    own = frame.select("write_id", *columns).toArrow()
-    rows = in_content_order({"write_id": type_of("string"), **columns}, own)
-    found: dict[str, list[dict[str, Any]]] = {}
+    state_rows = frame.select("write_id", *columns).toArrow()
+    rows = in_content_order({"write_id": type_of("string"), **columns}, state_rows)
+    states: dict[str, list[dict[str, Any]]] = {}
     for attempt_id, writes in reads.items():
         ids = {write.write_id for write in writes}
-        found[attempt_id] = [{name: row[name] for name in columns} for row in rows if row["write_id"] in ids]
-    return found
+        states[attempt_id] = [{name: row[name] for name in columns} for row in rows if row["write_id"] in ids]
+    return states
 
 
 def _decided(
@@ -246,7 +249,7 @@ def _decided(
         for table in (*OBSERVED, *_ACTING)
         if table != "unload_decisions" or about_topics
     }
-    texts = {body["settings"] for key in {asked.key(one) for one in chunk} for body in chosen[key].values()}
+    texts = {body["settings"] for key in {asked.key(cycle) for cycle in chunk} for body in chosen[key].values()}
     settings = [EffectiveSettings.from_json(text).settings for text in sorted(texts)]
     more = {
         TOPICS: topic_hashes(spark, lake, chunk, settings),
@@ -327,9 +330,9 @@ def asked(
     check_limit(limit_percent, called)
     chosen = variants_of(strategies, settings, variants)
     history = read_history(lake, cluster, since, until, options=times)
-    found = OpenLoop(history, chosen, None if limit_percent is None else limit_percent / 100.0)
-    found.chosen()
-    return found
+    request = OpenLoop(history, chosen, None if limit_percent is None else limit_percent / 100.0)
+    request.chosen()
+    return request
 
 
 def comparison_text(comparison: VariantComparison) -> str:

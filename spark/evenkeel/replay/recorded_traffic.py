@@ -86,11 +86,11 @@ class Error:
 def read_seen(history: History) -> list[SeenCycle]:
     """The recorded cycles, as far as the model is concerned; usage only of brokers that reported."""
     rows = {t: read_rows_of(history.lake, history.cycles, t, columns=list(c)) for t, c in _COLUMNS.items()}
-    found = []
+    cycles = []
     for attempt in history.cycles:
         bundles, brokers = (rows[table][attempt.attempt_id] for table in _COLUMNS)
         usable = [row for row in brokers if row["state"] == "reported" and row["weighted_usage"] is not None]
-        found.append(
+        cycles.append(
             SeenCycle(
                 at=attempt.cycle_at,
                 flow={r["bundle"]: _both(r, "used_msg_throughput") for r in bundles},
@@ -99,21 +99,21 @@ def read_seen(history: History) -> list[SeenCycle]:
                 usage={r["broker"]: r["weighted_usage"] for r in usable},
             )
         )
-    if not found or not found[0].flow:
+    if not cycles or not cycles[0].flow:
         raise BadInput(f"the cycles of {history.cluster} show no bundles: they have no traffic to model")
-    return found
+    return cycles
 
 
 def recorded_scenario(history: History, seen: Sequence[SeenCycle]) -> Scenario:
     """The recorded cluster from its first cycle on, with its traffic as it was and its brokers fitted to all cycles."""
     roots = sorted(seen[0].flow)
     topics = [topic for bundle in roots for topic in _pieces(bundle, _message_bytes(bundle, seen))]
-    brokers = sorted({broker for one in seen for broker in one.usage})
+    brokers = sorted({broker for cycle in seen for broker in cycle.usage})
     fits = fits_of(seen, brokers, range(len(seen)), _lag(history))
-    per_cycle = [[flow / PIECES for flow in _by_root(one.flow, roots) for _ in range(PIECES)] for one in seen]
+    per_cycle = [[flow / PIECES for flow in _by_root(cycle.flow, roots) for _ in range(PIECES)] for cycle in seen]
     return Scenario(
         name="recorded",
-        moments=tuple(one.at for one in seen),
+        moments=tuple(cycle.at for cycle in seen),
         fits=fits,
         boundaries=_boundaries(roots),
         topics=topics,
@@ -125,18 +125,18 @@ def recorded_scenario(history: History, seen: Sequence[SeenCycle]) -> Scenario:
 
 def error_of(history: History, seen: Sequence[SeenCycle]) -> Error:
     """The model fitted on every other cycle, following the recorded owners, against the cycles between them."""
-    brokers = sorted({broker for one in seen for broker in one.usage})
+    brokers = sorted({broker for cycle in seen for broker in cycle.usage})
     lag = _lag(history)
     fits = fits_of(seen, brokers, range(0, len(seen), 2), lag)
-    means = {b: _mean([one.usage[b] for one in seen[::2] if b in one.usage]) for b in brokers}
+    means = {b: _mean([cycle.usage[b] for cycle in seen[::2] if b in cycle.usage]) for b in brokers}
     off, guessed, uneven = [], [], []
     for n in range(1, len(seen), 2):
         flows = _flows(seen, n, lag)
-        said = {broker: fits[broker].usage(flows.get(broker, 0.0)) for broker in seen[n].usage}
-        off += [abs(said[broker] - usage) for broker, usage in seen[n].usage.items()]
+        forecast = {broker: fits[broker].usage(flows.get(broker, 0.0)) for broker in seen[n].usage}
+        off += [abs(forecast[broker] - usage) for broker, usage in seen[n].usage.items()]
         guessed += [abs(means[broker] - usage) for broker, usage in seen[n].usage.items()]
-        uneven.append(abs(_unevenness(said.values()) - _unevenness(seen[n].usage.values())))
-    moves = sum(_moves_between(before, one) for before, one in pairwise(seen))
+        uneven.append(abs(_unevenness(forecast.values()) - _unevenness(seen[n].usage.values())))
+    moves = sum(_moves_between(before, after) for before, after in pairwise(seen))
     return Error(len(off), _mean(off), _mean(guessed), _mean(uneven), moves, shift_of(seen, _settled_after(history)))
 
 
@@ -147,46 +147,48 @@ def shift_of(seen: Sequence[SeenCycle], wait: timedelta) -> Shift | None:
         if not _moves_between(before, after):
             continue
         settled = _first_from(seen, after.at + wait, n)
-        # What has come back until then cannot show whether traffic follows.
+        # A bundle that has returned until then cannot show if traffic follows.
         if settled == len(seen) or not _moves_between(before, seen[settled]):
             continue
         then = seen[settled]
-        real, said, still = (_shares(*flow) for flow in (
+        real, forecast, still = (_shares(*flow) for flow in (
             (then.flow, then.owner), (_inherited(before, then), then.owner), (before.flow, before.owner)
         ))  # fmt: skip
-        if not real or not said or not still:
+        if not real or not forecast or not still:
             continue
         moments += 1
-        brokers = sorted({*real, *said, *still})
-        off += [abs(said.get(one, 0.0) - real.get(one, 0.0)) for one in brokers]
-        unmoved += [abs(still.get(one, 0.0) - real.get(one, 0.0)) for one in brokers]
+        brokers = sorted({*real, *forecast, *still})
+        off += [abs(forecast.get(broker, 0.0) - real.get(broker, 0.0)) for broker in brokers]
+        unmoved += [abs(still.get(broker, 0.0) - real.get(broker, 0.0)) for broker in brokers]
     return Shift(moments, _mean(off), _mean(unmoved)) if moments else None
 
 
 def _shares(flow: Mapping[str, float], owner: Mapping[str, str | None]) -> dict[str, float]:
     """Return broker -> its share of the traffic of bundles that have an owner; empty without traffic."""
-    found: dict[str, float] = {}
+    traffic: dict[str, float] = {}
     for bundle, value in flow.items():
         broker = owner.get(bundle)
         if broker is not None:
-            found[broker] = found.get(broker, 0.0) + value
-    total = math.fsum(found.values())
-    return {broker: value / total for broker, value in found.items()} if total > 0 else {}
+            traffic[broker] = traffic.get(broker, 0.0) + value
+    total = math.fsum(traffic.values())
+    return {broker: value / total for broker, value in traffic.items()} if total > 0 else {}
 
 
 def _inherited(before: SeenCycle, then: SeenCycle) -> dict[str, float]:
-    """The bundles of `then` with the traffic of `before`: their own, or their part of what was cut."""
+    """Return the bundles of `then` with the traffic of `before`: their own, or their part of a cut one."""
     parents: dict[str, list[tuple[BundleRange, float]]] = {}
     for bundle, flow in before.flow.items():
         if bundle not in then.flow:
             parents.setdefault(namespace_of(bundle), []).append((range_of(bundle), flow))
-    found = {bundle: before.flow[bundle] for bundle in then.flow if bundle in before.flow}
-    for bundle in then.flow.keys() - found.keys():
-        own = range_of(bundle)
-        found[bundle] = math.fsum(
-            flow * own.width / edges.width for edges, flow in parents.get(namespace_of(bundle), ()) if edges.covers(own)
+    inherited = {bundle: before.flow[bundle] for bundle in then.flow if bundle in before.flow}
+    for bundle in then.flow.keys() - inherited.keys():
+        hashes = range_of(bundle)
+        inherited[bundle] = math.fsum(
+            flow * hashes.width / edges.width
+            for edges, flow in parents.get(namespace_of(bundle), ())
+            if edges.covers(hashes)
         )
-    return found
+    return inherited
 
 
 def _settled_after(history: History) -> timedelta:
@@ -197,7 +199,7 @@ def _settled_after(history: History) -> timedelta:
 
 def _first_from(seen: Sequence[SeenCycle], moment: datetime, begin: int = 0) -> int:
     """Return the index of the first cycle that is not before a moment, from an index on; their number without one."""
-    return bisect_left(seen, moment, begin, key=lambda one: one.at)
+    return bisect_left(seen, moment, begin, key=lambda cycle: cycle.at)
 
 
 def _moves_between(before: SeenCycle, after: SeenCycle) -> int:
@@ -208,13 +210,13 @@ def _moves_between(before: SeenCycle, after: SeenCycle) -> int:
 def fits_of(
     seen: Sequence[SeenCycle], brokers: Iterable[str], cycles: Iterable[int], lag: timedelta
 ) -> dict[str, UsageFit]:
-    """Each broker's line through what it carried a lag ago and its usage, over some of the cycles."""
+    """Return each broker's line through its load a lag ago and its usage, over some of the cycles."""
     points: dict[str, list[tuple[float, float]]] = {broker: [] for broker in brokers}
     for n in cycles:
         flows = _flows(seen, n, lag)
         for broker, usage in seen[n].usage.items():
             points[broker].append((flows.get(broker, 0.0), usage))
-    return {broker: fitted(found) for broker, found in points.items()}
+    return {broker: fitted(pairs) for broker, pairs in points.items()}
 
 
 def _flows(seen: Sequence[SeenCycle], n: int, lag: timedelta) -> dict[str, float]:
@@ -223,13 +225,13 @@ def _flows(seen: Sequence[SeenCycle], n: int, lag: timedelta) -> dict[str, float
     A move follows the cycle that saw the old owner: between two cycles the owner is that of the later one.
     """
     then = seen[_first_from(seen, seen[n].at - lag)]
-    found: dict[str, float] = {}
+    flows: dict[str, float] = {}
     for bundle, flow in seen[n].flow.items():
         before, now = then.owner.get(bundle), seen[n].owner[bundle]
         owner = before if before in seen[n].usage else now
         if owner is not None:
-            found[owner] = found.get(owner, 0.0) + flow
-    return found
+            flows[owner] = flows.get(owner, 0.0) + flow
+    return flows
 
 
 def _lag(history: History) -> timedelta:
@@ -262,16 +264,16 @@ def _pieces(bundle: str, message_bytes: float) -> list[Topic]:
 
 
 def _message_bytes(bundle: str, seen: Sequence[SeenCycle]) -> float:
-    flow, rate = (math.fsum(getattr(one, name).get(bundle, 0.0) for one in seen) for name in ("flow", "rate"))
+    flow, rate = (math.fsum(getattr(cycle, name).get(bundle, 0.0) for cycle in seen) for name in ("flow", "rate"))
     return flow / rate if flow > 0 and rate > 0 else 1_024.0
 
 
 def _boundaries(bundles: Sequence[str]) -> dict[str, tuple[int, ...]]:
     edges: dict[str, set[int]] = {}
     for bundle in bundles:
-        found = range_of(bundle)
-        edges.setdefault(namespace_of(bundle), set()).update((found.lower, found.upper))
-    return {namespace: tuple(sorted(found)) for namespace, found in sorted(edges.items())}
+        bundle_range = range_of(bundle)
+        edges.setdefault(namespace_of(bundle), set()).update((bundle_range.lower, bundle_range.upper))
+    return {namespace: tuple(sorted(bundle_range)) for namespace, bundle_range in sorted(edges.items())}
 
 
 def _both(row: Mapping[str, Any], name: str) -> float:
@@ -283,6 +285,6 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _unevenness(values: Iterable[float]) -> float:
-    found = [*values]
-    mean = _mean(found)
-    return max(found) / mean if mean > 0 else 1.0
+    usages = [*values]
+    mean = _mean(usages)
+    return max(usages) / mean if mean > 0 else 1.0

@@ -1,4 +1,4 @@
-"""Replays and simulations on record, read without a JVM: their lists, their figures, and their courses over time."""
+"""Recorded replays and simulations, read without a JVM: their lists, their figures, and their courses over time."""
 
 from __future__ import annotations
 
@@ -66,31 +66,31 @@ class ReplayOnRecord:
 
 
 def list_replays(lake: str | Path, cluster: str | None = None) -> list[ReplayOnRecord]:
-    """All that came to their end, of one cluster or of all, the newest first."""
-    found = [_replay(lake, row) for row in _rows(lake, "cluster", cluster, _LISTED)]
-    return sorted(found, key=lambda one: (one.made_at, one.replay_id), reverse=True)
+    """Return all completed replays, of one cluster or of all, the newest first."""
+    replays = [_replay(lake, row) for row in _rows(lake, "cluster", cluster, _LISTED)]
+    return sorted(replays, key=lambda replay: (replay.made_at, replay.replay_id), reverse=True)
 
 
 def find_replays(lake: str | Path, ids: Sequence[str]) -> list[ReplayOnRecord]:
-    """The replays of these ids, in the order of the ids, each once.
+    """Return the replays of these ids, in the order of the ids, each once.
 
-    Raises NoSuchReplay for one that is not on record, BadInput where they are of different clusters.
+    Raises NoSuchReplay for one that is not on record, BadInput if they are of different clusters.
     """
     wanted = [*dict.fromkeys(ids)]
     known = {row["replay_id"]: row for row in _rows(lake, "replay_id", wanted, _WHOLE)}
-    missing = [one for one in wanted if one not in known]
+    missing = [replay_id for replay_id in wanted if replay_id not in known]
     if missing:
         raise NoSuchReplay(
             f"no replay {missing[0][:80]!r} is on record in {lake}: one that is under way, or did not come to its end, "
             "is not listed"
         )
-    found = [_replay(lake, known[one]) for one in wanted]
-    clusters = sorted({one.cluster for one in found})
+    replays = [_replay(lake, known[replay_id]) for replay_id in wanted]
+    clusters = sorted({replay.cluster for replay in replays})
     if len(clusters) > 1:
         raise BadInput(
             f"these replays are of {plural(len(clusters), 'cluster')} ({', '.join(clusters)}): compare those of one"
         )
-    return found
+    return replays
 
 
 def _rows(lake: str | Path, column: str, value: str | Sequence[str] | None, columns: Sequence[str]) -> list[Row]:
@@ -144,7 +144,9 @@ class Courses:
 
     def of(self, replay_id: str, variant: str) -> VariantCourse | None:
         """Return the course of a variant, None if it has no row."""
-        return next((one for one in self.courses if (one.replay_id, one.variant) == (replay_id, variant)), None)
+        return next(
+            (course for course in self.courses if (course.replay_id, course.variant) == (replay_id, variant)), None
+        )
 
 
 def read_courses(lake: str | Path, replays: Sequence[ReplayOnRecord]) -> Courses:
@@ -156,7 +158,7 @@ def read_courses(lake: str | Path, replays: Sequence[ReplayOnRecord]) -> Courses
         rows = _course_rows(lake, replays)
     except LakeError as error:
         return Courses((), (), str(error))
-    listed = sum(sum((one.writes or {}).values()) for one in replays)
+    listed = sum(sum((listed_replay.writes or {}).values()) for listed_replay in replays)
     missing = f"{rows.num_rows:,} of {plural(listed, 'row')} are there" if rows.num_rows != listed else ""
     if not rows.num_rows:
         return Courses((), (), missing)
@@ -170,16 +172,16 @@ def read_courses(lake: str | Path, replays: Sequence[ReplayOnRecord]) -> Courses
             is_own = pc.and_(pc.equal(rows["replay_id"], replay.replay_id), pc.equal(rows["variant"], variant))
             mine = is_own.to_numpy()
             if mine.any():
-                own = stretch[mine], values[mine], moves[mine]
-                courses.append(VariantCourse(replay.replay_id, variant, *_course(np, len(ends), *own)))
+                course = stretch[mine], values[mine], moves[mine]
+                courses.append(VariantCourse(replay.replay_id, variant, *_course(np, len(ends), *course)))
     moments = tuple(_EPOCH + timedelta(microseconds=int(end)) for end in ends)
     return Courses(moments, tuple(courses), missing)
 
 
 def _course_rows(lake: str | Path, replays: Sequence[ReplayOnRecord]) -> Any:
-    first, last = min(one.since for one in replays), max(one.until for one in replays)
-    ids = [write_id for one in replays for write_id in one.writes or {}]
-    inside = all_of(is_in("replay_id", [one.replay_id for one in replays]), is_in("write_id", ids))
+    first, last = min(replay.since for replay in replays), max(replay.until for replay in replays)
+    ids = [write_id for replay in replays for write_id in replay.writes or {}]
+    inside = all_of(is_in("replay_id", [replay.replay_id for replay in replays]), is_in("write_id", ids))
     columns = ["replay_id", "variant", "cycle_at", "after_max_over_mean", "moves"]
     try:
         files = dataset(lake, CYCLES, files_between([replays[0].cluster], first, last))
@@ -214,5 +216,5 @@ def _course(
     so_far = np.cumsum(sums)
     return (
         tuple(None if np.isnan(value) else float(value) for value in worst),
-        tuple(int(value) if here else None for value, here in zip(so_far, seen, strict=True)),
+        tuple(int(value) if is_present else None for value, is_present in zip(so_far, seen, strict=True)),
     )

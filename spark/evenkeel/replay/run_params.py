@@ -43,8 +43,10 @@ def _called(name: str) -> str:
 
 
 def run_params(spark: SparkSession, lake: str, params: Mapping[str, Any]) -> str:
-    """Replay or simulate what a DAG run's params ask for; the comparison goes into the task's log, and comes back as
-    JSON with its `replay_id`."""
+    """Replay or simulate by a DAG run's params; print the comparison to the task's log.
+
+    Returns it as JSON with its `replay_id`.
+    """
     comparison = _simulated(spark, lake, params) if _kind(params) == SIMULATE else _replayed(spark, lake, params)
     log.info("%s", comparison_text(comparison))
     return json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()})
@@ -104,7 +106,7 @@ def _variant_words(params: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "strategies": list(params.get("strategies") or ()),
         "settings": [f"{key}={_text(value)}" for key, value in (params.get("settings") or {}).items()],
-        "variants": [f"{name}:{_pairs(own)}" for name, own in (params.get("variants") or {}).items()],
+        "variants": [f"{name}:{_pairs(pairs)}" for name, pairs in (params.get("variants") or {}).items()],
     }
 
 
@@ -145,10 +147,10 @@ def check_params(lake: str, params: Mapping[str, Any]) -> CheckedParams:
     if request is not None:
         request.check()
         if not request.is_recorded:
-            found = simulated_variants(request, GENERATED_MANAGER)
-            for variant in found:
+            simulated = simulated_variants(request, GENERATED_MANAGER)
+            for variant in simulated:
                 settings_of(variant, default_settings(), GENERATED_MANAGER, CLUSTER)
-            return CheckedParams(CLUSTER, 0, None, None, found)
+            return CheckedParams(CLUSTER, 0, None, None, simulated)
     check_limit(params.get("limit"), _called("limit"))
     words = _variant_words(params)
     given = variants_of(words["strategies"], words["settings"], words["variants"])

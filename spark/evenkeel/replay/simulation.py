@@ -87,7 +87,7 @@ class SimulationRequest:
         return Size(self.brokers, self.bundles, self.cycles, timedelta(seconds=self.every_s))
 
     def check(self) -> None:
-        """BadInput and SettingsError for what is wrong whatever is on record."""
+        """Raise BadInput and SettingsError for faults that do not depend on the record."""
         check_limit(self.limit_percent, self.called("limit"))
         if self.is_recorded:
             if not self.lake:
@@ -144,7 +144,7 @@ def default_settings() -> EffectiveSettings:
 
 def _generated(request: SimulationRequest) -> Stage:
     name, size = request.scenario or USUAL_SCENARIO, request.size()
-    made = scenario(name, size, request.seed)
+    scenario_made = scenario(name, size, request.seed)
     note = (
         f"{name}: {MEANINGS[name]}. Generated with seed {request.seed}: {plural(size.brokers, 'broker')}, "
         f"{plural(size.bundles, 'bundle')}, {plural(size.cycles, 'cycle')}, one each {request.every_s:g} s."
@@ -155,9 +155,9 @@ def _generated(request: SimulationRequest) -> Stage:
         "every_s": request.every_s,
         "brokers": size.brokers,
         "bundles": size.bundles,
-        "model": _model(made),
+        "model": _model(scenario_made),
     }
-    return Stage(made, default_settings(), GENERATED_MANAGER, CLUSTER, note, row)
+    return Stage(scenario_made, default_settings(), GENERATED_MANAGER, CLUSTER, note, row)
 
 
 def _model(scenario: Scenario) -> dict[str, Any]:
@@ -170,10 +170,10 @@ def _recorded(request: SimulationRequest) -> Stage:
     seen = read_seen(history)
     last = history.cycles[-1].planned
     settings = history.settings[str(last["settings_digest"])]
-    error, made = error_of(history, seen), recorded_scenario(history, seen)
+    error, scenario = error_of(history, seen), recorded_scenario(history, seen)
     note = f"Traffic as recorded of {history.cluster} in {plural(len(seen), 'cycle')}. {error.sentence()}"
-    row = {"name": RECORDED, "seed": None, "model": _model(made), "error": asdict(error)}
-    return Stage(made, settings, str(last["manager"]), history.cluster, note, row)
+    row = {"name": RECORDED, "seed": None, "model": _model(scenario), "error": asdict(error)}
+    return Stage(scenario, settings, str(last["manager"]), history.cluster, note, row)
 
 
 def simulated_variants(request: SimulationRequest, manager: str) -> tuple[Variant, ...]:
@@ -183,8 +183,8 @@ def simulated_variants(request: SimulationRequest, manager: str) -> tuple[Varian
     if not strategies and not request.variants:
         managers = [*SHEDDERS_OF] if generated else [manager]
         strategies = [name for one in managers for name in SHEDDERS_OF[one]]  # type: ignore[index]
-    found = (Variant(UNTOUCHED, OFF), *variants_of(strategies, request.settings, request.variants))
-    return tuple(_with_manager(one) for one in found) if generated else found
+    variants = (Variant(UNTOUCHED, OFF), *variants_of(strategies, request.settings, request.variants))
+    return tuple(_with_manager(variant) for variant in variants) if generated else variants
 
 
 def _with_manager(variant: Variant) -> Variant:

@@ -35,21 +35,22 @@ _KEY = ["cluster", "cycle_at"]
 
 
 def topics_type() -> StructType:
-    """The schema of what `topic_hashes` gives, without the moment of the cycle."""
+    """Return the schema of the result of `topic_hashes`, without the moment of the cycle."""
     return schema_of(TOPICS_TYPE)
 
 
 def persistent_type() -> StructType:
-    """The schema of what `persistent_topics` gives, without the moment of the cycle."""
+    """Return the schema of the result of `persistent_topics`, without the moment of the cycle."""
     return schema_of(PERSISTENT_TYPE)
 
 
 def persistent_topics(
     spark: SparkSession, lake: Lake, cluster: str, wishes: Sequence[tuple[Attempt, Mapping[str, Any]]]
 ) -> DataFrame | None:
-    """Rows of `persistent_type` with `cycle_at`, or None where no wish was for the largest or the hottest bundle.
+    """Return rows of `persistent_type` with `cycle_at`, or None without a request for the largest or the hottest
+    bundle.
 
-    `wishes`: those that the cycles took. Raises LakeError where topic figures are past their retention.
+    `wishes`: the requests that the cycles took. Raises LakeError if topic figures are past their retention.
     """
     picking = [(attempt, wish["namespace"]) for attempt, wish in wishes if picks_by_topics(wish)]
     if not picking:
@@ -66,15 +67,19 @@ def persistent_topics(
 def topic_hashes(
     spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], settings: Iterable[Settings]
 ) -> DataFrame | None:
-    """Rows of `topics_type` with `cycle_at`, or None where no one looks at topics. `settings`: of all variants.
+    """Return rows of `topics_type` with `cycle_at`, or None if no variant needs topics. `settings`: of all variants.
 
-    Raises LakeError where topic figures are past their retention; not where the planner alone looks at them, which then
-    splits nothing.
+    Raises LakeError if topic figures are past their retention; not if the planner alone needs them, which then splits
+    nothing.
     """
     from pyspark.sql import functions as F
 
     every = [*settings]
-    cutting = [one for one in every if one.defaultNamespaceBundleSplitAlgorithm != BY_RANGE]
+    cutting = [
+        variant_settings
+        for variant_settings in every
+        if variant_settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE
+    ]
     planning = any(map(looks_at_topics, every))
     wished = any(attempt.planned["wishes"] for attempt in chunk)
     if not cutting and not wished and not planning:
@@ -106,8 +111,8 @@ def _with_heavy(bundles: DataFrame) -> DataFrame:
     is_heavy = F.lit(False)
     for figure in ("used_msg_throughput", "used_msg_rate"):
         ins, outs = (_counting(F.col(f"{figure}_{end}")) for end in ("in", "out"))
-        own = ins + outs
-        is_heavy |= (own > 0) & (own >= _NEARLY * HEAVY * F.sum(own).over(of_broker))
+        traffic = ins + outs
+        is_heavy |= (traffic > 0) & (traffic >= _NEARLY * HEAVY * F.sum(traffic).over(of_broker))
     return bundles.withColumn(_HEAVY, F.coalesce(is_heavy & F.col("owner").isNotNull(), F.lit(False)))
 
 
@@ -138,10 +143,10 @@ def _over_a_limit(settings: Sequence[Settings]) -> Column:
         ins, outs = (F.coalesce(F.col(f"{name}_{end}"), F.lit(0.0)) for end in ("in", "out"))
         return ins + outs
 
-    topics = min(one.loadBalancerNamespaceBundleMaxTopics for one in settings)
-    sessions = min(one.loadBalancerNamespaceBundleMaxSessions for one in settings)
-    rate = float(min(one.loadBalancerNamespaceBundleMaxMsgRate for one in settings))
-    flow = float(min(bandwidth_limit(one) for one in settings))
+    topics = min(setting.loadBalancerNamespaceBundleMaxTopics for setting in settings)
+    sessions = min(setting.loadBalancerNamespaceBundleMaxSessions for setting in settings)
+    rate = float(min(setting.loadBalancerNamespaceBundleMaxMsgRate for setting in settings))
+    flow = float(min(bandwidth_limit(setting) for setting in settings))
     over = F.col("topics") > topics
     if sessions > 0:
         over |= F.coalesce("producers", F.lit(0)) + F.coalesce("consumers", F.lit(0)) > sessions

@@ -1,4 +1,4 @@
-"""A variant as lines of the settings file: the keys in which it differs from what is in force."""
+"""A variant as lines of the settings file: its differences from the settings in force."""
 
 from __future__ import annotations
 

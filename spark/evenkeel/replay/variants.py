@@ -47,25 +47,25 @@ class Variant:
 def variants_of(
     strategies: Sequence[str] = (), settings: Sequence[str] = (), named: Sequence[str] = ()
 ) -> tuple[Variant, ...]:
-    """The variants of a command line: `--strategy S`, `--set K=V` (for all of them), `--variant NAME:K=V,K=V`.
+    """Return the variants of a command line: `--strategy S`, `--set K=V` (for all of them), `--variant NAME:K=V,K=V`.
 
-    Without any of them, the recorded settings once more. Names are distinct; `BadInput` and `SettingsError` name what
-    is unknown and the nearest that is known.
+    Without any of them, the recorded settings once more. Names are distinct; `BadInput` and `SettingsError` name the
+    unknown word and the nearest known one.
     """
     common = _overrides(settings, "--set")
-    found = [Variant(name, {**_strategy(name), **common}) for name in strategies]
+    variants = [Variant(name, {**_strategy(name), **common}) for name in strategies]
     for text in named:
         name, colon, pairs = text.partition(":")
         if not colon or not name or not pairs:
             raise BadInput(f"--variant {text!r}: write NAME:KEY=VALUE,KEY=VALUE")
-        found.append(Variant(name, {**common, **_overrides(_pairs(pairs), f"--variant {name}")}))
-    if not found:
-        found = [Variant("set" if common else AGAIN, common)]
-    names = [variant.name for variant in found]
+        variants.append(Variant(name, {**common, **_overrides(_pairs(pairs), f"--variant {name}")}))
+    if not variants:
+        variants = [Variant("set" if common else AGAIN, common)]
+    names = [variant.name for variant in variants]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled or RECORDED in names:
         raise BadInput(f"two variants are called {(doubled or [RECORDED])[0]!r}: give each its own name by --variant")
-    return tuple(found)
+    return tuple(variants)
 
 
 def overrides_in(words: str) -> dict[str, Value]:
@@ -91,18 +91,22 @@ def check_limit(percent: float | None, called: str = "--limit") -> None:
 
 
 def settings_of(variant: Variant, recorded: EffectiveSettings, manager: str | None, cluster: str) -> EffectiveSettings:
-    """The settings that the variant decides with where `recorded` were in force under `manager`.
+    """Return the variant's settings if `recorded` were in force under `manager`.
 
-    A strategy that the recorded placement does not go with brings its own: AvgShedder places too, and what follows it
-    places by LeastLongTermMessageRate. A strategy of Pulsar's decides itself, also where Evenkeel's planner did.
-    `SettingsError` where Pulsar would refuse the settings.
+    A strategy that does not go with the recorded placement brings its own: AvgShedder places too, and a strategy after
+    it places by LeastLongTermMessageRate. A strategy of Pulsar decides itself, even if Evenkeel's planner did.
+    `SettingsError` if Pulsar would refuse the settings.
     """
     if not variant.overrides:
         return recorded
     values = {**_placing(variant, recorded), **_planning(variant, recorded), **variant.overrides}
     settings = recorded.settings.with_values(values)
     by = manager_of(variant, recorded, manager)
-    asked = (one.text for one in contradictions(settings) if any(key in variant.overrides for key in one.keys))
+    asked = (
+        contradiction.text
+        for contradiction in contradictions(settings)
+        if any(key in variant.overrides for key in contradiction.keys)
+    )
     refused = next(asked, None) or why_undecidable(settings, by)
     if refused is not None:
         raise SettingsError(f"variant {variant.name} on {cluster}: {refused}{_other_manager(settings, by)}")
@@ -118,8 +122,10 @@ def manager_of(variant: Variant, recorded: EffectiveSettings, manager: str | Non
 
 
 def _planning(variant: Variant, recorded: EffectiveSettings) -> dict[str, Value]:
-    """The planner switched off where a variant names another strategy, which would have no say otherwise, or sheds
-    nothing."""
+    """Return the setting that turns the planner off, if a variant names another strategy or sheds nothing.
+
+    Otherwise that strategy would have no effect.
+    """
     others = {SHEDDING_KEY, PLACEMENT_KEY} & variant.overrides.keys()
     is_meant = others or variant.overrides.get("evenkeelSheddingEnabled") is False
     return {PLANNER_KEY: "off"} if is_meant and recorded.settings.evenkeelPlanner == "on" else {}
@@ -164,7 +170,7 @@ def _strategy(name: str) -> dict[str, Value]:
 
 
 def _overrides(pairs: Iterable[str], where: str) -> dict[str, Value]:
-    found: dict[str, Value] = {}
+    overrides: dict[str, Value] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
@@ -172,9 +178,9 @@ def _overrides(pairs: Iterable[str], where: str) -> dict[str, Value]:
         key = known_key(name.strip())
         if key.name in SWITCHES:
             raise SettingsError(f"{key.name} is the brokers' own switch: set {SWITCHES[key.name]} instead")
-        found[key.name] = coerce(key, text)
-        check_allowed(key, found[key.name])
-    return found
+        overrides[key.name] = coerce(key, text)
+        check_allowed(key, overrides[key.name])
+    return overrides
 
 
 def _pairs(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The report: what Evenkeel decided in a cycle and why, as one HTML file that needs nothing else.
+"""The report: the decisions of a cycle with their reasons, as one HTML file that needs nothing else.
 
 `gather` reads the lake; `chapters`, `decisions` and `headline` turn rows into sentences and numbers; `page` and
 `charts` make them visible.

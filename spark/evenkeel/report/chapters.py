@@ -61,7 +61,7 @@ class WriteLine:
 
 @dataclass(frozen=True)
 class Provenance:
-    """From where the cycle comes, so that it can be found and recomputed."""
+    """The origin of the cycle, so that it can be found and recomputed."""
 
     facts: tuple[Fact, ...]
     writes: tuple[WriteLine, ...]
@@ -106,7 +106,7 @@ class CycleReport:
 
 
 def build_model(gathered: Gathered) -> CycleReport:
-    """The report of what was gathered. Pure: the same rows give the same report."""
+    """Return the report of the gathered rows. Pure: equal rows give equal reports."""
     chapters = tuple(_chapter(rows) for rows in gathered.clusters)
     names = wording.listed([wording.shortened(wording.visible(chapter.cluster), 60) for chapter in chapters])
     return CycleReport(f"Evenkeel: {names}", gathered.lake, chapters)
@@ -115,7 +115,7 @@ def build_model(gathered: Gathered) -> CycleReport:
 def _chapter(rows: ClusterRows) -> Chapter:
     tables, attempt = rows.tables, rows.attempt
     verdicts = checks(tables["validation_results"])
-    made = decisions(tables)
+    decided = decisions(tables)
     lines = broker_lines(tables)
     came_of_it = results(rows.commands, {row["command_id"]: row["detail"] for row in rows.harm})
     return Chapter(
@@ -123,14 +123,14 @@ def _chapter(rows: ClusterRows) -> Chapter:
         cycle_at=attempt.cycle_at,
         status=attempt.status,
         decided=attempt.decided,
-        headline=headline(attempt, made, verdicts, tables["unload_decisions"], tally(came_of_it)),
+        headline=headline(attempt, decided, verdicts, tables["unload_decisions"], tally(came_of_it)),
         harm=harm_lines(rows.harm),
         newer=_newer(rows),
         state=_state(attempt, tables),
         brokers=lines,
         limit=usage_limit(tables["unload_decisions"]),
         course=course_model(rows.course, tables["settings"], attempt),
-        decisions=made,
+        decisions=decided,
         results=came_of_it,
         rejections=rejections(tables["rejected"]),
         rejected_records=len(tables["rejected"]),
@@ -283,9 +283,9 @@ class BrokerLine:
 
 
 def broker_lines(tables: Mapping[str, Sequence[Row]]) -> tuple[BrokerLine, ...]:
-    """The cluster's brokers by name. Splits move nothing by themselves and are left out of the forecast.
+    """Return the cluster's brokers by name.
 
-    So are the unloads that guards hold back.
+    Splits move nothing by themselves and are left out of the forecast, as are unloads that guards hold back.
     """
     held = held_bundles(tables.get("guard_decisions", ()))["unload"]
     loads = tables["broker_load"]
@@ -344,9 +344,9 @@ def usage_limit(rows: Sequence[Row]) -> UsageLimit | None:
 
     `rows` are of `unload_decisions`. Of two limits the smaller is the lower boundary, below which a broker receives.
     """
-    found = [row for row in rows if row["subject_kind"] == "broker" and row.get("setting") in USAGE_LIMITS]
-    found = [row for row in found if row["unit"] == "fraction" and row["threshold"] is not None]
-    last = max(found, key=lambda row: float(row["threshold"]), default=None)
+    limit_rows = [row for row in rows if row["subject_kind"] == "broker" and row.get("setting") in USAGE_LIMITS]
+    limit_rows = [row for row in limit_rows if row["unit"] == "fraction" and row["threshold"] is not None]
+    last = max(limit_rows, key=lambda row: float(row["threshold"]), default=None)
     return None if last is None else UsageLimit(float(last["threshold"]), str(last["strategy"]), str(last["setting"]))
 
 
@@ -354,7 +354,8 @@ USAGE_LIMITS = (threshold_shedder.THRESHOLD_KEY, overload_shedder.THRESHOLD_KEY)
 
 
 def foremost(lines: Sequence[BrokerLine]) -> list[BrokerLine]:
-    """The lines that say most first: what the plan changes, then the busiest; a broker of unknown load before all."""
+    """Return the most informative lines first: changed by the plan, then the busiest; brokers of unknown load come
+    first."""
     return sorted(
         lines,
         key=lambda line: (line.usage_before is not None, not line.changes, -(line.usage_before or 0.0), line.broker),

@@ -25,7 +25,7 @@ from evenkeel.report.gather import CourseModel, Point
 WIDE, NARROW = 1_030, 356
 _HALF = 496
 Spec = Mapping[str, Any]
-"""A chart or a part of one, or what an axis or a mark looks like, in Vega-Lite's words."""
+"""A chart, a part of one, or the style of an axis or a mark, in Vega-Lite's words."""
 
 MOST_SERIES = 6
 MOST_BROKERS = 20
@@ -54,30 +54,33 @@ class Picture:
 
 
 def course_picture(course: CourseModel) -> Picture | None:
-    """Usage per broker over the cycles, its unevenness, and what was decided when; None without a decided cycle."""
+    """Draw usage per broker over the cycles, its unevenness, and the decisions; None without a decided cycle."""
     if not any(point.compared for point in course.points):
         return None
     first, last = course.points[0].at, course.points[-1].at
     brokers = amounts.plural(len(course.brokers), "broker")
-    what = "Share of the traffic" if course.is_share else "Usage"
+    quantity = "Share of the traffic" if course.is_share else "Usage"
     label = (
-        f"{what} of {brokers} over {amounts.plural(len(course.points), 'cycle')} from {wording.time(first)} to "
+        f"{quantity} of {brokers} over {amounts.plural(len(course.points), 'cycle')} from {wording.time(first)} to "
         f"{wording.time(last)}, with splits and unloads. The table below has the numbers."
     )
     return picture(lambda width: _course(course, width), label, WIDE)
 
 
-def broker_picture(lines: Sequence[BrokerLine], what: str, limit: float | None = None) -> Picture | None:
-    """Before and after the plan, broker by broker: `what` is `usage` or `share` (of traffic). `limit` is drawn in."""
-    known = [line for line in foremost(lines) if getattr(line, f"{what}_before") is not None]
+def broker_picture(lines: Sequence[BrokerLine], quantity: str, limit: float | None = None) -> Picture | None:
+    """Draw usage before and after the plan, broker by broker, with the `limit`.
+
+    `quantity` is `usage` or `share` (of traffic).
+    """
+    known = [line for line in foremost(lines) if getattr(line, f"{quantity}_before") is not None]
     if not known:
         return None
-    words = "weighted usage" if what == "usage" else "share of the traffic"
+    words = "weighted usage" if quantity == "usage" else "share of the traffic"
     also = "" if limit is None else f", with the limit of {amounts.percent(limit)}"
     label = f"{words.capitalize()} per broker before and after the plan{also}. The table below has the numbers."
-    values = [value for line in lines if (value := getattr(line, f"{what}_before")) is not None]
+    values = [value for line in lines if (value := getattr(line, f"{quantity}_before")) is not None]
     mean = sum(values) / len(values)
-    return picture(lambda width: _brokers(known[:MOST_BROKERS], what, mean, limit, width), label, _HALF)
+    return picture(lambda width: _brokers(known[:MOST_BROKERS], quantity, mean, limit, width), label, _HALF)
 
 
 def picture(chart: Callable[[int], Spec], label: str, wide: int = WIDE) -> Picture:
@@ -153,9 +156,9 @@ def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x:
     if any(p.limit is not None for p in course.points):
         band = {"color": _BAND, "line": False}
         layers.append(layer_of(bands, "area", band, x=x, y=amount("mean"), y2={"field": "limit"}))
-    rest = [row for row in rows if row["broker"] not in named]
-    if rest:
-        layers.append(layer_of(rest, "line", {"color": _REST, "strokeWidth": 1}, x=x, y=y, detail=name("broker")))
+    other_rows = [row for row in rows if row["broker"] not in named]
+    if other_rows:
+        layers.append(layer_of(other_rows, "line", {"color": _REST, "strokeWidth": 1}, x=x, y=y, detail=name("broker")))
     dashed = {"color": _INK, "strokeDash": [5, 4], "strokeWidth": 1.2}
     layers.append(layer_of(bands, "line", dashed, x=x, y=amount("mean")))
     color = series_colors("broker", [names[broker] for broker in series])
@@ -171,8 +174,8 @@ def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x:
     scale = {"domain": [names[broker] for broker in series], "range": _SHAPES[: len(series)]}
     shape = name("broker", title=None, scale=scale)
     lines = {"strokeWidth": 2, "point": {"size": 34, "filled": True, "opacity": 1}}
-    own = [row for row in rows if row["broker"] in named]
-    layers.append(layer_of(own, "line", lines, x=x, y=y, color=color, shape=shape))
+    named_rows = [row for row in rows if row["broker"] in named]
+    layers.append(layer_of(named_rows, "line", lines, x=x, y=y, color=color, shape=shape))
     return layers
 
 
@@ -214,13 +217,13 @@ def _happened(point: Point) -> list[tuple[str, int]]:
     ]
 
 
-def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, limit: float | None, width: int) -> Spec:
+def _brokers(lines: Sequence[BrokerLine], quantity: str, mean: float, limit: float | None, width: int) -> Spec:
     names = labels([line.broker for line in lines])
     rows = [
         {
             "broker": names[line.broker],
-            "before": getattr(line, f"{what}_before"),
-            "after": getattr(line, f"{what}_after"),
+            "before": getattr(line, f"{quantity}_before"),
+            "after": getattr(line, f"{quantity}_after"),
         }
         for line in lines
     ]
@@ -229,7 +232,7 @@ def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, limit: float |
     room = 8 + round(7.6 * max(len(str(row["broker"])) for row in rows))
     axis = {"grid": False, "ticks": False, "labelLimit": room, "minExtent": room}
     y = name("broker", title=None, sort=[row["broker"] for row in rows], axis=axis)
-    title = "weighted usage" if what == "usage" else "share of traffic"
+    title = "weighted usage" if quantity == "usage" else "share of traffic"
     scale = {"domain": [0, max(top * 1.08, 0.01)]}
     x = amount("before", title=title, axis={"format": "%", "tickCount": 5, "grid": True}, scale=scale)
     dashed = {"color": _INK, "strokeDash": [5, 4], "strokeWidth": 1.2}
@@ -250,12 +253,12 @@ def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, limit: float |
 
 def labels(names: Sequence[str]) -> dict[str, str]:
     """A short label for every name, different ones for different names."""
-    found: dict[str, str] = {}
-    for one in names:
-        label = wording.shortened(wording.visible(one), 24)
-        taken = set(found.values())
-        found[one] = label if label not in taken else f"{wording.shortened(label, 20)} ({len(found) + 1})"
-    return found
+    label_of: dict[str, str] = {}
+    for name in names:
+        label = wording.shortened(wording.visible(name), 24)
+        taken = set(label_of.values())
+        label_of[name] = label if label not in taken else f"{wording.shortened(label, 20)} ({len(label_of) + 1})"
+    return label_of
 
 
 def series_colors(field: str, names: Sequence[str]) -> Spec:

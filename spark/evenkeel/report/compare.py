@@ -1,7 +1,7 @@
-"""Pulsar's own shedding beside Evenkeel's decisions: what each did, where they differ, and why.
+"""Pulsar's own shedding beside Evenkeel's decisions: the acts of each, their differences, and the reasons.
 
-Pulsar's side is read from the broker logs of a recording in which a cluster shed by itself; Evenkeel's side are cycles
-that were decided from snapshots of the same time. Everything but `read_rounds` is pure.
+Pulsar's side is read from the broker logs of a recording in which a cluster shed by itself. Evenkeel's side are cycles
+decided from snapshots of the same time. Everything but `read_rounds` is pure.
 """
 
 from __future__ import annotations
@@ -222,15 +222,15 @@ def _timing(round: LoggedRound, cycle: Cycle, not_due: Cycle | None) -> list[str
 def _same(same: list[str], theirs: Mapping[str, LoggedMove], ours: Mapping[str, LoggedMove]) -> list[str]:
     sentences = []
     for bundle in same:
-        there, here = theirs[bundle].destination, ours[bundle].destination
-        if there == here or there is None or here is None:
-            goal = f" to {there or here}" if there or here else ""
+        theirs_goes_to, ours_goes_to = theirs[bundle].destination, ours[bundle].destination
+        if theirs_goes_to == ours_goes_to or theirs_goes_to is None or ours_goes_to is None:
+            goal = f" to {theirs_goes_to or ours_goes_to}" if theirs_goes_to or ours_goes_to else ""
             sentences.append(f"Both take {bundle} from {theirs[bundle].source}{goal}.")
         else:
             sentences.append(
-                f"Both take {bundle} from {theirs[bundle].source}; Pulsar sends it to {there}, Evenkeel to {here}: "
-                "the destination rests on long-term averages, which the leader has kept since it started and Evenkeel "
-                "since its first cycle."
+                f"Both take {bundle} from {theirs[bundle].source}; Pulsar sends it to {theirs_goes_to}, "
+                f"Evenkeel to {ours_goes_to}: the destination rests on long-term averages, which the leader "
+                "has kept since it started and Evenkeel since its first cycle."
             )
     return sentences
 

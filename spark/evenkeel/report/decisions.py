@@ -1,4 +1,4 @@
-"""The decisions of a cycle, grouped as operators read them: what would be done, what was refused, what was let be."""
+"""The decisions of a cycle, grouped for operators: acts, refusals, and considered rows without an act."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Decisions:
 
     @property
     def refused_wishes(self) -> tuple[VerdictLine, ...]:
-        """The refusals of operators' wishes."""
+        """Return the refused manual requests."""
         return tuple(verdict for verdict in self.refusals if verdict.is_wish)
 
     @property
@@ -196,7 +196,7 @@ def _is_held(unload: Row, held: Mapping[str, Collection[str]]) -> bool:
 
 
 def held_bundles(guards: Sequence[Row]) -> dict[str, frozenset[str]]:
-    """By kind of command, the bundles whose commands are held back."""
+    """Return by kind of command the bundles whose commands are held back."""
     held = [row for row in guards if row["outcome"] == "held"]
     return {
         kind: frozenset(row["subject"] for row in held if row["kind"] == kind) for kind in (SPLIT, UNLOAD, UNLOAD_TOPIC)
@@ -204,8 +204,8 @@ def held_bundles(guards: Sequence[Row]) -> dict[str, frozenset[str]]:
 
 
 def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Whys) -> tuple[ObjectionLine, ...]:
-    """In the order of the plan."""
-    found = [row for row in guards if (row["subject_kind"], row["outcome"]) == (subject_kind, outcome)]
+    """Return the objections in the order of the plan."""
+    objecting = [row for row in guards if (row["subject_kind"], row["outcome"]) == (subject_kind, outcome)]
     return tuple(
         ObjectionLine(
             row["kind"] or "",
@@ -215,14 +215,14 @@ def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Wh
             row["sentence"],
             whys.of("guard_decisions", row),
         )
-        for row in sorted(found, key=lambda row: (row["position"], row["rule"]))
+        for row in sorted(objecting, key=lambda row: (row["position"], row["rule"]))
     )
 
 
 def _ownerless(rows: Sequence[Row], placements: Mapping[str, PlacementLine]) -> tuple[PlacementLine, ...]:
-    """Bundles without owner that found one: first where anti-affinity had a say, then by name."""
-    found = [placements[row["subject"]] for row in rows if row["cause"] == "no_owner" and row["outcome"] == "placed"]
-    return tuple(sorted(found, key=lambda placement: (not placement.changed_by_anti_affinity, placement.bundle)))
+    """Return bundles without owner that got one: first those where anti-affinity had an effect, then by name."""
+    placed = [placements[row["subject"]] for row in rows if row["cause"] == "no_owner" and row["outcome"] == "placed"]
+    return tuple(sorted(placed, key=lambda placement: (not placement.changed_by_anti_affinity, placement.bundle)))
 
 
 def _sheddings(
@@ -261,7 +261,8 @@ def _sheddings(
 
 
 def _average(row: Row) -> float | None:
-    """TransferShedder goes by the latest figures, the modular shedders by averages."""
+    """Return the average that the shedder used: TransferShedder uses the latest figures, modular shedders use
+    averages."""
     average: float | None = row["numbers"].get("bundle_throughput")
     return None if row["strategy"] in SHEDDERS_OF["extensible"] else average
 
@@ -329,12 +330,12 @@ def _distance(kind: str, row: Row) -> tuple[float, int, str, str]:
     return (far, order, kind, row["subject"])
 
 
-# What unfolds under a decision of the report: the rule with its numbers, and what lost.
+# Details of a decision in the report: the rule with its numbers, and the rejected alternatives.
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """In words as `evenkeel explain` has them; `others` are empty where the report shows them in a table."""
+    """A reason in the words of `evenkeel explain`; `others` are empty if the report shows them in a table."""
 
     rule: str
     others: tuple[str, ...] = ()
@@ -350,4 +351,4 @@ class Whys:
         """The explanation of one row of a decided table."""
         reason = reason_of(table, row, self._tables[table], self._settings)
         others = () if table == "placement_decisions" else reason.alternatives[:MOST_LINES]
-        return Why(rule_line(reason), tuple(alternative_line(one) for one in others))
+        return Why(rule_line(reason), tuple(alternative_line(option) for option in others))

@@ -1,4 +1,4 @@
-"""Reads from the lake what a report shows, and nothing more: one cycle in full, its course in outline."""
+"""Reads the rows of a report from the lake, and no others: one cycle in full, its course in outline."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
 class CourseRows:
     """Cycles in time order; `rows` are, per attempt_id, their broker loads, remembered averages and acts.
 
-    `earlier` and `later` count the cycles on record that the course leaves out.
+    `earlier` and `later` count the recorded cycles that the course leaves out.
     """
 
     attempts: Sequence[Attempt]
@@ -107,11 +107,11 @@ class Gathered:
 def gather(
     lake: str | Path, *, cluster: str | None = None, cycle: str | None = None, recording: str | Path | None = None
 ) -> Gathered:
-    """Read what the report of these cycles shows; see `report.build_report` for the arguments."""
+    """Read the rows of these cycles' reports; see `report.build_report` for the arguments."""
     record = Record(lake)
     clusters = []
-    for found in find_cycles(lake, cluster=cluster, cycle=cycle):
-        attempt = (_newest_with_decisions(record, found.cluster) or found) if cycle is None else found
+    for cycles in find_cycles(lake, cluster=cluster, cycle=cycle):
+        attempt = (_newest_with_decisions(record, cycles.cluster) or cycles) if cycle is None else cycles
         clusters.append(_cluster_rows(record, attempt, recording))
     return Gathered(str(lake), tuple(clusters))
 
@@ -153,7 +153,7 @@ def _cluster_rows(record: Record, attempt: Attempt, recording: str | Path | None
 
 
 def _harm(record: Record, attempt: Attempt) -> list[Row]:
-    """Commands that did harm, as they are on record, with when it was seen and what."""
+    """Return recorded commands that did harm, with the time it was seen and its kind."""
     span = attempt.cluster, attempt.cycle_at - _HARM_IS_SHOWN, attempt.cycle_at
     seen = record.outbox("outcomes", *span, where=is_in("outcome", [HARMED]))
     if not seen:
@@ -240,10 +240,10 @@ def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: floa
     traffic = {row["bundle"]: _throughput(row) for row in rows["bundle_load"]}
     goal = {row["subject"]: row["destination"] for row in rows["placement_decisions"]}
     unloads = rows["unload_decisions"]
-    # What an operator asked for is not the shedder's work.
-    own = [row for row in unloads if row["strategy"] not in (BY_REQUEST, BY_DRAINING)]
-    brokers = [row for row in own if row["subject_kind"] == "broker"]
-    shed = [row for row in own if row["subject_kind"] == "bundle"]
+    # Manual requests are not the shedder's work.
+    strategy_rows = [row for row in unloads if row["strategy"] not in (BY_REQUEST, BY_DRAINING)]
+    brokers = [row for row in strategy_rows if row["subject_kind"] == "broker"]
+    shed = [row for row in strategy_rows if row["subject_kind"] == "bundle"]
     whole = next((row for row in unloads if row["subject_kind"] == "cluster"), None)
     # A shedder that ran has looked at a broker; one that was not due or is off has only the cluster's row.
     ran = whole is None or whole["outcome"] != "skipped"
@@ -284,7 +284,7 @@ def _throughput(bundle: Row) -> float:
     return float((bundle["used_msg_throughput_in"] or 0.0) + (bundle["used_msg_throughput_out"] or 0.0))
 
 
-# The course over the cycles: usage per broker, the band in which the shedder lets be, and what was decided when.
+# The course over the cycles: usage per broker, the band in which the shedder does nothing, and the decisions.
 
 _KINDS = {"split_decisions": "split", "unload_decisions": "unload", "placement_decisions": "placement"}
 

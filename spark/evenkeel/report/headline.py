@@ -1,4 +1,4 @@
-"""The first sentences of a report: what Evenkeel would do, what that changes, and what to do about a cycle left out."""
+"""The first sentences of a report: the plan, its effect, and the action to take about a cycle left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from evenkeel.report.decisions import Decisions
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """`mode` is a word or two, `text` the one sentence, `effect` what it changes or why nothing is, `advice` a list."""
+    """The headline. `mode` is a word or two, `text` the sentence, `effect` its effect or why there is none, `advice` a
+    list."""
 
     mode: str
     text: str
@@ -25,19 +26,19 @@ class Headline:
 
 
 def headline(
-    attempt: Attempt, made: Decisions, checks: Sequence[Check], unload_rows: Sequence[Row], outcomes: str = ""
+    attempt: Attempt, decided: Decisions, checks: Sequence[Check], unload_rows: Sequence[Row], outcomes: str = ""
 ) -> Headline:
-    """The headline of one cycle; `outcomes` says how many of its commands came to what."""
+    """Return the headline of one cycle; `outcomes` counts its commands by outcome."""
     mode = "Dry run: nothing was sent" if attempt.mode == "dry_run" else f"Mode {attempt.mode}"
     if attempt.status == "skipped":
         return Headline(mode, "This cycle was skipped: nothing was decided.", _stop(attempt), _advice(attempt, checks))
     if attempt.status == "failed":
         return Headline(mode, "This cycle failed: nothing was decided.", _stop(attempt), _advice(attempt, checks))
-    acts = _acts(made)
-    held = _held(made)
+    acts = _acts(decided)
+    held = _held(decided)
     drained = _drained(unload_rows)
     if not acts:
-        why = " ".join(filter(None, (*(drained or [_why_nothing(made, unload_rows)]), _wishes(made))))
+        why = " ".join(filter(None, (*(drained or [_why_nothing(decided, unload_rows)]), _wishes(decided))))
         return Headline(mode, f"Evenkeel would leave this cluster as it is{held.replace(';', ':', 1)}.", why)
     would = "would" if attempt.mode == "dry_run" else "decided to"
     text = f"Evenkeel {would} {wording.listed(acts)}"
@@ -45,38 +46,38 @@ def headline(
         return Headline(mode, f"{text}, and held it back.", _stop(attempt))
     came = f"Of the commands that were on record: {outcomes}. " if outcomes else ""
     came += f"{_stop(attempt)} " if attempt.status == "closed" and attempt.reason else ""
-    return Headline(mode, f"{text}{held}.", " ".join((f"{came}{_effect(attempt, made)}".rstrip(), *drained)).strip())
+    return Headline(mode, f"{text}{held}.", " ".join((f"{came}{_effect(attempt, decided)}".rstrip(), *drained)).strip())
 
 
-def _held(made: Decisions) -> str:
+def _held(decided: Decisions) -> str:
     """Return how many commands guards hold back, as the end of a sentence."""
-    if not made.held:
+    if not decided.held:
         return ""
-    return f"; {amounts.plural(len(made.held), 'command')} {_were(len(made.held))} held back"
+    return f"; {amounts.plural(len(decided.held), 'command')} {_were(len(decided.held))} held back"
 
 
-def _acts(made: Decisions) -> list[str]:
+def _acts(decided: Decisions) -> list[str]:
     acts = []
-    if made.moving:
-        moving = {unload.bundle for unload in made.moving}
-        sources = [s.broker for s in made.sheddings if any(unload.bundle in moving for unload in s.unloads)]
+    if decided.moving:
+        moving = {unload.bundle for unload in decided.moving}
+        sources = [s.broker for s in decided.sheddings if any(unload.bundle in moving for unload in s.unloads)]
         where = f" from {_short(sources[0])}" if len(sources) == 1 else f" from {len(sources)} brokers"
-        acts.append(f"unload {amounts.plural(len(made.moving), 'bundle')}{where}")
-    if made.splitting:
-        acts.append(f"split {amounts.plural(len(made.splitting), 'bundle')}")
-    if made.placed_ownerless:
-        acts.append(f"place {amounts.plural(len(made.placed_ownerless), 'bundle')} that {_has(made)} no owner")
+        acts.append(f"unload {amounts.plural(len(decided.moving), 'bundle')}{where}")
+    if decided.splitting:
+        acts.append(f"split {amounts.plural(len(decided.splitting), 'bundle')}")
+    if decided.placed_ownerless:
+        acts.append(f"place {amounts.plural(len(decided.placed_ownerless), 'bundle')} that {_has(decided)} no owner")
     return acts
 
 
-def _has(made: Decisions) -> str:
-    return "has" if len(made.placed_ownerless) == 1 else "have"
+def _has(decided: Decisions) -> str:
+    return "has" if len(decided.placed_ownerless) == 1 else "have"
 
 
-def _effect(attempt: Attempt, made: Decisions) -> str:
+def _effect(attempt: Attempt, decided: Decisions) -> str:
     row, parts = attempt.planned, []
     if row["moved_traffic_share"]:
-        does = "That moves" if made.moving else "That concerns"
+        does = "That moves" if decided.moving else "That concerns"
         parts.append(f"{does} {amounts.percent(row['moved_traffic_share'])} of the cluster's traffic.")
     before, after = row["before_max_over_mean"], row["after_max_over_mean"]
     if before is not None and after is not None and f"{before:.2f}" != f"{after:.2f}":
@@ -84,15 +85,15 @@ def _effect(attempt: Attempt, made: Decisions) -> str:
             f"By share of traffic, the busiest broker would go from {amounts.ratio(before)} to {amounts.ratio(after)} "
             "times the mean usage."
         )
-    refused = len(made.refusals) - len(made.refused_wishes)
+    refused = len(decided.refusals) - len(decided.refused_wishes)
     if refused:
         parts.append(f"{amounts.plural(refused, 'further act')} {_were(refused)} refused.")
-    return " ".join((*parts, _wishes(made))).rstrip()
+    return " ".join((*parts, _wishes(decided))).rstrip()
 
 
-def _wishes(made: Decisions) -> str:
+def _wishes(decided: Decisions) -> str:
     """Return the answer to a manual request, or the number of answers to look up."""
-    refused = made.refused_wishes
+    refused = decided.refused_wishes
     if len(refused) < 2:
         return "".join(wish.sentence for wish in refused)
     return f"{len(refused)} requests were refused, each with its reason below."
@@ -108,16 +109,16 @@ def _were(number: int) -> str:
     return "was" if number == 1 else "were"
 
 
-def _why_nothing(made: Decisions, unload_rows: Sequence[Row]) -> str:
+def _why_nothing(decided: Decisions, unload_rows: Sequence[Row]) -> str:
     """Return the sentence of the row that comes nearest to an act: a guard's, the cluster's, a refusal, or the busiest
     broker's."""
-    stopped = (*made.standstill, *made.held)
+    stopped = (*decided.standstill, *decided.held)
     if stopped:
         return stopped[0].sentence
     whole = [row for row in unload_rows if row["subject_kind"] == "cluster"]
     if whole:
         return str(whole[0]["sentence"])
-    refused = [verdict for verdict in made.refusals if not verdict.is_wish]
+    refused = [verdict for verdict in decided.refusals if not verdict.is_wish]
     if refused:
         return refused[0].sentence
     brokers = [row for row in unload_rows if row["subject_kind"] == "broker" and row["margin"] is not None]
@@ -134,22 +135,22 @@ def _stop(attempt: Attempt) -> str:
 
 def _advice(attempt: Attempt, checks: Sequence[Check]) -> tuple[str, ...]:
     """Return the action to take about a cycle that did not decide."""
-    found = [check.detail for check in checks if not check.passed and check.severity == "quarantine"]
+    details = [check.detail for check in checks if not check.passed and check.severity == "quarantine"]
     if attempt.status == "failed":
         run = f"{attempt.planned['dag_id'] or 'the run'} / {attempt.planned['run_id'] or 'unknown'}"
-        found.append(
+        details.append(
             f"See the log of the task that is red in {run}, and clear it to run again: nothing is decided twice."
         )
     else:
-        found.append("The next cycle tries again; other clusters are not affected. The load below was still read.")
-    return tuple(found)
+        details.append("The next cycle tries again; other clusters are not affected. The load below was still read.")
+    return tuple(details)
 
 
 def _short(name: str) -> str:
     return wording.shortened(wording.visible(name), 80)
 
 
-# What validation found and what was set aside, as the report shows it.
+# Results of validation and rejected records, as the report shows them.
 
 _SEVERITIES = ("quarantine", "reject", "warn")
 _SAMPLES = 5
@@ -157,7 +158,7 @@ _SAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A rule of validation and what it found; `measured` and `threshold` are texts with their unit."""
+    """A rule of validation and its result; `measured` and `threshold` are texts with their unit."""
 
     rule: str
     table: str
@@ -183,7 +184,7 @@ class RejectionSummary:
 
 def checks(rows: Sequence[Row]) -> tuple[Check, ...]:
     """All rules: failed ones first, the gravest first among them."""
-    found = [
+    results = [
         Check(
             row["rule"],
             row["checked_table"],
@@ -198,7 +199,7 @@ def checks(rows: Sequence[Row]) -> tuple[Check, ...]:
         )
         for row in rows
     ]
-    return tuple(sorted(found, key=lambda check: (check.passed, _gravity(check.severity), check.table, check.rule)))
+    return tuple(sorted(results, key=lambda check: (check.passed, _gravity(check.severity), check.table, check.rule)))
 
 
 def _gravity(severity: str) -> int:
@@ -214,10 +215,10 @@ def rejections(rows: Sequence[Row]) -> tuple[RejectionSummary, ...]:
         RejectionSummary(
             rule,
             table,
-            len(found),
-            tuple((f"{row['file']}, {row['place']}", row["reason"], row["record"] or "") for row in found[:_SAMPLES]),
+            len(records),
+            tuple((f"{row['file']}, {row['place']}", row["reason"], row["record"] or "") for row in records[:_SAMPLES]),
         )
-        for (table, rule), found in sorted(groups.items())
+        for (table, rule), records in sorted(groups.items())
     )
 
 
@@ -231,8 +232,10 @@ _MOODS = {"done": "good", OPEN: "warn", "unknown": "warn", "stale": "warn", "wit
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A command and its outcome; `open` where nothing is on record of it yet, `done but harmed` where a later cycle has
-    seen harm. `mood` is good, warn or bad."""
+    """A command and its outcome.
+
+    `open` without any recorded outcome, `done but harmed` if a later cycle has seen harm. `mood` is good, warn or bad.
+    """
 
     kind: str
     bundle: str
@@ -254,7 +257,7 @@ class Result:
 
 
 def harm_lines(rows: Iterable[Row]) -> tuple[str, ...]:
-    """A sentence for each command that did harm, the latest seen first; `rows` are commands with what was seen."""
+    """Return a sentence for each command that did harm, the latest seen first; `rows` are commands with their harm."""
     latest = sorted(rows, key=lambda row: row["command_id"])
     return tuple(_harm_line(row) for row in sorted(latest, key=lambda row: row["seen_at"], reverse=True))
 
@@ -269,9 +272,11 @@ def _harm_line(row: Row) -> str:
 
 
 def results(commands: Iterable[Row], harm: Mapping[str, str] | None = None) -> tuple[Result, ...]:
-    """Of commands with their last `outcome`, `seen_at` and `detail`, those that did harm first; what a dry run noted is
-    not a result. `harm`: command id -> what harm it did, in words."""
-    found = tuple(
+    """Return the results of commands with their last `outcome`, `seen_at` and `detail`, harmful ones first.
+
+    Outcomes of a dry run are not results. `harm`: command id -> its harm, in words.
+    """
+    every = tuple(
         Result(
             row["kind"],
             row["bundle"],
@@ -284,15 +289,15 @@ def results(commands: Iterable[Row], harm: Mapping[str, str] | None = None) -> t
         for row in sorted(commands, key=lambda row: row["step"])
         if row["mode"] != "dry_run"
     )
-    return tuple(sorted(found, key=lambda result: not result.did_harm))
+    return tuple(sorted(every, key=lambda result: not result.did_harm))
 
 
 def _with_harm(outcome: str, did_harm: bool) -> str:
     return f"{outcome}{_BUT_HARMED}" if did_harm else outcome
 
 
-def tally(found: Sequence[Result]) -> str:
+def tally(counted: Sequence[Result]) -> str:
     """`1 done but harmed, 8 done, 2 overridden`: harm first, then the most frequent, then by name."""
-    counts = Counter(result.outcome for result in found)
+    counts = Counter(result.outcome for result in counted)
     ordered = sorted(counts.items(), key=lambda pair: (not pair[0].endswith(_BUT_HARMED), -pair[1], pair[0]))
     return wording.listed([f"{number:,} {outcome.replace('_', ' ')}" for outcome, number in ordered])

@@ -1,4 +1,4 @@
-"""From the model to HTML: one file with its style in it, no script, nothing loaded from anywhere."""
+"""The report as HTML: one file with its style in it, no script, nothing loaded from anywhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from evenkeel.model import amounts
 from evenkeel.report.chapters import CycleReport, foremost
 from evenkeel.report.charts import Picture, broker_picture, course_picture
 
-# Bundles, and what a text sets in backticks.
+# Bundles, and text in backticks.
 _SET_APART = re.compile(r"\S+/0x[0-9a-f]{8}_0x[0-9a-f]{8}|`[^`]+`")
 _LONG = 90
 
@@ -49,7 +49,7 @@ def stylesheet() -> str:
 
 
 def content_policy() -> str:
-    """A content security policy under which the page works: its own style, and nothing else."""
+    """Return a content security policy under which the page works: its own style, and nothing else."""
     digest = base64.b64encode(hashlib.sha256(stylesheet().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -57,14 +57,14 @@ def content_policy() -> str:
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """The templates' environment: escaping on, a missing value is an error."""
-    made = Environment(
+    jinja = Environment(
         loader=PackageLoader("evenkeel.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    jinja.filters |= {
         "percent": amounts.percent,
         "ratio": amounts.ratio,
         "count": amounts.count,
@@ -79,13 +79,13 @@ def environment() -> Environment:
         "foremost": foremost,
         "pairs": lambda values: list(enumerate(values)),
     }
-    made.globals |= {
+    jinja.globals |= {
         "plural": amounts.plural,
         "course_picture": course_picture,
         "broker_picture": broker_picture,
         "figure": figure_html,
     }
-    return made
+    return jinja
 
 
 def name_html(text: object, most: int = _LONG) -> Markup:
@@ -110,11 +110,11 @@ def prose_html(text: object, most: int = 420, bundle_html: Callable[[str], Marku
 
 def _prose(text: str, bundle_html: Callable[[str], Markup]) -> Markup:
     marked, last = Markup(), 0
-    for found in _SET_APART.finditer(text):
-        words = found.group()
+    for match in _SET_APART.finditer(text):
+        words = match.group()
         is_quoted = words.startswith("`")
-        marked += escape(text[last : found.start()]) + (_apart(words.strip("`")) if is_quoted else bundle_html(words))
-        last = found.end()
+        marked += escape(text[last : match.start()]) + (_apart(words.strip("`")) if is_quoted else bundle_html(words))
+        last = match.end()
     return marked + escape(text[last:])
 
 
@@ -141,7 +141,7 @@ def figure_html(picture: Picture | None) -> Markup:
 # The list of cycles and the short notices around it, in the same style as a report.
 
 MOST_LISTED = 500
-# What of a manifest a line shows, and what decides which attempt counts.
+# Columns of a manifest that a line shows, and those that decide which attempt counts.
 LISTED = (
     *("cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id"),
     *("status", "reason", "splits", "unloads", "refusals"),
@@ -205,11 +205,11 @@ def render_listing(
     renderer: Callable[..., str] = render_template,
     more: Mapping[str, str] | None = None,
 ) -> str:
-    """The page with the list of cycles, the newest first.
+    """Return the page with the list of cycles, the newest first.
 
-    `has_older`: cycles are on record before these, to which the page links; `continued`: it was come to that way.
-    `cluster`: the only one that was asked for. `renderer`: makes the page of a template's name and context. `more`:
-    what addresses of further pages have to say beside the cluster.
+    `has_older`: earlier cycles are on record, and the page links to them; `continued`: such a link led to this page.
+    `cluster`: the only requested one. `renderer`: makes the page of a template's name and context. `more`: the words in
+    addresses of further pages beside the cluster.
     """
     lines = cycle_lines(cycles)
     only = {**(more or {}), **({} if cluster is None else {"cluster": cluster})}

@@ -53,18 +53,18 @@ def asked_bundles(lake: str | Path, attempt: Attempt, acts: str) -> frozenset[st
     guards = read_rows(lake, attempt, "guard_decisions", columns=["subject", "subject_kind", "outcome"])
     held = {str(row["subject"]) for row in guards if row["subject_kind"] == "bundle" and row["outcome"] == "held"}
     rows = read_rows(lake, attempt, table, columns=["subject", "subject_kind", "outcome"])
-    found = {row["subject"] for row in rows if row["subject_kind"] == "bundle" and row["outcome"] == outcome}
-    return frozenset(found - held)
+    bundles = {row["subject"] for row in rows if row["subject_kind"] == "bundle" and row["outcome"] == outcome}
+    return frozenset(bundles - held)
 
 
 def client_cost(bundles: Collection[str], loads: Sequence[Row]) -> ClientCost:
     """The cost of these bundles; `loads` are rows of `bundle_load` of the whole cluster."""
-    own = [row for row in loads if row["bundle"] in bundles]
-    moved, whole = (sum(map(_messages, rows)) for rows in (own, loads))
+    bundle_rows = [row for row in loads if row["bundle"] in bundles]
+    moved, whole = (sum(map(_messages, rows)) for rows in (bundle_rows, loads))
     return ClientCost(
         len(bundles),
-        _sum(own, "topics"),
-        _sum(own, "producers") + _sum(own, "consumers"),
+        _sum(bundle_rows, "topics"),
+        _sum(bundle_rows, "producers") + _sum(bundle_rows, "consumers"),
         moved,
         moved / whole if whole else None,
     )

@@ -92,13 +92,13 @@ class PlannerChapter:
 
     @property
     def only_looks_on(self) -> bool:
-        """Return True if nothing of it is asked."""
+        """Return True if the planner only watches and sends nothing."""
         return self.mode == SHADOW
 
     @property
     def models_used(self) -> int:
         """Return how many of the models are used."""
-        return sum(one.is_used for one in self.models)
+        return sum(model.is_used for model in self.models)
 
 
 def planner_chapter(tables: Mapping[str, Sequence[Row]]) -> PlannerChapter | None:
@@ -189,5 +189,5 @@ def _figures(row: Row) -> tuple[tuple[str, str], ...]:
 
 def _basis(targets: Sequence[Row]) -> str:
     """Return the basis of the brokers' figures, in words."""
-    found = Counter(row["basis"] for row in targets if row["subject_kind"] == "broker" and row["basis"])
-    return ", ".join(f"{name} for {amounts.plural(number, 'broker')}" for name, number in sorted(found.items()))
+    count_of = Counter(row["basis"] for row in targets if row["subject_kind"] == "broker" and row["basis"])
+    return ", ".join(f"{name} for {amounts.plural(number, 'broker')}" for name, number in sorted(count_of.items()))

@@ -129,7 +129,7 @@ def take_until_reached(
 
 
 def _taken_before(ordered: list[str], throughputs: Mapping[str, float], wanted: float) -> list[float]:
-    """For each bundle that is taken, what was taken before it: less than wanted, or nothing at all."""
+    """Return for each taken bundle the amount taken before it: less than wanted, or 0."""
     before: list[float] = []
     taken = 0.0
     for bundle in ordered:
@@ -140,9 +140,9 @@ def _taken_before(ordered: list[str], throughputs: Mapping[str, float], wanted: 
     return before
 
 
-# Which bundles of a broker fit into what is to be moved, for UniformLoadShedder and AvgShedder alike.
+# Bundles of a broker that fit into the amount to move, for UniformLoadShedder and AvgShedder.
 #
-# By short-term rate or throughput, heaviest first: a bundle that is larger than what is left to move is passed over and
+# By short-term rate or throughput, heaviest first: a bundle that is larger than the remaining amount is passed over and
 # the next one tried. Equal ones are tried in name order.
 
 MOST_BUNDLES_KEY = "maxUnloadBundleNumPerShedding"

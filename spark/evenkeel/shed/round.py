@@ -47,10 +47,11 @@ def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Dec
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `unload_decisions`, for every broker and bundle considered and every wish, and of `strategy_state`.
+    """Return rows of `unload_decisions`, for every considered broker, bundle and manual request, and of
+    `strategy_state`.
 
-    `state` holds the predecessor's rows. A cycle inside the shedding interval is `not_due` and hands the state on as
-    it was.
+    `state` holds the predecessor's rows. A cycle inside the shedding interval is `not_due` and hands the state on
+    unchanged.
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     shedder = settings.loadBalancerLoadSheddingStrategy
@@ -60,12 +61,12 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     if decides(rows, settings):
         now = datetime.fromisoformat(cycle["cycle_at"])
-        found = [*planned_unloads(rows), *with_unloads([], shedder, wished), *drain.rows()]
+        verdict_rows = [*planned_unloads(rows), *with_unloads([], shedder, wished), *drain.rows()]
         before = state.shedder_state(rows["state"], shedder)
         last, recent = state.shed_at(rows["state"]), within_grace(gone, now, settings)
-        return _stamped(found, state.state_rows(shedder, before, last, recent), stamp)
+        return _stamped(verdict_rows, state.state_rows(shedder, before, last, recent), stamp)
     load = replace(load_of(rows), recently_unloaded=gone, wished=unloaded_by(wished) | drain.leaving)
-    made = run_shedding(
+    decided = run_shedding(
         load,
         state.shedder_state(rows["state"], shedder),
         unload_gates(load, reading.policies(rows), settings, owned=owned_of(rows, load)),
@@ -74,15 +75,17 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         last_shed_at=state.shed_at(rows["state"]),
         shedder=shedder_named(shedder),
     )
-    shown = telling((*drain.beside(made.considered), *silent_brokers(rows)), rows)
+    shown = telling((*drain.beside(decided.considered), *silent_brokers(rows)), rows)
     verdicts = [named(verdict, cycle["cluster"]) for verdict in shown]
-    found = [*with_unloads(verdicts, shedder, wished), *drain.rows()]
-    return _stamped(found, state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded), stamp)
+    verdict_rows = [*with_unloads(verdicts, shedder, wished), *drain.rows()]
+    return _stamped(
+        verdict_rows, state.state_rows(shedder, decided.state, decided.shed_at, decided.recently_unloaded), stamp
+    )
 
 
-def _stamped(found: Iterable[Row], kept: Iterable[Row], stamp: Row) -> dict[str, list[dict[str, Any]]]:
+def _stamped(verdict_rows: Iterable[Row], kept: Iterable[Row], stamp: Row) -> dict[str, list[dict[str, Any]]]:
     return {
-        "unload_decisions": [{**row, **stamp} for row in found],
+        "unload_decisions": [{**row, **stamp} for row in verdict_rows],
         "strategy_state": [{**row, **stamp} for row in kept],
     }
 
@@ -110,11 +113,11 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     drain = drained(rows, settings, unloaded_by(wished))
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     if decides(rows, settings):
-        found = [*planned_unloads(rows), *with_unloads([], SHEDDER, wished), *drain.rows()]
+        verdict_rows = [*planned_unloads(rows), *with_unloads([], SHEDDER, wished), *drain.rows()]
         handed_on = {name: before[name] for name in (HITS, UNLOADED_AT) if name in before}
         last, recent = state.shed_at(rows["state"]), within_grace(seen.load.recently_unloaded, now, settings)
-        return _stamped(found, state.state_rows(SHEDDER, {**seen.averages, **handed_on}, last, recent), stamp)
-    made = run_transfers(
+        return _stamped(verdict_rows, state.state_rows(SHEDDER, {**seen.averages, **handed_on}, last, recent), stamp)
+    decided = run_transfers(
         replace(seen.load, wished=unloaded_by(wished) | drain.leaving),
         _state_of(before, acts),
         reading.policies(rows),
@@ -123,14 +126,14 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         now=now,
         last_shed_at=state.shed_at(rows["state"]),
     )
-    after = {**seen.averages, **_remember(made, settings, now)}
+    after = {**seen.averages, **_remember(decided, settings, now)}
     # A round that ran has its own rows about brokers without load data.
-    silent = () if made.status == "ran" else silent_brokers(rows)
+    silent = () if decided.status == "ran" else silent_brokers(rows)
     verdicts = [
-        named(verdict, cycle["cluster"]) for verdict in telling((*drain.beside(made.considered), *silent), rows)
+        named(verdict, cycle["cluster"]) for verdict in telling((*drain.beside(decided.considered), *silent), rows)
     ]
-    found = [*with_unloads(verdicts, SHEDDER, wished), *drain.rows()]
-    return _stamped(found, state.state_rows(SHEDDER, after, made.shed_at, made.recently_unloaded), stamp)
+    verdict_rows = [*with_unloads(verdicts, SHEDDER, wished), *drain.rows()]
+    return _stamped(verdict_rows, state.state_rows(SHEDDER, after, decided.shed_at, decided.recently_unloaded), stamp)
 
 
 def _state_of(before: Remembered, acts: Iterable[Act]) -> TransferState:
@@ -140,9 +143,9 @@ def _state_of(before: Remembered, acts: Iterable[Act]) -> TransferState:
     return TransferState(int(before.get(HITS, {}).get(state.THE_CLUSTER, 0)), unloaded)
 
 
-def _remember(made: TransferRound, settings: Settings, now: datetime) -> dict[str, Mapping[str, float]]:
+def _remember(decided: TransferRound, settings: Settings, now: datetime) -> dict[str, Mapping[str, float]]:
     """Hits and brokers that gave bundles away, with evenkeelAssumeUnloadsSucceed also those of this cycle."""
-    unloaded = {broker: float(at) for broker, at in made.state.recently_unloaded.items()}
+    unloaded = {broker: float(at) for broker, at in decided.state.recently_unloaded.items()}
     if settings.evenkeelAssumeUnloadsSucceed:
-        unloaded |= {transfer.source: now.timestamp() * 1_000 for transfer in made.transfers}
-    return {HITS: {state.THE_CLUSTER: float(made.state.hits)}, UNLOADED_AT: unloaded}
+        unloaded |= {transfer.source: now.timestamp() * 1_000 for transfer in decided.transfers}
+    return {HITS: {state.THE_CLUSTER: float(decided.state.hits)}, UNLOADED_AT: unloaded}

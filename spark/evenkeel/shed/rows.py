@@ -20,7 +20,7 @@ NO_REPORT = Rule(
 
 
 def silent_brokers(rows: Rows) -> list[Considered]:
-    """Brokers that cannot be decided on: what they carry is not known, and so never counts as nothing."""
+    """Return brokers that cannot be decided on: their load is unknown, and so never counts as 0."""
     usable = {row["broker"] for row in reading.usable_reports(rows)}
     silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in usable)
     return [NO_REPORT.about_broker(broker) for broker in silent]
@@ -35,10 +35,10 @@ def planned_unloads(rows: Rows) -> list[dict[str, Any]]:
 
     In the order of the plan, each with the best alternative as its destination.
     """
-    found = [row for row in rows[TARGETS] if row["outcome"] == "unload" or row["subject_kind"] == "cluster"]
+    moves = [row for row in rows[TARGETS] if row["outcome"] == "unload" or row["subject_kind"] == "cluster"]
     return [
         {name: value for name, value in row.items() if name not in _OF_TARGETS}
-        for row in sorted(found, key=lambda row: (row["position"] or 0, row["subject"]))
+        for row in sorted(moves, key=lambda row: (row["position"] or 0, row["subject"]))
     ]
 
 

@@ -90,9 +90,9 @@ def run_shedding(
     last_shed_at: Moment | None,
     shedder: ModularShedder | None = None,
 ) -> SheddingRound:
-    """Decide what to shed in this cycle. A round that does not run leaves the state as it was.
+    """Decide the shedding of this cycle. A round that does not run leaves the state unchanged.
 
-    `shedder`: to decide with instead of the one that the settings name.
+    `shedder`: to be used instead of the one in the settings.
     """
     last = None if last_shed_at is None else milliseconds(last_shed_at)
     recent = within_grace(load.recently_unloaded, now, settings)
@@ -140,9 +140,10 @@ def _refusal(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -
 
 
 def why_not_now(brokers: int, now: Moment, last: int | None, settings: Settings) -> Considered | None:
-    """The row that says why no shedding takes place now ("switched_off", "too_few_brokers", "not_due"), else None.
+    """Return the row with the reason why no shedding takes place now, else None.
 
-    `brokers`: how many are available. `last`: when the strategy last ran, epoch ms.
+    The reasons are "switched_off", "too_few_brokers" and "not_due". `brokers`: number of available ones. `last`: when
+    the strategy last ran, epoch ms.
     """
     if not settings.evenkeelSheddingEnabled:
         return SWITCHED_OFF.about_cluster(setting="evenkeelSheddingEnabled")
@@ -193,9 +194,9 @@ def run_transfers(
     now: Moment,
     last_shed_at: Moment | None,
 ) -> TransferRound:
-    """Decide what to transfer in this cycle; a round that does not run keeps the state. `owners`: broker -> bundles.
+    """Decide the transfers of this cycle; a round that does not run keeps the state. `owners`: broker -> bundles.
 
-    Pulsar remembers an unload, of the bundle and of its broker, when it has succeeded: that is the caller's to add.
+    Pulsar remembers an unload, of the bundle and of its broker, when it has succeeded. The caller has to add that.
     """
     last = None if last_shed_at is None else milliseconds(last_shed_at)
     recent = within_grace(load.recently_unloaded, now, settings)
@@ -204,7 +205,15 @@ def run_transfers(
         return TransferRound(stopped.rule, (), (), (stopped,), state, last, recent)
     asked = TransferPolicies(BrokerFilters(load, policies, owners, settings), PoliciesPresent(policies), settings)
     at = milliseconds(now)
-    made = SHEDDER.shed(replace(load, recently_unloaded=recent), state, asked, settings, now=at)
+    transfers = SHEDDER.shed(replace(load, recently_unloaded=recent), state, asked, settings, now=at)
     return TransferRound(
-        "ran", made.transfers, made.notes, made.considered, made.state, at, recent, made.mean, made.std
+        "ran",
+        transfers.transfers,
+        transfers.notes,
+        transfers.considered,
+        transfers.state,
+        at,
+        recent,
+        transfers.mean,
+        transfers.std,
     )

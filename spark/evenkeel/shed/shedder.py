@@ -16,10 +16,10 @@ ShedderState = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """Bundles to unload with the broker they leave, in broker (AvgShedder: pair) and then selection order; what was
-    considered; the state for the next round.
+    """Bundles to unload with the broker they leave, in broker (AvgShedder: pair) and then selection order.
 
-    `destinations`: bundle -> broker, in order of selection, where the shedder itself has chosen one.
+    With the considered rows, and the state for the next round. `destinations`: bundle -> broker, in order of selection,
+    if the shedder itself chose one.
     """
 
     unloads: tuple[tuple[str, str], ...]
@@ -36,9 +36,9 @@ class Shedder(Generic[Decide]):
     """A shedder, declared once at the end of its module.
 
     `name`: Pulsar's class, by which loadBalancerLoadSheddingStrategy names it. `shed`: its decision, pure. `keys`: the
-    settings that it reads. `rules`: those that its verdicts about brokers and the cluster are given by. `remembers`:
-    the names in its state. `forgets_gone_brokers`: whether Pulsar tells it that a broker has gone
-    (onActiveBrokersChange), so that what it remembers of that broker is dropped.
+    settings that it reads. `rules`: the rules of its verdicts on brokers and the cluster. `remembers`: the names in its
+    state. `forgets_gone_brokers`: True if Pulsar notifies it that a broker is gone (onActiveBrokersChange), so that the
+    state of that broker is dropped.
     """
 
     name: str

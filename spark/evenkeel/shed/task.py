@@ -32,6 +32,6 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     more = (*(WISH_INPUTS if wished else ()), *planned_inputs(handover))
     inputs = RoundInputs(spark, lake, handover, *INPUTS, *more, is_whole=False)
     reads = inputs.add_state(handover)
-    made, handover = decide_rounds(handover, inputs, decide_cycles, OUTPUTS, "shed")
-    frames = made.frames(OUTPUTS)
+    rows, handover = decide_rounds(handover, inputs, decide_cycles, OUTPUTS, "shed")
+    frames = rows.frames(OUTPUTS)
     return handover.with_writes(lake.append(spark, frames, handover=handover, task="shed", reads=reads))

@@ -29,8 +29,8 @@ BEGIN = 1_700_000_000_000
 class Tried:
     """The last round. `unloads`: (bundle, the broker that it leaves), in the order of selection.
 
-    `destinations`: bundle -> broker, where the shedder has chosen one. `considered`: a verdict for every broker and
-    every bundle that was looked at. `state`: what the shedder remembers for the next round.
+    `destinations`: bundle -> broker, if the shedder chose one. `considered`: a verdict for every broker and every
+    checked bundle. `state`: the shedder's state for the next round.
     """
 
     unloads: tuple[tuple[str, str], ...]
@@ -45,13 +45,14 @@ class Tried:
 
 
 def broker(name: str, cpu: float, bundles: Mapping[str, tuple[float, float]]) -> BrokerReport:
-    """A broker's report. `cpu`: percent. `bundles`: `tenant/namespace/range` -> (msg/s, byte/s), all of it inbound.
+    """Return a broker's report. `cpu`: percent. `bundles`: `tenant/namespace/range` -> (msg/s, byte/s), all of it
+    inbound.
 
-    `BadName` or `BadRange` for what is not the name of a bundle.
+    `BadName` or `BadRange` for text that is not the name of a bundle.
     """
     stats: dict[str, BundleStats] = {}
     for bundle, (rate, throughput) in bundles.items():
-        range_of(bundle)  # raises for what is not a bundle's name
+        range_of(bundle)  # raises for text that is not a bundle's name
         stats[bundle] = BundleStats(topics=1, msg_rate_in=rate, msg_throughput_in=throughput)
     return BrokerReport(
         name,
@@ -93,6 +94,6 @@ def try_shedder(
     state: ShedderState = {}
     for number in range(rounds):
         now = BEGIN + number * 60_000
-        made = run_shedding(load, state, gates, held, now=now, last_shed_at=None, shedder=decides)
-        state = made.state
-    return Tried(made.unloads, made.destinations, made.considered, state)
+        decided = run_shedding(load, state, gates, held, now=now, last_shed_at=None, shedder=decides)
+        state = decided.state
+    return Tried(decided.unloads, decided.destinations, decided.considered, state)

@@ -1,7 +1,7 @@
-"""The status: of each cluster one line with its balance, its mode, its last cycle and what needs attention.
+"""The status: for each cluster one line with its balance, mode, last cycle and needs.
 
-The first page of the desk and `evenkeel status` show it. `gather` reads, `attention` judges, `line` puts together, and
-`rendering` writes text and JSON; none but `gather` reads the lake, and the clock is passed in.
+The first page of the desk and `evenkeel status` show it. `gather` reads, `attention` judges, `line` composes, and
+`rendering` writes text and JSON. Only `gather` reads the lake, and the clock is passed in.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ __all__ = ["ClusterStatus", "LakeStatus", "read_status"]
 
 @dataclass(frozen=True, slots=True)
 class LakeStatus:
-    """The status of a lake `at` a moment: a line per cluster, the most urgent first. `unread`: table -> why it could
-    not be read; what rests on it is missing from the lines."""
+    """The status of a lake `at` a moment: a line per cluster, the most urgent first.
+
+    `unread`: table -> why it could not be read; values that need it are missing from the lines.
+    """
 
     lake: str
     at: datetime
@@ -34,6 +36,6 @@ def read_status(lake: str | Path | Recent, now: datetime, *, cluster: str | None
     Pass the same `Recent` for repeated calls, so that only new files are read. Raises NoLake without a lake,
     NoSuchCycle for a cluster that is not on record, with the nearest name, and LakeError if `cycles` cannot be read.
     """
-    found = gather_status(lake, cluster=cluster)
-    lines = by_urgency(line_of(rows, now) for rows in found.clusters)
-    return LakeStatus(found.lake, now, tuple(lines), found.unread)
+    gathered = gather_status(lake, cluster=cluster)
+    lines = by_urgency(line_of(rows, now) for rows in gathered.clusters)
+    return LakeStatus(gathered.lake, now, tuple(lines), gathered.unread)

@@ -26,7 +26,7 @@ SOLE_BUNDLE_RULES = frozenset({"sole_bundle", "sole_bundle_of_busiest", "sole_to
 TOO_HEAVY_RULE = "bundle_too_heavy"
 """The guard that holds a bundle with too much of the cluster's traffic (`publish.guards.budgets`)."""
 AGE_KEY = "evenkeelMaxReportAgeSeconds"
-"""The setting that says how old figures may be for a plan to be sent."""
+"""The setting with the maximum age of figures for a plan that is sent."""
 BROKEN_PROMISES_RULE = "promises_not_kept"
 """The finding of Evenkeel's planner that it is set aside, for its plans brought too little (`planner.findings`)."""
 BOUNCE_RULES = frozenset({"returns", "moved_often"})
@@ -108,10 +108,10 @@ def attention(rows: StatusRows, now: datetime) -> tuple[Attention, ...]:
     """Everything about the cluster that needs attention, the most urgent first."""
     if is_newer(rows.newest):
         kind = KINDS[0]
-        found = kind.judge(rows, now)
-        return () if found is None else (Attention(kind.name, kind.label, kind.mood, *found),)
+        need = kind.judge(rows, now)
+        return () if need is None else (Attention(kind.name, kind.label, kind.mood, *need),)
     judged = ((kind, kind.judge(rows, now)) for kind in KINDS)
-    return tuple(Attention(kind.name, kind.label, kind.mood, *found) for kind, found in judged if found is not None)
+    return tuple(Attention(kind.name, kind.label, kind.mood, *need) for kind, need in judged if need is not None)
 
 
 def is_newer(attempt: Attempt) -> bool:
@@ -140,8 +140,10 @@ def waits_for_approval(attempt: Attempt) -> bool:
 
 
 def answer_by(attempt: Attempt, settings: Sequence[Row]) -> datetime | None:
-    """Until when the plan may be approved, by the row of AGE_KEY in the attempt's settings: no plan is sent on figures
-    that are too old. None where no answer is due, or nothing says how long."""
+    """Return until when the plan may be approved, by the row of AGE_KEY in the attempt's settings.
+
+    No plan is sent on figures that are too old. None if no answer is due, or without such a row.
+    """
     if not waits_for_approval(attempt) or not settings:
         return None
     return attempt.cycle_at.astimezone(UTC) + timedelta(seconds=float(settings[0]["value"]))
@@ -210,23 +212,25 @@ def _bounces(rows: StatusRows, _: datetime) -> Finding | None:
 def bounces(moves: Iterable[Row]) -> list[Row]:
     """The moves, of those given oldest first, that go back to a broker that the bundle had left in the hour before."""
     left: dict[tuple[str, str], datetime] = {}
-    found = []
+    bounced = []
     for move in moves:
         bundle, at = str(move["bundle"]), move["cycle_at"]
         before = left.get((bundle, str(move["destination"] or "")))
         if before is not None and at - before <= BOUNCE_SPAN:
-            found.append(move)
+            bounced.append(move)
         if move["from_broker"]:
             left[bundle, str(move["from_broker"])] = at
-    return found
+    return bounced
 
 
 def _held(rows: StatusRows, _: datetime) -> Finding | None:
     number = int(rows.newest.planned["held"] or 0)
-    own = [row for row in rows.guard_decisions if row["outcome"] == "held" and row["subject_kind"] == "cluster"]
-    if not number and not own:
+    cluster_rows = [
+        row for row in rows.guard_decisions if row["outcome"] == "held" and row["subject_kind"] == "cluster"
+    ]
+    if not number and not cluster_rows:
         return None
-    held = own or [row for row in rows.guard_decisions if row["outcome"] == "held"]
+    held = cluster_rows or [row for row in rows.guard_decisions if row["outcome"] == "held"]
     if not number:
         return _first_sentence(held), 1
     why = f": {_first_sentence(held)}" if held else "."
@@ -261,20 +265,20 @@ def _idle(rows: StatusRows, _: datetime) -> Finding | None:
     if not idle or len(idle) == len(reported):
         return None
     names = [str(row["broker"]) for row in idle]
-    what = "owns no bundle" if not idle[0]["bundles"] else "has no messages"
-    return f"{names[0]} {what}{_and_more(len(names), 'broker', ' and so', '.')}", len(names)
+    fact = "owns no bundle" if not idle[0]["bundles"] else "has no messages"
+    return f"{names[0]} {fact}{_and_more(len(names), 'broker', ' and so', '.')}", len(names)
 
 
 def _too_hot(rows: StatusRows, _: datetime) -> Finding | None:
     sole = [row for row in rows.unload_decisions if row["rule"] in SOLE_BUNDLE_RULES]
     heavy = [row for row in rows.guard_decisions if row["rule"] == TOO_HEAVY_RULE]
-    found = [*sole, *heavy]
-    return (_first_sentence(found) + _and_more(len(found), "bundle"), len(found)) if found else None
+    hot = [*sole, *heavy]
+    return (_first_sentence(hot) + _and_more(len(hot), "bundle"), len(hot)) if hot else None
 
 
 def _planner_set_aside(rows: StatusRows, _: datetime) -> Finding | None:
-    found = [row for row in rows.planner_findings if row["rule"] == BROKEN_PROMISES_RULE]
-    return (f"Evenkeel's planner is set aside: {_first_sentence(found)}", 1) if found else None
+    broken = [row for row in rows.planner_findings if row["rule"] == BROKEN_PROMISES_RULE]
+    return (f"Evenkeel's planner is set aside: {_first_sentence(broken)}", 1) if broken else None
 
 
 def _paused(rows: StatusRows, _: datetime) -> Finding | None:
@@ -285,13 +289,13 @@ def _paused(rows: StatusRows, _: datetime) -> Finding | None:
 
 
 def _draining(rows: StatusRows, _: datetime) -> Finding | None:
-    found = _drains(rows)
-    return (_first_sentence(found) + _and_more(len(found), "broker"), len(found)) if found else None
+    drains = _drains(rows)
+    return (_first_sentence(drains) + _and_more(len(drains), "broker"), len(drains)) if drains else None
 
 
 def _drains(rows: StatusRows) -> list[Row]:
-    own = [row for row in rows.unload_decisions if row["strategy"] == BY_DRAINING]
-    return [row for row in own if row["subject_kind"] == "broker"]
+    drain_rows = [row for row in rows.unload_decisions if row["strategy"] == BY_DRAINING]
+    return [row for row in drain_rows if row["subject_kind"] == "broker"]
 
 
 def _messages(row: Mapping[str, Any]) -> float:

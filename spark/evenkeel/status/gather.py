@@ -42,7 +42,8 @@ LEAST_COURSE = 3
 FAIR_COURSE_FILES = 240
 """Number of files that the clusters share; each cluster has at least LEAST_COURSE cycles."""
 MOST_OUTBOX_FILES = 240
-"""So many files of `commands` at most are read for moves back at once: of other clusters guards alone tell of them."""
+"""Maximum number of files of `commands` that are read for moves back at once; for other clusters only guards report
+them."""
 MORE_COURSE_FILES = 60
 """Number of files more that one look reads. Earlier files are in memory, so courses grow from look to look."""
 _MANIFEST = (
@@ -68,7 +69,7 @@ Span = tuple[datetime, datetime]
 
 @dataclass
 class StatusGathered:
-    """`clusters`: the rows of each. `unread`: table -> why it could not be read; what rests on it is missing then."""
+    """The gathered rows. `clusters`: the rows of each. `unread`: table -> why it could not be read."""
 
     lake: str
     clusters: list[StatusRows] = field(default_factory=list)
@@ -85,17 +86,17 @@ def gather_status(lake: str | Path | Recent, *, cluster: str | None = None) -> S
     recent.refresh()
     names = clusters_of(recent, cluster)
     courses = _courses(recent, names)
-    newest = {name: own[-1] for name, own in courses.items() if own}
-    readable = {name: one for name, one in newest.items() if not is_newer(one)}
+    newest = {name: course[-1] for name, course in courses.items() if course}
+    readable = {name: attempt for name, attempt in newest.items() if not is_newer(attempt)}
     decided = _newest_decided(courses, readable)
-    found = StatusGathered(recent.lake)
-    tables = _read_all(_reads(recent, readable, decided), found.unread)
-    for name, one in newest.items():
-        found.clusters.append(
+    gathered = StatusGathered(recent.lake)
+    tables = _read_all(_reads(recent, readable, decided), gathered.unread)
+    for name, attempt in newest.items():
+        gathered.clusters.append(
             StatusRows(
                 cluster=name,
                 attempts=courses[name],
-                newest=one,
+                newest=attempt,
                 broker_load=tables["broker_load"].get(name, ()),
                 unload_decisions=tables["unload_decisions"].get(name, ()),
                 guard_decisions=tables["guard_decisions"].get(name, ()),
@@ -106,46 +107,57 @@ def gather_status(lake: str | Path | Recent, *, cluster: str | None = None) -> S
                 moves=tables["moves"].get(name, ()),
                 pause=next(iter(tables["controls"].get(name, ())), None),
                 answered=frozenset(str(row["plan_id"]) for row in tables["approvals"].get(name, ())),
-                answer_by=answer_by(one, tables["settings"].get(name, ())),
+                answer_by=answer_by(attempt, tables["settings"].get(name, ())),
             )
         )
-    return found
+    return gathered
 
 
 # The cycles of each cluster.
 
 
 def _courses(recent: Recent, names: Sequence[str]) -> dict[str, list[Attempt]]:
-    """Of each cluster the attempts that count for its newest cycles, oldest first: as many as may be read at once. The
-    newest one, and the newest that came to decisions, have all that is in `_MANIFEST`, the others no lists.
+    """Return for each cluster the attempts that count for its newest cycles, oldest first, up to the reading limit.
 
-    A course whose files are the same as before is not worked out again.
+    The newest one, and the newest with decisions, have all columns of `_MANIFEST`, the others no lists. A course with
+    unchanged files is not computed again.
     """
     chosen = _course_files(recent, names)
-    keys = {name: tuple(file.path for file in own) for name, own in chosen.items()}
+    keys = {name: tuple(file.path for file in course_files) for name, course_files in chosen.items()}
     known = {name: recent.memo.get(("course", name)) for name in names}
-    found = {name: held[1] for name, held in known.items() if held is not None and held[0] == keys[name]}
-    made = _new_courses(recent, {name: own for name, own in chosen.items() if name not in found})
-    for name, course in made.items():
+    courses = {name: held[1] for name, held in known.items() if held is not None and held[0] == keys[name]}
+    new = _new_courses(recent, {name: course_files for name, course_files in chosen.items() if name not in courses})
+    for name, course in new.items():
         recent.memo["course", name] = keys[name], course
-    return {name: found[name] if name in found else made[name] for name in names}
+    return {name: courses[name] if name in courses else new[name] for name in names}
 
 
 def _new_courses(recent: Recent, chosen: Mapping[str, Sequence[KnownFile]]) -> dict[str, list[Attempt]]:
     rows: ByCluster = defaultdict(list)
-    small = [file for own in chosen.values() for file in own if file.rows <= _MANY_ROWS]
+    small = [file for course_files in chosen.values() for file in course_files if file.rows <= _MANY_ROWS]
     for row in recent.rows("cycles", small, _MANIFEST, shown=_LIGHT):
         rows[row["cluster"]].append(row)
-    for file in (one for own in chosen.values() for one in own if one.rows > _MANY_ROWS):
+    for file in (
+        chosen_file for course_files in chosen.values() for chosen_file in course_files if chosen_file.rows > _MANY_ROWS
+    ):
         rows[file.cluster] += recent.rows("cycles", [file], _MANIFEST, *_newest_of(recent, file), shown=_LIGHT)
     courses = {name: _counting(recent, name, rows.get(name, ())) for name in chosen}
     wanted = {
-        name: [*{one.attempt_id: one for one in (own[-1], _last_decided(own)) if one is not None}.values()]
-        for name, own in courses.items()
-        if own
+        name: [
+            *{
+                attempt.attempt_id: attempt
+                for attempt in (course_files[-1], _last_decided(course_files))
+                if attempt is not None
+            }.values()
+        ]
+        for name, course_files in courses.items()
+        if course_files
     }
     whole = _with_lists(recent, chosen, wanted)
-    return {name: [whole.get((name, one.attempt_id), one) for one in own] for name, own in courses.items()}
+    return {
+        name: [whole.get((name, attempt.attempt_id), attempt) for attempt in course_files]
+        for name, course_files in courses.items()
+    }
 
 
 def _course_files(recent: Recent, names: Sequence[str]) -> dict[str, list[KnownFile]]:
@@ -153,7 +165,7 @@ def _course_files(recent: Recent, names: Sequence[str]) -> dict[str, list[KnownF
     room, chosen = MORE_COURSE_FILES, dict[str, list[KnownFile]]()
     fair = max(LEAST_COURSE, FAIR_COURSE_FILES // max(len(names), 1))
     for name in names:
-        own: list[KnownFile] = []
+        known_files: list[KnownFile] = []
         moments: set[int] = set()
         for file in files.newest_first(name):
             is_kept = recent.is_kept("cycles", file, _MANIFEST)
@@ -161,11 +173,11 @@ def _course_files(recent: Recent, names: Sequence[str]) -> dict[str, list[KnownF
             if is_new and (len(moments) >= COURSE_CYCLES or (len(moments) >= fair and not is_kept and room < 1)):
                 break
             room -= not is_kept and len(moments) >= fair
-            own.append(file)
+            known_files.append(file)
             moments.add(file.last)
             if file.rows > _MANY_ROWS:
                 break
-        chosen[name] = own
+        chosen[name] = known_files
     return chosen
 
 
@@ -181,23 +193,31 @@ def _with_lists(
     recent: Recent, files: Mapping[str, Sequence[KnownFile]], wanted: Mapping[str, Sequence[Attempt]]
 ) -> dict[tuple[str, str], Attempt]:
     """(cluster, attempt_id) -> the attempt with the lists of its manifest."""
-    ids = {(name, one.attempt_id): one.cycle_at for name, own in wanted.items() for one in own}
+    ids = {
+        (name, attempt.attempt_id): attempt.cycle_at
+        for name, attempt_rows in wanted.items()
+        for attempt in attempt_rows
+    }
     near = [
         file
-        for name, own in wanted.items()
+        for name, attempt_rows in wanted.items()
         for file in files[name]
         if any(
-            file.first <= log_moment(one.cycle_at) + 2_000 and file.last >= log_moment(one.cycle_at) - 2_000
-            for one in own
+            file.first <= log_moment(attempt.cycle_at) + 2_000 and file.last >= log_moment(attempt.cycle_at) - 2_000
+            for attempt in attempt_rows
         )
     ]
     rows: ByCluster = defaultdict(list)
     for row in recent.rows("cycles", [file for file in near if file.rows <= _MANY_ROWS], _MANIFEST):
         rows[row["cluster"]].append(_with_reads(row))
-    for file in (one for one in near if one.rows > _MANY_ROWS):
+    for file in (near_file for near_file in near if near_file.rows > _MANY_ROWS):
         rows[file.cluster] += map(_with_reads, recent.rows("cycles", [file], _MANIFEST, *_newest_of(recent, file)))
-    found = (one for own in rows.values() for one in attempts_of(own))
-    return {(one.cluster, one.attempt_id): one for one in found if (one.cluster, one.attempt_id) in ids}
+    attempts = (attempt for attempt_rows in rows.values() for attempt in attempts_of(attempt_rows))
+    return {
+        (attempt.cluster, attempt.attempt_id): attempt
+        for attempt in attempts
+        if (attempt.cluster, attempt.attempt_id) in ids
+    }
 
 
 def _with_reads(row: Row) -> Row:
@@ -218,16 +238,16 @@ def _counting(recent: Recent, name: str, rows: Sequence[Row]) -> list[Attempt]:
 
 
 def _last_decided(attempts: Sequence[Attempt]) -> Attempt | None:
-    return next((one for one in reversed(attempts) if one.decided), None)
+    return next((attempt for attempt in reversed(attempts) if attempt.decided), None)
 
 
 def _newest_decided(courses: Mapping[str, Sequence[Attempt]], readable: Mapping[str, Attempt]) -> dict[str, Attempt]:
-    """Of each cluster the newest cycle that came to decisions, of those that were read."""
-    found = {name: _last_decided(courses[name]) for name in readable}
-    return {name: one for name, one in found.items() if one is not None and not is_newer(one)}
+    """Return for each cluster the newest cycle with decisions, of those that were read."""
+    decided = {name: _last_decided(courses[name]) for name in readable}
+    return {name: attempt for name, attempt in decided.items() if attempt is not None and not is_newer(attempt)}
 
 
-# What these cycles wrote.
+# Writes of these cycles.
 
 
 def _reads(
@@ -237,9 +257,9 @@ def _reads(
     import pyarrow.compute as pc
 
     each = [*decided.values()]
-    skipped = [one for one in readable.values() if one.status == "skipped"]
-    waiting = [one for one in readable.values() if waits_for_approval(one)]
-    acting = [one for one in readable.values() if one.mode != "dry_run"]
+    skipped = [attempt for attempt in readable.values() if attempt.status == "skipped"]
+    waiting = [attempt for attempt in readable.values() if waits_for_approval(attempt)]
+    acting = [attempt for attempt in readable.values() if attempt.mode != "dry_run"]
     rules = is_in("rule", sorted(SOLE_BUNDLE_RULES)) | is_in("strategy", [BY_DRAINING])
     quarantine = is_in("severity", ["quarantine"]) & ~pc.field("passed")
     setting, broken = is_in("key", [AGE_KEY]), is_in("rule", [BROKEN_PROMISES_RULE])
@@ -288,17 +308,17 @@ def written_rows(
     Rows that are past their retention are missing.
     """
     listed, others, owner = list[KnownFile](), list[Attempt](), dict[tuple[str, str], datetime]()
-    for one in attempts:
-        writes = [write for write in one.writes_of(table) if write.rows]
-        owner |= {(one.cluster, write.write_id): one.cycle_at for write in writes}
+    for attempt in attempts:
+        writes = [write for write in attempt.writes_of(table) if write.rows]
+        owner |= {(attempt.cluster, write.write_id): attempt.cycle_at for write in writes}
         if all(write.files for write in writes):
             listed += [
-                KnownFile(file.path, one.cluster, 0, 0, write.rows, file.size)
+                KnownFile(file.path, attempt.cluster, 0, 0, write.rows, file.size)
                 for write in writes
                 for file in write.files
             ]
         else:
-            others.append(one)
+            others.append(attempt)
     if not owner:
         return {}
     wanted = (*_STAMP, *columns)
@@ -308,28 +328,30 @@ def written_rows(
         rows, others = [], [*attempts]
     if others:
         files = recent.files(table)
-        near = [file for one in others for file in files.between(one.cluster, one.cycle_at, one.cycle_at)]
+        near = [
+            file for attempt in others for file in files.between(attempt.cluster, attempt.cycle_at, attempt.cycle_at)
+        ]
         rows += recent.rows(table, dict.fromkeys(near), wanted, where, table)
     return _by_cluster(row for row in rows if owner.get((row["cluster"], row["write_id"])) == row["cycle_at"])
 
 
 def _answers(recent: Recent, waiting: Sequence[Attempt]) -> ByCluster:
-    plans = {(one.cluster, one.plan_id) for one in waiting}
+    plans = {(attempt.cluster, attempt.plan_id) for attempt in waiting}
     if not plans:
         return {}
     files = recent.files("approvals")
-    own = [file for name in sorted({name for name, _ in plans}) for file in files.newest_first(name)]
-    rows = recent.rows("approvals", own, ("plan_id",))
+    plan_files = [file for name in sorted({name for name, _ in plans}) for file in files.newest_first(name)]
+    rows = recent.rows("approvals", plan_files, ("plan_id",))
     return _by_cluster(row for row in rows if (row["cluster"], row["plan_id"]) in plans)
 
 
 def _pauses(recent: Recent, attempts: Mapping[str, Attempt]) -> ByCluster:
     """The pauses that hold: of each cluster its last pause or resumption, if that is a pause."""
     files = recent.files("controls", kinds_from=PAUSE)
-    own = [file for name in attempts for file in files.newest_first(name)]
-    said = is_in("kind", [PAUSE, RESUME])
+    control_files = [file for name in attempts for file in files.newest_first(name)]
+    is_control = is_in("kind", [PAUSE, RESUME])
     last: dict[str, Row] = {}
-    for row in recent.rows("controls", own, ("kind", "at", "by", "reason"), said, "said"):
+    for row in recent.rows("controls", control_files, ("kind", "at", "by", "reason"), is_control, "said"):
         if row["cluster"] not in last or row["at"] >= last[row["cluster"]]["at"]:
             last[row["cluster"]] = row
     return {name: [row] for name, row in last.items() if row["kind"] == PAUSE}
@@ -341,56 +363,58 @@ def _harm(recent: Recent, acting: Sequence[Attempt]) -> ByCluster:
     No other harm is searched.
     """
     spans = {
-        one.cluster: (one.cycle_at - HARM_SPAN, one.cycle_at)
-        for one in acting
-        if any(act["outcome"] == HARMED for act in one.planned["acts"] or ())
-        or any(write.rows for write in one.writes_of("outcomes"))
+        attempt.cluster: (attempt.cycle_at - HARM_SPAN, attempt.cycle_at)
+        for attempt in acting
+        if any(act["outcome"] == HARMED for act in attempt.planned["acts"] or ())
+        or any(write.rows for write in attempt.writes_of("outcomes"))
     }
     seen = _outbox(recent, "outcomes", spans, _OUTCOMES, is_in("outcome", [HARMED]), "harm")
     files = recent.files("commands") if seen else None
-    own = [row for rows in seen.values() for row in rows]  # an outcome has the cycle of its command
-    near = [file for row in own if files for file in files.between(row["cluster"], row["cycle_at"], row["cycle_at"])]
+    seen_rows = [row for rows in seen.values() for row in rows]  # an outcome has the cycle of its command
+    near = [
+        file for row in seen_rows if files for file in files.between(row["cluster"], row["cycle_at"], row["cycle_at"])
+    ]
     commands = _by_cluster(recent.rows("commands", dict.fromkeys(near), _COMMANDS))
-    found = {
+    harm = {
         name: harmed({row["command_id"]: row for row in commands.get(name, ())}.values(), rows)
         for name, rows in seen.items()
     }
-    return {name: rows for name, rows in found.items() if rows}
+    return {name: rows for name, rows in harm.items() if rows}
 
 
 def _moves(recent: Recent, acting: Sequence[Attempt]) -> ByCluster:
     """Unloads of the last hour that went out, of clusters in which one may have gone back: of as many clusters as may
     be looked at at once."""
     spans = {
-        one.cluster: (one.cycle_at - BOUNCE_SPAN, one.cycle_at)
-        for one in acting
-        if len({act["command_id"] for act in one.planned["acts"] or ()}) + int(one.planned["unloads"] or 0) > 1
+        attempt.cluster: (attempt.cycle_at - BOUNCE_SPAN, attempt.cycle_at)
+        for attempt in acting
+        if len({act["command_id"] for act in attempt.planned["acts"] or ()}) + int(attempt.planned["unloads"] or 0) > 1
     }
     commands = _outbox(recent, "commands", _within_room(recent, spans), _COMMANDS)
     unloads = {
-        name: [row for row in own if row["kind"] == "unload" and row["mode"] != "dry_run"]
-        for name, own in commands.items()
+        name: [row for row in cluster_rows if row["kind"] == "unload" and row["mode"] != "dry_run"]
+        for name, cluster_rows in commands.items()
     }
-    near = {name: spans[name] for name, own in unloads.items() if _may_bounce(own)}
+    near = {name: spans[name] for name, cluster_rows in unloads.items() if _may_bounce(cluster_rows)}
     outcomes = _outbox(recent, "outcomes", near, ("command_id", "cycle_at", "outcome"))
-    found: ByCluster = {}
+    moves: ByCluster = {}
     for name in near:
         out = {row["command_id"] for row in outcomes.get(name, ()) if row["outcome"] in SENT}
         sent = {row["command_id"]: row for row in unloads[name] if row["command_id"] in out}
-        found[name] = sorted(sent.values(), key=lambda row: (row["cycle_at"], row["step"]))
-    return found
+        moves[name] = sorted(sent.values(), key=lambda row: (row["cycle_at"], row["step"]))
+    return moves
 
 
 def _within_room(recent: Recent, spans: Mapping[str, Span]) -> dict[str, Span]:
     """The clusters that may be looked at now, by the number of their files: those that were not read are counted."""
-    files, room, found = recent.files("commands") if spans else None, MOST_OUTBOX_FILES, dict[str, Span]()
+    files, room, within = recent.files("commands") if spans else None, MOST_OUTBOX_FILES, dict[str, Span]()
     for name, span in spans.items():
-        own = files.between(name, *span) if files is not None else []
-        new = sum(not recent.is_kept("commands", file, _COMMANDS) for file in own)
+        near_files = files.between(name, *span) if files is not None else []
+        new = sum(not recent.is_kept("commands", file, _COMMANDS) for file in near_files)
         if new <= room:
             room -= new
-            found[name] = span
-    return found
+            within[name] = span
+    return within
 
 
 def _may_bounce(unloads: Iterable[Row]) -> bool:
@@ -412,7 +436,7 @@ def _outbox(
 
 
 def _by_cluster(rows: Iterable[Row]) -> ByCluster:
-    found: ByCluster = defaultdict(list)
+    by_cluster: ByCluster = defaultdict(list)
     for row in rows:
-        found[str(row["cluster"])].append(row)
-    return dict(found)
+        by_cluster[str(row["cluster"])].append(row)
+    return dict(by_cluster)

@@ -6,7 +6,7 @@ move. It is then named among the moved ones: its earlier cycles are read in that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from evenkeel.errors import EvenkeelError, NoLake, NoSuchCycle
@@ -74,11 +74,11 @@ def read_lakes_status(lakes: LakeMap, now: datetime, reader: SideBySideReader | 
     seen, lines, moved = list[LakeSeen](), dict[int, str](), list[MovedCluster]()
     every: list[ClusterStatus] = []
     for lake in lakes.lakes:
-        found = _seen(lakes, lake, now, read[lake.path])
-        if found is None:
+        lake_seen = _seen(lakes, lake, now, read[lake.path])
+        if lake_seen is None:
             continue
-        seen.append(found[0])
-        for line in found[1]:
+        seen.append(lake_seen[0])
+        for line in lake_seen[1]:
             other = _elsewhere(lakes, lake, line.cluster)
             if other is not None:
                 moved.append(MovedCluster(line.cluster, lake.name, other))
@@ -86,18 +86,14 @@ def read_lakes_status(lakes: LakeMap, now: datetime, reader: SideBySideReader | 
                 lines[id(line)] = lake.name
                 every.append(line)
     ordered = tuple((lines[id(line)], line) for line in by_urgency(every))
-    counted = tuple(_with_number(one, sum(name == one.name for name, _ in ordered)) for one in seen)
-    return LakesStatus(now, counted, ordered, tuple(sorted(moved, key=lambda one: (one.cluster, one.before))))
-
-
-def _with_number(lake: LakeSeen, clusters: int) -> LakeSeen:
-    return LakeSeen(lake.name, lake.path, clusters, lake.fault, lake.unread)
+    counted = tuple(replace(one, clusters=sum(name == one.name for name, _ in ordered)) for one in seen)
+    return LakesStatus(now, counted, ordered, tuple(sorted(moved, key=lambda move: (move.cluster, move.before))))
 
 
 def _elsewhere(lakes: LakeMap, lake: ConfiguredLake, cluster: str) -> str | None:
     """Return the name of the lake that the cluster belongs to, if that is another one."""
-    own = lakes.reader_lake_of(cluster)
-    return None if own is None or own == lake else own.name
+    home = lakes.reader_lake_of(cluster)
+    return None if home is None or home == lake else home.name
 
 
 def _seen(
@@ -107,7 +103,7 @@ def _seen(
     if isinstance(read, StatusGathered):
         try:
             return LakeSeen(lake.name, lake.path, 0, "", read.unread), [line_of(rows, now) for rows in read.clusters]
-        except Exception as error:  # what was read may be damaged in any way, and the others are shown all the same
+        except Exception as error:  # the read data may be damaged in any way, and the other lakes are still shown
             return _faulty(lake, lake_fault(error)), []
     if isinstance(read, NoSuchCycle):  # the lake exists, and has no cycle yet
         return LakeSeen(lake.name, lake.path, 0, "", {}), []
@@ -122,6 +118,6 @@ def _faulty(lake: ConfiguredLake, why: str) -> LakeSeen:
 
 def lake_fault(error: Exception) -> str:
     """Return the fault of a lake, in one line."""
-    own = isinstance(error, EvenkeelError | OSError)
-    text = str(error) if own else f"{type(error).__name__}: {error}"
+    is_known = isinstance(error, EvenkeelError | OSError)
+    text = str(error) if is_known else f"{type(error).__name__}: {error}"
     return " ".join(text.split())[:_LONGEST]

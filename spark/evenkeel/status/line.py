@@ -39,15 +39,17 @@ class ClusterStatus:
 
     @property
     def mood(self) -> str:
-        """The gravest mood of what it needs: bad, warn, note, or calm."""
-        moods = {one.mood for one in self.needs}
+        """Return the gravest mood of its needs: bad, warn, note, or calm."""
+        moods = {need.mood for need in self.needs}
         return next((mood for mood in ("bad", "warn", "note") if mood in moods), "calm")
 
 
 def line_of(rows: StatusRows, now: datetime) -> ClusterStatus:
     """The line of one cluster at a moment."""
     newest = rows.newest
-    figures = [None if is_newer(one) else _finite(one.planned["before_max_over_mean"]) for one in rows.attempts]
+    figures = [
+        None if is_newer(attempt) else _finite(attempt.planned["before_max_over_mean"]) for attempt in rows.attempts
+    ]
     known = [figure for figure in figures if figure is not None]
     return ClusterStatus(
         cluster=rows.cluster,
@@ -104,11 +106,11 @@ def stretches(course: Iterable[float | None], width: float, height: float, margi
         return []
     low, high = min(known), max(known)
     across = (width - 2 * margin) / max(len(values) - 1, 1)
-    found: list[list[str]] = [[]]
+    parts: list[list[str]] = [[]]
     for place, value in enumerate(values):
         if value is None:
-            found.append([])
+            parts.append([])
             continue
         share = 0.5 if high <= low else (value - low) / (high - low)
-        found[-1].append(f"{margin + place * across:.1f},{height - margin - share * (height - 2 * margin):.1f}")
-    return [" ".join(points if len(points) > 1 else points * 2) for points in found if points]
+        parts[-1].append(f"{margin + place * across:.1f},{height - margin - share * (height - 2 * margin):.1f}")
+    return [" ".join(points if len(points) > 1 else points * 2) for points in parts if points]

@@ -53,30 +53,32 @@ def _object_of(line: ClusterStatus) -> dict[str, Any]:
         "balance": line.balance,
         "course": list(line.course),
         "needs": [
-            {"kind": one.kind, "label": one.label, "mood": one.mood, "count": one.count, "text": one.text}
-            for one in line.needs
+            {"kind": need.kind, "label": need.label, "mood": need.mood, "count": need.count, "text": need.text}
+            for need in line.needs
         ],
     }
 
 
 def lakes_object(status: LakesStatus) -> dict[str, Any]:
-    """The status of several lakes in values of JSON; each cluster says its lake."""
+    """Return the status of several lakes as JSON values; each cluster names its lake."""
     return {
         "version": JSON_VERSION,
         "lakes": [
             {
-                "name": one.name,
-                "lake": one.path,
-                "clusters": one.clusters,
-                "fault": one.fault or None,
-                "unread": dict(sorted(one.unread.items())),
+                "name": lake_seen.name,
+                "lake": lake_seen.path,
+                "clusters": lake_seen.clusters,
+                "fault": lake_seen.fault or None,
+                "unread": dict(sorted(lake_seen.unread.items())),
             }
-            for one in status.lakes
+            for lake_seen in status.lakes
         ],
         "at": status.at.isoformat(),
         "clusters": [{**_object_of(line), "lake": lake} for lake, line in status.lines],
         "unread": dict(sorted(status.unread.items())),
-        "moved": [{"cluster": one.cluster, "before": one.before, "now": one.now} for one in status.moved],
+        "moved": [
+            {"cluster": cluster.cluster, "before": cluster.before, "now": cluster.now} for cluster in status.moved
+        ],
     }
 
 
@@ -94,22 +96,22 @@ def as_text(status: LakeStatus, *, coloured: bool = False) -> str:
 
 
 def lakes_text(status: LakesStatus, *, coloured: bool = False) -> str:
-    """A line per cluster with its lake and what needs attention, and a line for each lake that cannot be read."""
+    """Return a line per cluster with its lake and needs, and a line for each lake that cannot be read."""
     headings = (_HEADINGS[0], "LAKE", *_HEADINGS[1:])
     rows = [(cells[0], lake, *cells[1:]) for lake, line in status.lines for cells in (_cells(line),)]
     lines = [*_table(headings, rows, status.clusters, coloured), _summary(status.clusters)]
-    for one in status.faulty:
+    for faulty in status.faulty:
         word = _painted("cannot be read", "bad", coloured)
-        lines.append(f"lake {one.name} {word}: {visible(one.fault)}")
+        lines.append(f"lake {faulty.name} {word}: {visible(faulty.fault)}")
     lines += [f"{table} could not be read: {visible(why)}" for table, why in sorted(status.unread.items())]
-    lines += [moved_words(one) for one in status.moved]
+    lines += [moved_words(cluster) for cluster in status.moved]
     return "\n".join(lines) + "\n"
 
 
-def moved_words(one: MovedCluster) -> str:
+def moved_words(moved: MovedCluster) -> str:
     """Return where the earlier cycles of a moved cluster are."""
-    name = visible(one.cluster)
-    return f"{name} belongs to the lake {one.now}: its earlier cycles are in {one.before} (--lake {one.before})"
+    name = visible(moved.cluster)
+    return f"{name} belongs to the lake {moved.now}: its earlier cycles are in {moved.before} (--lake {moved.before})"
 
 
 def _table(
@@ -119,7 +121,7 @@ def _table(
     lines = [_aligned(headings, widths)]
     for line, row in zip(clusters, rows, strict=True):
         lines.append(_painted(_aligned(row, widths), line.mood if line.mood in ("bad", "warn") else "", coloured))
-        lines += [f"  {_painted(one.label, one.mood, coloured)}: {visible(one.text)}" for one in line.needs]
+        lines += [f"  {_painted(need.label, need.mood, coloured)}: {visible(need.text)}" for need in line.needs]
     return lines
 
 
@@ -152,6 +154,6 @@ def _summary(lines: Sequence[ClusterStatus]) -> str:
 def moment_line(status: LakeStatus) -> str:
     """The state of the first cluster in one line, for a log that follows it."""
     line = status.clusters[0]
-    needs = "; ".join(f"{one.label}: {visible(one.text)}" for one in line.needs) or "nothing needs attention"
+    needs = "; ".join(f"{need.label}: {visible(need.text)}" for need in line.needs) or "nothing needs attention"
     figure = "–" if line.balance is None else f"{line.balance:.2f}"
     return f"{time(line.cycle_at)} {visible(line.cluster)} {line.mode} {line.state} busiest/mean {figure}: {needs}"

@@ -48,12 +48,12 @@ class SideBySideReader:
             if not self.is_under_way(path):
                 load_libraries(path)
                 self._under_way[path] = _UnderWay(time.monotonic(), self._threads.submit(self._gather, path))
-        found = {path: self._result(self._under_way[path]) for path in paths}
-        self._under_way = {path: one for path, one in self._under_way.items() if not one.gathered.done()}
-        return found
+        results = {path: self._result(self._under_way[path]) for path in paths}
+        self._under_way = {path: reading for path, reading in self._under_way.items() if not reading.gathered.done()}
+        return results
 
     def is_under_way(self, path: str) -> bool:
-        """Return True if a reading of the lake has not come to its end."""
+        """Return True if a reading of the lake has not ended."""
         reading = self._under_way.get(path)
         return reading is not None and not reading.gathered.done()
 

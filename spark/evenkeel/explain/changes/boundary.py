@@ -36,14 +36,14 @@ def nearest(
     last = {1: value, -1: value}
     for part in _STEPS:
         step = part * (scale or abs(value) or 1.0)
-        found = []
+        boundaries = []
         for side in last:
             tried = max(lowest, value + side * (max(1.0, float(round(step))) if is_whole else step))
             if tried != last[side] and differs(tried):
-                found.append(_between(differs, Boundary(last[side], tried), is_whole, guesses))
+                boundaries.append(_between(differs, Boundary(last[side], tried), is_whole, guesses))
             last[side] = tried
-        if found:
-            return min(found, key=lambda boundary: abs(boundary.other - value))
+        if boundaries:
+            return min(boundaries, key=lambda boundary: abs(boundary.other - value))
     return None
 
 

@@ -17,11 +17,11 @@ _ACTS = {"split_decisions": "split", "unload_decisions": "unload", "placement_de
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Had `subject`'s `figure` been `needed` instead of `measured`, the answer would have been another.
+    """A changed answer: with `needed` instead of `measured` as `figure` of `subject`, the answer would differ.
 
-    `is_strict`: `needed` has to be passed, reaching it is not enough. `effect` says what would have been, and
-    `sentence` all of it, with an amount rounded to the side on which the statement stays true. Of a setting that would
-    have had to be another, `subject` is its key. `is_more`: it would have had to be more, else less.
+    `is_strict`: `needed` has to be passed, reaching it is not enough. `effect` is the other answer, and `sentence` all
+    of it, with an amount rounded to the side on which the statement stays true. For a setting, `subject` is its key.
+    `is_more`: it would have to be more, else less.
     """
 
     subject: str
@@ -36,12 +36,12 @@ class Change:
 
     @property
     def by(self) -> float | None:
-        """needed - measured; None for what is not a figure."""
+        """Return needed - measured; None if it is not a figure."""
         return None if self.needed is None or self.measured is None else self.needed - self.measured
 
 
 def effect_on(table: str, row: Row, other: Row | None, subject: str) -> str:
-    """Return what the answer would have been: `other` in the place of `row`, with a change of `subject`."""
+    """Return the other answer: `other` in the place of `row`, with a change of `subject`."""
     who = "the cluster" if row["subject_kind"] == "cluster" else "it" if subject == row["subject"] else row["subject"]
     if table == GUARDS:
         return f"{who} would have been let through" if other else "this guard would not have objected"
@@ -69,7 +69,7 @@ def _words(row: Row) -> str:
 
 
 def figure_clause(subject: str, figure: str, measured: float, needed: float, unit: str, *, is_strict: bool) -> str:
-    """Return the clause that says by how much a subject's figure would have had to be another."""
+    """Return the clause with the amount by which a subject's figure would have to differ."""
     if unit == "count":
         most = f"{plural(needed, figure.removesuffix('s'))} in {subject}"
         return f"With at least {most}" if needed > measured else f"With at most {most}"
@@ -90,7 +90,7 @@ def rounds_clause(rounds: int) -> str:
 
 
 def without_groups(row: Row) -> list[Change]:
-    """Return what anti-affinity groups changed, which the row says: placement was decided without them as well."""
+    """Return the effect of anti-affinity groups, which the row contains: placement was also decided without them."""
     other = row["without_anti_affinity"]
     if not row["changed_by_anti_affinity"] or other is None:
         return []
@@ -99,7 +99,7 @@ def without_groups(row: Row) -> list[Change]:
     return [Change(row["subject"], "anti-affinity groups", None, None, "", False, effect, sentence, is_more=False)]
 
 
-# Amounts that a statement rests on, rounded to the side on which it stays true.
+# Amounts of a statement, rounded to the side on which it stays true.
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Figure:
 
     @property
     def is_whole(self) -> bool:
-        """True for what is counted."""
+        """Return True for a count."""
         return self.unit == "count"
 
     def rows_with(self, rows: Rows, value: float) -> dict[str, Sequence[Row]]:
@@ -81,24 +81,24 @@ def _of_broker(broker: str, rows: Rows) -> Iterator[Figure]:
     usage = max((report[f"{name}_usage"] or 0.0) / (report[f"{name}_limit"] or 1.0) for name in _RESOURCES)
     parts, alone = r"\w+_usage|\w+_percent|(?!msg_)\w+_(average|ema)", "cpu_usage|weighted_usage"
     yield Figure("usage", broker, "fraction", usage, _OF_BROKERS, parts, alone)
-    own = [row for row in rows["bundle_load"] if row["owner"] == broker]
+    owned_rows = [row for row in rows["bundle_load"] if row["owner"] == broker]
     for name, stem, unit in _FLOWS:
         is_known = None not in (report[f"{stem}_in"], report[f"{stem}_out"])
-        value = _sum([report] if is_known else own, stem if is_known else f"used_{stem}")
+        value = _sum([report] if is_known else owned_rows, stem if is_known else f"used_{stem}")
         yield Figure(name, broker, unit, value, _OF_BROKERS, rf"{stem}_\w+", f"{stem}_in")
     rate = "long_msg_rate"
-    yield Figure("long-term rate", broker, "msg/s", _sum(own, rate), _OF_BUNDLES, rf"{rate}_\w+", f"{rate}_in")
+    yield Figure("long-term rate", broker, "msg/s", _sum(owned_rows, rate), _OF_BUNDLES, rf"{rate}_\w+", f"{rate}_in")
 
 
 def _of_bundle(bundle: str, rows: Rows) -> Iterator[Figure]:
-    own = [row for row in rows["bundle_load"] if row["bundle"] == bundle]
-    for row in own:
+    bundle_rows = [row for row in rows["bundle_load"] if row["bundle"] == bundle]
+    for row in bundle_rows:
         yield Figure("topics", bundle, "count", row["topics"] or 0, _OF_BUNDLES, "(listed_)?topics", "(listed_)?topics")
         sessions = (row["consumers"] or 0) + (row["producers"] or 0)
         yield Figure("sessions", bundle, "count", sessions, _OF_BUNDLES, "consumers|producers", "consumers")
-    for name, stem, unit in (*_FLOWS, ("load", "msg", "byte/s")) if own else ():
+    for name, stem, unit in (*_FLOWS, ("load", "msg", "byte/s")) if bundle_rows else ():
         flow = "msg_throughput" if name == "load" else stem
-        value = max(_sum(own, f"{term}_{flow}") for term in ("used", "short", "long"))
+        value = max(_sum(bundle_rows, f"{term}_{flow}") for term in ("used", "short", "long"))
         yield Figure(name, bundle, unit, value, _OF_BUNDLES, rf"\w+_{stem}_\w+", rf"(used|short|long)_{flow}_in")
 
 

@@ -18,13 +18,13 @@ from evenkeel.verify.recorded_cycle import again, background_of
 
 
 def question_of(record: Record, attempt: Attempt) -> AskedCycle:
-    """Return what asks the decisions of an attempt again; LakeError where its rows are not all on record any more."""
+    """Return the question that repeats the decisions of an attempt; LakeError if some of its rows are gone."""
     try:
         cycle = again(attempt, background_of(Lake(str(record.lake)), [attempt])).cycle_row
     except (LookupError, EvenkeelError) as error:
         raise LakeError(str(error)) from error
-    # Of decisions that were let be, which expire first, the rounds after them take no notice.
-    tables = (*OBSERVED, *(table for one in ROUNDS for table in one.tables))
+    # Decisions without an act, which expire first, are not used by the later rounds.
+    tables = (*OBSERVED, *(table for task_round in ROUNDS for table in task_round.tables))
     rows: dict[str, Sequence[Row]] = {table: _rows(record, attempt, table) for table in tables}
     return AskedCycle({**rows, "cycle": [cycle], "state": _state_before(record, attempt)})
 
@@ -33,8 +33,8 @@ def _rows(record: Record, attempt: Attempt, table: str) -> list[Row]:
     kinds = types_of(table)
     wanted = columns_looked_at(table, list(kinds)) if table in OBSERVED else list(kinds)
     columns = {name: kinds[name] for name in wanted if name not in STAMP_NAMES}
-    found = record.arrow_rows([attempt], table, [*columns])
-    rows = [] if found is None else rows_of(found, columns)
+    table_rows = record.arrow_rows([attempt], table, [*columns])
+    rows = [] if table_rows is None else rows_of(table_rows, columns)
     listed = sum(write.rows for write in attempt.writes_of(table))
     if table in OBSERVED and len(rows) < listed:
         raise LakeError(f"rows of {table} are past their retention")
@@ -42,7 +42,7 @@ def _rows(record: Record, attempt: Attempt, table: str) -> list[Row]:
 
 
 def _state_before(record: Record, attempt: Attempt) -> list[Row]:
-    """Return what the cycle before remembered: the rows of `strategy_state` that this one took over."""
+    """Return the state of the previous cycle: the rows of `strategy_state` that this one took over."""
     taken = sorted({write.write_id for write in attempt.reads_of(STATE)})
     at = attempt.planned["predecessor_cycle_at"]
     if not taken or at is None:

@@ -48,13 +48,15 @@ _MILLISECONDS = {"ms": 1.0, "s": 1_000.0}
 _NUDGE = 1 / 64
 _FLOAT_32 = 2.0**-23
 _CLOSE = 1e-12
-_ROUNDS = {table: one.decide for one in ROUNDS for table in one.tables} | {GUARDS: plan_round.decide}
+_ROUNDS = {table: task_round.decide for task_round in ROUNDS for table in task_round.tables} | {
+    GUARDS: plan_round.decide
+}
 
 
 class AskedCycle:
     """Questions to a recorded cycle.
 
-    `rows`: its `cycle` row, what was observed, what was decided, and as `state` what the cycle before it remembered.
+    `rows`: its `cycle` row, the observed and the decided rows, and as `state` the state of the previous cycle.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -87,7 +89,7 @@ class _Shown:
     root: float | None
 
     def of(self, value: float) -> float:
-        """Return what the row would show for a value of the figure."""
+        """Return the row's number for a value of the figure."""
         return self.quantity + (value - self.figure.value) * self.slope
 
     def value(self, quantity: float) -> float:
@@ -112,12 +114,12 @@ class _Asked:
         if row["unit"] in _MILLISECONDS:
             yield from self._by_time(_MILLISECONDS[row["unit"]])
             return
-        shown = [one for subject in self._subjects() for one in self._shown(*subject)]
-        if row["unit"] == "count" and all(one.grade for one in shown) and (rounds := self._by_rounds()):
+        shown = [figure for subject in self._subjects() for figure in self._shown(*subject)]
+        if row["unit"] == "count" and all(figure.grade for figure in shown) and (rounds := self._by_rounds()):
             yield rounds
             return
-        for one in shown:
-            yield from self._by_figure(one)
+        for figure in shown:
+            yield from self._by_figure(figure)
 
     def by_setting(self) -> Iterator[Change]:
         """Yield the change of the setting that the row names."""
@@ -130,10 +132,12 @@ class _Asked:
         def changed(rows: Rows, tried: float) -> Mapping[str, Sequence[Row]]:
             return _with_setting(rows, key, kind(tried))
 
-        found = self._nearest(changed, float(value), is_whole=kind is not float, with_rules=self._table == GUARDS)
-        if found is None:
+        nearest_value = self._nearest(
+            changed, float(value), is_whole=kind is not float, with_rules=self._table == GUARDS
+        )
+        if nearest_value is None:
             return
-        boundary, other = found
+        boundary, other = nearest_value
         shown = boundary.other
         if kind is float:
             shown = roundest(shown, shown + (shown - value) / 100)
@@ -156,7 +160,7 @@ class _Asked:
         numbers = [] if shown.grade > 1 else [shown.value(number) for number in _numbers(row)]
         guesses = [] if shown.root is None else [shown.root]
         scale = abs(figure.value) or max(map(abs, numbers), default=1.0)
-        found = self._nearest(
+        nearest_value = self._nearest(
             figure.rows_with,
             figure.value,
             is_whole=figure.is_whole,
@@ -164,9 +168,9 @@ class _Asked:
             guesses=[*numbers, *guesses],
             with_rules="candidates" not in row,
         )
-        if found is None:
+        if nearest_value is None:
             return
-        boundary, other = found
+        boundary, other = nearest_value
         needed, is_strict = shown.of(boundary.other), False
         if not figure.is_whole:
             needed = roundest(*_widened(shown.of(boundary.same), needed, figure))
@@ -190,7 +194,7 @@ class _Asked:
         )
 
     def _by_rounds(self) -> Change | None:
-        """Return after how many more rounds like this one the answer differs, each on what the one before remembers."""
+        """Return after how many more rounds like this one the answer differs, each with the previous one's state."""
         row, rows = self._row, self.sizes[0]
         framed = [kept for kept in rows["state"] if kept["strategy"] == FRAME]
         for number in range(1, _MOST_ROUNDS + 1):
@@ -228,10 +232,10 @@ class _Asked:
 
         scale = max(abs(row["measured"]), abs(row["threshold"] or 0.0)) * milliseconds
         zero = scale * 1_000.0
-        found = self._nearest(changed, zero, scale=scale, is_whole=True)
-        if found is None:
+        nearest_value = self._nearest(changed, zero, scale=scale, is_whole=True)
+        if nearest_value is None:
             return
-        boundary, other = found
+        boundary, other = nearest_value
         later = (boundary.other - zero) / milliseconds
         last = self._answer(self._changed(self.sizes[-1], changed(self.sizes[-1], boundary.same)))
         is_more = last is None or (last["measured"] > row["measured"]) == (later > 0)
@@ -265,21 +269,21 @@ class _Asked:
         return [("broker", broker) for broker in (row["broker"] or busiest,) if broker]
 
     def _shown(self, kind: str, subject: str) -> list[_Shown]:
-        """Return the figure of the subject that the row goes by, found by a small change of each; none if none does."""
-        found = []
+        """Return the figure of the subject that the row uses, found by a small change of each; None if none is used."""
+        figures = []
         for figure in figures_of(kind, subject, self.sizes[0]):
             step = (1.0 if figure.is_whole else abs(figure.value) * _NUDGE) or 1.0
             for value in (figure.value + step, figure.value - step):
                 other = self._answer(self._changed(self.sizes[0], figure.rows_with(self.sizes[0], value)))
                 if other is not None and other["rule"] == self._row["rule"]:
-                    found += _movement(figure, value, self._row, other)
+                    figures += _movement(figure, value, self._row, other)
                     break
-        return sorted(found, key=lambda shown: shown.grade)[:1]
+        return sorted(figures, key=lambda shown: shown.grade)[:1]
 
     def _is_remembered(self, broker: str, quantity: float) -> bool:
         """Return True if the round remembers that very figure of the broker for the next cycle."""
         kept = _ROUNDS[self._table]({}, self.sizes[0]).get(STATE, ())
-        return any(one["subject"] == broker and one["value"] == quantity for one in kept)
+        return any(consideration["subject"] == broker and consideration["value"] == quantity for consideration in kept)
 
     def _nearest(
         self,
@@ -293,22 +297,22 @@ class _Asked:
     ) -> tuple[Boundary, Row | None] | None:
         """Return the nearest boundary of the outcome, or else (`with_rules`) of the rule, with the answer beyond it.
 
-        What was found with the rows of few brokers is asked of the whole cycle, on both sides of the boundary.
+        A boundary found with the rows of few brokers is checked with the whole cycle, on both sides.
         """
         for size in self.sizes:
             answer = cache(partial(self._tried, size, changed))
             for kind in (_outcome, _rule) if with_rules else (_outcome,):
-                found = nearest(
+                boundary = nearest(
                     partial(self._is_other, kind, answer), value, is_whole=is_whole, scale=scale, guesses=guesses
                 )
-                if found is not None:
+                if boundary is not None:
                     break
-            if found is None:
+            if boundary is None:
                 return None
             whole = SharedRows(self._whole, self._whole.known, acts_only=kind is _outcome)
             proof = partial(self._is_other, kind, partial(self._tried, whole, changed))
-            if size is self._whole or (proof(found.other) and not proof(found.same)):
-                return found, answer(found.other)
+            if size is self._whole or (proof(boundary.other) and not proof(boundary.same)):
+                return boundary, answer(boundary.other)
         return None
 
     def _is_other(self, kind: _Kind, answer: Callable[[float], Row | None], value: float) -> bool:
@@ -325,33 +329,35 @@ class _Asked:
             return self._row
 
     def _changed(self, rows: SharedRows, changed: Mapping[str, Sequence[Row]]) -> SharedRows:
-        """Return the rows with other tables; what was worked out of observed rows stays as long as those do."""
+        """Return the rows with other tables; values computed from observed rows stay as long as those do."""
         if changed.keys() <= {"cycle", "state"}:
             return rows.having(changed)
         return SharedRows({**rows, **changed}, acts_only=rows.acts_only)
 
     def _answer(self, rows: SharedRows) -> Row | None:
         """Return the row of a round that corresponds to the recorded one; None without one."""
-        found, row = self._present(rows), self._row
-        if found is None and self._table != GUARDS and row["subject_kind"] != "cluster" and _outcome(row) == _NOTHING:
-            return row  # nothing happens either to a broker or bundle that the round no longer looks at
-        return found
+        present, row = self._present(rows), self._row
+        if present is None and self._table != GUARDS and row["subject_kind"] != "cluster" and _outcome(row) == _NOTHING:
+            return row  # a broker or bundle that the round no longer checks has no act either
+        return present
 
     def _present(self, rows: SharedRows) -> Row | None:
         row = self._row
-        made = _ROUNDS[self._table]({}, rows)[self._table]
+        rows_now = _ROUNDS[self._table]({}, rows)[self._table]
         names = ("subject", "subject_kind", *(("kind", "position", "rule") if self._table == GUARDS else ("wish_id",)))
-        alike = [one for one in made if all(one.get(name) == row.get(name) for name in names)]
-        return max(alike, key=lambda one: [one.get(name) == row.get(name) for name in _LIKENESS], default=None)
+        alike = [candidate for candidate in rows_now if all(candidate.get(name) == row.get(name) for name in names)]
+        return max(
+            alike, key=lambda candidate: [candidate.get(name) == row.get(name) for name in _LIKENESS], default=None
+        )
 
     def _is_as_recorded(self, rows: SharedRows) -> bool:
         try:
-            made = self._present(rows)
+            present = self._present(rows)
         except (EvenkeelError, LookupError, TypeError, ValueError):  # of rows that are missing, or of another version
             return False
-        if made is None or _rule(made) != _rule(self._row):
+        if present is None or _rule(present) != _rule(self._row):
             return False
-        now, recorded = _figures(made), _figures(self._row)
+        now, recorded = _figures(present), _figures(self._row)
         return all(isclose(number, recorded.get(name, nan), rel_tol=_CLOSE) for name, number in now.items())
 
 
@@ -368,33 +374,47 @@ def _smaller(table: str, row: Row, rows: SharedRows) -> Iterator[SharedRows]:
     if len(rows["bundle_load"]) < _MANY_BUNDLES:
         return
     named = {row["subject"], row["broker"], row.get("destination"), *_by_score(row)[:_FEW_BROKERS]}
-    own = named if table != "split_decisions" else set()
+    brokers_of = named if table != "split_decisions" else set()
     near = row["namespace"] if table == "placement_decisions" else None
-    leaving = {one["subject"] for one in rows["unload_decisions"] if near and one["outcome"] == "unload"}
+    leaving = {
+        unload_decision["subject"]
+        for unload_decision in rows["unload_decisions"]
+        if near and unload_decision["outcome"] == "unload"
+    }
     bundles = [
-        one
-        for one in rows["bundle_load"]
-        if one["bundle"] in named | leaving or one["owner"] in own or (near and one["namespace"] == near)
+        load_row
+        for load_row in rows["bundle_load"]
+        if load_row["bundle"] in named | leaving
+        or load_row["owner"] in brokers_of
+        or (near and load_row["namespace"] == near)
     ]
-    spaces = {one["namespace"] for one in bundles}
+    spaces = {bundle["namespace"] for bundle in bundles}
     few = {
         "bundle_load": bundles,
-        "namespace_bundles": [one for one in rows["namespace_bundles"] if one["namespace"] in spaces],
+        "namespace_bundles": [
+            namespace_bundle
+            for namespace_bundle in rows["namespace_bundles"]
+            if namespace_bundle["namespace"] in spaces
+        ],
     }
     yield SharedRows({**rows, **few})
     for table in ("broker_reports", "broker_load"):
-        few[table] = [one for one in rows[table] if one["broker"] in named]
+        few[table] = [table_row for table_row in rows[table] if table_row["broker"] in named]
     yield SharedRows({**rows, **few})
 
 
 def _by_score(row: Row) -> list[str]:
     """Return the candidates of a placement that have a score, the least first."""
-    found = sorted((one["score"], one["broker"]) for one in row.get("candidates") or () if one["score"] is not None)
-    return [broker for _, broker in found]
+    scores = sorted(
+        (candidate["score"], candidate["broker"])
+        for candidate in row.get("candidates") or ()
+        if candidate["score"] is not None
+    )
+    return [broker for _, broker in scores]
 
 
 def _movement(figure: Figure, value: float, row: Row, other: Row) -> list[_Shown]:
-    """Return how the row shows a figure, by what it shows for another value of it; empty if that moves nothing."""
+    """Return how the row shows a figure, from its number for another value; empty if that moves nothing."""
     root = None
     if None not in (row["margin"], other["margin"]) and other["margin"] != row["margin"]:
         root = figure.value - row["margin"] * (value - figure.value) / (other["margin"] - row["margin"])
@@ -410,9 +430,13 @@ def _movement(figure: Figure, value: float, row: Row, other: Row) -> list[_Shown
 
 
 def _pairs(subject: str, row: Row, other: Row) -> list[tuple[Mapping[str, float], Mapping[str, float]]]:
-    """Return what both rows measured of a subject, and their other numbers."""
+    """Return the measured values of both rows for a subject, and their other numbers."""
     scores = [
-        {one["broker"]: one["score"] for one in each.get("candidates") or () if one["broker"] == subject}
+        {
+            candidate["broker"]: candidate["score"]
+            for candidate in each.get("candidates") or ()
+            if candidate["broker"] == subject
+        }
         for each in (row, other)
     ]
     if any(scores):
@@ -430,15 +454,15 @@ def _widened(same: float, other: float, figure: Figure) -> tuple[float, float]:
 
 
 def _figures(row: Row) -> dict[str, float]:
-    """Return what a row measured, its threshold, and the scores of its candidates."""
+    """Return the row's measured value, its threshold, and the scores of its candidates."""
     figures = {name: row[name] for name in ("measured", "threshold")}
-    figures |= {one["broker"]: one["score"] for one in row.get("candidates") or ()}
+    figures |= {candidate["broker"]: candidate["score"] for candidate in row.get("candidates") or ()}
     return {name: number for name, number in figures.items() if number is not None}
 
 
 def _numbers(row: Row) -> list[float]:
     """Return all numbers of a row, at which a boundary may be."""
-    scores = [one["score"] for one in row.get("candidates") or ()]
+    scores = [candidate["score"] for candidate in row.get("candidates") or ()]
     return [number for number in (row["threshold"], *row["numbers"].values(), *scores) if number is not None]
 
 
@@ -455,8 +479,8 @@ def _rule(answer: Row | None) -> tuple[Any, ...]:
 
 def _with_setting(rows: Rows, key: str, value: object) -> dict[str, list[Row]]:
     (cycle,) = rows["cycle"]
-    found = json.loads(cycle["settings"])
-    text = json.dumps({**found, "settings": {**found["settings"], key: value}}, sort_keys=True)
+    settings = json.loads(cycle["settings"])
+    text = json.dumps({**settings, "settings": {**settings["settings"], key: value}}, sort_keys=True)
     return {"cycle": [{**cycle, "settings": text}]}
 
 

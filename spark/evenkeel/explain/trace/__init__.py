@@ -1,4 +1,4 @@
-"""Lineage: from a decision to what it rests on, and from an input to what rests on it, by the manifests."""
+"""Lineage: from a decision to its inputs, and from an input to its dependents, by the manifests."""
 
 from __future__ import annotations
 

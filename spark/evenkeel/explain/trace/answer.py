@@ -26,7 +26,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class StateLink:
-    """A cycle whose state was taken over. `status` says how it came to its own predecessor."""
+    """A cycle whose state was taken over. `status`: how it got its own predecessor."""
 
     cycle_at: datetime
     attempt_id: str
@@ -97,7 +97,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Resting:
-    """A cycle that read the input itself, and what it decided."""
+    """A cycle that read the input itself, and its decisions."""
 
     cluster: str
     cycle_at: datetime
@@ -109,7 +109,7 @@ class Resting:
 
 @dataclass(frozen=True, slots=True)
 class HandedOn:
-    """A later cycle that rests on the input by the state it took over."""
+    """A later cycle that uses the input through the state it took over."""
 
     cluster: str
     cycle_at: datetime
@@ -126,7 +126,7 @@ class HandedOn:
 
 @dataclass(frozen=True)
 class Dependents:
-    """All that rests on an input. `kind` is broker, write or snapshot; `first` and `last` bound what was looked at."""
+    """All dependents of an input. `kind` is broker, write or snapshot; `first` and `last` bound the search."""
 
     kind: str
     name: str
@@ -148,39 +148,39 @@ class Dependents:
 MOST_HANDED_ON = 10
 
 
-def as_text(found: Inputs | Dependents, where: tzinfo = UTC) -> str:
+def as_text(answer: Inputs | Dependents, where: tzinfo = UTC) -> str:
     """The trace, with times in the zone `where`; ends with a line break."""
-    lines = _inputs(found, where) if isinstance(found, Inputs) else _dependents(found, where)
+    lines = _inputs(answer, where) if isinstance(answer, Inputs) else _dependents(answer, where)
     return "\n".join(wording.visible(line) for line in lines) + "\n"
 
 
-def _inputs(found: Inputs, where: tzinfo) -> Iterator[str]:
-    yield f"{found.subject} in cluster {found.cluster}, cycle of {clock(found.cycle_at, where)}"
-    yield f"attempt {found.attempt} ({found.attempt_id}), plan {found.plan_id or 'none'}"
+def _inputs(inputs: Inputs, where: tzinfo) -> Iterator[str]:
+    yield f"{inputs.subject} in cluster {inputs.cluster}, cycle of {clock(inputs.cycle_at, where)}"
+    yield f"attempt {inputs.attempt} ({inputs.attempt_id}), plan {inputs.plan_id or 'none'}"
     yield ""
     yield "Decided"
-    yield from [f"  {_decision(one)}" for one in found.decisions] or ["  nothing that acts"]
-    if found.planner:
+    yield from [f"  {_decision(decision)}" for decision in inputs.decisions] or ["  nothing that acts"]
+    if inputs.planner:
         yield ""
         yield "Evenkeel's planner"
-        yield from (f"  {_planner_word(one)}" for one in found.planner)
+        yield from (f"  {_planner_word(word)}" for word in inputs.planner)
     yield ""
     yield "Rests on"
-    yield f"  snapshot {found.snapshot or 'unknown'} ({found.source or 'unknown source'})"
-    yield f"  settings {found.settings_digest or 'unknown'}"
-    yield f"  code {found.code_version or 'unknown'}, digest {found.code_digest or 'unknown'}"
-    yield f"  run {found.run}"
-    yield from _written("Written in this cycle", found.writes)
-    yield from _written("Read from the cycle before", found.reads)
+    yield f"  snapshot {inputs.snapshot or 'unknown'} ({inputs.source or 'unknown source'})"
+    yield f"  settings {inputs.settings_digest or 'unknown'}"
+    yield f"  code {inputs.code_version or 'unknown'}, digest {inputs.code_digest or 'unknown'}"
+    yield f"  run {inputs.run}"
+    yield from _written("Written in this cycle", inputs.writes)
+    yield from _written("Read from the cycle before", inputs.reads)
     yield ""
     yield "State was handed on from"
-    for link in found.chain:
+    for link in inputs.chain:
         yield f"  {clock(link.cycle_at, where)}  attempt {link.attempt_id[:16]}  {link.snapshot or 'no snapshot'}"
-    if found.open_end:
+    if inputs.open_end:
         yield "  and from cycles before"
-    if not found.chain:
+    if not inputs.chain:
         yield "  no cycle"
-    yield from found.notes
+    yield from inputs.notes
 
 
 def _written(title: str, writes: Sequence[Written]) -> Iterator[str]:
@@ -188,72 +188,72 @@ def _written(title: str, writes: Sequence[Written]) -> Iterator[str]:
         return
     yield ""
     yield title
-    wide = max(len(one.table) for one in writes)
-    for one in writes:
-        rows = amounts.plural(one.rows, "row")
-        yield f"  {one.table:<{wide}}  {one.layer:<8}  write {one.write_id}  version {one.version}  {rows}"
+    wide = max(len(write.table) for write in writes)
+    for write in writes:
+        rows = amounts.plural(write.rows, "row")
+        yield f"  {write.table:<{wide}}  {write.layer:<8}  write {write.write_id}  version {write.version}  {rows}"
 
 
-def _decision(one: Decision) -> str:
-    start = f" from {one.broker}" if one.broker and one.act != "split" else ""
-    goal = f" to {one.destination}" if one.destination else ""
-    outcome = f", {one.outcome.replace('_', ' ')}" if one.outcome else ""
-    return f"{one.act} {one.bundle}{start}{goal}{outcome}"
+def _decision(decision: Decision) -> str:
+    start = f" from {decision.broker}" if decision.broker and decision.act != "split" else ""
+    goal = f" to {decision.destination}" if decision.destination else ""
+    outcome = f", {decision.outcome.replace('_', ' ')}" if decision.outcome else ""
+    return f"{decision.act} {decision.bundle}{start}{goal}{outcome}"
 
 
-def _planner_word(one: PlannerWord) -> str:
-    kind = "finding" if one.table == "planner_findings" else one.outcome
-    goal = f" to {one.destination}" if one.destination else ""
-    return f"{kind} {one.subject}{goal}: {one.sentence}"
+def _planner_word(word: PlannerWord) -> str:
+    kind = "finding" if word.table == "planner_findings" else word.outcome
+    goal = f" to {word.destination}" if word.destination else ""
+    return f"{kind} {word.subject}{goal}: {word.sentence}"
 
 
-def _dependents(found: Dependents, where: tzinfo) -> Iterator[str]:
-    span = clock(found.first, where)
-    if found.last != found.first:
-        span += f" to {clock(found.last, where)}"
-    yield f"{found.kind} {found.name} in cluster {found.cluster}, {span}"
-    yield from found.notes
+def _dependents(dependents: Dependents, where: tzinfo) -> Iterator[str]:
+    span = clock(dependents.first, where)
+    if dependents.last != dependents.first:
+        span += f" to {clock(dependents.last, where)}"
+    yield f"{dependents.kind} {dependents.name} in cluster {dependents.cluster}, {span}"
+    yield from dependents.notes
     yield ""
-    number = found.decisions
-    cycles = amounts.plural(len(found.direct), "cycle")
+    number = dependents.decisions
+    cycles = amounts.plural(len(dependents.direct), "cycle")
     if number:
-        rest = "This decision rests" if number == 1 else f"These {number:,} decisions rest"
-        yield f"{rest} on it directly, in {cycles} that read it:"
+        words = "This decision rests" if number == 1 else f"These {number:,} decisions rest"
+        yield f"{words} on it directly, in {cycles} that read it:"
     else:
         yield f"No decision that acts rests on it directly; {cycles} read it."
-    yield from _direct(found.direct, found.kind, where)
+    yield from _direct(dependents.direct, dependents.kind, where)
     yield ""
-    yield from _handed_on(found.handed_on, where)
+    yield from _handed_on(dependents.handed_on, where)
 
 
 def _direct(cycles: Sequence[Resting], kind: str, where: tzinfo) -> Iterator[str]:
     for cycle in cycles:
         if cycle.decisions:
             yield f"  {clock(cycle.cycle_at, where)} ({cycle.mode.replace('_', ' ')})"
-        for one in cycle.decisions:
-            yield f"    {_decision(one)}{_how(one) if kind == 'broker' else ''}"
+        for decision in cycle.decisions:
+            yield f"    {_decision(decision)}{_how(decision) if kind == 'broker' else ''}"
 
 
-def _how(one: Decision) -> str:
+def _how(decision: Decision) -> str:
     """Return how a decision uses a broker's report: a split reads its own broker only, all others every broker."""
-    if one.names_it:
+    if decision.names_it:
         return " [names it]"
-    return " [same cycle]" if one.act == "split" else " [compared with it]"
+    return " [same cycle]" if decision.act == "split" else " [compared with it]"
 
 
 def _handed_on(cycles: Sequence[HandedOn], where: tzinfo) -> Iterator[str]:
     if not cycles:
         yield "No later cycle took over state that rests on it."
         return
-    splits, unloads = sum(one.splits for one in cycles), sum(one.unloads for one in cycles)
+    splits, unloads = sum(cycle.splits for cycle in cycles), sum(cycle.unloads for cycle in cycles)
     yield (
         f"By state handed on, {amounts.plural(len(cycles), 'later cycle')} up to {clock(cycles[-1].cycle_at, where)}, "
         f"with {amounts.plural(splits, 'split')} and {amounts.plural(unloads, 'unload')}:"
     )
-    acting = [one for one in cycles if one.acts]
-    for one in acting[:MOST_HANDED_ON]:
-        acts = [amounts.plural(one.splits, "split"), amounts.plural(one.unloads, "unload")]
-        yield f"  {clock(one.cycle_at, where)}  {', '.join(acts)}, {amounts.plural(one.placements, 'placement')}"
+    acting = [cycle for cycle in cycles if cycle.acts]
+    for decision in acting[:MOST_HANDED_ON]:
+        counts = (decision.splits, "split"), (decision.unloads, "unload"), (decision.placements, "placement")
+        yield f"  {clock(decision.cycle_at, where)}  {', '.join(amounts.plural(*count) for count in counts)}"
     if len(acting) > MOST_HANDED_ON:
         yield f"  and {amounts.plural(len(acting) - MOST_HANDED_ON, 'more cycle')} that decided something"
     if not acting:
@@ -265,9 +265,9 @@ def _handed_on(cycles: Sequence[HandedOn], where: tzinfo) -> Iterator[str]:
 VERSION = 1
 
 
-def as_json(found: Inputs | Dependents) -> str:
+def as_json(answer: Inputs | Dependents) -> str:
     """The text of one JSON object."""
-    body = asdict(found) | {"type": "inputs" if isinstance(found, Inputs) else "dependents", "version": VERSION}
-    if isinstance(found, Dependents):
-        body["direct_decisions"] = found.decisions
+    body = asdict(answer) | {"type": "inputs" if isinstance(answer, Inputs) else "dependents", "version": VERSION}
+    if isinstance(answer, Dependents):
+        body["direct_decisions"] = answer.decisions
     return json.dumps(body, ensure_ascii=False, indent=2, default=stamp)

@@ -1,6 +1,7 @@
-"""Links of the record in both directions: from a decision to its inputs, and from an input to all that rests on it.
+"""Links of the record in both directions: from a decision to its inputs, and from an input to its dependents.
 
-Inputs are writes of the decision's own cycle, state of the cycles before, snapshot, settings and code."""
+Inputs are writes of the decision's own cycle, state of the earlier cycles, snapshot, settings and code.
+"""
 
 from __future__ import annotations
 
@@ -42,21 +43,21 @@ def inputs(
     """Return the inputs of the decisions about a subject, in the cycle in force; see `explain` for subjects and
     errors."""
     record = record_of(lake)
-    found = find(record, text, cluster, when or Times())
-    return inputs_of(record, found)
+    cycle = find(record, text, cluster, when or Times())
+    return inputs_of(record, cycle)
 
 
-def inputs_of(record: Record, found: FoundCycle) -> Inputs:
+def inputs_of(record: Record, cycle: FoundCycle) -> Inputs:
     """Return the inputs of the cycle found."""
-    attempt, row = found.attempt, found.attempt.planned
-    about = None if found.bundle is None else [found.bundle]
-    broker = found.subject.name if found.subject.kind == "broker" else None
+    attempt, row = cycle.attempt, cycle.attempt.planned
+    about = None if cycle.bundle is None else [cycle.bundle]
+    broker = cycle.subject.name if cycle.subject.kind == "broker" else None
     decided = decisions_of(record, [attempt], about=about, broker=broker)[attempt.attempt_id]
     if broker is not None:
-        decided = tuple(one for one in decided if one.names_it)
+        decided = tuple(decision for decision in decided if decision.names_it)
     chain, open_end = _chain(record, attempt)
     return Inputs(
-        subject=found.subject.name,
+        subject=cycle.subject.name,
         cluster=attempt.cluster,
         cycle_at=attempt.cycle_at,
         attempt=attempt.number,
@@ -74,13 +75,13 @@ def inputs_of(record: Record, found: FoundCycle) -> Inputs:
         chain=tuple(chain),
         open_end=open_end,
         notes=tuple(_notes(attempt)),
-        planner=_planner_words(record, attempt, [name for name in (found.bundle, found.subject.name) if name]),
+        planner=_planner_words(record, attempt, [name for name in (cycle.bundle, cycle.subject.name) if name]),
     )
 
 
 def _planner_words(record: Record, attempt: Attempt, names: Sequence[str]) -> tuple[PlannerWord, ...]:
     """Return the planner's verdicts on a bundle or a broker, and on bundles that come to it or leave it."""
-    found = []
+    words = []
     for table in PLANNER:
         about = is_in("subject", names)
         if table == "planner_targets":
@@ -88,27 +89,29 @@ def _planner_words(record: Record, attempt: Attempt, names: Sequence[str]) -> tu
             about = about | (acts & (is_in("broker", names) | is_in("destination", names)))
         rows = record.rows([attempt], table, where=about)[attempt.attempt_id]
         rows.sort(key=lambda row: (row["subject"] not in names, row.get("position") or 0, row["subject"], row["rule"]))
-        found += [
+        words += [
             PlannerWord(table, row["outcome"], row["subject"], row["broker"], row.get("destination"), row["sentence"])
             for row in rows
         ]
-    return tuple(found)
+    return tuple(words)
 
 
 def written(rows: Sequence[Mapping[str, Any]]) -> tuple[Written, ...]:
     """Writes as a manifest lists them, those without rows left out, in the order of the pipeline."""
     order = list(TABLES)
-    listed = [one for one in rows if one["rows"]]
+    listed = [row for row in rows if row["rows"]]
     return tuple(
         Written(
-            one["table"],
-            TABLES[one["table"]].layer if one["table"] in TABLES else "unknown",
-            one["write_id"],
-            int(one["version"]),
-            int(one["rows"]),
-            one["commit"],
+            listed_row["table"],
+            TABLES[listed_row["table"]].layer if listed_row["table"] in TABLES else "unknown",
+            listed_row["write_id"],
+            int(listed_row["version"]),
+            int(listed_row["rows"]),
+            listed_row["commit"],
         )
-        for one in sorted(listed, key=lambda one: order.index(one["table"]) if one["table"] in order else 99)
+        for listed_row in sorted(
+            listed, key=lambda listed_row: order.index(listed_row["table"]) if listed_row["table"] in order else 99
+        )
     )
 
 
@@ -122,7 +125,9 @@ def _chain(record: Record, attempt: Attempt) -> tuple[list[StateLink], bool]:
         if len(links) == MOST_LINKS:
             return links, True
         if wanted not in known:
-            known |= {one.attempt_id: one for one in record.attempts(attempt.cluster, at - gap * MOST_LINKS, at)}
+            known |= {
+                earlier.attempt_id: earlier for earlier in record.attempts(attempt.cluster, at - gap * MOST_LINKS, at)
+            }
         before = known.get(wanted)
         if before is None:
             links.append(StateLink(at, wanted, "not on record any more", None))
@@ -144,7 +149,7 @@ def _notes(attempt: Attempt) -> list[str]:
     return []
 
 
-# What cycles decided, one entry per bundle and act.
+# Decisions of cycles, one entry per bundle and act.
 
 _TABLES = ("split_decisions", "unload_decisions", "placement_decisions")
 _ACTS = ("split", "unload", "placed", "refused")
@@ -153,10 +158,11 @@ _ACTS = ("split", "unload", "placed", "refused")
 def decisions_of(
     record: Record, attempts: Sequence[Attempt], *, about: Collection[str] | None = None, broker: str | None = None
 ) -> dict[str, tuple[Decision, ...]]:
-    """attempt_id -> what was decided, by act and bundle. `about` keeps to these bundles, `broker` marks its name."""
-    found: dict[str, tuple[Decision, ...]] = {attempt.attempt_id: () for attempt in attempts}
+    """Return attempt_id -> its decisions, by act and bundle. `about` keeps to these bundles, `broker` marks its
+    name."""
+    decisions: dict[str, tuple[Decision, ...]] = {attempt.attempt_id: () for attempt in attempts}
     if not attempts:
-        return found
+        return decisions
     condition = is_in("outcome", _ACTS) & is_in("subject_kind", ["bundle"])
     if about is not None:
         condition = condition & is_in("subject", sorted(about))
@@ -167,9 +173,9 @@ def decisions_of(
     seen = with_outcomes(commands, record.outbox("outcomes", *span) if commands else [])
     outcomes = {(row["plan_id"], *_done_to(row)): row["outcome"] or "open" for row in seen}
     for attempt in attempts:
-        own = {table: rows[table][attempt.attempt_id] for table in _TABLES}
-        found[attempt.attempt_id] = _decisions(own, attempt.plan_id, outcomes, broker)
-    return found
+        rows_of = {table: rows[table][attempt.attempt_id] for table in _TABLES}
+        decisions[attempt.attempt_id] = _decisions(rows_of, attempt.plan_id, outcomes, broker)
+    return decisions
 
 
 def _done_to(command: Row) -> tuple[str, str]:
@@ -187,16 +193,16 @@ def _decisions(
     """Return the decisions: an unload with its placement is one; a placement without unload is of an ownerless
     bundle."""
     placed = {row["subject"]: row for row in tables["placement_decisions"]}
-    found = []
+    decisions = []
     for table in ("split_decisions", "unload_decisions"):
         for row in tables[table]:
             goal = placed.pop(row["subject"], None) if row["outcome"] == "unload" else None
             outcome = outcomes.get((plan_id or "", row["subject"], row["outcome"]))
-            found.append(_decision(row, goal, row["outcome"], broker, outcome))
+            decisions.append(_decision(row, goal, row["outcome"], broker, outcome))
     for row in placed.values():
         act = "place" if row["outcome"] == "placed" else "refused"
-        found.append(_decision(row, row, act, broker, None))
-    return tuple(sorted(found, key=lambda one: (one.act, one.bundle)))
+        decisions.append(_decision(row, row, act, broker, None))
+    return tuple(sorted(decisions, key=lambda decision: (decision.act, decision.bundle)))
 
 
 def _decision(row: Row, goal: Row | None, act: str, broker: str | None, outcome: str | None) -> Decision:
@@ -214,7 +220,7 @@ def _decision(row: Row, goal: Row | None, act: str, broker: str | None, outcome:
     )
 
 
-# From an input to all decisions that rest on it: of cycles that read it, and of later ones by state handed on.
+# From an input to all its dependents: decisions of cycles that read it, and of later ones by state handed on.
 
 _BACK = (timedelta(days=2), timedelta(days=30), timedelta(days=36_500))
 _LEAST_DIGITS = 6
@@ -230,20 +236,20 @@ def of_broker(
     """
     record, when = record_of(lake), when or Times()
     clusters = missing.known_clusters(record, cluster)
-    first, last, there = cycles_within(record, clusters, when)
-    states = {name: _states(record, attempts, broker) for name, attempts in there.items()}
+    first, last, present = cycles_within(record, clusters, when)
+    states = {name: _states(record, attempts, broker) for name, attempts in present.items()}
     having = sorted(name for name, known in states.items() if known)
     subject = Subject("broker", broker)
     if len(having) > 1:
         raise missing.several_clusters(subject, having)
     if not having:
-        name = sorted(there)[0]
-        decided = [attempt for attempt in there[name] if attempt.decided] or there[name]
+        name = sorted(present)[0]
+        decided = [attempt for attempt in present[name] if attempt.decided] or present[name]
         raise missing.unknown(record, decided[-1], subject)
     (name,) = having
-    read = [one for one in there[name] if one.decided and states[name].get(one.attempt_id) == "reported"]
+    read = [one for one in present[name] if one.decided and states[name].get(one.attempt_id) == "reported"]
     left_out = Counter(state for state in states[name].values() if state != "reported")
-    notes = [f"Its report was read in {len(read):,} of {plural(len(there[name]), 'cycle')}."]
+    notes = [f"Its report was read in {len(read):,} of {plural(len(present[name]), 'cycle')}."]
     if left_out:
         left = [f"{plural(number, 'cycle')} {state.replace('_', ' ')}" for state, number in sorted(left_out.items())]
         notes.append(f"Left out: {listed(left)}.")
@@ -252,7 +258,7 @@ def of_broker(
 
 def _states(record: Record, attempts: Sequence[Attempt], broker: str) -> dict[str, str]:
     rows = record.rows(attempts, "broker_load", columns=["broker", "state"], where=is_broker(broker))
-    return {attempt_id: own[0]["state"] for attempt_id, own in rows.items() if own}
+    return {attempt_id: state_rows[0]["state"] for attempt_id, state_rows in rows.items() if state_rows}
 
 
 def is_broker(broker: str) -> Any:
@@ -268,22 +274,22 @@ def of_snapshot(lake: str | Path, snapshot: str, *, cluster: str | None = None) 
     record = Record(lake)
     clusters = missing.known_clusters(record, cluster)
     field = text("snapshot")
-    found = _by_manifest(record, clusters, field == snapshot) or _by_manifest(
+    attempts = _by_manifest(record, clusters, field == snapshot) or _by_manifest(
         record, clusters, pc.ends_with(field, pattern="/" + snapshot.lstrip("/"))
     )
-    names = sorted({str(attempt.planned["snapshot"]) for attempt in found})
-    if not found:
+    names = sorted({str(attempt.planned["snapshot"]) for attempt in attempts})
+    if not attempts:
         raise BadInput(
             f"no manifest names a snapshot {snapshot!r} ({', '.join(clusters)}). {_newest_snapshot(record, clusters)}"
         )
     if len(names) > 1:
         raise BadInput(f"{snapshot!r} fits {len(names)} snapshots: {', '.join(names[:5])}. Give the path in full.")
-    return _of_attempts(record, ("snapshot", names[0]), found)
+    return _of_attempts(record, ("snapshot", names[0]), attempts)
 
 
 def _newest_snapshot(record: Record, clusters: Sequence[str]) -> str:
     newest = [one for name in clusters if (one := record.in_force(name, LAST_MOMENT)) is not None]
-    named = [f"{one.planned['snapshot']} ({one.cluster})" for one in newest if one.planned["snapshot"]]
+    named = [f"{attempt.planned['snapshot']} ({attempt.cluster})" for attempt in newest if attempt.planned["snapshot"]]
     return f"The newest are {listed(named)}." if named else "None of the newest cycles names one."
 
 
@@ -303,15 +309,15 @@ def of_write(lake: str | Path, write_id: str, *, cluster: str | None = None) -> 
     record = Record(lake)
     clusters = missing.known_clusters(record, cluster)
     for name in clusters:
-        found, names = _making(record, name, write_id)
+        attempts, names = _making(record, name, write_id)
         if len(names) > 1:
             raise BadInput(f"{len(names)} writes begin with {write_id!r}: {', '.join(sorted(names)[:5])}.")
-        if found:
+        if attempts:
             (whole,) = names
-            table = next(w.table for one in found for w in one.writes if w.write_id == whole)
-            return _of_attempts(record, ("write", f"{whole} ({table})"), found)
+            table = next(w.table for attempt in attempts for w in attempt.writes if w.write_id == whole)
+            return _of_attempts(record, ("write", f"{whole} ({table})"), attempts)
     firsts = [one for name in clusters if (one := record.following(name, FIRST_MOMENT)) is not None]
-    oldest = f", from {time(min(one.cycle_at for one in firsts))} on" if firsts else ""
+    oldest = f", from {time(min(first.cycle_at for first in firsts))} on" if firsts else ""
     raise BadInput(
         f"no manifest lists a write {write_id!r} ({', '.join(clusters)}{oldest}): nothing rests on it. It may be that "
         "of a try that was killed."
@@ -326,27 +332,27 @@ def _making(record: Record, cluster: str, write_id: str) -> tuple[list[Attempt],
     for back in _BACK:
         since = max(start - min(back, start - FIRST_MOMENT), FIRST_MOMENT)
         attempts = record.listing(cluster, since, until, write_id)
-        names = {w.write_id for one in attempts for w in one.writes if w.write_id.startswith(write_id)}
+        names = {w.write_id for attempt in attempts for w in attempt.writes if w.write_id.startswith(write_id)}
         if names:
             return attempts, names
         until = since
     return [], set()
 
 
-def _of_attempts(record: Record, of: tuple[str, str], found: Sequence[Attempt]) -> Dependents:
+def _of_attempts(record: Record, of: tuple[str, str], attempts: Sequence[Attempt]) -> Dependents:
     """The first cluster's attempts; a write or a snapshot is one cluster's, or its share of one."""
-    name = min(attempt.cluster for attempt in found)
-    own = [attempt for attempt in found if attempt.cluster == name]
+    name = min(attempt.cluster for attempt in attempts)
+    cluster_attempts = [attempt for attempt in attempts if attempt.cluster == name]
     notes = [
         f"The cycle of {time(one.cycle_at)} was {one.status}: {one.reason or 'no reason is on record'}"
-        for one in own
+        for one in cluster_attempts
         if not one.decided
     ]
-    others = sorted({attempt.cluster for attempt in found} - {name})
+    others = sorted({attempt.cluster for attempt in attempts} - {name})
     if others:
         notes.append(f"It is listed for {listed(others)} as well: ask with --cluster.")
-    decided = [one for one in own if one.decided]
-    span = min(one.cycle_at for one in own), max(one.cycle_at for one in own)
+    decided = [one for one in cluster_attempts if one.decided]
+    span = min(one.cycle_at for one in cluster_attempts), max(one.cycle_at for one in cluster_attempts)
     return _dependents(record, of, name, span, decided, notes, None)
 
 
@@ -361,8 +367,10 @@ def _dependents(
 ) -> Dependents:
     decided = decisions_of(record, attempts, broker=broker)
     direct = tuple(
-        Resting(cluster, one.cycle_at, one.attempt_id, one.status, one.mode, decided[one.attempt_id])
-        for one in attempts
+        Resting(
+            cluster, attempt.cycle_at, attempt.attempt_id, attempt.status, attempt.mode, decided[attempt.attempt_id]
+        )
+        for attempt in attempts
     )
     handed_on = _handed_on(record, cluster, attempts)
     return Dependents(
@@ -378,17 +386,17 @@ def _dependents(
 
 
 def _handed_on(record: Record, cluster: str, attempts: Sequence[Attempt]) -> list[HandedOn]:
-    """Later cycles that read what one of these wrote, or what such a one wrote, and so on."""
+    """Return later cycles that read a write of one of these, or of such a later one, and so on."""
     if not attempts:
         return []
     affected = {attempt.attempt_id for attempt in attempts}
-    own = frozenset(affected)
-    found = []
+    affected_ids = frozenset(affected)
+    cycles = []
     for row in record.handovers(cluster, min(attempt.cycle_at for attempt in attempts), LAST_MOMENT):
-        if row["attempt_id"] in own or row["predecessor_attempt_id"] not in affected or not row["reads"]:
+        if row["attempt_id"] in affected_ids or row["predecessor_attempt_id"] not in affected or not row["reads"]:
             continue
         affected.add(row["attempt_id"])
-        found.append(
+        cycles.append(
             HandedOn(
                 cluster,
                 row["cycle_at"],
@@ -398,4 +406,4 @@ def _handed_on(record: Record, cluster: str, attempts: Sequence[Attempt]) -> lis
                 row["placements"] or 0,
             )
         )
-    return found
+    return cycles

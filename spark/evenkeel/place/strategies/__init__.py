@@ -26,10 +26,10 @@ MODULAR = by_name(
 
 def strategy_named(name: str) -> PlacementStrategy:
     """The strategy of that class name; `SettingsError` if the modular manager has none of that name."""
-    found = MODULAR.get(name)
-    if found is None:
+    strategy = MODULAR.get(name)
+    if strategy is None:
         raise SettingsError(
             f"loadBalancerLoadPlacementStrategy = {name}: not a placement strategy of the modular load manager; "
             f"set it to {' or '.join(MODULAR)}"
         )
-    return found
+    return strategy

@@ -63,7 +63,7 @@ class PlannedPlacement(StrategyRound):
         self._figures, self._settings = figures, settings
 
     def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
-        """See `StrategyRound`."""
+        """Choose a broker (see `StrategyRound`)."""
         planned = self.select(asked, candidates)
         return Choice(candidates, planned.brokers, (), planned.by, "not_planned")
 
@@ -84,7 +84,7 @@ class ByAverages(PlannedPlacement):
         self._plans[history] = destination
 
     def select(self, asked: Asked, candidates: Sequence[str]) -> Planned:
-        """See `PlannedPlacement`; what is drawn counts as planned from now on."""
+        """Select a broker (see `PlannedPlacement`); a drawn one counts as planned from now on."""
         planned = self._plans.get(asked.history)
         if planned is not None and planned in candidates:
             return Planned((planned,), PLANNED_DESTINATION)
@@ -122,7 +122,7 @@ class ByName(PlannedPlacement):
 
 
 def begin(figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings) -> PlannedPlacement:
-    """The strategy as the Pulsar of that generation has it, with nothing planned yet."""
+    """Return the strategy of that generation of Pulsar, without plans."""
     return (ByName if settings.generation == "5.0" else ByAverages)(figures, settings)
 
 

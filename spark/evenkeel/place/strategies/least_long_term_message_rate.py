@@ -52,12 +52,12 @@ def score(stand: BrokerFigures, settings: Settings) -> float:
 def least(candidates: Iterable[str], scores: Mapping[str, float]) -> LeastRate:
     """All candidates with the least of known scores. A score that is not a number is never the least."""
     ordered = tuple(sorted(candidates))
-    found = tuple(map(scores.__getitem__, ordered))
-    lowest = min(found, default=math.inf)
+    values = tuple(map(scores.__getitem__, ordered))
+    lowest = min(values, default=math.inf)
     if math.isnan(lowest):  # as it is if the first one is; later ones do not show in a minimum
-        lowest = min((figure for figure in found if not math.isnan(figure)), default=math.inf)
-    best = tuple(compress(ordered, [figure == lowest for figure in found]))
-    return LeastRate(best or ordered, ordered, found)
+        lowest = min((figure for figure in values if not math.isnan(figure)), default=math.inf)
+    best = tuple(compress(ordered, [figure == lowest for figure in values]))
+    return LeastRate(best or ordered, ordered, values)
 
 
 class LeastLongTermMessageRate(StrategyRound):
@@ -65,15 +65,15 @@ class LeastLongTermMessageRate(StrategyRound):
 
     def __init__(self, figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings) -> None:
         self._figures, self._settings = figures, settings
-        self._scores = {broker: score(one, settings) for broker, one in figures.items()}
+        self._scores = {broker: score(figure, settings) for broker, figure in figures.items()}
 
     def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
-        """See `StrategyRound`."""
+        """Choose a broker (see `StrategyRound`)."""
         best = least(candidates, self._scores)
         return Choice(best.candidates, best.brokers, best.scores, LEAST_RATE, "higher_long_term_rate")
 
     def given(self, broker: str) -> None:
-        """See `StrategyRound`."""
+        """Count the bundle (see `StrategyRound`)."""
         self._scores[broker] = score(self._figures[broker], self._settings)
 
 

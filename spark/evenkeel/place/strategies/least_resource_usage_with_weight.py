@@ -82,9 +82,9 @@ def select(
 
 def without_gone(state: PlacementState, brokers: Iterable[str]) -> PlacementState:
     """Return the state without brokers that are gone (Pulsar: onActiveBrokersChange)."""
-    here = frozenset(brokers)
+    available = frozenset(brokers)
     history = state.get(USAGE_AVERAGE, {})
-    return {USAGE_AVERAGE: {broker: average for broker, average in sorted(history.items()) if broker in here}}
+    return {USAGE_AVERAGE: {broker: average for broker, average in sorted(history.items()) if broker in available}}
 
 
 class LeastResourceUsageWithWeight(StrategyRound):
@@ -95,7 +95,7 @@ class LeastResourceUsageWithWeight(StrategyRound):
         self._usage = {name: dict(averages) for name, averages in without_gone(state, figures).items()}
 
     def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
-        """See `StrategyRound`."""
+        """Choose a broker (see `StrategyRound`)."""
         best = select(candidates, self._figures, self._usage, self._settings)
         self._usage[USAGE_AVERAGE].update(zip(best.candidates, best.usage, strict=True))
         rule = BELOW_MEAN if best.below_mean else NEAR_MEAN
@@ -104,7 +104,7 @@ class LeastResourceUsageWithWeight(StrategyRound):
 
     @property
     def state(self) -> PlacementState:
-        """See `StrategyRound`."""
+        """Return the state (see `StrategyRound`)."""
         return {name: dict(averages) for name, averages in self._usage.items() if averages}
 
 

@@ -24,7 +24,7 @@ from evenkeel.settings import Settings
 TURN = "turn"
 PLACE_IN_TURNS = "place_in_turns"
 EXCLUDED = "excluded_"
-"""Begins the names of what is remembered of the turns for namespaces that are excluded from shedding."""
+"""Prefix of the state of the turns for namespaces that are excluded from shedding."""
 THE_CLUSTER = "cluster"
 _MOST = 2_147_483_647
 
@@ -52,7 +52,7 @@ def select(candidates: Iterable[str], turn: Turn) -> tuple[str | None, Turn]:
 
 
 def turn_of(state: PlacementState, prefix: str = "") -> Turn:
-    """The turn that `state_of` wrote down under names with that prefix; the first one where nothing was."""
+    """Return the turn that `state_of` wrote under names with that prefix; the first one without any."""
     count = state.get(prefix + TURN, {}).get(THE_CLUSTER, 0)
     places = state.get(prefix + PLACE_IN_TURNS, {})
     return Turn(int(count), tuple(sorted(places, key=places.__getitem__)))
@@ -76,13 +76,13 @@ class RoundRobinBrokerSelector(StrategyRound):
         self._turn = turn_of(state, prefix)
 
     def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
-        """See `StrategyRound`."""
+        """Choose a broker (see `StrategyRound`)."""
         taken, self._turn = select(candidates, self._turn)
         return Choice(candidates, (taken,) if taken else (), (), IN_TURNS, "not_its_turn")
 
     @property
     def state(self) -> PlacementState:
-        """See `StrategyRound`."""
+        """Return the state (see `StrategyRound`)."""
         return {name: values for name, values in state_of(self._turn, self._prefix).items() if values}
 
 

@@ -91,12 +91,12 @@ def refusal(bundle: str, boundaries: Mapping[str, Sequence[int]]) -> Rule | None
 
     A namespace without known boundaries is one full bundle.
     """
-    found = range_of(bundle)
-    if found.width <= 1:
+    bundle_range = range_of(bundle)
+    if bundle_range.width <= 1:
         return TOO_NARROW
     current = boundaries.get(namespace_of(bundle), FULL_BOUNDARIES)
-    index = bisect_left(current, found.lower)
-    return None if tuple(current[index : index + 2]) == (found.lower, found.upper) else BUNDLE_GONE
+    index = bisect_left(current, bundle_range.lower)
+    return None if tuple(current[index : index + 2]) == (bundle_range.lower, bundle_range.upper) else BUNDLE_GONE
 
 
 def unloads_children(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -> bool:
@@ -119,8 +119,8 @@ def carry_out(
     """Guard, cut and name the children of every chosen bundle.
 
     `boundaries`: namespace -> its boundaries. `topics`: bundle -> its topics, needed by all algorithms but
-    range_equally_divide. Cuts are made by defaultNamespaceBundleSplitAlgorithm, in whatever generation of Pulsar.
-    `children_stay`: no children are unloaded, whatever the settings say.
+    range_equally_divide. Cuts are made by defaultNamespaceBundleSplitAlgorithm, for every generation of Pulsar.
+    `children_stay`: no children are unloaded, whatever the settings.
     """
     splits = []
     rows = []
@@ -132,12 +132,12 @@ def carry_out(
             rows.append(REPORTED_TWICE.instead_of(row))
             continue
         unloads = not children_stay and unloads_children(row.subject, row.broker or "", gates, settings)
-        made = _carry_out(row, boundaries, topics, settings, unloads=unloads)
-        if isinstance(made, PlannedSplit):
-            splits.append(made)
-            rows.append(made.reason)
+        executed = _carry_out(row, boundaries, topics, settings, unloads=unloads)
+        if isinstance(executed, PlannedSplit):
+            splits.append(executed)
+            rows.append(executed.reason)
         else:
-            rows.append(made)
+            rows.append(executed)
     return SplitRound(tuple(sorted(splits, key=lambda split: split.bundle)), tuple(rows))
 
 
@@ -150,16 +150,16 @@ def _carry_out(
     unloads: bool,
 ) -> PlannedSplit | Considered:
     bundle, broker, namespace = row.subject, row.broker or "", namespace_of(row.subject)
-    found = range_of(bundle)
+    bundle_range = range_of(bundle)
     refused = refusal(bundle, boundaries)
     if refused is not None:
         return refused.instead_of(row)
     algorithm = settings.defaultNamespaceBundleSplitAlgorithm
-    cut = cut_by_broker("", option_of(found, settings, topics.get(bundle, NO_TOPICS)), settings)
+    cut = cut_by_broker("", option_of(bundle_range, settings, topics.get(bundle, NO_TOPICS)), settings)
     if not cut.positions:
         return why_not_cut(cut).instead_of(row)
     try:
-        split = apply_split(boundaries.get(namespace, FULL_BOUNDARIES), found, cut.positions)
+        split = apply_split(boundaries.get(namespace, FULL_BOUNDARIES), bundle_range, cut.positions)
     except BadRange:
         return CUT_OUTSIDE_BUNDLE.instead_of(row)
     if split is None:

@@ -217,8 +217,8 @@ class _AveragesOfHistories:
         return {
             bundle
             for bundle, history in self._histories.items()
-            if (found := history.long_term).msg_rate_in + found.msg_rate_out > rate
-            or found.msg_throughput_in + found.msg_throughput_out > throughput
+            if (average := history.long_term).msg_rate_in + average.msg_rate_out > rate
+            or average.msg_throughput_in + average.msg_throughput_out > throughput
         }
 
 
@@ -229,7 +229,7 @@ def busy_for_long(brokers: Mapping[str, BrokerReport], averages: LongTermAverage
         return averages.above(rate, throughput)
     # Bundles without history are above such a limit, too.
     reported = {bundle: averages.long_term(bundle) for report in brokers.values() for bundle in report.stats}
-    return {bundle for bundle, found in reported.items() if found[0] > rate or found[1] > throughput}
+    return {bundle for bundle, rates in reported.items() if rates[0] > rate or rates[1] > throughput}
 
 
 def over_a_limit(reported: Mapping[str, BundleStats], busy: Collection[str], most: Figures) -> list[str]:
@@ -328,27 +328,28 @@ class _ModularRound:
         most = most_figures(self._settings)
         busy = busy_for_long(brokers, self._averages, most)
         splits: dict[str, str] = {}
-        found: dict[str, dict[str, int]] = {}
+        limits: dict[str, dict[str, int]] = {}
         chosen: dict[str, int] = {}
         for broker, report in sorted(brokers.items()):
-            own = found[broker] = {}
+            broker_limits = limits[broker] = {}
             for bundle in sorted(over_a_limit(report.stats, busy, most)):
                 namespace = namespace_of(bundle)
                 taken = chosen.get(namespace, 0)
-                own[bundle] = bundles = self._bundle_counts.get(namespace, 1) + taken
+                broker_limits[bundle] = bundles = self._bundle_counts.get(namespace, 1) + taken
                 if bundles < self._most_bundles:
                     chosen[namespace] = taken + 1
                     splits[bundle] = broker
-        return SplitPlan(dict(sorted(splits.items())), lambda: tuple(self._verdicts(brokers, found)))
+        return SplitPlan(dict(sorted(splits.items())), lambda: tuple(self._verdicts(brokers, limits)))
 
     def _verdicts(
         self, brokers: Mapping[str, BrokerReport], over: Mapping[str, Mapping[str, int]]
     ) -> Iterator[Considered]:
-        """`over`: broker -> its bundles over a limit -> how many their namespace had when it came to them."""
+        """Return the verdicts. `over`: broker -> its bundles over a limit -> their namespace's number of bundles at
+        their turn."""
         for broker, report in sorted(brokers.items()):
-            own = over[broker]
+            broker_limits = over[broker]
             for bundle in sorted(report.stats):
-                yield self._verdict(bundle, broker, report.stats[bundle], own.get(bundle))
+                yield self._verdict(bundle, broker, report.stats[bundle], broker_limits.get(bundle))
 
     def _verdict(self, bundle: str, broker: str, stats: BundleStats, bundles: int | None) -> Considered:
         if stats.topics < FEWEST_TOPICS:

@@ -152,14 +152,14 @@ def decide_splits(
     return round_.result()
 
 
-def without_gone(made: ExtensibleSplits, boundaries: Mapping[str, Sequence[int]]) -> ExtensibleSplits:
+def without_gone(decided: ExtensibleSplits, boundaries: Mapping[str, Sequence[int]]) -> ExtensibleSplits:
     """The round without splits of bundles that their namespace no longer has: Pulsar decides on them, and then fails.
 
     `boundaries`: namespace -> its boundaries. The hits stay forgotten, as in Pulsar.
     """
-    gone = {split.bundle for split in made.splits if refusal(split.bundle, boundaries) is not None}
-    rows = tuple(BUNDLE_GONE.instead_of(row) if row.subject in gone else row for row in made.considered)
-    return ExtensibleSplits(tuple(split for split in made.splits if split.bundle not in gone), rows, made.state)
+    gone = {split.bundle for split in decided.splits if refusal(split.bundle, boundaries) is not None}
+    rows = tuple(BUNDLE_GONE.instead_of(row) if row.subject in gone else row for row in decided.considered)
+    return ExtensibleSplits(tuple(split for split in decided.splits if split.bundle not in gone), rows, decided.state)
 
 
 class _ExtensibleRound:
@@ -181,7 +181,7 @@ class _ExtensibleRound:
     def decide(self, broker: str, stats: Mapping[str, BundleStats]) -> None:
         """Decide one broker's round over its bundles, by name, up to its maximum of splits."""
         most = self._settings.loadBalancerMaxNumberOfBundlesToSplitPerCycle
-        made, full = 0, False
+        splits, full = 0, False
         for bundle, figures in sorted(stats.items()):
             if bundle in self._seen:
                 self._rows.append(REPORTED_TWICE.about_bundle(bundle, broker))
@@ -190,18 +190,18 @@ class _ExtensibleRound:
             if bundle in self._before:
                 self._hits[bundle] = self._before[bundle]
             if full:
-                self._rows.append(self._left_for_later(bundle, broker, made))
+                self._rows.append(self._left_for_later(bundle, broker, splits))
                 continue
             row = self._consider(bundle, broker, figures)
             self._rows.append(row)
             if row.outcome == "split":
-                made += 1
+                splits += 1
                 # Pulsar compares for equality, so that a cap of 0 is none.
-                full = made == most
+                full = splits == most
 
-    def _left_for_later(self, bundle: str, broker: str, made: int) -> Considered:
+    def _left_for_later(self, bundle: str, broker: str, splits: int) -> Considered:
         return ENOUGH_SPLITS.about_bundle(
-            bundle, broker, setting=MOST_SPLITS_KEY, measured=made, threshold=made, unit="count"
+            bundle, broker, setting=MOST_SPLITS_KEY, measured=splits, threshold=splits, unit="count"
         )
 
     def _consider(self, bundle: str, broker: str, stats: BundleStats) -> Considered:
@@ -248,8 +248,8 @@ class _ExtensibleRound:
 
     def _is_splitting(self, bundle: str) -> bool:
         """Return True if a bundle that shares an edge is being split; Pulsar compares namespaces by how names begin."""
-        namespace, found = namespace_of(bundle), range_of(bundle)
-        lower, upper = boundary_text(found.lower), boundary_text(found.upper)
+        namespace, bundle_range = namespace_of(bundle), range_of(bundle)
+        lower, upper = boundary_text(bundle_range.lower), boundary_text(bundle_range.upper)
         for other in self._view.splitting:
             edges = other.rpartition("/")[2]
             if other.startswith(namespace) and (edges.startswith(lower) or edges.endswith(upper)):
@@ -258,33 +258,34 @@ class _ExtensibleRound:
 
     def _cut(self, row: Considered) -> Considered:
         bundle, settings = row.subject, self._settings
-        found = range_of(bundle)
-        cut = cut_by_broker("", option_of(found, settings, self._view.topics.get(bundle, NO_TOPICS)), settings)
+        bundle_range = range_of(bundle)
+        cut = cut_by_broker("", option_of(bundle_range, settings, self._view.topics.get(bundle, NO_TOPICS)), settings)
         if len(cut.positions) != 1:
             rule = MORE_THAN_ONE_CUT if cut.positions else why_not_cut(cut)
             return rule.instead_of(row, cuts=len(cut.positions))
-        if not found.lower < cut.positions[0] < found.upper:
+        if not bundle_range.lower < cut.positions[0] < bundle_range.upper:
             return CUT_OUTSIDE_BUNDLE.instead_of(row, cut=cut.positions[0])
-        return self._split(row, found, cut)
+        return self._split(row, bundle_range, cut)
 
-    def _split(self, row: Considered, found: BundleRange, cut: Cut) -> Considered:
+    def _split(self, row: Considered, bundle_range: BundleRange, cut: Cut) -> Considered:
         namespace, at = namespace_of(row.subject), cut.positions[0]
         self._chosen[namespace] = self._chosen.get(namespace, 0) + 1
         self._hits.pop(row.subject, None)
         numbers = {**row.numbers, **cut_numbers(cut), "unload_children": 0}
-        made = row._replace(numbers=numbers)
+        verdict = row._replace(numbers=numbers)
         self._splits[row.subject] = PlannedSplit(
             bundle=row.subject,
             broker=row.broker or "",
             algorithm=name_in_force("", self._settings),
             cuts=cut.positions,
             children=tuple(
-                bundle_name(namespace, child) for child in (BundleRange(found.lower, at), BundleRange(at, found.upper))
+                bundle_name(namespace, child)
+                for child in (BundleRange(bundle_range.lower, at), BundleRange(at, bundle_range.upper))
             ),
             unload=False,
-            reason=made,
+            reason=verdict,
         )
-        return made
+        return verdict
 
 
 def _skipped(rule: Rule, bundle: str, broker: str, measured: float, least: float) -> Considered:

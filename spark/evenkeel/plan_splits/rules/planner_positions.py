@@ -15,39 +15,39 @@ EVENED = 20
 
 
 def positions_between(hashes: Sequence[int], loads: Sequence[float], stay: float, leave: float) -> tuple[int, ...]:
-    """The fewest cuts, ascending, that leave one part with at most `stay` and all others with at most `leave`.
+    """Return the fewest cuts, ascending, that leave one part with at most `stay` and all others with at most `leave`.
 
-    `hashes`, `loads`: of each topic, in any order; loads, `stay` and `leave` are in one unit. Topics without load
-    count for nothing, and a topic with more than a part may have is a part by itself. Of as few cuts those with the
-    lightest parts beside the one that may stay are taken, of these the first by position. () where one part will do.
+    `hashes`, `loads`: of each topic, in any order; loads, `stay` and `leave` are in one unit. Topics without load are
+    ignored, and a topic above the limit of a part is a separate part. Of equally few cuts, those with the lightest
+    parts beside the staying one are taken, of these the first by position. () if one part is enough.
     """
-    own: dict[int, list[float]] = {}
+    loads_at: dict[int, list[float]] = {}
     for hash_, load in zip(hashes, loads, strict=True):
         if load > 0:
-            own.setdefault(hash_, []).append(load)
-    busy = sorted(own)
-    sums = [0.0, *accumulate(math.fsum(sorted(own[hash_])) for hash_ in busy)]
+            loads_at.setdefault(hash_, []).append(load)
+    busy = sorted(loads_at)
+    sums = [0.0, *accumulate(math.fsum(sorted(loads_at[hash_])) for hash_ in busy)]
     ends = _ends(sums, stay, leave)
     low, high = 0.0, leave
     for _ in range(EVENED if len(ends) > 1 else 0):
         middle = 0.5 * (low + high)
-        found = _ends(sums, stay, middle)
-        low, high, ends = (middle, high, ends) if len(found) > len(ends) else (low, middle, found)
+        part_ends = _ends(sums, stay, middle)
+        low, high, ends = (middle, high, ends) if len(part_ends) > len(ends) else (low, middle, part_ends)
     return tuple(left + (right - left) // 2 + 1 for left, right in ((busy[end - 1], busy[end]) for end in ends[:-1]))
 
 
 def _ends(sums: Sequence[float], stay: float, leave: float) -> list[int]:
     """Return the end of each of the fewest parts, as a number of topics. `sums`: load of the first n topics."""
     before = [0, *_steps(sums, leave)]
-    after = [0, *_steps([sums[-1] - own for own in reversed(sums)], leave)]
+    after = [0, *_steps([sums[-1] - total for total in reversed(sums)], leave)]
     count = len(sums) - 1
-    found: list[int] | None = None
+    ends: list[int] | None = None
     for number, begin in enumerate(before):
         end = _reach(sums, begin, stay)
         right = bisect_left(after, count - end)
-        if found is None or number + 1 + right < len(found):
-            found = sorted({*before[1 : number + 1], end, *(count - own for own in after[:right])})
-    return found or []
+        if ends is None or number + 1 + right < len(ends):
+            ends = sorted({*before[1 : number + 1], end, *(count - total for total in after[:right])})
+    return ends or []
 
 
 def _steps(sums: Sequence[float], most: float) -> Iterator[int]:

@@ -53,7 +53,7 @@ NEARLY_ALL = 0.9
 """A topic with at least so much of a bundle's load is the bundle: no cut makes it lighter."""
 CLEARLY = 0.05
 LIGHTEST_REST = 0.001
-"""With so much of the load or less beside one topic, a cut that leaves the topic alone is worth nothing."""
+"""With at most this part of the load beside one topic, a cut that isolates the topic has no value."""
 FEWEST_HALVED = 4
 """So many parts or more are made by halving, where brokers make one cut at a time."""
 HEAVY = 0.1
@@ -92,7 +92,7 @@ class PlannerSplitView:
 
 
 class PlacedCut(NamedTuple):
-    """A cut with what it makes of a bundle. `algorithm`: Pulsar's name; `parts`: the load of each child (byte/s)."""
+    """A cut with its parts. `algorithm`: Pulsar's name; `parts`: the load of each child (byte/s)."""
 
     algorithm: str
     cut: Cut
@@ -224,7 +224,7 @@ def decide_planner_splits(
 
 
 class _PlannerRound:
-    """The wishes one after the other, each seeing what the ones before it have used up."""
+    """The requests one after the other; each sees the budgets used by the earlier ones."""
 
     def __init__(self, view: PlannerSplitView, settings: Settings) -> None:
         self._view, self._settings = view, settings
@@ -279,25 +279,25 @@ class _PlannerRound:
         row = row._replace(
             numbers={**row.numbers, "topics": float(len(topics.hashes)), "heaviest_topic": max(loads) / whole}
         )
-        found = self._where_parts_fit(row, wanted, topics, loads)
-        most = NEARLY_ALL if found is None else 1.0 - LIGHTEST_REST
+        placed = self._where_parts_fit(row, wanted, topics, loads)
+        most = NEARLY_ALL if placed is None else 1.0 - LIGHTEST_REST
         if len(topics.hashes) < FEWEST_TOPICS or max(loads) >= most * whole:
             return ONE_TOPIC.instead_of(row), None
-        if found is not None:
-            row = row._replace(numbers={**row.numbers, **_numbers_of_parts(row, wanted, found)})
+        if placed is not None:
+            row = row._replace(numbers={**row.numbers, **_numbers_of_parts(row, wanted, placed)})
         else:
-            found = self._best_cut(row.subject, topics, loads)
-        if found is None:
+            placed = self._best_cut(row.subject, topics, loads)
+        if placed is None:
             return NOTHING_TO_CUT.instead_of(row), None
-        row = row._replace(numbers={**row.numbers, **cut_numbers(found.cut), "heaviest_part": found.heaviest / whole})
-        return self._within_budgets(row, found)
+        row = row._replace(numbers={**row.numbers, **cut_numbers(placed.cut), "heaviest_part": placed.heaviest / whole})
+        return self._within_budgets(row, placed)
 
     def _bundles_of(self, namespace: str) -> int:
         """Return the number of bundles of a namespace with the splits of this cycle."""
         return len(self._view.boundaries.get(namespace, FULL_BOUNDARIES)) - 1 + self._added[namespace]
 
-    def _within_budgets(self, row: Considered, found: PlacedCut) -> Answer:
-        namespace, settings, cuts = namespace_of(row.subject), self._settings, found.cut.positions
+    def _within_budgets(self, row: Considered, placed: PlacedCut) -> Answer:
+        namespace, settings, cuts = namespace_of(row.subject), self._settings, placed.cut.positions
         after = self._bundles_of(namespace) + len(cuts)
         if after > settings.loadBalancerNamespaceMaximumBundles:
             most = settings.loadBalancerNamespaceMaximumBundles
@@ -307,9 +307,9 @@ class _PlannerRound:
             return _counted_against(ENOUGH_SPLITS, row, MOST_SPLITS_KEY, self._splits + 1, budget), None
         self._splits += 1
         self._added[namespace] += len(cuts)
-        children = tuple(bundle_name(namespace, child) for child in found.split.children)
+        children = tuple(bundle_name(namespace, child) for child in placed.split.children)
         row = row._replace(numbers={**row.numbers, "unload_children": 0.0})
-        return row, PlannedSplit(row.subject, row.broker or "", found.algorithm, cuts, children, False, row)
+        return row, PlannedSplit(row.subject, row.broker or "", placed.algorithm, cuts, children, False, row)
 
     def _where_parts_fit(
         self, row: Considered, wanted: WantedSplit, topics: BundleTopics, loads: Sequence[float]
@@ -346,11 +346,11 @@ class _PlannerRound:
 
     def _best_cut(self, bundle: str, topics: BundleTopics, loads: Sequence[float]) -> PlacedCut | None:
         """Return the best cut of Pulsar's algorithms."""
-        found = [*self._cuts(bundle, topics, loads)]
-        if not found:
+        cuts = [*self._cuts(bundle, topics, loads)]
+        if not cuts:
             return None
-        lightest = min(one.heaviest for one in found)
-        return next(one for one in found if one.heaviest <= lightest + CLEARLY * math.fsum(loads))
+        lightest = min(cut.heaviest for cut in cuts)
+        return next(cut for cut in cuts if cut.heaviest <= lightest + CLEARLY * math.fsum(loads))
 
     def _cuts(self, bundle: str, topics: BundleTopics, loads: Sequence[float]) -> Iterator[PlacedCut]:
         """Return the cuts of Pulsar's algorithms that brokers support, the default first, then by name.
@@ -365,17 +365,17 @@ class _PlannerRound:
             cut = algorithm_named(name)(option)
             if self._view.is_extensible and len(cut.positions) != 1:
                 continue
-            found = self._placed_cut(bundle, name, cut, topics, loads)
-            if found is not None:
-                yield found
+            placed = self._placed_cut(bundle, name, cut, topics, loads)
+            if placed is not None:
+                yield placed
 
 
-def _numbers_of_parts(row: Considered, wanted: WantedSplit, found: PlacedCut) -> dict[str, float]:
+def _numbers_of_parts(row: Considered, wanted: WantedSplit, placed: PlacedCut) -> dict[str, float]:
     """Return the numbers of parts that there is room for, with the sizes of the parts as fractions of the bundle's
     load."""
-    load, whole = row.numbers["load"], math.fsum(found.parts)
+    load, whole = row.numbers["load"], math.fsum(placed.parts)
     rooms = {"stay_part": (wanted.stay or 0.0) / load, "leave_part": (wanted.leave or 0.0) / load}
-    return rooms | {part_name(number): part / whole for number, part in enumerate(found.parts, start=1)}
+    return rooms | {part_name(number): part / whole for number, part in enumerate(placed.parts, start=1)}
 
 
 def topic_loads(topics: TopicLoads, resource: str, message_bytes: float) -> list[float]:
@@ -408,7 +408,7 @@ def _in_the_middle(positions: Sequence[int], parts: Sequence[float]) -> int:
     """The cut whose two sides have loads that differ least, the first of equal ones."""
     before = accumulate(parts[:-1])
     half = math.fsum(parts) / 2.0
-    return min(zip(positions, before, strict=True), key=lambda one: abs(one[1] - half))[0]
+    return min(zip(positions, before, strict=True), key=lambda cut: abs(cut[1] - half))[0]
 
 
 def _split_at(

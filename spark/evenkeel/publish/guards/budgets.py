@@ -71,11 +71,11 @@ class Budgets:
         most = self._settings.evenkeelMaxMovedTrafficPercent
         if command.kind != "unload" or most >= _MOST_PERCENT:
             return None
-        own = self._situation.share(command.traffic or 0.0)
+        bundle_percent = self._situation.share(command.traffic or 0.0)
         share = self._situation.share(self._moved + (command.traffic or 0.0))
         if most > 0 and share <= most:
             return None
-        numbers = {"own_percent": own, "before_percent": self._situation.share(self._moved)}
+        numbers = {"own_percent": bundle_percent, "before_percent": self._situation.share(self._moved)}
         words = {"order": self._settings.evenkeelMovedTrafficOrder}
         return Objection("moved_traffic", "evenkeelMaxMovedTrafficPercent", share, most, "percent", numbers, words)
 
@@ -130,11 +130,11 @@ def _most(noun: str, where: str = "") -> Cause:
     """A budget of a number of commands that is used up, or that was none from the start."""
 
     def text(o: Objection) -> str:
-        what = f"{where.format(**o.words)} in one cycle"
+        words = f"{where.format(**o.words)} in one cycle"
         if not o.threshold:
-            return f"no {noun}{what} is allowed"
+            return f"no {noun}{words} is allowed"
         used = "is the most, and it is" if o.threshold == 1 else "are the most, and they are"
-        return f"{counted(o.threshold, noun)}{what} {used} used up"
+        return f"{counted(o.threshold, noun)}{words} {used} used up"
 
     return text
 
@@ -142,11 +142,11 @@ def _most(noun: str, where: str = "") -> Cause:
 def _moved_traffic_words(o: Objection) -> str:
     if not o.threshold:
         return "no traffic may be moved"
-    own = o.numbers.get("own_percent")
-    if o.words.get("order") == FITTING_FIRST and own is not None and own > (o.threshold or 0.0):
+    bundle_percent = o.numbers.get("own_percent")
+    if o.words.get("order") == FITTING_FIRST and bundle_percent is not None and bundle_percent > (o.threshold or 0.0):
         return f"{_too_much(o)}, and it may go alone only where no other unload has a place in them"
     return (
-        f"with its {percent(own)} of the cluster's traffic this cycle would move "
+        f"with its {percent(bundle_percent)} of the cluster's traffic this cycle would move "
         f"{percent(o.measured)}, and {percent(o.threshold)} are the most"
     )
 
@@ -167,8 +167,8 @@ def _goes_alone(o: Objection) -> str:
 
 
 def _too_much(o: Objection) -> str:
-    own = percent(o.numbers.get("own_percent"))
-    return f"its {own} of the cluster's traffic are more than the {percent(o.threshold)} of one cycle"
+    bundle_percent = percent(o.numbers.get("own_percent"))
+    return f"its {bundle_percent} of the cluster's traffic are more than the {percent(o.threshold)} of one cycle"
 
 
 def _bundle_maximum_words(o: Objection) -> str:

@@ -43,12 +43,12 @@ def is_worth_it(bounce: Objection) -> bool:
 def _bounce(command: Command, situation: Situation, settings: Settings) -> tuple[str, dict[str, float]]:
     window = timedelta(minutes=settings.evenkeelBounceWindowMinutes)
     moves = situation.moves_of(command.bundle)
-    ago = [situation.at - one.at for one in moves if one.source is not None and one.source == command.destination]
+    ago = [situation.at - move.at for move in moves if move.source is not None and move.source == command.destination]
     latest = min((age for age in ago if age < window), default=None)
     if latest is not None:
         return "returns", {"seconds_ago": latest.total_seconds(), "window_seconds": window.total_seconds()}
     free = settings.evenkeelFreeMovesPerBundlePerDay
-    today = sum(situation.at - one.at < _DAY for one in moves)
+    today = sum(situation.at - move.at < _DAY for move in moves)
     if 0 <= free <= today:
         return "moved_often", {"moves": float(today), "free_moves": float(free)}
     return "", {}
@@ -67,10 +67,10 @@ def gain_points(command: Command, situation: Situation) -> float | None:
     return 100.0 * (before - max(source.usage - part, destination.usage + part))
 
 
-# What an operator froze: namespaces, bundles and brokers.
+# Freezes by an operator: namespaces, bundles and brokers.
 #
 # Keys: evenkeelFrozenNamespaces, evenkeelFrozenBundles, evenkeelFrozenBrokers. A frozen bundle may have been split
-# meanwhile, or be about to be: whatever shares hashes with it is frozen too.
+# meanwhile, or be split soon. So all bundles that share hashes with it are frozen too.
 
 
 def frozen(command: Command, settings: Settings) -> Objection | None:
@@ -78,19 +78,22 @@ def frozen(command: Command, settings: Settings) -> Objection | None:
     namespace = namespace_of(command.bundle)
     if namespace in settings.evenkeelFrozenNamespaces:
         return Objection("frozen_namespace", "evenkeelFrozenNamespaces", words={"namespace": namespace})
-    named = next((one for one in sorted(settings.evenkeelFrozenBundles) if overlaps(command.bundle, one)), None)
+    named = next(
+        (frozen for frozen in sorted(settings.evenkeelFrozenBundles) if overlaps(command.bundle, frozen)),
+        None,
+    )
     if named is not None:
         return Objection("frozen_bundle", "evenkeelFrozenBundles", words={"bundle": named})
     touched = (command.source, command.destination)
-    broker = next((one for one in touched if one in settings.evenkeelFrozenBrokers), None)
+    broker = next((subject for subject in touched if subject in settings.evenkeelFrozenBrokers), None)
     if broker is not None:
         return Objection("frozen_broker", "evenkeelFrozenBrokers", words={"broker": broker})
     return None
 
 
-# What commands of the past did harm to: whatever moves next in the namespace may meet the same clients.
+# Harm of past commands: the next move in the namespace may hit the same clients.
 #
-# Keys: evenkeelHarmHoldMinutes, evenkeelHarmLiftedNamespaces. An operator's wish goes all the same.
+# Keys: evenkeelHarmHoldMinutes, evenkeelHarmLiftedNamespaces. A manual request passes in spite of it.
 
 
 def harmed(command: Command, situation: Situation, settings: Settings) -> Objection | None:
@@ -99,10 +102,12 @@ def harmed(command: Command, situation: Situation, settings: Settings) -> Object
     if command.kind != "unload" or command.wished or namespace in settings.evenkeelHarmLiftedNamespaces:
         return None
     hold = timedelta(minutes=settings.evenkeelHarmHoldMinutes)
-    found = [one for one in situation.harms if namespace_of(one.bundle) == namespace and situation.at - one.at < hold]
-    if not found:
+    harms = [
+        harm for harm in situation.harms if namespace_of(harm.bundle) == namespace and situation.at - harm.at < hold
+    ]
+    if not harms:
         return None
-    last = max(found, key=lambda one: (one.at, one.bundle, one.kind))
+    last = max(harms, key=lambda harm: (harm.at, harm.bundle, harm.kind))
     since = (situation.at - last.at).total_seconds()
     words = {"namespace": namespace, "bundle": last.bundle, "kind": last.kind}
     return Objection("harmed_namespace", "evenkeelHarmHoldMinutes", since, hold.total_seconds(), "s", words=words)
@@ -116,10 +121,10 @@ def harmed(command: Command, situation: Situation, settings: Settings) -> Object
 
 def firsts(commands: Sequence[Command]) -> dict[str, int]:
     """Bundle to the index of the first command that the plan has for it, and topic to that of the first one for it."""
-    found: dict[str, int] = {}
+    first_of: dict[str, int] = {}
     for index, command in enumerate(commands):
-        found.setdefault(command.topic or command.bundle, index)
-    return found
+        first_of.setdefault(command.topic or command.bundle, index)
+    return first_of
 
 
 def repeated(index: int, commands: Sequence[Command], first: Mapping[str, int]) -> Objection | None:

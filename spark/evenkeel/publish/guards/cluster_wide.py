@@ -1,4 +1,4 @@
-"""Guards that look at the cluster as a whole, and at whether what a command rests on is known well enough.
+"""Guards on the cluster as a whole, and on the data of a command.
 
 Keys: evenkeelMaintenanceWindows, evenkeelMinReportedBrokersPercent, evenkeelMaxSilentBrokers,
 evenkeelMaxUnclearOwnershipPercent, evenkeelMaxReportAgeSeconds. Too many silent brokers at once point to a deeper fault
@@ -19,14 +19,14 @@ from evenkeel.settings.parsing import is_within
 
 def refusals(situation: Situation, settings: Settings) -> tuple[Objection, ...]:
     """Every reason not to act on the cluster at all, the weightiest first."""
-    found = (
+    objections = (
         _paused(situation),
         _outside_window(situation, settings),
         _too_few_reports(situation, settings),
         _too_many_silent(situation, settings),
         _ownership(situation, settings),
     )
-    return tuple(one for one in found if one is not None)
+    return tuple(objection for objection in objections if objection is not None)
 
 
 def is_usable(broker: Broker | None, settings: Settings) -> bool:
@@ -110,21 +110,24 @@ def doubts(command: Command, situation: Situation, settings: Settings) -> Iterat
 
 
 def _unsettled(command: Command, situation: Situation) -> Iterator[Objection]:
-    """A split touches the bundle alone; an unload both brokers too. A topic's unload rests on no figure: it waits only
-    while the outcome of the last command for its bundle is unknown."""
-    found = situation.unsettled_at(command.bundle)
-    rests_on = [one for one in found if command.kind != "unload_topic" or one.until is None]
+    """Object to unsettled figures of the command's subjects.
+
+    A split touches the bundle alone; an unload also both brokers. A topic's unload needs no figure: it waits only while
+    the outcome of the last command for its bundle is unknown.
+    """
+    unsettled = situation.unsettled_at(command.bundle)
+    rests_on = [event for event in unsettled if command.kind != "unload_topic" or event.until is None]
     yield from _longest("unsettled_bundle", rests_on, situation.at)
     if command.kind == "unload":
         for broker in (command.source, command.destination):
             yield from _longest("unsettled_broker", [*situation.unsettled_at(broker or "")], situation.at)
 
 
-def _longest(rule: str, found: list[Unsettled], at: datetime) -> Iterator[Objection]:
+def _longest(rule: str, unsettled: list[Unsettled], at: datetime) -> Iterator[Objection]:
     """The objection of the one that takes longest."""
-    if not found:
+    if not unsettled:
         return
-    last = max(found, key=lambda one: (one.until is None, one.until or at, one.why, one.subject))
+    last = max(unsettled, key=lambda event: (event.until is None, event.until or at, event.why, event.subject))
     words = {"subject": last.subject, "why": last.why}
     if last.until is None:
         yield Objection(rule, words=words, keeps_place=True)
@@ -175,10 +178,10 @@ def _ownership_words(o: Objection) -> str:
     return f"{unclear} of {bundles} {have} two owners or an unknown one, {percent(o.measured)}, and the limit is {most}"
 
 
-def _unsettled_words(what: str) -> Cause:
+def _unsettled_words(subject: str) -> Cause:
     def text(o: Objection) -> str:
         left = ", for an unknown time" if o.measured is None else f" for another {duration(o.measured)}"
-        return f"{what.format(**o.words)} cannot be trusted{left}{because(o.words.get('why', ''))}"
+        return f"{subject.format(**o.words)} cannot be trusted{left}{because(o.words.get('why', ''))}"
 
     return text
 

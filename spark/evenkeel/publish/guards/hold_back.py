@@ -1,7 +1,7 @@
 """All guards over the commands of one cluster in one cycle.
 
-Key: evenkeelGuardsEnabled. Guards come after the strategies, whose answer they leave as it is: they only say which of
-the decided commands are not asked, and by which rule.
+Key: evenkeelGuardsEnabled. Guards come after the strategies and do not change their decisions. They only hold decided
+commands back, each with its rule.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def hold_back(situation: Situation, settings: Settings) -> Guarded:
     whole = refusals(situation, settings)
     if whole:
         every = (Verdict("held", whole[0], command, n) for n, command in enumerate(commands, start=1))
-        return Guarded((), (*(Verdict("held", one) for one in whole), *every))
+        return Guarded((), (*(Verdict("held", objection) for objection in whole), *every))
     return _Review(situation, settings).at_all()
 
 
@@ -81,8 +81,8 @@ class _Review:
         commands = self._situation.commands
         for index in sorted(range(len(commands)), key=lambda index: commands[index].turn):
             self._look(index)
-        for found in self._too_large:
-            self._settle(found)
+        for too_large in self._too_large:
+            self._settle(too_large)
         verdicts = sorted(self._verdicts, key=lambda verdict: verdict.position)
         return Guarded(tuple(sorted(self._allowed)), tuple(verdicts))
 
@@ -92,11 +92,11 @@ class _Review:
         excused = bounce if bounce is not None and is_worth_it(bounce) else None
         objections = self._objections(index, None if excused else bounce)
         full = self._budgets.objection(command)
-        found = _Found(index, objections, full, excused)
-        if found.is_too_large and self._budgets.lets_one_exceed and self._in_order_of_fit:
-            self._too_large.append(found)
+        reviewed = _Found(index, objections, full, excused)
+        if reviewed.is_too_large and self._budgets.lets_one_exceed and self._in_order_of_fit:
+            self._too_large.append(reviewed)
         else:
-            self._settle(found)
+            self._settle(reviewed)
 
     @property
     def _in_order_of_fit(self) -> bool:
@@ -106,7 +106,7 @@ class _Review:
         """Everything but the budgets, in the order in which it is named."""
         commands = self._situation.commands
         command = commands[index]
-        found = (
+        objections = (
             frozen(command, self._settings),
             harmed(command, self._situation, self._settings),
             repeated(index, commands, self._first),
@@ -115,20 +115,20 @@ class _Review:
             too_heavy(command, self._situation, self._settings),
             bounce,
         )
-        return [one for one in found if one is not None]
+        return [objection for objection in objections if objection is not None]
 
-    def _settle(self, found: _Found) -> None:
-        command, position = self._situation.commands[found.index], found.index + 1
-        goes_alone = found.is_too_large and self._budgets.lets_one_exceed
-        full = None if goes_alone else found.full
-        if full is None and all(one.keeps_place for one in found.objections):
+    def _settle(self, reviewed: _Found) -> None:
+        command, position = self._situation.commands[reviewed.index], reviewed.index + 1
+        goes_alone = reviewed.is_too_large and self._budgets.lets_one_exceed
+        full = None if goes_alone else reviewed.full
+        if full is None and all(objection.keeps_place for objection in reviewed.objections):
             self._budgets.take(command)
-        objections = [*found.objections, *([full] if full else [])]
+        objections = [*reviewed.objections, *([full] if full else [])]
         if objections:
             self._verdicts.append(Verdict("held", objections[0], command, position))
             return
-        exception = found.excused or (found.full if goes_alone else None)
-        self._allowed.append(found.index)
+        exception = reviewed.excused or (reviewed.full if goes_alone else None)
+        self._allowed.append(reviewed.index)
         if command.kind == "split":
             self._asked_splits.add(command.bundle)
         if exception is not None:

@@ -17,8 +17,8 @@ Unit = Literal["percent", "count", "s", "points", ""]
 class Objection:
     """A rule and the comparison that it made. `words` are names and texts that its sentence needs.
 
-    `keeps_place`: the command counts in the budgets although it is held back. So it is where something is not known
-    well enough: what is missing must never make room for another command.
+    `keeps_place`: the command counts in the budgets although it is held back. This holds for uncertain data: missing
+    data must never make room for another command.
     """
 
     rule: str

@@ -112,25 +112,25 @@ class Situation:
 
     def unsettled_at(self, subject: str) -> Iterator[Unsettled]:
         """Return the unsettled events of a broker, or of a bundle and those that share hashes with it."""
-        for one in self._unsettled_by_namespace.get(_namespace(subject), ()):
-            if overlaps(subject, one.subject):
-                yield one
+        for event in self._unsettled_by_namespace.get(_namespace(subject), ()):
+            if overlaps(subject, event.subject):
+                yield event
 
     @cached_property
     def _moves_by_bundle(self) -> Mapping[str, list[Move]]:
-        found: dict[str, list[Move]] = {}
-        for one in self.moves:
-            found.setdefault(one.bundle, []).append(one)
-        return found
+        moves: dict[str, list[Move]] = {}
+        for move in self.moves:
+            moves.setdefault(move.bundle, []).append(move)
+        return moves
 
     @cached_property
     def _unsettled_by_namespace(self) -> Mapping[str, list[Unsettled]]:
         """Return the events that are still unsettled, by the namespace of a bundle; a broker's under its own name."""
-        found: dict[str, list[Unsettled]] = {}
-        for one in self.unsettled:
-            if one.until is None or one.until > self.at:
-                found.setdefault(_namespace(one.subject), []).append(one)
-        return found
+        events: dict[str, list[Unsettled]] = {}
+        for event in self.unsettled:
+            if event.until is None or event.until > self.at:
+                events.setdefault(_namespace(event.subject), []).append(event)
+        return events
 
     def share(self, traffic: float) -> float:
         """Return the percent of the cluster's traffic; 0 if the cluster has none."""
@@ -148,14 +148,14 @@ def overlaps(bundle: str, other: str) -> bool:
     """Return True if two bundles of one namespace share hashes; a name that is not a bundle's equals itself only."""
     if bundle == other:
         return True
-    found = _ranges(bundle, other)
-    return found is not None and found[0].lower < found[1].upper and found[1].lower < found[0].upper
+    ranges = _ranges(bundle, other)
+    return ranges is not None and ranges[0].lower < ranges[1].upper and ranges[1].lower < ranges[0].upper
 
 
 def is_part_of(bundle: str, whole: str) -> bool:
     """Return True if a bundle is inside another one and smaller."""
-    found = _ranges(bundle, whole) if bundle != whole else None
-    return found is not None and found[1].covers(found[0])
+    ranges = _ranges(bundle, whole) if bundle != whole else None
+    return ranges is not None and ranges[1].covers(ranges[0])
 
 
 def _ranges(bundle: str, other: str) -> tuple[BundleRange, BundleRange] | None:

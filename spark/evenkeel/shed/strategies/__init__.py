@@ -25,10 +25,10 @@ EXTENSIBLE = by_name("shedders", transfer_shedder.SHEDDER)
 
 def shedder_named(name: str) -> ModularShedder:
     """The modular manager's shedder of that class name; `SettingsError` if it has none of that name."""
-    found = MODULAR.get(name)
-    if found is None:
+    shedder = MODULAR.get(name)
+    if shedder is None:
         raise SettingsError(
             f"loadBalancerLoadSheddingStrategy = {name}: not a shedder of the modular load manager; "
             f"set it to {' or '.join(MODULAR)}"
         )
-    return found
+    return shedder

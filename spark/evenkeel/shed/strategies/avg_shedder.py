@@ -59,7 +59,7 @@ class BrokerPair:
 
 
 class Hits:
-    """For how many rounds in a row a broker was in a pair that differs by the low, and by the high threshold."""
+    """Rounds in a row in which a broker was in a pair that differs by the low, and by the high threshold."""
 
     def __init__(self, state: ShedderState) -> None:
         self._low = dict(state.get(LOW_HITS, {}))
@@ -93,7 +93,7 @@ class Hits:
             self._high.pop(broker, None)
 
     def state(self) -> dict[str, dict[str, float]]:
-        """To be remembered, in name order."""
+        """Return the state to remember, in name order."""
         return {LOW_HITS: dict(sorted(self._low.items())), HIGH_HITS: dict(sorted(self._high.items()))}
 
 
@@ -109,8 +109,8 @@ def shed(
     `ties`: the order of brokers with equal scores. In Pulsar that of a hash map, in Evenkeel by name.
     """
     eligible, hits = Eligible(load), Hits(state)
-    found = scores(load, settings)
-    pairs = pairs_of({broker: found[broker] for broker in ties(found)})
+    scored = scores(load, settings)
+    pairs = pairs_of({broker: scored[broker] for broker in ties(scored)})
     active = {pair.number for pair in pairs if hits.count(pair, settings)}
     if not active:
         hits = Hits({})
@@ -135,12 +135,12 @@ def scores(load: LoadData, settings: Settings) -> dict[str, float]:
     return {broker: weighted_maximum(report, settings) * 100.0 for broker, report in sorted(load.brokers.items())}
 
 
-def pairs_of(found: Mapping[str, float]) -> list[BrokerPair]:
+def pairs_of(scored: Mapping[str, float]) -> list[BrokerPair]:
     """Idlest and busiest, next idlest and next busiest, and so on; equal scores in the order given."""
-    ordered = sorted(found, key=by_figure(found))
+    ordered = sorted(scored, key=by_figure(scored))
     half = (len(ordered) + 1) // 2
     couples = zip(ordered[:half], reversed(ordered), strict=False)
-    return [BrokerPair(n, idle, busy, found[idle], found[busy]) for n, (idle, busy) in enumerate(couples, start=1)]
+    return [BrokerPair(n, idle, busy, scored[idle], scored[busy]) for n, (idle, busy) in enumerate(couples, start=1)]
 
 
 def _shed_pair(pair: BrokerPair, load: LoadData, eligible: Eligible, hits: Hits, settings: Settings) -> Selection:
@@ -174,16 +174,16 @@ def _shed_pair(pair: BrokerPair, load: LoadData, eligible: Eligible, hits: Hits,
 
 def _what_to_move(pair: BrokerPair, load: LoadData, settings: Settings, numbers: dict[str, float]) -> Fit | None:
     """Return the rate to move if it is large enough, else the throughput; `numbers` gets both."""
-    found: Measure | None = None
+    amount: Measure | None = None
     for measure in (RATE, THROUGHPUT):
         busy, idle = measure.of_broker(load.brokers[pair.busy]), measure.of_broker(load.brokers[pair.idle])
         numbers[f"wanted_{measure.name}"] = (busy - idle) * settings.maxUnloadPercentage
-        if found is None and numbers[f"wanted_{measure.name}"] > measure.minimum(settings):
-            found = measure
-    if found is None:
+        if amount is None and numbers[f"wanted_{measure.name}"] > measure.minimum(settings):
+            amount = measure
+    if amount is None:
         return None
-    wanted = numbers[f"wanted_{found.name}"]
-    return Fit(found, wanted, destination=pair.idle, numbers={"pair": pair.number, "wanted": wanted})
+    wanted = numbers[f"wanted_{amount.name}"]
+    return Fit(amount, wanted, destination=pair.idle, numbers={"pair": pair.number, "wanted": wanted})
 
 
 def _within_threshold_row(pair: BrokerPair, settings: Settings) -> Considered:

@@ -108,8 +108,8 @@ def _shed_for_lower_boundary(
 ) -> tuple[str | None, Selection]:
     """Feed a broker far below the mean from the busiest one that has several bundles.
 
-    The averages have been advanced a second time by now: so does Pulsar. The row about that busiest broker takes the
-    place of the one from the first look; without such a broker a row about the cluster says why.
+    The averages have been advanced a second time by now, as in Pulsar. The row about that busiest broker replaces the
+    one from the first look; without such a broker a row about the cluster gives the reason.
     """
     usage, brokers = averages.by_broker, sorted(load.brokers)
     floor = averages.mean - _threshold(settings)

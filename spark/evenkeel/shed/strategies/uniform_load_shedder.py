@@ -3,8 +3,8 @@
 Keys: loadBalancerMsgRateDifferenceShedderThreshold (percent above the idlest), else
 loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold (times the idlest); both must be exceeded, and 0 or less
 switches one off. maxUnloadPercentage of the difference (a fraction) is moved, if it reaches minUnloadMessage or
-minUnloadMessageThroughput, in at most maxUnloadBundleNumPerShedding bundles. Where the rate is exceeded the throughput
-is not looked at, even if the rate leads to nothing. Amounts are 32-bit integers, as in Pulsar.
+minUnloadMessageThroughput, in at most maxUnloadBundleNumPerShedding bundles. If the rate is exceeded the throughput is
+not checked, even if the rate unloads no bundle. Amounts are 32-bit integers, as in Pulsar.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Spread:
 
 def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
     """Return the bundles to unload now. There is no state: `state` comes back unchanged."""
-    found = [spread_of(load, measure, settings) for measure in (RATE, THROUGHPUT)]
-    spreads = [spread for spread in found if spread is not None]
+    differences = [spread_of(load, measure, settings) for measure in (RATE, THROUGHPUT)]
+    spreads = [spread for spread in differences if spread is not None]
     if not spreads:
         return Shed((), (NO_TRAFFIC_AT_ALL.about_cluster(unit="msg/s"),), state)
     looked_at = [spread for spread in spreads if spread.is_on]

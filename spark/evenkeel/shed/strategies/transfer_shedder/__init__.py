@@ -137,23 +137,23 @@ def _moved(attempt: PairAttempt) -> bool:
 
 
 def _nothing_found(attempts: list[PairAttempt]) -> str:
-    """Pulsar's word for why nothing is transferred although the condition held."""
+    """Return Pulsar's word for the reason why nothing is transferred although the condition held."""
     if any(attempt.refusal is rules.NO_TOP_BUNDLES for attempt in attempts):
         return "NoLoadData"
     return "NoBundles" if attempts else "HitCount"
 
 
 def _transfers(attempts: list[PairAttempt], settings: Settings) -> tuple[Transfer, ...]:
-    """In the order decided; what comes back in a swap goes to the giver."""
-    found = []
+    """Return the transfers in the order decided; bundles that come back in a swap go to the giver."""
+    transfers = []
     for attempt in attempts:
         pair = attempt.pair
         for looked in pair.looked:
             if looked.leaves:
                 other = pair.receiver if looked.source == pair.giver else pair.giver
                 destination = other if settings.loadBalancerTransferEnabled else None
-                found.append(Transfer(looked.bundle, looked.source, destination, attempt.trigger.reason))
-    return tuple(found)
+                transfers.append(Transfer(looked.bundle, looked.source, destination, attempt.trigger.reason))
+    return tuple(transfers)
 
 
 SHEDDER = Shedder(

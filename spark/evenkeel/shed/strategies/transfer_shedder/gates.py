@@ -34,7 +34,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The round goes on with these loads, in name order of their brokers; what is still remembered of unloads."""
+    """The pass: the loads, in name order of their brokers, and the unloads that are still remembered."""
 
     counted: list[float]
     recently_unloaded: Mapping[str, int]

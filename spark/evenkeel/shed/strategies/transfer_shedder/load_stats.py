@@ -73,7 +73,7 @@ class LoadStats:
         """The first comparison that calls for shedding: deviation, least loaded broker, most loaded broker."""
         least, most = self.by_load[self.lowest], self.by_load[self.highest]
         checks = (self._uneven, lambda: self._underloaded(least, most), lambda: self._overloaded(most))
-        return next((found for check in checks if (found := check()) is not None), None)
+        return next((cause for check in checks if (cause := check()) is not None), None)
 
     def offload(self, giver_load: float, receiver_load: float, moved: float) -> None:
         """Load moves from one broker to the other (fractions): the deviation follows, the mean stays as it was."""

@@ -134,7 +134,7 @@ def _giver_row(attempt: PairAttempt, mean: float) -> Considered:
         "broker_throughput": pair.giver_throughput,
         "to_offload": pair.wanted,
         "offloaded": pair.marked,
-        "selected": sum(one.leaves and one.source == pair.giver for one in pair.looked),
+        "selected": sum(bundle.leaves and bundle.source == pair.giver for bundle in pair.looked),
     }
     rule = attempt.refusal or trigger.rule
     return rule.about_broker(
@@ -149,7 +149,7 @@ def _giver_row(attempt: PairAttempt, mean: float) -> Considered:
 
 
 def _receiver_row(pair: TransferPair, rule: Rule, mean: float) -> Considered:
-    back = sum(one.leaves and one.source == pair.receiver for one in pair.looked)
+    back = sum(bundle.leaves and bundle.source == pair.receiver for bundle in pair.looked)
     return rule.about_broker(
         pair.receiver,
         measured=pair.receiver_load,
@@ -163,29 +163,29 @@ def _bundle_rows(attempt: PairAttempt, settings: Settings) -> Iterable[Considere
     pair = attempt.pair
     to_receiver = (Alternative(pair.receiver, "best", rules.LEAST_LOADED.name, finite(pair.receiver_load)),)
     to_giver = (Alternative(pair.giver, "best", "swap", finite(pair.giver_load)),)
-    for rank, one in enumerate(pair.looked, start=1):
-        compared = _compared(one)
-        others = to_receiver if one.source == pair.giver else to_giver
-        yield one.by.about_bundle(
-            one.bundle,
-            one.source,
-            setting=_KEYS_OF_RULES.get(one.by.name),
+    for rank, bundle in enumerate(pair.looked, start=1):
+        compared = _compared(bundle)
+        others = to_receiver if bundle.source == pair.giver else to_giver
+        yield bundle.by.about_bundle(
+            bundle.bundle,
+            bundle.source,
+            setting=_KEYS_OF_RULES.get(bundle.by.name),
             measured=compared,
             threshold=None if compared is None else pair.wanted,
             unit="" if compared is None else "byte/s",
-            alternatives=others if one.leaves and settings.loadBalancerTransferEnabled else _removed(one, pair),
-            numbers={"bundle_throughput": one.throughput, "rank": rank},
+            alternatives=others if bundle.leaves and settings.loadBalancerTransferEnabled else _removed(bundle, pair),
+            numbers={"bundle_throughput": bundle.throughput, "rank": rank},
         )
 
 
-def _removed(one: Looked, pair: TransferPair) -> tuple[Alternative, ...]:
+def _removed(looked: Looked, pair: TransferPair) -> tuple[Alternative, ...]:
     """The receiver, where a filter keeps the bundle from it."""
-    if one.by is not LEFT_TO_REQUEST and one.by.name not in rules.FILTERS:
+    if looked.by is not LEFT_TO_REQUEST and looked.by.name not in rules.FILTERS:
         return ()
-    return (Alternative(pair.receiver, "removed", one.by.name, finite(pair.receiver_load)),)
+    return (Alternative(pair.receiver, "removed", looked.by.name, finite(pair.receiver_load)),)
 
 
-def _compared(one: Looked) -> float | None:
+def _compared(looked: Looked) -> float | None:
     """Return the throughput that is compared with the wanted one: all that would have left with the bundle (byte/s)."""
-    compared = one.by in (rules.LIGHTEST_FIRST, rules.WITH_SWAP, rules.TOO_HEAVY)
-    return one.before + one.throughput if compared else None
+    compared = looked.by in (rules.LIGHTEST_FIRST, rules.WITH_SWAP, rules.TOO_HEAVY)
+    return looked.before + looked.throughput if compared else None

@@ -32,14 +32,14 @@ def _transfers(row: Considered) -> str:
     return f"{row.subject} at {at} gives {amounts} for {receiver}: {_cause(row, receiver, row.subject)}."
 
 
-# What calls for a transfer.
+# Triggers of a transfer.
 
 STD_OVER_TARGET = Rule("unload", "std_over_target", _transfers)
 LOAD_UNDER_MEAN = Rule("unload", "load_under_mean", _transfers)
 THROUGHPUT_UNDER_HIGHEST = Rule("unload", "throughput_under_highest", _transfers)
 LOAD_OVER_MEAN = Rule("unload", "load_over_mean", _transfers)
 
-# The cluster, where nothing is transferred.
+# The cluster, if nothing is transferred.
 
 COOL_DOWN = Rule(
     "skipped",

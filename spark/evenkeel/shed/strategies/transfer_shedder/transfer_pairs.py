@@ -48,8 +48,8 @@ class Looked(NamedTuple):
 class TransferPair:
     """The offload from one broker to another as it builds up: loads are fractions, the rest byte/s.
 
-    `wanted` is what half the difference in load makes of the giver's throughput. `gained` counts only in debug mode:
-    so does Pulsar.
+    `wanted`: half the difference in load, as a part of the giver's throughput. `gained` counts only in debug mode, as
+    in Pulsar.
     """
 
     giver: str
@@ -100,54 +100,54 @@ class TransferSelection:
         self._debug = settings.loadBalancerDebugModeEnabled
 
     def fill(self, pair: TransferPair) -> None:
-        """Mark what leaves the giver, and note what became of each of its top bundles."""
+        """Mark the bundles that leave the giver, and note the outcome for each of its top bundles."""
         listed = self._load.top_bundles[pair.giver]
         coming_back = iter(self._load.top_bundles.get(pair.receiver, ()))
         remaining = len(listed)
         stopped: Rule | None = None
-        for one in listed:
-            rule = stopped or self._passed_over(one, pair, remaining)
+        for listed_bundle in listed:
+            rule = stopped or self._passed_over(listed_bundle, pair, remaining)
             if rule is rules.LAST_OF_TOP_BUNDLES:
                 stopped = rules.NOT_REACHED
             if rule is not None:
-                self._note(pair, one, pair.giver, rule)
+                self._note(pair, listed_bundle, pair.giver, rule)
                 continue
-            if not pair.net + one.throughput > pair.wanted:
+            if not pair.net + listed_bundle.throughput > pair.wanted:
                 rule = rules.LIGHTEST_FIRST
-            elif self._swap(one, pair, coming_back):
+            elif self._swap(listed_bundle, pair, coming_back):
                 rule = rules.WITH_SWAP
             else:
                 stopped = rules.NOT_REACHED
-                self._note(pair, one, pair.giver, rules.TOO_HEAVY)
+                self._note(pair, listed_bundle, pair.giver, rules.TOO_HEAVY)
                 continue
-            self._note(pair, one, pair.giver, rule)
-            pair.marked += one.throughput
+            self._note(pair, listed_bundle, pair.giver, rule)
+            pair.marked += listed_bundle.throughput
             remaining -= 1
 
-    def _passed_over(self, one: TopBundle, pair: TransferPair, remaining: int) -> Rule | None:
+    def _passed_over(self, bundle: TopBundle, pair: TransferPair, remaining: int) -> Rule | None:
         """Return the reason why the bundle stays whatever its weight; None if it may go."""
-        if one.bundle in self._load.not_owned:
+        if bundle.bundle in self._load.not_owned:
             return rules.NOT_OWNED
-        if namespace_of(one.bundle) in self._excluded:
+        if namespace_of(bundle.bundle) in self._excluded:
             return rules.EXCLUDED_NAMESPACE
-        if one.bundle in self._load.recently_unloaded:
+        if bundle.bundle in self._load.recently_unloaded:
             return RECENTLY_UNLOADED
-        if one.bundle in self._load.wished:
+        if bundle.bundle in self._load.wished:
             return LEFT_TO_REQUEST
-        refusal = self._policies.refusal(one.bundle, pair.receiver)
+        refusal = self._policies.refusal(bundle.bundle, pair.receiver)
         if refusal is not None:
             return rules.REFUSALS[refusal]
         if remaining <= 1:
             return rules.LAST_OF_TOP_BUNDLES
-        return NO_TRAFFIC if one.throughput == 0 else None
+        return NO_TRAFFIC if bundle.throughput == 0 else None
 
-    def _swap(self, one: TopBundle, pair: TransferPair, coming_back: Iterator[TopBundle]) -> bool:
+    def _swap(self, bundle: TopBundle, pair: TransferPair, coming_back: Iterator[TopBundle]) -> bool:
         """Return True if bundles of the receiver make up for one that is too heavy; those looked at are not tried
         again."""
         if not self._transfer:
             return False
-        giver = pair.giver_throughput - pair.marked + pair.gained - one.throughput
-        receiver = pair.receiver_throughput + pair.marked - pair.gained + one.throughput
+        giver = pair.giver_throughput - pair.marked + pair.gained - bundle.throughput
+        receiver = pair.receiver_throughput + pair.marked - pair.gained + bundle.throughput
         back: list[TopBundle] = []
         for other in coming_back:
             if other.bundle in self._load.wished:
@@ -172,5 +172,5 @@ class TransferSelection:
         if self._debug:
             pair.gained += total
 
-    def _note(self, pair: TransferPair, one: TopBundle, source: str, by: Rule) -> None:
-        pair.looked.append(Looked(one.bundle, source, by, one.throughput, pair.net))
+    def _note(self, pair: TransferPair, bundle: TopBundle, source: str, by: Rule) -> None:
+        pair.looked.append(Looked(bundle.bundle, source, by, bundle.throughput, pair.net))
