@@ -1,7 +1,5 @@
 """Links in the pages lead somewhere, to a heading too, and so do the paths and module names that the pages give."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """`tools/environment.py` makes an environment anew in the place of one that does not run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

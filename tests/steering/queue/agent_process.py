@@ -6,8 +6,6 @@ Gates: `before:X` and `after:X` for the ledger's `receive`, `sending`, `settle` 
 has ended as it should. Processes are started by a fork server that has imported everything already.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import logging
