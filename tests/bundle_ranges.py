@@ -1,7 +1,5 @@
 """What is wrong with a set of bundle ranges, for tests of splits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from evenkeel.model.bundles import HIGHEST_HASH, BundleRange, boundary_text

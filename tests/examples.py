@@ -3,8 +3,6 @@
 Either way they are the same in every run, however slow the machine is.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import HealthCheck, settings

@@ -5,8 +5,6 @@ started or written once in a process, so their tests are a group; all others go 
 with its last test and not with the run: three brokers that nobody asks any more still take a quarter of a core.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 _ACTING = ("acting", "harm_watch", "killed", "publish_log", "trouble")

@@ -1,7 +1,5 @@
 """The schemas that the reference has of what commands print with `--json`, and what they print held against them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -3,8 +3,6 @@
 The functions named `pytest_…` are hooks; `tests/conftest.py` imports them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

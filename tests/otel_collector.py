@@ -1,30 +1,20 @@
 """A collector of OpenTelemetry's metrics that listens here (OTLP by HTTP), and the gauges that it was sent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.serving import serving
+from tests.serving import answering
 
 
 @contextmanager
 def collector(bodies: list[bytes]) -> Iterator[int]:
     """The port of a collector of OpenTelemetry's metrics (OTLP by HTTP), and what it was sent."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def keep(_: object, body: bytes) -> tuple[int, bytes]:
+        bodies.append(body)
+        return 200, b""
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    with serving(server) as port:
+    with answering(keep) as port:
         yield port
 
 

@@ -1,7 +1,5 @@
 """A PostgreSQL of a test's own on a free port of this machine; a test on a machine without one is skipped."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

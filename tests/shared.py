@@ -3,8 +3,6 @@
 `make test` starts a process per core. The first of them that needs something makes it, under a lock, for all of them.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil

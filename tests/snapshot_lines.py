@@ -1,7 +1,5 @@
 """Snapshots in lines, made of documents."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Every module and every public class, function and method of the package has a docstring that can be read alone."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

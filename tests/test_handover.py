@@ -1,7 +1,5 @@
 """What one task hands to the next arrives as it was."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

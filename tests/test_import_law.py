@@ -3,8 +3,6 @@
 Read from the source text, so that imports inside functions and type-checking blocks count too.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path

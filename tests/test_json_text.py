@@ -1,7 +1,5 @@
 """JSON from outside: one error for whatever is wrong with a text."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

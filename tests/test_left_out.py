@@ -1,7 +1,5 @@
 """The last lines of a run tell what it left out."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.left_out import FULL_JDK, NGINX, TO_HAVE, lacking, leaves_all_out, summary

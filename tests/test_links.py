@@ -3,8 +3,6 @@
 Names in backticks are looked up by `test_names_in_docs.py`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """The generated reference pages, and what they are generated from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The page about strategies: it names every one of them, and its keys with their real defaults and units."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

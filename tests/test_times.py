@@ -1,7 +1,5 @@
 """One reading of times, in every command, DAG param and page that takes one."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Charts held against Vega-Lite's schema, which drawing them does not do: a word that it does not know is left out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Wheels of this checkout, and environments that have one installed and see nothing of the checkout."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

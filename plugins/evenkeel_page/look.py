@@ -22,7 +22,7 @@ import evenkeel
 
 HERE = Path(__file__).resolve().parent
 TEMPLATES = HERE / "templates"
-REPORT_TEMPLATES = Path(evenkeel.__file__).resolve().parent / "record" / "report" / "templates"
+REPORT_TEMPLATES = Path(evenkeel.__file__).resolve().parent / "report" / "templates"
 _FILES = {
     "page.css": (REPORT_TEMPLATES / "page.css", "text/css; charset=utf-8"),
     "desk.css": (HERE / "static" / "desk.css", "text/css; charset=utf-8"),

@@ -1,7 +1,5 @@
 """Cycles of a cluster as the rows that the round of aggregate is given, made without Spark."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The loads of a window: a fold that asks the split rule, up to the cycle in which something is wrong."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Loads that older versions recorded, computed by Spark SQL from end to end, come out of the round to the bit."""
 
-from __future__ import annotations
-
 import json
 import math
 import struct

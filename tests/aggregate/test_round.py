@@ -1,7 +1,5 @@
 """The round of one cluster, and several cycles folded: in any cuts, in any order of the rows, the same to the bit."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A key for what tasks seal, so that no test makes one in anybody's AIRFLOW_HOME, and a *publish* that only notes."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A run of `rebalance` whose tasks have left sealed hand-overs, and a plan of it that waits for an approval."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Who may say yes to what: the very plan that was shown, by somebody else than its author where that is asked for."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

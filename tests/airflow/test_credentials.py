@@ -1,7 +1,5 @@
 """Tokens and addresses out of Airflow's connections."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """What an asset's event says of the writes behind it, and how far a run may go."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import fields

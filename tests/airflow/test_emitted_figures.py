@@ -1,7 +1,5 @@
 """Figures for Airflow's own metrics: by OpenTelemetry to a collector that listens here, and none where it is off."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A task whose Spark server elsewhere lets nobody in fails soon, with one line, before Airflow's operator connects."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A task refuses a text that somebody wrote into XCom by hand, and sends nothing."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from typing import Any

@@ -1,8 +1,6 @@
 """The runs of `rebalance_history`: their interval is the window, nothing of it is sent, and what is decided already is
 left to backfills."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The DAGs of several lakes, and what keeps two lakes from one cluster."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.airflow.dag_names import (
-    APPROVAL_DAG,
-    DECIDING_DAG,
-    HEAT_DAG,
-    dag_id_of,
-    kind_of_dag,
-    lake_in,
-)
+from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, HEAT_DAG, dag_id_of, kind_of_dag, lake_in
 from evenkeel.airflow.lake_dags import dag_of_rights, deciding_lakes, every_lake, expected_dags, lake_tags
 from evenkeel.airflow.lake_guard import LakeGuard, without_moved
 from evenkeel.errors import BadInput, SettingsError

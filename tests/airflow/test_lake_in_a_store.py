@@ -1,7 +1,5 @@
 """Tasks over a lake in an object store: the connection becomes keys of task and Spark server."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A task does not outlive the server that it waits for."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The private key of the transparency log by a connection of Airflow's: publish signs with it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A run that is begun by one version of Evenkeel and gone on with by another ends in one clear line."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A backfill's cycles are decided one after the other, however Airflow starts their runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """How far a run came, by what its tasks left in XCom: what *publish* puts on record starts from that."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What tasks leave in XCom is taken from the very task and run that left it, unchanged, or not at all."""
 
-from __future__ import annotations
-
 import stat
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From a run's params and dates to the request that the pipeline starts from."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What an AWS connection of Airflow's brings to the landing zone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@
 makes. What is wrong must be told before Spark is started and before a broker or a queue is asked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from tests.bad_input.values import NAMES, NEVER_FINITE, NO_NUMBERS, TIMES, TOO_LONG_INTS, TOO_SMALL

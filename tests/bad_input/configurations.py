@@ -1,7 +1,5 @@
 """Configuration files, settings and limits that are wrong in one entry, as TOML."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from evenkeel.pulsar.limits import Limits

@@ -1,7 +1,5 @@
 """Messages of both queues and wishes that are wrong in one member."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime

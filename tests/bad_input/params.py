@@ -1,7 +1,5 @@
 """Params of a DAG run, and variables of the environment, that are wrong in one place."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Snapshots that are wrong in one answer, in one member of an answer, or in their head."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

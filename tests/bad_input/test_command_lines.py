@@ -1,7 +1,5 @@
 """A command line that is wrong in one word ends with exit code 2 and one line that says what is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

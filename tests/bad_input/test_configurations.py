@@ -1,7 +1,5 @@
 """A configuration or a file of settings that is wrong in one entry is refused by name, whatever stands in it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

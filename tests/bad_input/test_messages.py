@@ -1,7 +1,5 @@
 """A message or a wish that is wrong in one member is refused in words, and nothing of it is carried out."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.errors import BadInput, EvenkeelError

@@ -1,7 +1,5 @@
 """How many kinds of bad input are tried: what the page of faults says is what is generated."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

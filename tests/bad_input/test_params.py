@@ -1,7 +1,5 @@
 """Params of a run and variables of the environment that are wrong are refused before anything is opened."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime

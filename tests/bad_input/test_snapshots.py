@@ -1,7 +1,5 @@
 """A snapshot that is wrong in one place: what is wrong is set aside or unknown, and every other record is there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 A *kind* of bad input is an entry point, a field of it, and a mutation: one subtest, named in plain words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any

@@ -3,8 +3,6 @@
 Left out: what a part is good for. That is what the benchmark measures.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.ablations import PARTS, main, without

@@ -1,7 +1,5 @@
 """The benchmark of decisions draws Java's clusters and reads what a reference harness prints."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 Left out: how good any shedder is. That is what the judge measures.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -37,16 +35,7 @@ from benchmarks.judged_run import (
 )
 from benchmarks.judged_scenarios import BOOK, BOOK_LEFT, MEANINGS, SIZES, JudgedSize, judged_scenario
 from benchmarks.judged_series import PublicFiles
-from benchmarks.judged_variants import (
-    AXES,
-    NOBODY,
-    PLANNER,
-    SHEDDERS,
-    TUNED_FILE,
-    TUNING_SEEDS,
-    grid_of,
-    settings_with,
-)
+from benchmarks.judged_variants import AXES, NOBODY, PLANNER, SHEDDERS, TUNED_FILE, TUNING_SEEDS, grid_of, settings_with
 from evenkeel.settings import Settings
 from evenkeel.settings.keys.splitting import SPLIT_ALGORITHMS
 

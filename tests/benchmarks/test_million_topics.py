@@ -1,7 +1,5 @@
 """Which goals of a large cycle count as missed."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.machine import Cost

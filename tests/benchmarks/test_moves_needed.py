@@ -1,7 +1,5 @@
 """The bound on moves holds for every plan of small clusters, and is reached where it can be."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import product

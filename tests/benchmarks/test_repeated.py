@@ -1,7 +1,5 @@
 """Recorded snapshots that are repeated at other times."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """The tables that the benchmark prints: the cluster's own moves beside what was decided, and the model's error."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.short_sessions import LEVEL_WITHIN, HeapContents, counted, growing, growth

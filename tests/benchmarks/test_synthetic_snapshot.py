@@ -1,7 +1,5 @@
 """The synthetic snapshot: a cluster whose figures fit together, the same for the same seed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is wrong with a command's input is said, with its exit code, before Spark is started."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

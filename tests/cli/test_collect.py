@@ -1,7 +1,5 @@
 """`evenkeel collect`: what it writes, says and returns, and how it is ended."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Which module adds which commands."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

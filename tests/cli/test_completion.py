@@ -1,7 +1,5 @@
 """How a line goes on: asked as bash asks, by a process of the command."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`evenkeel pause` and `resume`: the right cluster, the record first, and a plain word where an agent was not told."""
 
-from __future__ import annotations
-
 import tarfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

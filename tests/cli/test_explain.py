@@ -1,7 +1,5 @@
 """`evenkeel explain` and `evenkeel trace`, as an operator calls them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Commands over several lakes: all of them without `--lake`, that of a cluster, and one that cannot be read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

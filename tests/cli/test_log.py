@@ -1,7 +1,5 @@
 """`evenkeel log`: keys that are made once, a log that is begun once, and what witnesses make of it."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One line on a terminal, written anew; lines now and then in a file; how far a window is, in words."""
 
-from __future__ import annotations
-
 import io
 import threading
 
@@ -71,8 +69,7 @@ def test_how_far_a_window_is(course: tuple[int, int, float, float], text: str) -
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (3599.9, "1 h 0 min"), (7500, "2 h 5 min")],
+    ("seconds", "text"), [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (3599.9, "1 h 0 min"), (7500, "2 h 5 min")]
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -1,7 +1,5 @@
 """`evenkeel status` and `evenkeel watch`: what they print, in what colours, and with which code they end."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

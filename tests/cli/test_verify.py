@@ -1,7 +1,5 @@
 """What `evenkeel verify` prints: one of a thing is in the singular, and long counts have commas."""
 
-from __future__ import annotations
-
 from evenkeel.cli.verify import as_text
 from evenkeel.verify import CHAIN, Fault, VerifyReport
 from evenkeel.verify.check import Verified

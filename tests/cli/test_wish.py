@@ -1,7 +1,5 @@
 """`evenkeel wish` refuses what is not a wish before it looks for Spark."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any

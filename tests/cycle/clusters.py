@@ -1,7 +1,5 @@
 """Small clusters of any kind, for properties. Figures are few and round, so that ties and limits are met often."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

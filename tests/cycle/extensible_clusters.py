@@ -1,7 +1,5 @@
 """Small clusters of the extensible manager, for properties. Figures are few and round, so that ties are met often."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Rows of small clusters, as the tables of a lake hold them, for rounds of either load manager."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from evenkeel.model.load import RATES

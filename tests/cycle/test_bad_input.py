@@ -4,8 +4,6 @@ What is decided then is Pulsar's own (`tests/golden/bad_input.jsonl.gz`); here i
 no row carries a figure that is none, and that what cannot be decided on is refused by name.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Whole rounds of an extensible cluster on rows: averages that move on, transfers, and where bundles end up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -180,11 +178,7 @@ def test_freed_bundles_are_placed_by_load_and_need_not_leave_for_where_they_were
 
 
 def test_anti_affinity_changes_a_destination_and_the_row_names_the_other_one() -> None:
-    policies = {
-        "anti_affinity_groups": {"acme/ns0": "g"},
-        "failure_domains": {},
-        "isolation_policies": None,
-    }
+    policies = {"anti_affinity_groups": {"acme/ns0": "g"}, "failure_domains": {}, "isolation_policies": None}
     lost = bundle(13, None, MIB, last_owner="dead:8080")
     reports = [broker("b1:8080", 90.0), broker("b2:8080", 10.0)]
     owned = [bundle(0, "b2:8080", MIB)]
@@ -232,10 +226,7 @@ def test_a_draining_broker_is_given_nothing_and_stands_in_nobodys_way() -> None:
     reports = [broker("b1:8080", 90.0), broker("b2:8080", 10.0)]
     lost = bundle(13, None, MIB, last_owner="dead:8080")
     found = rows(
-        reports,
-        [bundle(0, "b1:8080"), lost],
-        cycle=[cycle(**AT_ONCE, **emptied)],
-        cluster_policies=[policies],
+        reports, [bundle(0, "b1:8080"), lost], cycle=[cycle(**AT_ONCE, **emptied)], cluster_policies=[policies]
     )
     (row,) = extensible_place_round.decide_extensible({}, found)["placement_decisions"]
     assert row["destination"] == "b1:8080"

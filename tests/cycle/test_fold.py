@@ -1,7 +1,5 @@
 """Cycles of a cluster cut into windows, by the folds that tasks run, come to what they come to one by one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -122,10 +120,7 @@ PLANNED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("shedder", "assuming", "planner"),
-    [*((*case, "off") for case in CASES), *PLANNED],
-)
+@pytest.mark.parametrize(("shedder", "assuming", "planner"), [*((*case, "off") for case in CASES), *PLANNED])
 @at_most(25)
 @given(data=st.data())
 def test_windows_of_any_size_come_to_what_cycles_come_to_one_by_one(

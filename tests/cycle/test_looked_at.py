@@ -1,7 +1,5 @@
 """What workers are not given of large tables, no round looks at."""
 
-from __future__ import annotations
-
 from evenkeel.cycle.loads import FORGOTTEN_THOUGH_REFUSED, forgets_history, looked_at
 from evenkeel.cycle.reading import BUNDLE_COLUMNS
 from evenkeel.lake.schemas import TABLES

@@ -1,7 +1,5 @@
 """A hot bundle in whole cycles that take effect: it is split, and its parts are spread until no broker is too busy."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

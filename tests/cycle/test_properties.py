@@ -1,8 +1,6 @@
 """What must hold for any cluster. Not covered: names that Pulsar refuses (see test_bundles) and agreement with Pulsar
 itself (the golden cases)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

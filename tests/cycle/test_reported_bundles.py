@@ -1,7 +1,5 @@
 """The bundles of a large cluster, whose figures are read when asked for, are the same as those of a small one."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

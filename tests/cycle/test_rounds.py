@@ -1,7 +1,5 @@
 """Whole rounds on rows: what shedding and placement make of what the tables say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What is decided in a task's own process is what a worker decides."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows are the same only if every value is, to the bit; their order does not count."""
 
-from __future__ import annotations
-
 import marshal
 import math
 from collections.abc import Iterable, Sequence

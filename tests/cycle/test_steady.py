@@ -7,8 +7,6 @@ no strategy looks back. What keeps a bundle from going back, and plans from goin
 Where something is not promised, a test shows a case of it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace

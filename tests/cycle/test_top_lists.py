@@ -1,7 +1,5 @@
 """The busiest bundles of a broker: what must hold whatever the figures, and how figures compare."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from itertools import product

@@ -1,7 +1,5 @@
 """Whole cycles in memory: whoever is asked for acts alone, or shares what was worked out, comes to the same."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

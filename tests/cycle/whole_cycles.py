@@ -1,7 +1,5 @@
 """Cycles of a cluster in trouble, and settings with which every strategy acts on it."""
 
-from __future__ import annotations
-
 import random
 from datetime import datetime, timedelta
 from typing import Any

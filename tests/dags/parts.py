@@ -1,7 +1,5 @@
 """Airflow in parts, each a process of its own as on machines of their own, out of environments with a wheel."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import time

@@ -4,8 +4,6 @@ Everything runs out of an environment with the wheel, as far from the checkout a
 bundle, the plugin, and the Spark server. The parts that no test changes are started once for all of them.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack

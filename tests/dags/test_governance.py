@@ -1,7 +1,5 @@
 """What every DAG of ours must have; a failure says which file to edit."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """The DAG `heat`: its schedule, its one task, which needs no Spark, and its param."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import timedelta

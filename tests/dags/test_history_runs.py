@@ -1,7 +1,5 @@
 """A backfill of `rebalance_history` under a real Airflow: a run decides the snapshots of its interval as a window."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

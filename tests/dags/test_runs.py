@@ -1,7 +1,5 @@
 """Runs of the DAG under a real Airflow: scheduler, API server, task processes, Spark over Connect, Delta tables."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The DAG `upkeep`: its schedule, its one task, its params."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import timedelta

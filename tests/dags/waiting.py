@@ -1,7 +1,5 @@
 """Waits for the end of DAG runs and of backfills, and tells the states and the tries of their tasks."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """An AIRFLOW_HOME of its own: nothing of the user's Airflow, nothing that others may read."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

@@ -1,18 +1,16 @@
 """The client of Airflow's REST API: what it asks again, and what it gives up on."""
 
-from __future__ import annotations
-
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from devtools.local_airflow import rest
 from devtools.local_airflow.rest import LOCKED_TRIES, RequestRefused, Rest
+from tests.serving import answering
 
 
 @dataclass(slots=True)
@@ -29,33 +27,16 @@ def serving(errors: list[tuple[int, object]]) -> Iterator[Server]:
     """A server on 127.0.0.1 for a `with` block."""
     state = Server(errors=errors)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self._answer(201, {"access_token": "t"})
+    def answer(handler: BaseHTTPRequestHandler, body: bytes) -> tuple[int, bytes]:
+        if handler.command == "POST":
+            return 201, b'{"access_token": "t"}'
+        state.asked.append(body.decode())
+        status, detail = state.errors.pop(0) if state.errors else (200, None)
+        return status, json.dumps({"detail": detail} if detail else {"done": True}).encode()
 
-        def do_PATCH(self) -> None:
-            state.asked.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            status, detail = state.errors.pop(0) if state.errors else (200, None)
-            self._answer(status, {"detail": detail} if detail else {"done": True})
-
-        def _answer(self, status: int, body: object) -> None:
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps(body).encode())
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with answering(answer) as port:
+        state.url = f"http://127.0.0.1:{port}"
         yield state
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def database_error(words: str) -> tuple[int, object]:

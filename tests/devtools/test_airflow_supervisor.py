@@ -1,7 +1,5 @@
 """The supervisor ends everything that it started, however stubborn; with stand-ins for Airflow's three components."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What the demo runs over: small, explained, and with settings that Evenkeel knows."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

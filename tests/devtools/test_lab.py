@@ -1,7 +1,5 @@
 """The lab itself: what tests on a real cluster take for granted."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -113,11 +111,7 @@ with cluster_for(LabSettings(brokers=1, auth=True, own_split=True, broker={"stat
 @pytest.mark.exhaustive
 def test_a_cluster_beside_another_asks_for_tokens_and_ends_with_its_killed_owner(modular_cluster: Cluster) -> None:
     owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=child_environment(),
+        [sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=child_environment()
     )
     try:
         assert owner.stdout is not None

@@ -1,7 +1,5 @@
 """Reconnects, as the client's own log tells of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from devtools.lab.connections import Connections

@@ -1,7 +1,5 @@
 """The conformance command: its lines, what it shows, and how it ends."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

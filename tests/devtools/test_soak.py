@@ -1,7 +1,5 @@
 """What a soak says of its figures, and a short one under a real Airflow, ended and gone on with."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The week of generated clusters: figures that fit together, and the incident that is told of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise

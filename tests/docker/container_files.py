@@ -1,7 +1,5 @@
 """The files below docker/ as tests read them: stages of the Dockerfile, services, objects of Kubernetes."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,13 +1,9 @@
 """The script that HEALTHCHECK and probes run, against what it asks about."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +11,7 @@ import pytest
 
 from evenkeel.steering.agent.ledger import Ledger
 from tests.docker.container_files import HEALTH
+from tests.serving import answering
 
 
 @pytest.fixture
@@ -39,20 +36,9 @@ def airflow(health: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[dic
     """The states that an API server tells of Airflow's parts."""
     states: dict[str, dict[str, str | None]] = {}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(states).encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setattr(health, "AIRFLOW_HEALTH", f"http://127.0.0.1:{server.server_port}/")
+    with answering(lambda *_: (200, json.dumps(states).encode())) as port:
+        monkeypatch.setattr(health, "AIRFLOW_HEALTH", f"http://127.0.0.1:{port}/")
         yield states
-        server.shutdown()
 
 
 def test_a_part_of_airflow_is_well_when_the_api_server_says_so(

@@ -1,7 +1,5 @@
 """The manifests against Kubernetes' own schemas, and against each other: nothing is named that there is not."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

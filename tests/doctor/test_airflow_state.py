@@ -1,7 +1,5 @@
 """What is said of Airflow: none here, its DAG files, and the connections that are wanted."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

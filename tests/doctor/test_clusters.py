@@ -1,7 +1,5 @@
 """What is said of running clusters: real HTTP with recorded answers of real brokers, and with faults among them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime

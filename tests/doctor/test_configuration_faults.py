@@ -1,7 +1,5 @@
 """Everything that is wrong with a configuration file is told at once, with its line, and nothing of a sound one."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """`evenkeel doctor` as a whole: lines and JSON, exit codes, and no token anywhere."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What is said of a lake: real lakes of earlier versions, half an upgrade, a newer one, a held lock, a log."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """`evenkeel doctor` over several lakes: each of them is looked at, by its name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

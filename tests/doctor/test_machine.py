@@ -1,7 +1,5 @@
 """What is said of this machine, as it is and as it is not to be."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

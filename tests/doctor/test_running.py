@@ -1,7 +1,5 @@
 """Checks beside each other: order, time, and what breaks off."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -1,7 +1,5 @@
 """What is said of Spark: no server, one that nobody answers at, a real one with its token and with a wrong one."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is said of stores and queues: a real store that speaks S3, real queues, and a proxy that refuses."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path

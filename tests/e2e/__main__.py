@@ -10,8 +10,6 @@ With --planner the same load is evened out twice, without Airflow: by the load m
 with the same start by Evenkeel's planner; what each came to is printed side by side (see `planner_beside`).
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys
@@ -35,17 +33,7 @@ from evenkeel.report import build_report
 from evenkeel.spark.code import source_root
 from evenkeel.spark.server import engine_for
 from tests.e2e import planner_beside
-from tests.e2e.scene import (
-    EVEN,
-    LOADS,
-    SEEN,
-    SETTINGS,
-    SETTLING_SECONDS,
-    SKEWED,
-    TENANT,
-    configuration,
-    lab_settings,
-)
+from tests.e2e.scene import EVEN, LOADS, SEEN, SETTINGS, SETTLING_SECONDS, SKEWED, TENANT, configuration, lab_settings
 
 RUN_SECONDS = 600.0
 LONGEST_SECONDS = 1500.0

@@ -1,7 +1,5 @@
 """Two variants that evened out the same load: what each came to, side by side, and where the second is not as good."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

@@ -6,8 +6,6 @@ machine). A cycle's commands are carried out before the next, two minutes later.
 each of its topics and both ends where it is unloaded, also as a part of a split.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The comparison's sums, its table and its verdict."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

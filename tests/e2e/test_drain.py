@@ -1,7 +1,5 @@
 """A broker of a real cluster is emptied under load: its clients follow, and nothing comes back to it."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

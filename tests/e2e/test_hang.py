@@ -4,8 +4,6 @@ A modular broker that acquires several bundles can hang for good if a tool reads
 that read once, and a broker hung in each of three such runs (docs/explanation/faults.md).
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

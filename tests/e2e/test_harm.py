@@ -1,7 +1,5 @@
 """Consumers of a real cluster stay away after a move: a later cycle sees it, says so, and lets the namespace rest."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from pathlib import Path

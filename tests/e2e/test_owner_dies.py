@@ -1,7 +1,5 @@
 """A broker dies between plan and command, on a real cluster: the one that was to give bundles away, or the leader."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from threading import Lock
 from typing import Any

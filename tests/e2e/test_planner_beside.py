@@ -1,7 +1,5 @@
 """Real brokers under the same skewed load, evened out by the load manager's shedder and by Evenkeel's planner."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Resource quotas that an operator stored in a real Pulsar: a cycle keeps those of their own, and starts from them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

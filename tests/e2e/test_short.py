@@ -1,7 +1,5 @@
 """A real cluster is watched and steered: bundles move and stay, nothing moves twice, no message is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The planner beside each load manager's shedder in the scenes of `make e2e`, on a modelled cluster."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.beside import shortfalls, table

@@ -1,7 +1,5 @@
 """A real cluster is taken over from its brokers, and given back."""
 
-from __future__ import annotations
-
 import os
 import pwd
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A topic of a real cluster is unloaded under load: its clients come back to the same broker, and the others stay."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The nearest value at which an answer differs is found on either side, to the last digits, and in few steps."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

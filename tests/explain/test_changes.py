@@ -3,8 +3,6 @@
 Of every rule that comes up in simulated cycles of each strategy, and of one that is made up here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """The commands of docs/how-to/explain.md run as they stand there, and the example is what they print."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The queries of docs/how-to/query.md about decisions run as they stand there; tests/maintenance runs the others."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,14 +1,11 @@
 """What clusters were last decided with, beside the defaults of their Pulsar versions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.errors import NoSuchCycle
 from evenkeel.explain.settings_in_force import read_settings_in_force, settings_of
 from evenkeel.settings import resolve
 from tests.lakes.plausible import LAB, SPREAD, plausible_lake
@@ -33,11 +30,6 @@ def test_each_cluster_shows_its_newest_decided_cycle_with_value_origin_and_defau
     ]
     assert domains.meaning
     assert domains.is_changed
-
-
-def test_a_cluster_that_nobody_knows_is_an_error_with_the_nearest_name(lake: Path) -> None:
-    with pytest.raises(NoSuchCycle, match="spread"):
-        read_settings_in_force(lake, "spreed")
 
 
 def test_the_default_is_that_of_the_clusters_own_pulsar_version() -> None:

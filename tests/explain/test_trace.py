@@ -1,7 +1,5 @@
 """Lineage by manifests: a decision's inputs, and all that rests on an input, directly or by state handed on."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from evenkeel.explain import wording
 from evenkeel.explain.candidates import candidates_of, scored_by, strategy_of
 from evenkeel.lake.record import Row

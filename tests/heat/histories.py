@@ -1,7 +1,5 @@
 """Small histories of bundle loads, written as the pipeline writes them, and what a picture should show of them."""
 
-from __future__ import annotations
-
 import tarfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,8 +1,6 @@
 """A column is the mean of its cycles, and a block's rows are the same whatever the order in which it was put
 together."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

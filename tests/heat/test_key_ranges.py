@@ -1,7 +1,5 @@
 """Ranges of keys: unions only refine, sharing by width loses nothing, an overview is small, steady and settled."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

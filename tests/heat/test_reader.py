@@ -1,7 +1,5 @@
 """Pictures: what they show is what the tables' rows say, they are small, and bad input gets a clear word."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -1,7 +1,5 @@
 """A picture's rows hold what the pieces behind them hold, however many rows there are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The scale of 8 bits: what is read back is near what was stored, and nothing, not known and little stay apart."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Which cycles a window takes, and how it is cut into chunks."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from pathlib import Path

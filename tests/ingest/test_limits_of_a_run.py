@@ -1,7 +1,5 @@
 """What a cluster's answers come to in this process is bounded, and so is what all clusters of a run do together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """How a run opens the cycles of running clusters: all at the same time, once a moment, or left out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """How a run opens a window: every landed snapshot of a range, each as a run of its moment alone would open it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Open outcomes, settled by the next snapshot."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -4,8 +4,6 @@ Test plan: what is silent holds its answers until the test ends, or drips them, 
 machine is; a cluster that has to be decided may take its time (`silent_seconds` as by default).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Which configuration the settings of a cluster are resolved from."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.ingest.snapshot_intake import configuration_of

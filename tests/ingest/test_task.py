@@ -39,15 +39,7 @@ TOPICS = "/admin/v2/broker-stats/topics"
 SEGMENT = "segment://shop/orders/clicks/0000-7fff-1"
 RUNTIME = "/admin/v2/brokers/configuration/runtime"
 HTML = "<html><body>504 Gateway Time-out</body></html>"
-ODD_NAMES = (
-    "it's",
-    'say "hi"',
-    "<script>alert(1)</script>",
-    "Größe-日本-🙂",
-    "back\\slash",
-    "100%25",
-    "x" * 2_000,
-)
+ODD_NAMES = ("it's", 'say "hi"', "<script>alert(1)</script>", "Größe-日本-🙂", "back\\slash", "100%25", "x" * 2_000)
 
 
 def odd(name: str) -> str:

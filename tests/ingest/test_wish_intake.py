@@ -1,7 +1,5 @@
 """From an operator's words to a wish on record: what is not a wish is refused at once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -127,10 +125,7 @@ def test_a_wish_for_a_whole_namespace_has_no_destination() -> None:
         ({"kind": "drain", "broker": "b1"}, "names its broker as host:port, not as 'b1'"),
         ({"kind": "undrain", "broker": "b1:80 80"}, "a wish for an undrain names its broker as host:port"),
         ({"kind": "drain", "broker": ["b1:8080"]}, "broker of a wish is a name"),
-        (
-            {**DRAIN, "namespace": "acme/orders"},
-            "a drain has no 'namespace': known are kind, cluster",
-        ),
+        ({**DRAIN, "namespace": "acme/orders"}, "a drain has no 'namespace': known are kind, cluster"),
     ],
 )
 def test_a_drain_names_one_broker_and_nothing_else(given: dict[str, Any], said: str) -> None:

@@ -1,7 +1,5 @@
 """The kept lake for tests of other rooms."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A process that holds the lock of a lake in a server's place."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

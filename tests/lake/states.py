@@ -1,7 +1,5 @@
 """A few rows of strategy_state, and a hand-over to write them with."""
 
-from __future__ import annotations
-
 from pyspark.sql import functions as F
 
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot

@@ -1,7 +1,5 @@
 """Rows of a few writes, read from their files in this process."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

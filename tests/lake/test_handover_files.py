@@ -1,7 +1,5 @@
 """Hand-overs that are too large to travel themselves lie in the lake, and arrive as they were or not at all."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

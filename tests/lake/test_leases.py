@@ -1,7 +1,5 @@
 """Who has a cluster's lease, by clocks that differ: no live one is taken, none that is over keeps anybody waiting."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of `cycles` read without Spark: those that Spark reads, or none at all."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,17 +14,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.spark.sql import with_moments
 
 pytestmark = pytest.mark.spark
-COLUMNS = (
-    "cluster",
-    "cycle_at",
-    "sequence",
-    "attempt_id",
-    "attempt",
-    "row_kind",
-    "plan_id",
-    "writes",
-    "files",
-)
+COLUMNS = ("cluster", "cycle_at", "sequence", "attempt_id", "attempt", "row_kind", "plan_id", "writes", "files")
 ODD = 'o\'Brien "x" 100%/a=b #1?[0]{*}:\\ Zürich 🐦'
 CHAINED = {"sequence", "attempt", "previous_digest", "manifest_digest", "body_digest", "cycle_date", "write_id"}
 WRITE = Write("strategy_state", "w", 3, 2, "digest", "lab", (DataFile("cluster=é/p'1", 7, "of it"),))

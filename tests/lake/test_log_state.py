@@ -1,7 +1,5 @@
 """A table whose log is not whole is refused with what is missing, what still is there, and what to do."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The chain of manifests: no fork, no gap, whoever writes at the same time."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -189,9 +187,7 @@ def test_both_rows_of_an_attempt_in_one_append_are_chained_like_two_appends(spar
     append_manifests(spark, lake, [manifest("lab", 1, "a")])
     closed = {"row_kind": "closed", "status": "closed"}
     append_manifests(
-        spark,
-        lake,
-        [manifest("lab", 2, "b"), manifest("lab", 2, "b", **closed), manifest("other", 2, "c")],
+        spark, lake, [manifest("lab", 2, "b"), manifest("lab", 2, "b", **closed), manifest("other", 2, "c")]
     )
     append_manifests(spark, lake, [manifest("lab", 3, "d")])
     rows = chain(spark, lake, "lab")

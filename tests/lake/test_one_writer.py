@@ -1,8 +1,6 @@
 """The lock of a lake as others see it, held here by a process in the server's place; what the JVM does is told in
 `tests/spark/test_local_files`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

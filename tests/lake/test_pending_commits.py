@@ -1,7 +1,5 @@
 """Commits that wait for their leaf: handed on by files, only where there is a log, and by nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

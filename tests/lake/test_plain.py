@@ -1,7 +1,5 @@
 """Rows that were never written look as if they had been."""
 
-from __future__ import annotations
-
 from datetime import UTC
 from typing import Any
 

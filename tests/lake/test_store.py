@@ -1,7 +1,5 @@
 """Appending rows and reading exactly what was written."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A run of many cycles of each cluster appends them at once: each has a write of its own, as if it were alone."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Which cycle takes which wish: each wish in exactly one, and the same ones however often a cycle is decided."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

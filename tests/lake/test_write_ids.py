@@ -1,7 +1,5 @@
 """Write ids of windows: unique per try and cycle, side by side, known without a look at rows; and found in files."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

@@ -4,8 +4,6 @@ What it decides is decided by the rounds, so that it can be asked again. Rows ab
 out of `split_decisions`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lakes shared by the tests of what people ask a record; nobody writes to them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@ decided again in this process, and manifests are made to match. Each copy stands
 predecessor. Files and commits are those that the tasks would have left, one of each per table and cycle.
 """
 
-from __future__ import annotations
-
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """A lake with a cycle that is not over: its plan waits for an answer, its commands go out, their outcomes come in."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A plausible lake: two clusters, several cycles, one of them skipped, with every kind of decision in it."""
 
-from __future__ import annotations
-
 import shutil
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An installation of several small lakes, with its configuration; written without a JVM."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

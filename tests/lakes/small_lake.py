@@ -1,7 +1,5 @@
 """Small lakes for tests of reports and pages: rows by the declared schemas, written without a JVM."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """A lake in which each cluster needs something else, up to a moment that is given; written without a JVM."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A lake whose cycles were written by one window: what another lake holds of them, appended and listed anew."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace

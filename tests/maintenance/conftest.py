@@ -1,7 +1,5 @@
 """A recorded history of fourteen months, shared and copied; nobody writes to the original."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import timedelta

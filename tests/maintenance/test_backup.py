@@ -1,7 +1,5 @@
 """Backups of lakes while others write, and lakes made of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

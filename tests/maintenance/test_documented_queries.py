@@ -1,7 +1,5 @@
 """The queries of docs/how-to/query.md about acts, versions and time, as they stand there, with and without Spark."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

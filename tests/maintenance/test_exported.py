@@ -1,7 +1,5 @@
 """An export reads bit for bit as the lake that it was taken from, by Spark and after an upkeep too."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

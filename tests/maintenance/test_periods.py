@@ -1,7 +1,5 @@
 """Periods: which go together, and that a lake's promise is not broken in passing."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 
 import pytest

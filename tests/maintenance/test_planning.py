@@ -1,7 +1,5 @@
 """What upkeep would do, from a table's files alone: no Spark, no table."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 
 from evenkeel.lake.schemas import TABLES

@@ -1,7 +1,5 @@
 """What a lake holds, told without Spark."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What upkeep drops and what it leaves, on real tables."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

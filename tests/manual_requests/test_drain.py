@@ -1,7 +1,5 @@
 """Brokers that an operator empties: what leaves them, where it goes, and what comes before what."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any

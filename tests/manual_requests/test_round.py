@@ -1,7 +1,5 @@
 """Wishes beside the automatic decisions: rows, commands, and who gives way to whom."""
 
-from __future__ import annotations
-
 import json
 from itertools import islice
 from typing import Any

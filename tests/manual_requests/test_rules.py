@@ -1,7 +1,5 @@
 """An operator's wishes, held to what Pulsar's admin operations do and refuse."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An exporter of a lake in this process, or as a process of its own, and what a scrape of it says."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Metrics are named as Prometheus asks for, each stands on the reference page, and none stands there more."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The exporter: what it answers to whom, what a scrape costs, and a lake that is gone, half-written, or comes back."""
 
-from __future__ import annotations
-
 import gzip
 import logging
 import shutil

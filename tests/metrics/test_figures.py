@@ -1,7 +1,5 @@
 """Figures of a lake: those of the status, and beside them commits, the log, witnesses and the last verify."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from datetime import timedelta

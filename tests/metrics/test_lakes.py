@@ -1,8 +1,6 @@
 """An exporter over several lakes: every metric says its lake, a moved cluster counts once, and lakes come and go with
 the configuration file."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -67,11 +65,7 @@ def test_a_lake_that_stays_where_it_was_keeps_its_figures(made: Installation) ->
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        ("[lakes.north]\n", "lakes.north.path"),
-        ("lake = \n", "is not TOML"),
-        ("", "names no lake any more"),
-    ],
+    [("[lakes.north]\n", "lakes.north.path"), ("lake = \n", "is not TOML"), ("", "names no lake any more")],
 )
 def test_a_file_that_cannot_be_used_changes_nothing_and_is_told_once(
     made: Installation, caplog: pytest.LogCaptureFixture, text: str, said: str

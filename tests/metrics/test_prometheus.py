@@ -1,7 +1,5 @@
 """A real Prometheus scrapes a real exporter over a real lake: figures arrive, alerts fire, a lake that goes shows."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import time

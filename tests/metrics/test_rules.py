@@ -1,7 +1,5 @@
 """Alerts, their runbooks and the dashboard: they name only metrics that there are, and promtool has nothing to say."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

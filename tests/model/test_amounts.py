@@ -1,7 +1,5 @@
 """How amounts are written: a line per case."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Moving averages of a bundle's figures."""
 
-from __future__ import annotations
-
 from evenkeel.model.averages import first_averages, with_sample
 from evenkeel.model.load import BundleStats
 

@@ -1,7 +1,5 @@
 """Bundles: every hash has one, a split divides its parent exactly, and what is wrong with boundaries is said."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

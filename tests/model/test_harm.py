@@ -1,7 +1,5 @@
 """What counts as harm: clients that did not come back, and a backlog that grows as it did not before."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """What follows from commands of late: unsettled bundles and brokers, and what was unloaded recently."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

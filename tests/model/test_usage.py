@@ -1,7 +1,5 @@
 """Moving averages of a broker's usage under the extensible manager."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

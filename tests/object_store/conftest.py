@@ -1,7 +1,5 @@
 """One store for all tests of lakes in an object store, and buckets of their own for those that disturb it."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ It checks signatures, keeps its objects over a restart, and of many that put an 
 build it, s3proxy on the server's Java stands in, whose If-Match lets more than one of several at the same moment.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

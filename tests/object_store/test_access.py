@@ -1,7 +1,5 @@
 """How a store is named and reached: one address per place, keys from where AWS's tools find them, and none shown."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

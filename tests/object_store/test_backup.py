@@ -1,7 +1,5 @@
 """A lake in a folder is backed up to a store, and restored from it into another prefix and into a folder."""
 
-from __future__ import annotations
-
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path

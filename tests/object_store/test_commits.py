@@ -1,7 +1,5 @@
 """A commit that was reported as written is never lost, whoever else writes, and whatever answer is."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A store that refuses, fails or is gone: one line says what, where and what to do; a re-run repairs."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

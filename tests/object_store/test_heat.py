@@ -1,7 +1,5 @@
 """Heat of a lake in a store: the same blocks and pictures as in a folder, and two builders do no harm."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path

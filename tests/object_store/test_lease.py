@@ -1,7 +1,5 @@
 """One server writes a lake in a store: seen in small JVMs that commit by the server's own log store."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

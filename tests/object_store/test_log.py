@@ -1,7 +1,5 @@
 """A transparency log beside tables in a store: the same files as in a folder, appended by one process at a time."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

@@ -1,14 +1,10 @@
 """The status of a lake in a bucket is that of the same lake in a folder, and a store that fails is told in one line."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from evenkeel import object_store
-from evenkeel.cli import main
 from evenkeel.lake.record import read_attempts
 from evenkeel.lake.record.open_tables import OpenTables
 from evenkeel.lake.record.recent_rows import Recent
@@ -16,7 +12,7 @@ from evenkeel.status import read_status
 from tests.lakes.small_lake import moment
 from tests.lakes.urgent_lake import EVERY, UrgentLake
 from tests.object_store.stores import Store
-from tests.sources.landing_zone.faults import Faults, refuse
+from tests.sources.landing_zone.faults import Faults
 
 pytestmark = pytest.mark.slow
 
@@ -55,23 +51,6 @@ def test_a_lake_in_a_bucket_has_the_same_status(store: Store, tmp_path: Path, mo
     added.lake.write()
     upload(store, root, "status")
     assert [line.state for line in read_status(recent, NOW + EVERY).clusters] == ["failed", "failed"]
-
-
-def test_a_store_that_refuses_is_told_in_one_line(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lake = upload(store, small(tmp_path), "refused")
-    monkeypatch.setattr(object_store, "TRIES", 2)
-    monkeypatch.setattr(object_store, "RETRY_SECONDS", 3)
-    with Faults(store.port) as faults:
-        for method in ("GET", "HEAD"):
-            faults.on(method, ".", refuse(403, "AccessDenied"), times=10_000)
-        for variable, value in store.variables(faults.url).items():
-            monkeypatch.setenv(variable, value)
-        assert main(["status", "--lake", lake]) == 2
-    line = capsys.readouterr().err
-    assert line.startswith("evenkeel: the lake s3a://")
-    assert line.count("\n") == 1
 
 
 def test_a_page_that_is_made_again_asks_a_store_for_no_log_a_second_time(

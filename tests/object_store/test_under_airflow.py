@@ -1,8 +1,6 @@
 """A real Airflow over a lake in a store, which its components know by a connection alone: runs, the page, a
 token that expires in a run."""
 
-from __future__ import annotations
-
 import json
 import time
 import urllib.request

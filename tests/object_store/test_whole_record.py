@@ -1,7 +1,5 @@
 """All that an operator does with a lake works with one in an object store: decide, verify, ask, keep, take along."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The wheel: it holds what Airflow reads from folders, and a cycle runs from it outside any checkout."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import tomllib

@@ -4,8 +4,6 @@ The task stops before and after each write and says so; what kills it decides. I
 file of the table has appeared, and the commit has not been answered.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

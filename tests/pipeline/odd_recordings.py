@@ -5,8 +5,6 @@
 writes such a recording, e.g. for `tools/windows_alike.py`.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import gzip

@@ -5,8 +5,6 @@ of its broker and, in whole, on its first topic; its other topics are idle, so t
 are sums over its bundles, as a broker makes them.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from bisect import bisect_right

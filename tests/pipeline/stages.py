@@ -1,7 +1,5 @@
 """A cycle task by task: what each is given and comes to when nobody disturbs it, and what a retry has to come to."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What a window does behind a cycle that failed by a defect."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two pipelines at work on one lake and one cluster, and a lake whose disk is full: nothing twice, nothing lost."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

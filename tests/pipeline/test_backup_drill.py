@@ -1,7 +1,5 @@
 """The drill: a lake is backed up while a cycle is decided, is lost, is restored, and the next cycles go on."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Whole cycles through the real tasks: run again, killed half-way, left out, in any order."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

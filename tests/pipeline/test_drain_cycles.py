@@ -3,8 +3,6 @@
 How budgets spread a drain over cycles: tests/manual_requests/test_drain.py.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

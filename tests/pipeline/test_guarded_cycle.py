@@ -1,7 +1,5 @@
 """Guards in whole cycles through the real tasks: what they hold back is on record, in a dry run too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

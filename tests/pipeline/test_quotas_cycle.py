@@ -1,7 +1,5 @@
 """Resource quotas from the snapshot to the plan, to what the record says of them, and back through verify."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta

@@ -5,8 +5,6 @@ compared with Pulsar's own answers: splits, unloads with destinations, placement
 and every broker's long-term message rate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,14 +49,7 @@ CHOSEN = (
     "cycle-073",  # AvgShedder with splits, three rounds
 )
 # Each shedder, each placement and each policy once; the others in `make test-all`.
-ALWAYS = (
-    "cycle-003-simple",
-    "cycle-024-split",
-    "cycle-067",
-    "cycle-069",
-    "cycle-071",
-    "cycle-073",
-)
+ALWAYS = ("cycle-003-simple", "cycle-024-split", "cycle-067", "cycle-069", "cycle-071", "cycle-073")
 MOST_ROUNDS = 4  # and as many snapshots: cases in which a bundle loses its owner first have one round
 QUICK_ROUNDS = 2  # where no other case is asked for than those of `ALWAYS`: what a cycle remembers, the next one has
 # What a snapshot cannot say, or not in the time of a test; every other case could be chosen.

@@ -1,7 +1,5 @@
 """A window of landed snapshots: decided chunk by chunk, going on where the record ends, whatever ended it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A cycle by every shedder under every load manager that Pulsar lets it run under, through the real tasks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

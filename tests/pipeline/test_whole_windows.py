@@ -1,7 +1,5 @@
 """Landed snapshots decided in windows, by all seven tasks, come to what they come to one by one."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Wishes through the real tasks: taken once, taken again by a re-run, waiting while a cycle fails."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Windows beside the same cycles one by one: what is decided, and what has to be equal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path

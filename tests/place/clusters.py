@@ -1,7 +1,5 @@
 """Small clusters to place a bundle in, and what became of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from evenkeel.model.load import BrokerAverages, BrokerReport, LoadData, Policies, ResourceUsage

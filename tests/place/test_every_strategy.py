@@ -1,7 +1,5 @@
 """What holds for every placement strategy, by the registry: names, keys, rules, state."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Placement and averages of the extensible manager."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

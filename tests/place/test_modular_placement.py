@@ -1,7 +1,5 @@
 """Placement under the modular manager: the filters, the second look, what is remembered, and what is said."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What placement remembers travels as rows, and only to the strategy that it belongs to."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

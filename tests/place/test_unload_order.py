@@ -1,7 +1,5 @@
 """Java's order of names in a HashMap, and of unloads by it."""
 
-from __future__ import annotations
-
 from evenkeel.place.unload_order import hash_order, in_pulsars_order, java_hash
 
 

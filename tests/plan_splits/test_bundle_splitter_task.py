@@ -1,7 +1,5 @@
 """The modular rule of when to split: its limits, and a chosen bundle's guards, cut, children and unload flag."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The extensible manager's rule of when to split: hits over rounds, caps, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

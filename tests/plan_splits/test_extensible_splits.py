@@ -1,7 +1,5 @@
 """Splits of an extensible cluster on rows: hits that go on from cycle to cycle, by the broker that counts them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where a hot bundle is cut so that its parts can be placed: held against every way to cut small ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 from random import Random

@@ -1,7 +1,5 @@
 """The splits that the planner wants, decided on: each rule, the choice of the algorithm, and what never happens."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise

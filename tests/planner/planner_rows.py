@@ -1,7 +1,5 @@
 """Rows of small clusters of every kind, as the planner's round is given them."""
 
-from __future__ import annotations
-
 import json
 import math
 from datetime import datetime, timedelta

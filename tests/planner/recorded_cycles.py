@@ -4,8 +4,6 @@ Small answers are read as ingest reads them. Sums over topics are made here: of 
 larger figures count.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

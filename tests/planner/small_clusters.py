@@ -1,7 +1,5 @@
 """Clusters so small that every placement can be tried, and what trying all of them comes to."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

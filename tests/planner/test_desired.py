@@ -1,7 +1,5 @@
 """The desired placement, on small clusters of every kind and on one large enough to be balanced."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is found of a cluster for all of its bundles at once is what is found for each of them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from random import Random
 

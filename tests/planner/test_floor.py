@@ -1,7 +1,5 @@
 """The floor, held against every plan of small clusters."""
 
-from __future__ import annotations
-
 import math
 from random import Random
 

@@ -1,7 +1,5 @@
 """The planner's round on clusters of every kind: it never fails, holds the rules, and no guard has to hold its acts."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -123,23 +121,6 @@ def moves_where_the_rules_allow(found: Tables) -> None:
 def is_the_same_in_any_order(found: Tables, chance: Random) -> None:
     mixed = {name: chance.sample(own, len(own)) for name, own in found.items()}
     assert repr(planner_round.decide(KEY, mixed)) == repr(planner_round.decide(KEY, found))
-
-
-@given(any_rows())
-@at_most(100)
-def test_in_shadow_and_off_all_else_is_the_same(found: Tables) -> None:
-    made = {}
-    for mode in ("off", "shadow"):
-        text = json.loads(found["cycle"][0]["settings"])
-        text["settings"]["evenkeelPlanner"] = mode
-        cycle = {**found["cycle"][0], "settings": json.dumps(text)}
-        made[mode] = decided({**found, "cycle": [cycle]})
-    assert made["off"].rows["planner_targets"] == []
-    assert made["shadow"].rows["planner_targets"] != []
-    for table in ("split_decisions", "unload_decisions", "placement_decisions", "guard_decisions"):
-        assert repr(made["off"].rows[table]) == repr(made["shadow"].rows[table])
-    kept = [row for row in made["shadow"].rows[whole.STATE] if row["strategy"] != "Planner"]
-    assert repr(kept) == repr(made["off"].rows[whole.STATE])
 
 
 def uneven(**settings: Any) -> Tables:

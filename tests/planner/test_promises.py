@@ -1,7 +1,5 @@
 """What came of a plan's promise is seen from usage and the load that it is of, also where load goes to and fro."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

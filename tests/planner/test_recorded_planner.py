@@ -1,7 +1,5 @@
 """The planner over snapshots of real clusters that are part of this project: a plan or a reason for each."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

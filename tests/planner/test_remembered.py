@@ -1,7 +1,5 @@
 """What the planner remembers comes back from its rows, bit for bit, and is few rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta

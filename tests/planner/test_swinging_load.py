@@ -1,8 +1,6 @@
 """What is planned with where load goes to and fro: between its average and its latest figures, as it comes back in the
 time in which a bundle that has moved stays where it is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Bounds of usage, held against every placement of small clusters and against the worst set of kinds."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 from random import Random

@@ -1,7 +1,5 @@
 """Fits of usage: used where they are proven, and never a reason to fail."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

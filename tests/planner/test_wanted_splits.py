@@ -1,7 +1,5 @@
 """Which bundles the planner wants to be split, and when it forgets them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -3,8 +3,6 @@
 Two threads that import one package at the same time may each find the half that the other has got to.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from pathlib import Path

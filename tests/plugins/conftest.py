@@ -1,7 +1,5 @@
 """Airflow as a library, at home in a folder of its own, and the plugins folder on the path as Airflow puts it there."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The desk on a port of this machine, without Airflow's login, as a browser needs it."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

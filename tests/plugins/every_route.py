@@ -8,8 +8,6 @@ database made. The last line is JSON: {"routes": [path, …], "answers": [[path,
 page that asks for a login}.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A lake with replays in it, without a JVM: their rows are those of real simulations of generated traffic."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

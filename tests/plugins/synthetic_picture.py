@@ -1,7 +1,5 @@
 """A picture as large as one may be: made of numbers, without a lake."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

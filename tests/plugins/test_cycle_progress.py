@@ -1,7 +1,5 @@
 """The page of a cycle that is not over: what it says of answers and outcomes, and when nothing more is to come."""
 
-from __future__ import annotations
-
 import html
 import re
 from datetime import UTC, datetime, timedelta

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browsing import LOW_CONTRAST, OPEN_ALL, in_sizes, violations, watched_page
-from tests.lakes.urgent_lake import XSS, urgent_lake
+from tests.lakes.urgent_lake import urgent_lake
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 
@@ -68,17 +68,6 @@ def test_a_page_works_under_its_own_policy(browser: Browser, desk: str, name: st
         assert page.evaluate("getComputedStyle(document.querySelector('.bar')).borderBottomStyle") == "solid"
         assert page.locator("h1").count() == 1
         assert page.locator("main").count() == 1
-
-
-def test_names_of_any_kind_are_shown_as_text(browser: Browser, desk: str) -> None:
-    with shown(browser, desk, 1440, "light") as page:
-        text = page.locator("main").inner_text()
-        for name in XSS[:-1]:
-            assert name in text
-        assert "\\u202eevil\\u2066 cluster" in text
-        assert page.locator("main script, main img").count() == 0
-        page.get_by_role("link", name=XSS[0]).click()
-        assert page.locator("h1").inner_text() == f"Cycles of {XSS[0]}"
 
 
 def test_the_most_urgent_cluster_stands_first_and_leads_to_its_report(browser: Browser, desk: str) -> None:

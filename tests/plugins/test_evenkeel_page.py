@@ -26,31 +26,18 @@ from tests.lakes.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd
 from tests.lakes.small_lake import SmallLake, moment
 from tests.lakes.urgent_lake import XSS, urgent_lake
 from tests.plugins.conftest import PLUGINS
-from tests.plugins.here_reader import HereReader
+from tests.plugins.here_reader import desk_client
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
 pytestmark = pytest.mark.airflow
 CHECKOUT = PLUGINS.parent
-PATHS = (
-    *("/", "/cycles", "/cycle", "/cycle-commands", "/run", "/heat", "/heat/picture", "/heat/why"),
-    *("/bundle", "/broker", "/what-if", "/what-if/run", "/what-if/new", "/what-if/started"),
-    *("/settings", "/proof", "/proof-file", "/static/{name}"),
-)
 
 
 @pytest.fixture
 def page(lake: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    return client(lake, monkeypatch)
-
-
-def client(lake: Path, monkeypatch: pytest.MonkeyPatch, *, guarded: bool = False) -> TestClient:
-    from evenkeel_page.app import make_app
-    from fastapi.testclient import TestClient
-
-    monkeypatch.setenv("EVENKEEL_LAKE", str(lake))
-    return TestClient(make_app(guarded=guarded, reader=HereReader()), raise_server_exceptions=False)
+    return desk_client(lake, monkeypatch)
 
 
 def handing_on(monkeypatch: pytest.MonkeyPatch, *cycles: tuple[str, Any]) -> None:
@@ -58,18 +45,6 @@ def handing_on(monkeypatch: pytest.MonkeyPatch, *cycles: tuple[str, Any]) -> Non
     from evenkeel_page import airflow_side
 
     monkeypatch.setattr(airflow_side, "cycles_of_run", lambda dag_id, run_id: frozenset(cycles))
-
-
-@pytest.mark.parametrize(
-    "path", ["/", "/static/desk.css", "/cycle?cluster=lab&at=2026-11-21T08:30:23", "/run?dag_id=rebalance&run_id=1"]
-)
-def test_without_a_login_every_route_answers_401(lake: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    assert client(lake, monkeypatch, guarded=True).get(path).status_code == 401
-
-
-def test_there_is_no_route_beyond_these_and_none_that_changes_anything(page: TestClient) -> None:
-    routes = {(route.path, tuple(sorted(route.methods))) for route in page.app.routes}  # type: ignore[attr-defined]
-    assert routes == {(path, ("GET",)) for path in PATHS}
 
 
 def test_the_list_shows_every_cycle_with_its_state(page: TestClient) -> None:
@@ -156,7 +131,7 @@ def test_a_plan_that_waits_says_what_it_costs_and_where_airflow_asks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = urgent_lake(tmp_path / "lake", moment("2026-11-21T08:30:00"))
-    page = client(lake, monkeypatch)
+    page = desk_client(lake, monkeypatch)
     text = page.get("/cycle", params={"cluster": "approval", "at": "latest"}).text
     asked = re.search(r'data-question="([^"]+)"', text)
     assert asked
@@ -188,7 +163,7 @@ def test_the_page_of_proofs_tells_of_the_last_verify_as_of_a_line_that_nobody_si
     lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = shutil.copytree(lake, tmp_path / "lake")
-    page = client(copy, monkeypatch)
+    page = desk_client(copy, monkeypatch)
     without = page.get("/proof").text
     assert "has left word in this lake" in without
     assert "Heads of the chains" in without
@@ -215,7 +190,7 @@ def test_a_proof_is_downloaded_as_a_file_that_the_verifier_takes(
     verifier = capsys.readouterr().out.strip()
     monkeypatch.setenv("EVENKEEL_LOG_KEY", f"file:{key}")
     assert main(["log", "begin", "--lake", str(logged)]) == 0
-    page = client(logged, monkeypatch)
+    page = desk_client(logged, monkeypatch)
     assert verifier in html.unescape(page.get("/proof").text)
     answer = page.get("/proof-file", params={"cluster": LAB, "at": "latest"})
     assert re.fullmatch(
@@ -253,7 +228,7 @@ def test_text_that_is_no_time_is_answered_with_an_example(page: TestClient) -> N
 def test_a_cluster_with_an_odd_name_has_a_report_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "a/b?c=d&e #ü<i>"
     fill_odd(SmallLake(tmp_path), name)
-    answer = client(tmp_path, monkeypatch).get("/cycle", params={"cluster": name, "at": "2026-11-21T10:00:00"})
+    answer = desk_client(tmp_path, monkeypatch).get("/cycle", params={"cluster": name, "at": "2026-11-21T10:00:00"})
     assert answer.status_code == 200
     assert "a/b?c=d&amp;e #ü&lt;i&gt;" in answer.text
 
@@ -261,7 +236,7 @@ def test_a_cluster_with_an_odd_name_has_a_report_too(tmp_path: Path, monkeypatch
 def test_a_lake_that_is_not_there_yet_gives_a_page_with_the_first_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = client(tmp_path / "none", monkeypatch).get("/")
+    answer = desk_client(tmp_path / "none", monkeypatch).get("/")
     assert answer.status_code == 200
     assert "There is no lake at" in answer.text
     assert "EVENKEEL_LAKE" in answer.text
@@ -269,7 +244,7 @@ def test_a_lake_that_is_not_there_yet_gives_a_page_with_the_first_steps(
 
 def test_a_lake_without_a_cycle_gives_the_first_steps_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     SmallLake(tmp_path).append("cycles", [])
-    answer = client(tmp_path, monkeypatch).get("/")
+    answer = desk_client(tmp_path, monkeypatch).get("/")
     assert (answer.status_code, "Trigger the DAG" in answer.text) == (200, True)
 
 
@@ -277,7 +252,7 @@ def test_a_damaged_lake_says_which_table(tmp_path: Path, monkeypatch: pytest.Mon
     SmallLake(tmp_path).add(LAB, moment("2026-11-21T08:00:00"), {})
     for file in (tmp_path / "cycles").rglob("*.parquet"):
         file.write_bytes(b"not parquet")
-    answer = client(tmp_path, monkeypatch).get("/")
+    answer = desk_client(tmp_path, monkeypatch).get("/")
     assert answer.status_code == 500
     assert "Table cycles of the lake" in html.unescape(answer.text)
     assert "Traceback" not in answer.text

@@ -21,7 +21,7 @@ from evenkeel.lake.record import Record
 from evenkeel.model.bundles import BundleRange
 from tests.lakes.plausible import ODD, SPREAD, fill_odd
 from tests.lakes.small_lake import SmallLake
-from tests.plugins.here_reader import HereReader
+from tests.plugins.here_reader import desk_client
 from tests.plugins.warm_lake import BEGIN, CLUSTER, HOT, HOT_RANGE, MIDDLE
 
 if TYPE_CHECKING:
@@ -44,17 +44,9 @@ def no_picture_is_kept() -> None:
     forget_pictures()
 
 
-def client(lake: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    from evenkeel_page.app import make_app
-    from fastapi.testclient import TestClient
-
-    monkeypatch.setenv("EVENKEEL_LAKE", str(lake))
-    return TestClient(make_app(guarded=False, reader=HereReader()), raise_server_exceptions=False)
-
-
 @pytest.fixture
 def page(warm: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    return client(warm, monkeypatch)
+    return desk_client(warm, monkeypatch)
 
 
 def cell(lower: int, upper: int, hour: float, namespace: str = HOT, **more: Any) -> dict[str, Any]:
@@ -198,7 +190,7 @@ def test_an_unknown_cluster_is_a_404_that_names_the_nearest(page: TestClient) ->
 def test_where_no_heat_was_built_the_page_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.lakes.plausible import plausible_lake
 
-    cold = client(plausible_lake(tmp_path / "lake"), monkeypatch)
+    cold = desk_client(plausible_lake(tmp_path / "lake"), monkeypatch)
     answer = cold.get("/heat")
     assert answer.status_code == 200
     said = words_of(answer.text)
@@ -210,7 +202,7 @@ def test_where_no_heat_was_built_the_page_says_what_to_run(tmp_path: Path, monke
 
 
 def test_where_there_is_no_lake_the_first_steps_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    none = client(tmp_path / "none", monkeypatch)
+    none = desk_client(tmp_path / "none", monkeypatch)
     assert "EVENKEEL_LAKE" in none.get("/heat").text
     assert (none.get("/heat/picture").status_code, none.get("/heat/picture").json()["title"]) == (
         404,
@@ -226,7 +218,7 @@ def test_a_map_older_than_the_newest_cycle_says_until_when_it_goes(
 ) -> None:
     lake = Path(shutil.copytree(warm, tmp_path / "lake"))
     SmallLake(lake).add(CLUSTER, BEGIN + timedelta(hours=25), {}, status="failed", reason="no broker answered")
-    late = client(lake, monkeypatch)
+    late = desk_client(lake, monkeypatch)
     (note,) = late.get("/heat/picture").json()["notes"]
     assert note.startswith("The map is built up to 2026-11-2")
     assert "the newest cycle is that of 2026-11-21 01:00:20 UTC" in note
@@ -235,7 +227,7 @@ def test_a_map_older_than_the_newest_cycle_says_until_when_it_goes(
 
 def test_a_lake_that_is_gone_in_the_middle_is_said(warm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = Path(shutil.copytree(warm, tmp_path / "lake"))
-    gone = client(lake, monkeypatch)
+    gone = desk_client(lake, monkeypatch)
     assert gone.get("/heat").status_code == 200
     for file in (lake / "heat_blocks").rglob("*.parquet"):
         file.unlink()
@@ -253,7 +245,7 @@ def test_names_of_any_kind_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     fill_odd(SmallLake(tmp_path))
     build(str(tmp_path))
-    odd = client(tmp_path, monkeypatch)
+    odd = desk_client(tmp_path, monkeypatch)
     text = odd.get("/heat", params={"cluster": ODD}).text
     assert "<script>alert" not in text
     assert "\u202e" not in re.sub(r'value="[^"]*"|data-asked="[^"]*"|href="[^"]*"', "", text)
@@ -341,7 +333,7 @@ def test_exact_rows_that_are_no_longer_kept_are_said_to_be(
 
     lake = Path(shutil.copytree(warm, tmp_path / "lake"))
     DeltaTable(str(lake / "bundle_load")).delete("cycle_date = '2026-11-20'")
-    answer = client(lake, monkeypatch).get("/heat/why", params=cell(*HOT_RANGE, 12.0))
+    answer = desk_client(lake, monkeypatch).get("/heat/why", params=cell(*HOT_RANGE, 12.0))
     said = words_of(answer.text)
     assert answer.status_code == 200
     assert "The exact rows of this cycle are no longer kept (none are kept)" in said
@@ -367,9 +359,9 @@ def test_a_cell_without_a_cycle_and_one_that_is_none_are_said(page: TestClient) 
 def test_a_skipped_cycle_says_that_it_decided_nothing(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at = int(datetime(2026, 11, 21, 8, 27, tzinfo=UTC).timestamp())
     asked = {"cluster": "lab", "namespace": "acme/ns1", "lower": 0, "upper": 0x20000000, "from": at, "to": at + 60}
-    said = words_of(client(lake, monkeypatch).get("/heat/why", params=asked).text)
+    said = words_of(desk_client(lake, monkeypatch).get("/heat/why", params=asked).text)
     assert "This cycle decided nothing: acme/ns1 has a hole" in said
-    first = client(lake, monkeypatch).get("/heat", params={"cluster": SPREAD})
+    first = desk_client(lake, monkeypatch).get("/heat", params={"cluster": SPREAD})
     assert "acme/spread2/0x00000000_0xffffffff" in first.text
 
 

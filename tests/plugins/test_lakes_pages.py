@@ -1,7 +1,5 @@
 """The desk over several lakes: clusters of all, an address that finds its lake, and a lake that is gone."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from pathlib import Path

@@ -3,8 +3,6 @@
 The app refuses to be made with a route that declares no right, and answers nothing where one joins it later.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -17,8 +17,6 @@ import pytest
 
 from evenkeel.model.bundles import BundleRange
 from tests.browsing import expect_fit, in_sizes, watched_page
-from tests.lakes.plausible import ODD, fill_odd
-from tests.lakes.small_lake import SmallLake
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BROKERS, CLUSTER, HOT, HOT_RANGE
@@ -100,15 +98,6 @@ def test_a_bounce_leads_to_its_moment_and_to_the_cycle_before_by_keyboard(browse
         assert "12:00:20" in page.locator(".subject-head .when").inner_text()
         page.get_by_text("What the decision rests on").click()
         assert page.get_by_role("region", name="Written in this cycle").is_visible()
-
-
-def test_names_of_any_kind_are_shown_as_text(browser: Browser, tmp_path: Path) -> None:
-    fill_odd(SmallLake(tmp_path))
-    asked = urlencode({"cluster": ODD, "name": f"{ODD}:8080"})
-    with desk_served(tmp_path, HereReader()) as desk, seen(browser, f"{desk}broker?{asked}", 390) as page:
-        assert page.locator("main script, main img").count() == 0
-        assert "\\u202eabc:8080" in page.locator("h1").inner_text()
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 def test_on_paper_the_course_is_light_and_the_form_is_gone(browser: Browser, desk: str) -> None:

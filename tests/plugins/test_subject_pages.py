@@ -20,7 +20,7 @@ from evenkeel.model.bundles import BundleRange
 from evenkeel.report import build_report
 from evenkeel.times import time_given
 from tests.lakes.plausible import HOT as LAB_HOT
-from tests.lakes.plausible import LONG, ODD, A, C, fill_odd, plausible_lake
+from tests.lakes.plausible import LONG, ODD, A, C, fill_odd
 from tests.lakes.small_lake import SmallLake, moment
 from tests.lakes.urgent_lake import HOT as HOT_IN_URGENT
 from tests.lakes.urgent_lake import XSS, urgent_lake
@@ -533,16 +533,3 @@ def test_a_bundle_of_which_commands_alone_are_on_record_shows_them(
     assert ">owner</text>" in picture, "changes of owner keep their row"
     assert 'class="axis-title"' not in picture, "no axis without a figure, and no strip of owners"
     assert 'class="mark m-owner' not in picture
-
-
-def test_a_lake_of_plausible_cycles_has_a_page_for_each_of_its_bundles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake = plausible_lake(tmp_path)
-    page, record = desk_client(lake, monkeypatch), Record(lake)
-    newest = record.in_force("spread", datetime(2027, 1, 1, tzinfo=UTC))
-    assert newest is not None
-    for row in record.rows([newest], "bundle_load")[newest.attempt_id]:
-        answer = page.get("/bundle", params={"cluster": "spread", "name": row["bundle"]})
-        assert answer.status_code == 200
-        assert ("Owner unknown unowned" in words_of(answer.text)) == (row["owner"] is None)

@@ -1,7 +1,5 @@
 """Pages on which a reader is tried: those that take long, that end its process, and that take memory."""
 
-from __future__ import annotations
-
 import os
 import time
 

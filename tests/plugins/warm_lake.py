@@ -4,8 +4,6 @@ A bundle of `shop/checkout` grows hot at noon, is moved, comes back, is held by 
 quarter of an hour has no cycles. `warm_lake` also builds the heat.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Brokers that answer over HTTP in the state of a recorded snapshot, and what tests of acting look at afterwards."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -84,7 +82,7 @@ class LivingPulsar(SimulatedPulsar):
     def __init__(self) -> None:
         super().__init__()
         requests = requests_in(SNAPSHOT, RECORDINGS / "0009.json.gz", RECORDINGS / "0000.json.gz")
-        self._book = replayed(requests)(self.brokers)
+        self._recorded = replayed(requests)(self.brokers)
         port = self.brokers[0].rpartition(":")[2]
         renamed = [
             {name: re.sub(r"(127\.0\.0\.\d):1\d080", rf"\1:{port}", value) if isinstance(value, str) else value
@@ -96,11 +94,11 @@ class LivingPulsar(SimulatedPulsar):
         self.configuration = {broker: {**recorded, **own} for broker, own in self.configuration.items()}
         self._reports = {broker: json.loads(self._told(broker, LOAD_REPORT)) for broker in self.brokers}
 
-    def answer(self, broker: str, method: str, path: str, query: dict[str, str], body: str) -> Answered:
-        found = super().answer(broker, method, path, query, body)
+    def known(self, broker: str, method: str, path: str, query: dict[str, str], body: str) -> Answered:
+        found = super().known(broker, method, path, query, body)
         if found[0] != 404 or method != "GET":
             return found
-        told = self._book(Asked(broker, method, path, body, None))
+        told = self._recorded(Asked(broker, method, path, body, None))
         if told is None:
             return found
         text = told.data().decode()
@@ -122,7 +120,7 @@ class LivingPulsar(SimulatedPulsar):
         return self._reports[broker] | {"bundles": own, "lastStats": {name: stats[name] for name in own}}
 
     def _told(self, broker: str, path: str) -> str:
-        told = self._book(Asked(broker, "GET", path, "", None))
+        told = self._recorded(Asked(broker, "GET", path, "", None))
         assert told is not None, path
         return told.data().decode()
 

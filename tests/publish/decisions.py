@@ -1,7 +1,5 @@
 """Decided rows from which plans and guards are made: b1 carries fifteen bundles, b2 and b3 are idle."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

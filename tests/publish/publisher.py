@@ -1,7 +1,5 @@
 """The publish task in a process of its own, to be killed: started by a fork server that has imported everything."""
 
-from __future__ import annotations
-
 import multiprocessing
 from dataclasses import replace
 from multiprocessing.context import ForkServerProcess

@@ -1,7 +1,5 @@
 """A small cluster in which nothing speaks against any command, and ways to change it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

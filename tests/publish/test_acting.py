@@ -1,7 +1,5 @@
 """Plans carried out by the real publish task over real tables, on brokers that answer over HTTP and count effects."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -109,10 +107,7 @@ def test_what_changes_while_a_lease_is_waited_for_is_seen_before_anything_is_sen
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("source", "outcome"),
-    [("recording", "done"), ("pulsar-admin", "withheld")],
-)
+@pytest.mark.parametrize(("source", "outcome"), [("recording", "done"), ("pulsar-admin", "withheld")])
 def test_a_recording_under_the_name_of_a_running_cluster_is_not_its_newest_cycle(
     case: Case, source: str, outcome: str
 ) -> None:
@@ -314,7 +309,3 @@ def test_what_must_not_act_is_withheld_and_says_why(case: Case, why: str) -> Non
     assert words[why] in (case.attempt().reason or "")
     assert case.sent() == []
     assert set(case.outcomes()) == {"withheld"}
-
-
-def _no_session() -> Any:
-    raise AssertionError("a lake in a folder needs no Spark for a single row")

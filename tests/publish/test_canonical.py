@@ -1,7 +1,5 @@
 """Texts of many rows at once are those of each row alone, to the byte."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

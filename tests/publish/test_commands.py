@@ -1,7 +1,5 @@
 """Plan ids and commands."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given

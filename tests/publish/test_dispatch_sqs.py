@@ -1,7 +1,5 @@
 """What the queues of several clusters have to do with one another: nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from threading import Barrier

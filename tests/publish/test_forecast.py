@@ -1,7 +1,5 @@
 """What a plan is forecast to do to the brokers' load."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Whether a plan may be carried out: each reason against it, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """What must hold for any plan in any situation under any settings."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Each guard on a plain example, with the sentence that an operator reads."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any
@@ -166,11 +164,6 @@ def test_a_reason_not_to_act_at_all_holds_every_command_and_is_a_row_of_its_own(
     ]  # fmt: skip
     assert words(found, 0) == "No command is sent to lab: it is paused by anna."
     assert guarded(replace(found, commands=())).verdicts == ()
-
-
-def test_without_guards_every_command_is_asked_whatever_speaks_against_it() -> None:
-    found = situation(unload(1), unload(1), pauses=[Pause()], brokers={}, unclear=[bundle(1)])
-    assert guarded(found, evenkeelGuardsEnabled=False).allowed == (0, 1)
 
 
 def test_what_does_not_fit_into_the_budget_leaves_room_for_what_comes_after_it() -> None:

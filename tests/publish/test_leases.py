@@ -1,7 +1,5 @@
 """Waiting for leases: what is ours is kept meanwhile, and another's is taken only where it stood still."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta

@@ -3,8 +3,6 @@
 Without Spark: manifests are appended as `append_manifests` would, and what sends is watched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Manifests of a window: who rests on whom, and which attempts on record stand for cycles of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime

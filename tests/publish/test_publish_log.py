@@ -1,7 +1,5 @@
 """A real publish with a key: its manifests are in the log, before anything is sent, and a decision of it is proven."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

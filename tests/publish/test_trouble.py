@@ -1,7 +1,5 @@
 """Brokers that are slow, answer with errors, redirects or pages, or die while a plan is carried out or made."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -84,7 +82,7 @@ def test_the_owner_dies_between_plan_and_command(case: Case) -> None:
     asked = case.handover
     victim = Counter(pulsar.owner.values()).most_common(1)[0][0]
     before = pulsar.owner.copy()
-    server = pulsar.servers.pop(victim)  # it takes no connection to an end any more, and is still listed
+    pulsar.alive.remove(victim)  # it takes no connection to an end any more, and is still listed
     pulsar.owner = {
         bundle: owner if owner != victim else next(one for one in pulsar.brokers if one != victim)
         for bundle, owner in before.items()
@@ -92,7 +90,7 @@ def test_the_owner_dies_between_plan_and_command(case: Case) -> None:
     try:
         case.publish()
     finally:
-        pulsar.servers[victim] = server
+        pulsar.alive.add(victim)
     assert asked.run.mode == "auto"
     assert case.attempt().status == "withheld"
     assert f"{victim} did not return its configuration" in (case.attempt().reason or "")

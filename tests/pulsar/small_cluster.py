@@ -1,7 +1,5 @@
 """A cluster of a few brokers as its admin API would answer, for tests to bend: `SmallCluster().reply(...)`."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

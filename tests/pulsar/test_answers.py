@@ -1,7 +1,5 @@
 """Which of several answers counts, and what a path asks for."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.pulsar.answers import (

@@ -1,7 +1,5 @@
 """What a broker's answers make of it: reported, no answer, not ready, unreadable; unknown figures stay unknown."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -138,8 +136,7 @@ def test_a_cluster_half_migrated_is_mixed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
-    [([], "its list of brokers is empty"), (HTML, "no list of its brokers could be read")],
+    ("body", "words"), [([], "its list of brokers is empty"), (HTML, "no list of its brokers could be read")]
 )
 def test_a_cluster_without_brokers_is_left_out(body: Any, words: str) -> None:
     observed = observe(SmallCluster().reply("/admin/v2/brokers", body).view())

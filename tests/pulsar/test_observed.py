@@ -1,7 +1,5 @@
 """Namespaces, ownership and policies of a cluster, and real snapshots of both load managers."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import timedelta

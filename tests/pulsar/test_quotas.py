@@ -1,7 +1,5 @@
 """Resource quotas: whose count, what is set aside, and what is said where they may not be read."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

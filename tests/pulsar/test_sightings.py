@@ -1,7 +1,5 @@
 """Which topics are not simply loaded on one broker, told of a few rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -5,8 +5,6 @@ method with `None` is restated in this folder. All come from the jar of tests of
 classes named `pulsar-common`: that module publishes no jar of its tests.
 """
 
-from __future__ import annotations
-
 SIMPLE = "SimpleLoadManagerImpl, which Evenkeel does not have"
 REPORT = "what a broker measures, stores or reports, and when"
 SERVER = "start, look-up, ownership, leadership or HTTP of a running broker"
@@ -33,22 +31,22 @@ CLASSES = {
         "testNoBrokers testCleanCache testBrokersWithNoBundles testBrokerNotReachThreshold "
         "testBrokerReachThreshold testBrokerWithSingleBundle testBrokerWithMultipleBundles "
         "testFilterRecentlyUnloaded testPrintResourceUsage testLowerBoundaryShedding "
-        "testLowerBoundarySheddingNoBrokerToOffload testLowerBoundarySheddingBrokerWithOneBundle",
+        "testLowerBoundarySheddingNoBrokerToOffload testLowerBoundarySheddingBrokerWithOneBundle"
     ),
     "impl.OverloadShedderTest": of(
         "testNoBrokers testBrokersWithNoBundles testBrokerNotOverloaded testBrokerWithSingleBundle "
         "testBrokerWithMultipleBundles testBrokerWithResourceWeight testFilterRecentlyUnloaded "
-        "testPrintResourceUsage",
+        "testPrintResourceUsage"
     ),
     "impl.UniformLoadShedderTest": of(
         "testMaxUnloadBundleNumPerShedding testBrokerWithMultipleBundles testOverloadBrokerSelect "
-        "testSmallTrafficShedding",
+        "testSmallTrafficShedding"
     ),
     "impl.AvgShedderTest": of("testHitHighThreshold testHitLowThreshold testSheddingMultiplePairs"),
     "ModularLoadManagerStrategyTest": of(
         "testAvgShedderWithPreassignedBroker testAvgShedderWithoutPreassignedBroker testLeastLongTermMessageRate "
         "testLeastResourceUsageWithWeight testLeastResourceUsageWithWeightWithArithmeticException "
-        "testRoundRobinBrokerSelector testActiveBrokersChange",
+        "testRoundRobinBrokerSelector testActiveBrokersChange"
     ),
     "impl.LoadManagerSharedTest": of("testRemoveMostServicingBrokersForNamespace"),
     "impl.BrokerLoadManagerClassFilterTest": of("test"),
@@ -98,11 +96,10 @@ CLASSES = {
         CARRIED_OUT="testExecuteSuccess testExecuteMoreThenOnceWhenFirstNotDone testNotChannelOwner",
     ),
     "extensions.scheduler.SplitSchedulerTest": of(
-        "testDisableLoadBalancer",
-        CARRIED_OUT="testExecuteSuccess testExecuteFailure",
+        "testDisableLoadBalancer", CARRIED_OUT="testExecuteSuccess testExecuteFailure"
     ),
     "extensions.strategy.LeastResourceUsageWithWeightTest": of(
-        "testSelect testArithmeticException testNoLoadDataBrokers",
+        "testSelect testArithmeticException testNoLoadDataBrokers"
     ),
     "extensions.strategy.DefaultNamespaceBundleSplitStrategyTest": of(
         "testNamespaceBundleSplitConditionThreshold testNotEnoughTopics testNamespaceMaximumBundles "
@@ -116,26 +113,23 @@ CLASSES = {
         "testTopBundlesLoadData testSystemNamespace testSheddingExcludedNamespaces "
         "testZeroMsgThroughputBundleStats testIsolationPolicy testAntiAffinityGroupPolicy "
         "testLoadBalancerSheddingBundlesWithPoliciesEnabledConfig testPartitionSort "
-        "testPartitionSortCompareToContractViolationIssue",
+        "testPartitionSortCompareToContractViolationIssue"
     ),
-    "extensions.data.BrokerLoadDataTest": of(
-        "testUpdateBySystemResourceUsage",
-    )
+    "extensions.data.BrokerLoadDataTest": of("testUpdateBySystemResourceUsage")
     | {"testUpdateByBrokerLoadData": "a copy of load data"},
     "extensions.data.BrokerLookupDataTest": of("", SERVER="testConstructors"),
     "extensions.filter.BrokerIsolationPoliciesFilterTest": of(
         "testFilterWithNamespaceIsolationPoliciesForPrimaryAndSecondaryBrokers "
-        "testFilterWithPersistentOrNonPersistentDisabled",
+        "testFilterWithPersistentOrNonPersistentDisabled"
     ),
     "extensions.filter.BrokerLoadManagerClassFilterTest": of("test"),
     "extensions.filter.BrokerMaxTopicCountFilterTest": of("test"),
     "extensions.filter.BrokerVersionFilterTest": of(
-        "testFilterEmptyBrokerList testDisabledFilter testFilter testInvalidVersionString",
+        "testFilterEmptyBrokerList testDisabledFilter testFilter testInvalidVersionString"
     ),
     "extensions.reporter.BrokerLoadDataReporterTest": of("testGenerate", REPORT="testReport testTombstone"),
     "extensions.reporter.TopBundleLoadDataReporterTest": of(
-        "testGenerateLoadData",
-        REPORT="testZeroUpdatedAt testReportForce testReport testTombstone",
+        "testGenerateLoadData", REPORT="testZeroUpdatedAt testReportForce testReport testTombstone"
     ),
     "extensions.ExtensibleLoadManagerImplTest": of(
         "testSelectBrokerForSheddingExcludedNamespaces testFilterHasException testMoreThenOneFilter "
@@ -158,16 +152,14 @@ CLASSES = {
     "NamespaceBundleSplitAlgorithmTest": of("testOfMethodReturnCorrectValue"),
     "RangeEquallyDivideBundleSplitAlgorithmTest": of("testGetSplitBoundaryMethodReturnCorrectResult"),
     "SpecifiedPositionsBundleSplitAlgorithmTest": of(
-        "testTotalTopicsSizeLessThan1 testSpecifiedPositionsLessThan1 testAlgorithmReturnCorrectResult",
+        "testTotalTopicsSizeLessThan1 testSpecifiedPositionsLessThan1 testAlgorithmReturnCorrectResult"
     )
     | {"testEmptyTopicWithForce": "the variant that carries out a split decided before; Evenkeel has none"},
-    "TopicCountEquallyDivideBundleSplitAlgorithmTest": of(
-        "testTopicsSizeLessThan1 testAlgorithmReturnCorrectResult",
-    )
+    "TopicCountEquallyDivideBundleSplitAlgorithmTest": of("testTopicsSizeLessThan1 testAlgorithmReturnCorrectResult")
     | {"testWrongArg": "a null argument"},
     "NamespaceBundleTest": of("testConstructor testGetBundle testCompareTo testEquals testIncludes testToString"),
     "NamespaceBundlesTest": of(
-        "testConstructor testFindBundle testSplitBundles testSplitBundleInTwo testSplitBundleByFixBoundary",
+        "testConstructor testFindBundle testSplitBundles testSplitBundleInTwo testSplitBundleByFixBoundary"
     ),
     "NamespaceServiceTest": of(
         "testSplitAndOwnBundles testSplitMapWithRefreshedStatMap testCreateNamespaceWithDefaultNumberOfBundles "
@@ -216,7 +208,7 @@ CLASSES = {
         STORED="testSetAndDeleteNamespaceAntiAffinityGroup testGetClusterAntiAffinityNamespaces",
     ),
     "client.api.BrokerServiceLookupTest": of(
-        "testSplitUnloadLookupTest testModularLoadManagerSplitBundle testSkipSplitBundleIfOnlyOneBroker",
+        "testSplitUnloadLookupTest testModularLoadManagerSplitBundle testSkipSplitBundleIfOnlyOneBroker"
     ),
     "cache.BundlesQuotasTest": of("", STORED="testGetSetDefaultQuota testGetSetBundleQuota"),
     "SimpleLoadManagerImplTest": of(
@@ -240,8 +232,7 @@ CLASSES = {
     ),
     "impl.PulsarResourceDescriptionTest": of("", SIMPLE="compareTo"),
     "impl.LinuxBrokerHostUsageImplTest": of(
-        "",
-        REPORT="checkOverrideBrokerNicSpeedGbps checkOverrideBrokerNics testCpuUsage",
+        "", REPORT="checkOverrideBrokerNicSpeedGbps checkOverrideBrokerNics testCpuUsage"
     ),
     "LinuxInfoUtilsTest": of("", REPORT="testGetCpuUsageForEntireHost"),
     "LoadReportNetworkLimitTest": of("", REPORT="checkLoadReportNicSpeed"),
@@ -259,8 +250,6 @@ CLASSES = {
         STORED="testDeletePolicy testGetNamespaceIsolationPolicyByName",
     ),
     "pulsar-common MinAvailablePolicyTest": of("testMinAvailablePolicty"),
-    "pulsar-common TopicNameTest": of(
-        "topic testTopicNameWithoutCluster testShortTopicName testTwoKeyWordPartition",
-    )
+    "pulsar-common TopicNameTest": of("topic testTopicNameWithoutCluster testShortTopicName testTwoKeyWordPartition")
     | dict.fromkeys(["testDecodeEncode", "testFromPersistenceNamingEncoding"], "names of ledgers"),
 }

@@ -4,8 +4,6 @@ Pulsar's tests call bundles "bundle-3" and brokers "broker-1". Evenkeel wants a 
 Usages are in per cent of a limit of 100, rates in msg/s, throughputs in byte/s, times in ms since 1970.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

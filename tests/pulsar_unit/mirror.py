@@ -3,8 +3,6 @@
 `python -m tests.pulsar_unit.mirror` prints the table of README.md.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass

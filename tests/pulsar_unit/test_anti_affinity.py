@@ -1,7 +1,5 @@
 """Restates the tests about anti-affinity groups and failure domains, of both load managers (Pulsar 4.2.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import pytest

@@ -4,8 +4,6 @@ Bundles: Pulsar 4.2.4. Topic names: the newest stored source of pulsar-common's 
 knows names with a cluster in them; only what holds for names without one is restated.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from devtools.conformance.names import bundles_of_topics

@@ -1,7 +1,5 @@
 """Every method of Pulsar's tests that was looked at is restated or has a reason why not; README.md counts them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.pulsar_unit.catalogue import CLASSES

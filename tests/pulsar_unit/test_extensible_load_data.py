@@ -1,7 +1,5 @@
 """Restates the tests of a broker's load data and of its top list of bundles, extensible manager (Pulsar 4.2.4)."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 

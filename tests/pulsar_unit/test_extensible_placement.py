@@ -1,7 +1,5 @@
 """Restates the tests of the extensible manager's broker filters and placement (Pulsar 4.2.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

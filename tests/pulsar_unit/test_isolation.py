@@ -4,8 +4,6 @@ pulsar-common publishes no jar of its tests; restated are those of the newest st
 there have no port; Evenkeel, as Pulsar's load managers, matches the host part of `host:port`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

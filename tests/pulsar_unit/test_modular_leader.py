@@ -3,8 +3,6 @@
 Those tests start brokers. Restated is what the leader decides from the figures that they set.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import pytest

@@ -1,7 +1,5 @@
 """Restates the tests of the modular manager's placement strategies and candidate filters (Pulsar 4.2.4)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from evenkeel.model.filters.broker_filters import version_rank
@@ -105,12 +103,7 @@ def test_least_resource_usage_over_rounds() -> None:
     three = ["1", "2", "3"]
     best, state = choose(load, three, state)
     assert best == ("1",)
-    for percents, expected in (
-        ((20, 30, 50), "1"),
-        ((30, 30, 40), "1"),
-        ((30, 30, 40), "1"),
-        ((35, 20, 45), "2"),
-    ):
+    for percents, expected in (((20, 30, 50), "1"), ((30, 30, 40), "1"), ((30, 30, 40), "1"), ((35, 20, 45), "2")):
         load = load_of(*(busy(name, percent) for name, percent in zip(three, percents, strict=True)), busy("4", 5))
         best, state = choose(load, three, state)
         assert best == (expected,), percents

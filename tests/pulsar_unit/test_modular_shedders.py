@@ -1,7 +1,5 @@
 """Restates the tests of the modular manager's four shedders (Pulsar 4.2.4)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +12,7 @@ from evenkeel.place.strategies.avg_shedder import ByAverages, ByName
 from evenkeel.place.strategy import Asked
 from evenkeel.settings import Settings
 from evenkeel.shed.shedder import Shed, without_gone
-from evenkeel.shed.strategies import (
-    avg_shedder,
-    overload_shedder,
-    threshold_shedder,
-    uniform_load_shedder,
-)
+from evenkeel.shed.strategies import avg_shedder, overload_shedder, threshold_shedder, uniform_load_shedder
 from tests.pulsar_unit.given import MIB, averages, history, load_of, named, report, settings, short, usage
 from tests.pulsar_unit.mirror import mirrors
 
@@ -361,9 +354,7 @@ def test_avg_shedder_acts_after_hits_above_the_high_threshold(generation: str) -
         histories=histories,
     )
     held = settings(
-        maxUnloadPercentage=0.5,
-        loadBalancerAvgShedderHighThreshold=40,
-        loadBalancerAvgShedderHitCountHighThreshold=2,
+        maxUnloadPercentage=0.5, loadBalancerAvgShedderHighThreshold=40, loadBalancerAvgShedderHitCountHighThreshold=2
     )
     shed = until_it_sheds(load, held, 2)
     assert {broker: len(bundles) for broker, bundles in unloads(shed).items()} == {"broker1": 10}
@@ -400,9 +391,7 @@ def test_avg_shedder_acts_on_two_pairs_of_brokers(generation: str) -> None:
         histories={**first, **third},
     )
     held = settings(
-        maxUnloadPercentage=0.5,
-        loadBalancerAvgShedderHighThreshold=40,
-        loadBalancerAvgShedderHitCountHighThreshold=2,
+        maxUnloadPercentage=0.5, loadBalancerAvgShedderHighThreshold=40, loadBalancerAvgShedderHitCountHighThreshold=2
     )
     shed = until_it_sheds(load, held, 2)
     assert {broker: len(bundles) for broker, bundles in unloads(shed).items()} == {"broker1": 10, "broker3": 10}

@@ -1,7 +1,5 @@
 """Restates the tests of the split algorithms (Pulsar 4.2.4)."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Restates the tests of the extensible manager's TransferShedder (Pulsar 4.2.4)."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Iterable, Mapping

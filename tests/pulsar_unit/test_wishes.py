@@ -3,8 +3,6 @@
 Those tests call a broker over HTTP. Restated is what becomes of a bundle's boundaries, or the status of a refusal.
 """
 
-from __future__ import annotations
-
 import zlib
 from typing import Any
 

@@ -4,8 +4,6 @@ Those tests build the shedder without a broker, so that it asks no policy and no
 stands for that. Its tests about policies hand in policies or a filter of their own, and so do ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

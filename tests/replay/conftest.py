@@ -1,7 +1,5 @@
 """The lake that replays read: some twenty cycles of real tasks, written once."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

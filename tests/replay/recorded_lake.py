@@ -1,7 +1,5 @@
 """A lake of cycles that the real tasks decided over recordings of both load managers."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

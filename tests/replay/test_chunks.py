@@ -1,7 +1,5 @@
 """What a worker makes of a chunk of cycles is what the fold makes of them one by one, in one chunk or in two."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from typing import Any

@@ -4,8 +4,6 @@ Every scenario is played for some dozen cycles by a shedder of each kind. Checke
 what is told of it. Left out: whether the model is like a real cluster; `evenkeel simulate` measures that on recordings.
 """
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime, timedelta
 

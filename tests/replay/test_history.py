@@ -1,7 +1,5 @@
 """Which cycles a range holds, and what is said where it holds none; and the commands' own words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

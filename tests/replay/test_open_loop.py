@@ -1,7 +1,5 @@
 """Replays through the real Spark and tables, over cycles that the real tasks decided."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

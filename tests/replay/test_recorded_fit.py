@@ -1,7 +1,5 @@
 """A recorded cluster as a model: the fit finds the brokers' true lines again, however far apart the cycles are."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

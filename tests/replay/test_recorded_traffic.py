@@ -1,7 +1,5 @@
 """How far the model is off when bundles change hands: by hand-made cycles whose traffic is known."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 

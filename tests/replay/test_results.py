@@ -1,7 +1,5 @@
 """What `evenkeel simulate` leaves in a lake: told apart from replays of the record, and named by its seed."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a command line may ask for, and what is said of it where it may not."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.errors import BadInput, SettingsError

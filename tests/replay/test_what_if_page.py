@@ -1,7 +1,5 @@
 """The page *What if* over a real replay and a simulation of recorded traffic, asked for as runs of the DAG ask."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

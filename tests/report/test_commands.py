@@ -1,7 +1,5 @@
 """`evenkeel report` and `evenkeel data-docs`, as an operator calls them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a report says of commands that guards hold back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

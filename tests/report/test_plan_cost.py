@@ -1,7 +1,5 @@
 """What a plan costs clients."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from evenkeel.lake.record import find_cycles

@@ -1,7 +1,5 @@
 """The planner's section of a report: what stands in its rows, in order, counted where they are many, and escaped."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

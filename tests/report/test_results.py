@@ -1,7 +1,5 @@
 """What a report says of commands that went out."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,20 +8,7 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.report import build_model, gather, render
-from tests.lakes.plausible import (
-    HOT,
-    MIB,
-    NEXT,
-    ODD,
-    A,
-    B,
-    C,
-    broker_load,
-    bundle_load,
-    candidate,
-    decision,
-    placement,
-)
+from tests.lakes.plausible import HOT, MIB, NEXT, ODD, A, B, C, broker_load, bundle_load, candidate, decision, placement
 from tests.lakes.small_lake import Row, SmallLake, moment
 from tests.report.page_reader import Reader
 

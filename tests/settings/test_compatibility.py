@@ -1,7 +1,5 @@
 """Which shedder goes with which placement, and what is said of those that do not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

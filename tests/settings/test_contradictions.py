@@ -1,7 +1,5 @@
 """Settings at odds with each other."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.settings import Settings

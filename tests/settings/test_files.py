@@ -1,7 +1,5 @@
 """An operator's settings file: what is read, and what its errors say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Pulsar 4 or 5: whose defaults hold, and what the origin of a value says about it."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.errors import SettingsError

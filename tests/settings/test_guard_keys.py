@@ -1,7 +1,5 @@
 """Keys of the guards: what is misspelt or cannot be meant is refused; windows of the day."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

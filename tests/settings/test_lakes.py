@@ -1,7 +1,5 @@
 """Which cluster belongs to which lake, as the configuration file says it."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the configuration file says of how Evenkeel is run, behind the environment of a process."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every key is described, and its default is one it allows itself; defaults of both generations, and old spellings."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import pytest

@@ -1,7 +1,5 @@
 """Which value is in force, where it came from, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

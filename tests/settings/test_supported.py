@@ -1,7 +1,5 @@
 """What a cluster is told that cannot be decided on."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.settings import Settings, resolve

@@ -1,7 +1,5 @@
 """Small clusters of the modular load manager, for tests of shedders, and what became of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

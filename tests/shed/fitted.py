@@ -1,7 +1,5 @@
 """Settings with which every shedder has something to do in a small cluster."""
 
-from __future__ import annotations
-
 # So low that three small brokers have something to shed.
 FITTED: dict[str, dict[str, object]] = {
     "OverloadShedder": {"loadBalancerBrokerOverloadedThresholdPercentage": 30},

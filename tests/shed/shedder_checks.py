@@ -1,7 +1,5 @@
 """What holds for every shedder of the modular load manager, whatever it does."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What holds for every shedder, by the registries: names, keys, rules, verdicts."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

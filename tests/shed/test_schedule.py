@@ -1,7 +1,5 @@
 """The frame around shedding: switch, interval, brokers, grace period, gates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """The example of docs/how-to/write-a-shedder.md runs, prints what the page shows, and passes every shedder's checks."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

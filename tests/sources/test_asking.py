@@ -1,7 +1,5 @@
 """Turns among clusters, and when a cluster is silent."""
 
-from __future__ import annotations
-
 from threading import Event, Thread
 
 import pytest

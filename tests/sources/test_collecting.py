@@ -1,7 +1,5 @@
 """A snapshot of brokers that answer, that answer badly, and that do not answer: what it holds, and that it is whole."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -4,8 +4,6 @@ Test plan: one snapshot beyond each limit leaves nothing behind and says which l
 sending all that a broker could send, observed in a process of their own whose memory is read when it ends.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """What a configuration file may say of clusters, recorded and running, and what is refused by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A landing folder: one snapshot a moment, never a past moment, listed by name, and old ones let go."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

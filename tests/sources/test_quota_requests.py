@@ -1,7 +1,5 @@
 """Which resource quotas a snapshot asks for, how many, where they lie, and what becomes of a refusal."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Test plan: each is refused with a sentence that names file, size, limit and what
 the snapshots beside it are read.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Recordings: which snapshots a folder holds, in which order, and what cannot be read."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """A certificate authority of the tests' own, and certificates of it for a TLS proxy: good, expired, of another name."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Decide functions for the tests of grouped maps; workers import them by their path."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """A process that needs an engine and waits to be killed: `python -m tests.spark.owner HOME`."""
 
-from __future__ import annotations
-
 import sys
 import time
 

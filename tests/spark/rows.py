@@ -1,7 +1,5 @@
 """Rows of any declared columns, for properties of rows: hostile texts, odd numbers, early and late moments."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from datetime import UTC

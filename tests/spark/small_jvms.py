@@ -1,7 +1,5 @@
 """Small JVMs without Spark, in which the server's own Java classes are compiled and called."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """What befalls a cluster, out of the words of Spark."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.spark.cluster_faults import cluster_fault

@@ -1,7 +1,5 @@
 """The command line of the Connect server."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

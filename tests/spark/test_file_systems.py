@@ -1,8 +1,6 @@
 """The Java classes of the server, as files of the package. What they do is in `test_local_files.py` and in
 `tests/object_store`."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

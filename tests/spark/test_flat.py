@@ -1,7 +1,5 @@
 """What is put together over many clusters can be sent to the server however many they are."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.spark.sql import any_of, first_of, in_spans, is_one_of, united

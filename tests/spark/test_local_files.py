@@ -1,7 +1,5 @@
 """Files as the JVM keeps them: compared with Hadoop's own way, in small JVMs without Spark."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

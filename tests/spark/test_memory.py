@@ -1,7 +1,5 @@
 """Memory that a process frees goes back to the system."""
 
-from __future__ import annotations
-
 import ast
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """Rows of several tables come out of one packed table as they went in, whatever batches it is cut into."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Rows stand in the order of their whole JSON texts, of which no more is made than is needed."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Plain rows come back from Arrow to the bit, and what does not fit its column is refused with its place."""
 
-from __future__ import annotations
-
 import math
 import struct
 from datetime import UTC, date, datetime, timedelta, timezone

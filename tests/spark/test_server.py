@@ -1,7 +1,5 @@
 """Servers of their own, beside the shared one, because these tests end them in every way there is."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Who may use the Spark server: those that show its token. Others get no answer, no token and no secret."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

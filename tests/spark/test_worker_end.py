@@ -1,7 +1,5 @@
 """The daemon of one session's Python workers ends with the last of them, and no other daemon does."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A server of Spark Connect's protocol that speaks TLS, knows a token, and answers a first question only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

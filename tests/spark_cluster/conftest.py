@@ -1,7 +1,5 @@
 """One standalone cluster for all tests of this folder, started after the embedded server has said what is right."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

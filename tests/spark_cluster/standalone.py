@@ -4,8 +4,6 @@ It is made of pyspark's own jars and a full JDK, as an operator would start it: 
 settings that the documentation names. Each process listens on a port that the system chooses and says which in its log.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The package reaches a cluster's workers by itself; where it is installed there, another copy is refused."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A worker whose scratch disk is full: the task ends or says so in one line, and with room again it comes out right."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A worker or the driver of a cluster killed in the middle of a task: nothing lost or twice, and the next try ends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

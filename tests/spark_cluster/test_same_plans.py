@@ -1,7 +1,5 @@
 """A cycle and a window of a day on a cluster come to what the embedded server comes to, and both workers work."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

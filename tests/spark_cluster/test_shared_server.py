@@ -1,7 +1,5 @@
 """A Connect server that others share: after many short sessions of ours nothing of them is left on it."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

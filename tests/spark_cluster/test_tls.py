@@ -1,7 +1,5 @@
 """The cluster's Connect server behind nginx with `docker/nginx.conf`: its token, and certificates."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The demo's DAG under a real Airflow on the cluster: the same plan, and both workers do their share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

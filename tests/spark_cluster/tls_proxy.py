@@ -1,7 +1,5 @@
 """nginx with the configuration of `docker/nginx.conf`, in front of a server on this machine."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The status of several lakes: all clusters, the most urgent first, and a line per lake that cannot be read."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from threading import Barrier, Event

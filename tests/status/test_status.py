@@ -1,7 +1,5 @@
 """The status of a lake: each kind of need from rows on record, in order, and what is said where rows are missing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tarfile

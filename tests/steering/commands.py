@@ -1,7 +1,5 @@
 """Commands as rows of the table, for tests of what carries them out."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -4,21 +4,18 @@ It answers as Pulsar was seen to answer, and can be told to misbehave in ways th
 to be slow, to fail before or after the work is done, to die. Every effect on a bundle is counted.
 """
 
-from __future__ import annotations
-
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from evenkeel.model.bundles import initial_boundaries, range_of
 from evenkeel.model.topics import topic_hash
+from tests.pulsar.admin.simulated import Answer, Asked, SimulatedCluster
 
 OFF = {"loadBalancerSheddingEnabled": "false", "loadBalancerAutoBundleSplitEnabled": "false", "clusterName": "lab"}
 
@@ -42,8 +39,8 @@ Faults = Callable[[str, str, str], Fault | None]
 """(broker, method, path) -> fault."""
 
 
-class SimulatedPulsar:
-    """Brokers b1, b2, … with bundles; the modular manager unless told otherwise."""
+class SimulatedPulsar(SimulatedCluster):
+    """Brokers with bundles; the modular manager unless told otherwise. One that is not `alive` says nothing."""
 
     def __init__(self, brokers: int = 3, *, extensible: bool = False, clients: bool = True) -> None:
         self.extensible, self.clients = extensible, clients
@@ -57,16 +54,9 @@ class SimulatedPulsar:
         self.tokens: set[str | None] = set()
         self.token: str | None = None
         self.faults: Faults = lambda broker, method, path: None
-        self.servers: dict[str, ThreadingHTTPServer] = {}
-        first = self._serve("127.0.0.1", 0)
-        port = first.rpartition(":")[2]
-        self.brokers = [first, *(self._serve(f"127.0.0.{n}", int(port)) for n in range(2, brokers + 1))]
-        self.listed = list(self.brokers)
+        super().__init__(lambda ids: lambda asked: None, brokers)
+        self.brokers, self.listed, self.alive = self.ids, list(self.ids), set(self.ids)
         self.configuration = {broker: dict(OFF) for broker in self.brokers}
-
-    @property
-    def url(self) -> str:
-        return f"http://{self.brokers[0]}"
 
     def namespace(self, name: str, bundles: int, owner: int = 0) -> list[str]:
         """Makes a namespace whose bundles all lie on one broker; their names."""
@@ -81,9 +71,8 @@ class SimulatedPulsar:
 
     def kill(self, broker: str, *, reassign_to: str | None = None) -> None:
         """Ends a broker; it stays listed and keeps its bundles, as long as its session lasts, or they go to another."""
-        server = self.servers.pop(broker)
-        server.shutdown()
-        server.server_close()
+        self.alive.discard(broker)
+        super().kill(broker)
         with self.lock:
             for bundle in [name for name, owner in self.owner.items() if owner == broker and reassign_to]:
                 self.owner[bundle] = str(reassign_to)
@@ -92,21 +81,28 @@ class SimulatedPulsar:
         """How often something was done to a bundle."""
         return sum(one[1] == bundle for one in self.effects)
 
-    def close(self) -> None:
-        for broker in list(self.servers):
-            self.kill(broker)
-
-    def _serve(self, host: str, port: int) -> str:
-        server = ThreadingHTTPServer((host, port), _handler(self))
-        server.daemon_threads = True
-        name = f"{host}:{server.server_address[1]}"
-        self.servers[name] = server
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        return name
+    def answer(self, asked: Asked) -> Answer:
+        """What this request gets: nothing, a fault, or what the brokers know; work is done before the answer."""
+        if asked.broker not in self.alive:
+            return Answer(drop=True)
+        self.tokens.add(asked.authorization)
+        self.requests.append((asked.broker, asked.method, asked.path, asked.body or None))
+        fault = self.faults(asked.broker, asked.method, asked.path) or Fault()
+        if self.token is not None and asked.authorization != f"Bearer {self.token}":
+            fault = Fault(status=401, body="<html>Error 401</html>", works=False)
+        status, found, owner = 200, None, None
+        if fault.works:
+            parts = urlsplit(asked.path)
+            query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+            with self.lock:
+                status, found, owner = self.known(asked.broker, asked.method, parts.path, query, asked.body)
+        text = fault.body if fault.status else ("" if found is None else json.dumps(found))
+        location = f"http://{owner}{asked.path}" if owner else None
+        return Answer(fault.status or status, text, location, fault.headers, fault.wait_s, drop=fault.status == 0)
 
     # what the brokers do
 
-    def answer(self, broker: str, method: str, path: str, query: dict[str, str], body: str) -> Answered:
+    def known(self, broker: str, method: str, path: str, query: dict[str, str], body: str) -> Answered:
         """Status, JSON body, and where to be redirected to."""
         parts = [unquote(part) for part in path.split("/") if part][2:]
         if parts == ["brokers"]:
@@ -164,7 +160,7 @@ class SimulatedPulsar:
         self.effects.append(("unload", bundle, goal))
         del self.owner[bundle]
         if self.clients or (self.extensible and goal):
-            others = [one for one in self.listed if one != owner and one in self.servers]
+            others = [one for one in self.listed if one != owner and one in self.alive]
             self.owner[bundle] = goal or others[0]
         return 204, None, None
 
@@ -193,63 +189,8 @@ class SimulatedPulsar:
         return 204, None, None
 
 
-def _handler(cluster: SimulatedPulsar) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # else head and body of an answer are 40 ms apart
-
-        def do_GET(self) -> None:
-            self._handle()
-
-        def do_PUT(self) -> None:
-            self._handle()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-        def _handle(self) -> None:
-            host, port = self.server.server_address[:2]
-            broker, parts = f"{host}:{port}", urlsplit(self.path)
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-            if broker not in cluster.servers:  # killed; this connection was still open
-                self.close_connection = True
-                return
-            cluster.tokens.add(self.headers.get("Authorization"))
-            cluster.requests.append((broker, self.command, self.path, body or None))
-            fault = cluster.faults(broker, self.command, self.path) or Fault()
-            if cluster.token is not None and self.headers.get("Authorization") != f"Bearer {cluster.token}":
-                fault = Fault(status=401, body="<html>Error 401</html>", works=False)
-            status, found, location = 200, None, None
-            if fault.works:
-                query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-                with cluster.lock:
-                    status, found, location = cluster.answer(broker, self.command, parts.path, query, body)
-            time.sleep(fault.wait_s)
-            if fault.status == 0:
-                self.close_connection = True
-                return
-            text = fault.body if fault.status else ("" if found is None else json.dumps(found))
-            self._reply(fault.status or status, text, location, fault.headers)
-
-        def _reply(self, status: int, text: str, location: str | None, headers: dict[str, str]) -> None:
-            data = text.encode()
-            self.send_response(status)
-            if location:
-                self.send_header("Location", f"http://{location}{self.path}")
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-    return Handler
-
-
 @contextmanager
 def simulated(**given: Any) -> Iterator[SimulatedPulsar]:
     """A cluster for the length of a test."""
-    cluster = SimulatedPulsar(**given)
-    try:
+    with closing(SimulatedPulsar(**given)) as cluster:
         yield cluster
-    finally:
-        cluster.close()

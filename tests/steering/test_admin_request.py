@@ -1,7 +1,5 @@
 """The request of a command is made of its fields: no other request can be had from a message or a row."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit

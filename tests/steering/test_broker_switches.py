@@ -1,7 +1,5 @@
 """Whether the brokers leave the steering to Evenkeel, and what they list: answers that are none, too."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

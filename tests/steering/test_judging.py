@@ -1,7 +1,5 @@
 """What a look at the cluster says of a command; whatever is seen, exactly one word is said of it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

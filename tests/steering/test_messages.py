@@ -1,7 +1,5 @@
 """Messages on the wire, and sending many of them when parts of it fail."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """One outcome per observation, whoever made it: the publisher, the agent, or the next cycle."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -115,7 +113,7 @@ def play(lab: SimulatedPulsar, scene: str, bundle: str) -> None:
 
 def rows(lab: SimulatedPulsar, scene: str, bundle: str) -> dict[str, list[dict[str, Any]]]:
     """The cluster as a snapshot of it shows it."""
-    telling = {one for one in lab.servers if scene != "hung" or one != lab.brokers[1]}
+    telling = {one for one in lab.alive if scene != "hung" or one != lab.brokers[1]}
     owners = {lab.owner.get(bundle)} & telling
     return {
         "namespace_bundles": [{"namespace": NS, "boundaries": [f"0x{one:08x}" for one in lab.boundaries[NS]]}],

@@ -1,7 +1,5 @@
 """Which commands a cycle is told of: those of the day before it, however many cycles are asked for at once."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any

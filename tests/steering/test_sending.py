@@ -1,7 +1,5 @@
 """How commands go out: order, pace, how many at once, and when they stop."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Commands carried out on a cluster that answers over HTTP, also one that misbehaves: fence, send, look."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import replace

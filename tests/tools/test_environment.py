@@ -1,7 +1,5 @@
 """`tools/environment.py` replaces an environment that does not run, and installs a project of another version."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`tools/freeze.py` names what differs, and takes the same sample of a recording every time."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

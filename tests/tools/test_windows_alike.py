@@ -1,7 +1,5 @@
 """`tools/windows_alike.py` cuts recordings into windows of any size, the same for the same seed."""
 
-from __future__ import annotations
-
 import random
 
 from hypothesis import given

@@ -1,15 +1,13 @@
 """Time stamp authorities on loopback, for tests: `openssl ts -reply` behind HTTP, and some that answer otherwise."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
-from tests.serving import serving
+from tests.serving import answering
 
 CONFIGURATION = """[tsa]
 default_tsa = authority
@@ -59,17 +57,7 @@ def made_authority(folder: Path) -> Authority:
 @contextmanager
 def listening(answer: Callable[[BaseHTTPRequestHandler, bytes], None]) -> Iterator[str]:
     """The URL of a server that is given each request and its body, while it listens."""
-
-    class _Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            answer(self, self.rfile.read(int(self.headers["Content-Length"])))
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
-    with serving(server) as port:
+    with answering(answer) as port:
         yield f"http://127.0.0.1:{port}/tsr"
 
 

@@ -1,7 +1,5 @@
 """A lake with its log, begun once for the tests of this folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,10 +1,8 @@
 """A witness by HTTP (C2SP tlog-witness), as little of it as its clients are tested with."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from threading import Lock
 
 from evenkeel.errors import BadNote
@@ -13,7 +11,7 @@ from evenkeel.transparency.keys import VerifierKey, base64_bytes
 from evenkeel.transparency.merkle import EMPTY, is_consistent
 from evenkeel.transparency.notes import Note, parse_note, verified
 from evenkeel.transparency.witness_client import origin_hash
-from tests.serving import serving
+from tests.serving import answering
 from tests.transparency.logs import LOG_KEY, NOON, WITNESS_KEY
 
 Seen = dict[str, Note]
@@ -53,25 +51,14 @@ def witness(seen: Seen, port: int = 0, log_keys: Collection[VerifierKey] = (LOG_
     """The URL of a witness, while it listens; `seen` is what it remembers."""
     judge = _Witness(seen, log_keys)
 
-    class _Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self._send(*judge.answer(self.rfile.read(int(self.headers["Content-Length"]))))
+    def answer(handler: BaseHTTPRequestHandler, body: bytes) -> tuple[int, bytes]:
+        if handler.command == "POST":
+            status, text = judge.answer(body)
+            return status, f"{text}\n".encode()
+        found = {f"/{origin_hash(origin)}/checkpoint": note for origin, note in seen.items()}.get(handler.path)
+        return (404, b"none\n") if found is None else (200, found.data)
 
-        def do_GET(self) -> None:
-            found = {f"/{origin_hash(origin)}/checkpoint": note for origin, note in seen.items()}.get(self.path)
-            self._send(404, "none") if found is None else self._send(200, found.data.decode().removesuffix("\n"))
-
-        def _send(self, status: int, text: str) -> None:
-            data = f"{text}\n".encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with serving(ThreadingHTTPServer(("127.0.0.1", port), _Handler)) as listening:
+    with answering(answer, port) as listening:
         yield f"http://127.0.0.1:{listening}"
 
 

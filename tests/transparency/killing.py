@@ -1,7 +1,5 @@
 """A writer of a log that is killed at one of its writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -3,8 +3,6 @@
 Written by deltalake, without Spark; its commits are handed on as writers of ours hand theirs on.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

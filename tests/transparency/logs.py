@@ -1,7 +1,5 @@
 """Keys, places and logs that the tests of the transparency log share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

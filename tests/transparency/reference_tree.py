@@ -1,7 +1,5 @@
 """Merkle trees straight from the list of their entries (RFC 9162), to compare the room's with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from evenkeel.transparency.merkle import consistency_ranges, inclusion_ranges, leaf_of, root_above

@@ -1,7 +1,5 @@
 """What `evenkeel verify` tells of a lake with a log, as tests ask for it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

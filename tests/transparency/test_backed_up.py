@@ -1,7 +1,5 @@
 """A backup of a lake with a transparency log, taken while both grow."""
 
-from __future__ import annotations
-
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The folder of the log lies among the tables of a lake, and nothing takes it for one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A bucket among the witnesses of a lake: how it is named, told and asked, by the requests that are made of it."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`tools/check_proof.py`: run as a stranger runs it, and shown everything that a stranger may be shown."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

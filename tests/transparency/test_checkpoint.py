@@ -1,7 +1,5 @@
 """Checkpoints: the text of the spec, and nothing that merely resembles it."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.errors import BadNote, BadSignature

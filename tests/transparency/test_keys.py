@@ -1,7 +1,5 @@
 """Keys of signed notes: their texts are those of other programs, and a private one shows itself nowhere."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import logging

@@ -1,7 +1,5 @@
 """The log of a lake: begun over what lies there, grown by what is handed on, killed anywhere, by two at once."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Leaves: one form for each, read back as they were made, and nothing else is a leaf."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace

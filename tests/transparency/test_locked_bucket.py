@@ -1,7 +1,5 @@
 """A bucket with Object Lock as the witness of a lake's log, in a store that knows it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The log: whatever is killed, cut, exchanged or set back, a signed tree only grows, or somebody is told."""
 
-from __future__ import annotations
-
 import errno
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Merkle trees, held against public test cases of another implementation and against the definition in RFC 9162."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

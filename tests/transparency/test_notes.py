@@ -1,7 +1,5 @@
 """Signed notes: those of the specs are read, hostile ones are refused at once."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

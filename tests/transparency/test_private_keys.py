@@ -1,7 +1,5 @@
 """Private keys as operators give them."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

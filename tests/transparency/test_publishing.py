@@ -1,7 +1,5 @@
 """What a publish does for the log: leaves, witnesses, and nothing that could stop it."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

@@ -1,7 +1,5 @@
 """Time stamps over a lake's log: asked for once in a while, kept beside it, and held against it by `verify`."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import subprocess

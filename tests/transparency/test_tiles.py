@@ -1,7 +1,5 @@
 """Tiles: their names and contents are those of the spec, and what was changed is named and never used."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Time stamps: what a real authority answers is taken, and nothing that only looks like it."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The answers are those of S3's documentation. `test_locked_bucket.py` asks a store that knows Object Lock.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,7 +12,7 @@ import pytest
 from botocore.response import StreamingBody
 from botocore.stub import ANY, Stubber
 
-from evenkeel.errors import BadInput, InconsistentLog, WitnessError
+from evenkeel.errors import InconsistentLog, WitnessError
 from evenkeel.object_store import StoreAccess
 from evenkeel.secret import Secret
 from evenkeel.transparency import witness_bucket
@@ -239,22 +237,6 @@ def test_no_more_is_listed_than_a_limit(store: Stubber, monkeypatch: pytest.Monk
     store.add_response("list_object_versions", {"DeleteMarkers": marks, "IsTruncated": True, "NextKeyMarker": "x"})
     with pytest.raises(WitnessError, match="holds more than 1 objects"):
         [*bucket_in(store).kept()]
-
-
-@pytest.mark.parametrize(
-    ("url", "days"),
-    [
-        ("s3://", 30),
-        ("s3://Bucket", 30),
-        ("s3://key:secret@bucket/lab", 30),
-        ("s3://bucket/../lab", 30),
-        ("s3://bucket/lab", 0),
-        ("s3://bucket/lab", 36_501),
-    ],
-)
-def test_a_place_that_is_none_is_refused(url: str, days: int) -> None:
-    with pytest.raises(BadInput):
-        BucketPlace(url, days)
 
 
 def test_the_keys_of_two_logs_do_not_meet() -> None:

@@ -1,7 +1,5 @@
 """A witness by HTTP, as its client sees it: what is submitted, what is believed, and what an odd answer costs."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable, Iterator

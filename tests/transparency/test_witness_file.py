@@ -1,7 +1,5 @@
 """A file elsewhere as a witness: it grows with the log, and takes no other past."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

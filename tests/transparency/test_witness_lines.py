@@ -1,7 +1,5 @@
 """Witnesses as operators name them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

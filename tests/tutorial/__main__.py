@@ -3,8 +3,6 @@
 `python -m tests.tutorial recording` writes the recording that it starts from anew; mind to fill in the page after that.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

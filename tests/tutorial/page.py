@@ -10,8 +10,6 @@ All other blocks are there to be read. Only standard output is shown. `…` on t
 seconds, ids, and whatever else differs from run to run.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Runs all steps of a tutorial in a folder that looks like a checkout: the page's paths are relative to it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from evenkeel.spark.code import source_root

@@ -1,8 +1,6 @@
 """Writes the moments of the tutorial's cluster as snapshots. The brokers' configuration is in the first one and in the
 first one after the change: others borrow it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Only the broker's address and its token are put in for those on the page.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a page's steps are, and what counts as a difference."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -40,11 +38,7 @@ key = 1
 
 def test_steps_stand_in_the_order_of_the_page() -> None:
     command, script, file = steps_of(PAGE)
-    assert (command.kind, command.code, command.output) == (
-        "console",
-        "printf '%s\\n' \\\n    one two",
-        ("one", "2 …"),
-    )
+    assert (command.kind, command.code, command.output) == ("console", "printf '%s\\n' \\\n    one two", ("one", "2 …"))
     assert (script.kind, script.code, script.output) == ("python", 'print("out", 1)', ("out 1",))
     assert (file.kind, file.name, file.code) == ("file", "some.toml", "key = 1\n")
 

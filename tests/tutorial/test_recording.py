@@ -1,7 +1,5 @@
 """The tutorial's recording: the one that its generator writes, and a cluster that does what the tutorial says of it."""
 
-from __future__ import annotations
-
 import gzip
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/tutorial/: every step of a page runs as it stands there, in order, and prints what the page shows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@ load alone; from then on it moves the hot bundle in every round. What is moved i
 figures (Evenkeel's `rounds`, without guards), and the next moment shows the move done. The same seed, the same course.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """What the cross-table rules look at, from a built cluster and without Spark."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

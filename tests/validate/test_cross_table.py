@@ -1,7 +1,5 @@
 """Each rule over several tables: what it lets pass, what it finds, and what it says."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 
@@ -180,8 +178,7 @@ def own(namespace: str) -> ClusterBuilder:
         pytest.param(sound().listed("persistent://acme/web/asleep"), id="listed, not loaded"),
         pytest.param(sound().broker("b2:8080", report_at=LIMIT), id="just as old as allowed"),
         pytest.param(
-            sound().broker("b2:8080", report_at=OLD).settings(evenkeelMaxReportAgeSeconds=1_600.0),
-            id="may be older",
+            sound().broker("b2:8080", report_at=OLD).settings(evenkeelMaxReportAgeSeconds=1_600.0), id="may be older"
         ),
         pytest.param(sound().silent("b3:8080"), id="one silent of three"),
         pytest.param(sound().broker("b1:8080", cpu_usage=104.0, cpu_limit=100.0), id="a little above its limit"),

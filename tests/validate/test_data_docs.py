@@ -1,7 +1,5 @@
 """The Data Docs site: every result stands there, nothing is fetched, nothing from the cluster is markup."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 from pathlib import Path

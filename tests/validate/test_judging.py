@@ -1,7 +1,5 @@
 """A suite over many cycles: Great Expectations looks once, and its words mean what they mean there."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -135,12 +133,7 @@ def uses(first: float, second: float) -> Callable[[CycleKey, list[Row]], None]:
         ({"min_value": 1, "max_value": 2, "mostly": 0.5}, ["broker b1:8080", "broker b2:8080"]),
         ({"min_value": 0, "max_value": 2, "mostly": 0.5}, []),
         (
-            {
-                "min_value": 1,
-                "max_value": 2,
-                "row_condition": 'broker == "b1:8080"',
-                "condition_parser": "pandas",
-            },
+            {"min_value": 1, "max_value": 2, "row_condition": 'broker == "b1:8080"', "condition_parser": "pandas"},
             ["broker b1:8080"],
         ),
     ],

@@ -1,7 +1,5 @@
 """The suites under version control, and what is said of one that is damaged."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -12,16 +10,7 @@ import pytest
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.observed import OBSERVED
 from evenkeel.spark.code import suites_folder
-from evenkeel.validate.suites import (
-    BY_ROW,
-    REJECT,
-    SEVERITIES,
-    SUITES,
-    SuiteError,
-    columns_of,
-    read_suite,
-    read_suites,
-)
+from evenkeel.validate.suites import BY_ROW, REJECT, SEVERITIES, SUITES, SuiteError, columns_of, read_suite, read_suites
 
 
 def test_every_observed_table_has_a_suite() -> None:

@@ -205,22 +205,6 @@ def test_checking_again_gives_the_same_rows(checked: Checked) -> None:
     ]
 
 
-@pytest.mark.exhaustive
-def test_rows_that_spark_has_to_fetch_are_judged_alike(
-    spark: SparkSession, checked: Checked, new_lake: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clean = observed(spark, str(new_lake), sound(), claimed_twice("claimed"))
-    for before in (checked.before, clean):
-        here = validate.run(spark, before)
-        with monkeypatch.context() as patched:
-            patched.setattr(validate, "facts_at_hand", lambda *_: None)
-            by_spark = validate.run(spark, before)
-        for table in ("validation_results", "rejected"):
-            assert [(write.rows, rows_digest(before.lake, write)) for write in by_spark.writes_of(table)] == [
-                (write.rows, rows_digest(before.lake, write)) for write in here.writes_of(table)
-            ]
-
-
 def test_few_rows_are_judged_without_asking_spark(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(validate, "fetch")
     tables = validate.observed(checked.spark, checked.lake, checked.before)

@@ -1,7 +1,5 @@
 """Tables that a process keeps open: each as fresh as its look, and never another one than stands there."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

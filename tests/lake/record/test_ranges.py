@@ -1,7 +1,5 @@
 """Reading in ranges gives what reading everything gives, whatever the files look like."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 

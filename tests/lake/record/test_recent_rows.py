@@ -1,7 +1,5 @@
 """Files chosen by what the log knows of them: none that may hold a row is left out, and what is kept is bounded."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Anti-affinity groups are spread over brokers, or over failure domains."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from evenkeel.model.load import BrokerReport, LoadData, Policies

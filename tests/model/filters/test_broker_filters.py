@@ -1,7 +1,5 @@
 """Versions of brokers, as the filter by version orders them."""
 
-from __future__ import annotations
-
 from evenkeel.model.filters.broker_filters import newest, version_rank
 
 

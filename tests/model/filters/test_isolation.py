@@ -1,7 +1,5 @@
 """Isolation policies: whom they leave, and what is said of one that leaves nobody or cannot be read."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.errors import BadInput

@@ -1,7 +1,5 @@
 """What holds for every split algorithm: which one a broker cuts by, and what none of them can cut."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.errors import BadInput

@@ -1,7 +1,5 @@
 """Where flow_or_qps_equally_divide cuts: what must hold for any topics, its edges, and the pages' examples."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Where range_equally_divide cuts, by the pages' examples."""
 
-from __future__ import annotations
-
 from evenkeel.model.split_algorithms import range_equally_divide
 from evenkeel.model.split_algorithms.split_option import SplitOption
 

@@ -1,7 +1,5 @@
 """Where specified_positions_divide cuts: inside the bundle, and only where it has two topics."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Where topic_count_equally_divide cuts: the pages' examples, and what must hold for any topics."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """AvgShedder as placement: plans by averages (4.x) and by name (5.0)."""
 
-from __future__ import annotations
-
 from evenkeel.model.averages import updated
 from evenkeel.model.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies, ResourceUsage
 from evenkeel.place.modular_placement import PlacementRound, strategy_in_force

@@ -1,7 +1,5 @@
 """LeastLongTermMessageRate: the rates that count, and who is overloaded."""
 
-from __future__ import annotations
-
 from evenkeel.model.averages import updated
 from evenkeel.model.load import BundleStats, LoadData
 from evenkeel.model.words import destination_of

@@ -1,7 +1,5 @@
 """LeastResourceUsageWithWeight: who is well below the mean, and averages that go on from round to round."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """RoundRobinBrokerSelector: turns over a remembered list, and their count."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from evenkeel.model.load import Policies

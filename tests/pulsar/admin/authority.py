@@ -1,7 +1,5 @@
 """A certificate authority of our own, and a certificate of it for loopback addresses."""
 
-from __future__ import annotations
-
 import ipaddress
 import ssl
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """What simulated brokers answer: a recorded snapshot replayed, or a cluster of any size."""
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

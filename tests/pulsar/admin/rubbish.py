@@ -6,8 +6,6 @@
 An answer is an iterator of pieces, headers included, made anew for each request; it ends when the client hangs up.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socketserver

@@ -7,8 +7,6 @@
 Brokers are 127.0.0.1, 127.0.0.2, … on one port that was free. A book says what a broker answers (`books`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import selectors

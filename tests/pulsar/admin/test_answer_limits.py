@@ -4,8 +4,6 @@ Test plan: real sockets, and what a broker, or whatever stands in its place, mig
 kind, a bomb that unpacks, headers without end, a byte now and then, secrets and tokens in a text that goes to disk.
 """
 
-from __future__ import annotations
-
 import gzip
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The admin client against servers that misbehave: what it sends, what it never sends, and what it puts on record."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

@@ -1,7 +1,5 @@
 """Where a token comes from, and what is said where none is found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What an operator is told of a bad answer: what is wrong, where, and what to do."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -76,10 +74,7 @@ def test_tls_with_the_authority_that_signed_it_carries_the_token_and_redirects(t
 
 def test_a_token_never_goes_from_https_to_http(tmp_path: Path) -> None:
     ca, context = make_tls(tmp_path, "127.0.0.1")
-    with (
-        SimulatedCluster(listing, brokers=1, tls=context) as cluster,
-        SimulatedCluster(listing, brokers=1) as plain,
-    ):
+    with SimulatedCluster(listing, brokers=1, tls=context) as cluster, SimulatedCluster(listing, brokers=1) as plain:
         cluster.fault("/tenants", redirecting(plain.url))
         connection = AdminConnection((cluster.url,), token=Secret("t0k3n"), ca_file=str(ca))
         with AdminClient(connection) as client:

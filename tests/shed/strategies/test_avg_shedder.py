@@ -1,7 +1,5 @@
 """AvgShedder at its limits: what lasts, what a pair gives, what is counted and said."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.model.load import LoadData

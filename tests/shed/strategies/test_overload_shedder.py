@@ -1,7 +1,5 @@
 """OverloadShedder: its limit, how much goes, and the resources that count."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.model.load import ResourceUsage

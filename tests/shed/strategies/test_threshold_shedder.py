@@ -1,7 +1,5 @@
 """ThresholdShedder: its limits, how much goes, and the idle broker that is fed."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.model.load import LoadData

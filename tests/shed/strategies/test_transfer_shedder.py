@@ -1,7 +1,5 @@
 """TransferShedder: what must hold whatever the cluster, and its limits. Agreement with Pulsar: the golden cases."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """UniformLoadShedder at its limits: what is reached, exceeded, rounded and said."""
 
-from __future__ import annotations
-
 import pytest
 
 from evenkeel.model.load import LoadData

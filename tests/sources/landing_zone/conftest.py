@@ -1,7 +1,5 @@
 """A store for the whole run, and for each test a bucket of its own behind a proxy that can be told to fail."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator

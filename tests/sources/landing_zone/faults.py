@@ -5,8 +5,6 @@
 It notes every request that it sees. Signatures stay valid, since everything is passed on as it came.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Small snapshots to travel."""
 
-from __future__ import annotations
-
 import random
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -4,8 +4,6 @@ It is good for conditional writes with If-None-Match, checks signatures and chec
 If-Match is not to be trusted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import signal

@@ -1,7 +1,5 @@
 """From a cluster by `evenkeel collect` into the landing zone, and from there into the cycles of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """What goes wrong between here and the store: a message that says what, where, and what to do, and no secret."""
 
-from __future__ import annotations
-
 import logging
 from datetime import UTC, datetime
 from pathlib import Path

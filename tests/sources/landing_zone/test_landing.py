@@ -1,7 +1,5 @@
 """Finding snapshots: few requests however many there are, and late, doubled, half-written and damaged ones."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

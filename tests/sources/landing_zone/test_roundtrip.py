@@ -1,7 +1,5 @@
 """What goes through the landing zone arrives as it was, whatever its names."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

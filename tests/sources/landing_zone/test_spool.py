@@ -1,7 +1,5 @@
 """Collecting into the landing zone: nothing is lost while the store is away, and nothing fills the disk."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Uploading: one snapshot a moment, whoever races, whatever dies, whatever the network does."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

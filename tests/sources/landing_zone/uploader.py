@@ -3,8 +3,6 @@
 `python -m tests.sources.landing_zone.uploader ENDPOINT PATH URL CLUSTER`
 """
 
-from __future__ import annotations
-
 import sys
 
 from evenkeel.sources.landing_zone.upload import upload_snapshot

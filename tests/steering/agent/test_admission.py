@@ -1,7 +1,5 @@
 """The verdict on one delivery: which rule comes before which."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """The small parts: pace, clock, pause, lanes, what the ledger keeps."""
 
-from __future__ import annotations
-
 import stat
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise

@@ -4,8 +4,6 @@ The carrier of this test has no fence: it sends whenever it is asked, so that th
 hold. A request that was under way when the agent died takes its effect at any moment of its longest time.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections import Counter

@@ -4,18 +4,18 @@ It does what it is asked whenever it is asked, as Pulsar does: an unload sent tw
 points that a request (or a process, see `agent_process`) does not pass before the test opens them.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from evenkeel.steering.outcome import Outcome
+from tests.serving import answering
 
 PATIENCE_SECONDS = 60
 
@@ -29,15 +29,12 @@ class ActingCluster:
         self._changed = threading.Condition()
         self._held: set[str] = set()
         self._arrived: Counter[str] = Counter()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        self._served = ExitStack()
+        self.url = f"http://127.0.0.1:{self._served.enter_context(answering(self._answer))}"
 
     def close(self) -> None:
         self.open_all()
-        self._server.shutdown()
-        self._server.server_close()
+        self._served.close()
 
     # Gates
 
@@ -85,33 +82,14 @@ class ActingCluster:
         with self._changed:
             return self._changed.wait_for(lambda: len(self.effects) >= count, seconds)
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        cluster = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                asked = urlsplit(self.path)
-                name = parse_qs(asked.query)["name"][0]
-                cluster.pass_gate(name if asked.path == "/gate" else "look")
-                self._answer({"owner": cluster.owners.get(name)})
-
-            def do_POST(self) -> None:
-                cluster.request(**json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self._answer({})
-
-            def _answer(self, found: object) -> None:
-                body = json.dumps(found).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        return Handler
+    def _answer(self, handler: BaseHTTPRequestHandler, body: bytes) -> tuple[int, bytes]:
+        if handler.command == "POST":
+            self.request(**json.loads(body))
+            return 200, b"{}"
+        asked = urlsplit(handler.path)
+        name = parse_qs(asked.query)["name"][0]
+        self.pass_gate(name if asked.path == "/gate" else "look")
+        return 200, json.dumps({"owner": self.owners.get(name)}).encode()
 
 
 def children(bundle: str, cuts: list[int]) -> list[str]:

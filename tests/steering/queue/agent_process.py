@@ -7,8 +7,6 @@ gates listens to signals, and `ended` where an agent has ended as it should. Pro
 has imported everything already.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import logging

@@ -1,7 +1,5 @@
 """Real queues: one ElasticMQ for the tests of this folder, started at first use; a pair of queues for every test."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -49,11 +47,7 @@ def make_queues(elasticmq: str) -> Callable[[], Pair]:
     import boto3
 
     client = boto3.client(
-        "sqs",
-        endpoint_url=elasticmq,
-        region_name="us-east-1",
-        aws_access_key_id="test",
-        aws_secret_access_key=SECRET,
+        "sqs", endpoint_url=elasticmq, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key=SECRET
     )
 
     def make() -> Pair:

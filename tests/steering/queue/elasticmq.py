@@ -1,7 +1,5 @@
 """ElasticMQ, a stand-in for SQS that behaves: FIFO order, deduplication for five minutes, stale receipts refused."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

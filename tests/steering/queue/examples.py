@@ -1,7 +1,5 @@
 """Commands for tests."""
 
-from __future__ import annotations
-
 import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Agents in threads of the test, and what is left when they are done."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 import time

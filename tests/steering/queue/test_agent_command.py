@@ -1,7 +1,5 @@
 """`evenkeel agent` as operators start it, between real queues and brokers that answer as Pulsar was seen to answer."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -130,11 +128,7 @@ def test_an_agent_killed_while_a_request_is_out_is_followed_by_one_that_finds_ou
 
 
 def test_wrong_options_are_told_in_words(
-    pulsar: Any,
-    queues: Pair,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    pulsar: Any, queues: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(options(pulsar, queues, tmp_path, "--longest-request", "100", "--once")) == 2
     assert "hold them for at least 150 s" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """Deliveries as a queue may make them: doubled, late, out of order, to two agents at once. Effects are counted."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -3,8 +3,6 @@
 The cases run beside each other, each with queues, a ledger and a cluster of its own; the tests look at what came of it.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`evenkeel agent` beside real brokers: what the queue brings is split and moved, and reported as it was seen."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

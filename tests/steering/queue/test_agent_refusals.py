@@ -1,7 +1,5 @@
 """What an agent must not carry out, and says so: expired, superseded, paused, and what is not a command at all."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

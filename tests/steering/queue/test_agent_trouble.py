@@ -1,11 +1,9 @@
 """Queues that do not answer or refuse, and ledgers that cannot be used: what the agent says and does."""
 
-from __future__ import annotations
-
 import logging
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from evenkeel.steering.agent.setup import AgentError, LedgerError
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.fifo import QueueRefused, QueueUnreachable
 from evenkeel.steering.sqs import SqsSink
+from tests.serving import answering
 from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor, wait_until
 from tests.steering.queue.conftest import SECRET, Pair
 from tests.steering.queue.elasticmq import born_with, free_port
@@ -85,33 +84,22 @@ def test_one_that_is_to_end_says_so_where_the_queue_cannot_be_reached(nowhere: P
 
 
 @pytest.fixture
-def answering() -> Iterator[Callable[[int, str, str], Pair]]:
+def pair_answered() -> Iterator[Callable[[int, str, str], Pair]]:
     """Queues at a server that gives every request the same answer."""
-    servers = []
+    with ExitStack() as servers:
 
-    def serve(status: int, body: str, kind: str = "application/x-amz-json-1.0") -> Pair:
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body.encode())
+        def serve(status: int, body: str, kind: str = "application/x-amz-json-1.0") -> Pair:
+            def answer(handler: BaseHTTPRequestHandler, _: bytes) -> None:
+                handler.send_response(status)
+                handler.send_header("Content-Type", kind)
+                handler.send_header("Content-Length", str(len(body)))
+                handler.end_headers()
+                handler.wfile.write(body.encode())
 
-            def log_message(self, *_: Any) -> None:
-                pass
+            url = f"http://127.0.0.1:{servers.enter_context(answering(answer))}/1"
+            return Pair(f"{url}/commands.fifo", f"{url}/reports.fifo", None)
 
-        server = HTTPServer(("127.0.0.1", free_port()), Handler)
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        servers.append(server)
-        url = f"http://127.0.0.1:{server.server_port}/1"
-        return Pair(f"{url}/commands.fifo", f"{url}/reports.fifo", None)
-
-    yield serve
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield serve
 
 
 REFUSALS = {
@@ -124,9 +112,9 @@ REFUSALS = {
 
 @pytest.mark.parametrize("code", REFUSALS)
 def test_wrong_credentials_and_queues_end_the_agent_at_once_with_what_to_do(
-    answering: Callable[..., Pair], tmp_path: Path, code: str
+    pair_answered: Callable[..., Pair], tmp_path: Path, code: str
 ) -> None:
-    pair = answering(403, f'{{"__type": "com.amazonaws.sqs#{code}", "message": "No.\\nMore."}}')
+    pair = pair_answered(403, f'{{"__type": "com.amazonaws.sqs#{code}", "message": "No.\\nMore."}}')
     with pytest.raises(QueueRefused) as caught, running(quick(pair, tmp_path), ClusterExecutor(len, print)) as agent:  # type: ignore[arg-type]
         assert wait_until(agent._stopping.is_set)
     assert REFUSALS[code] in str(caught.value)
@@ -152,10 +140,10 @@ def test_no_credentials_at_all_are_named(queues: Pair, tmp_path: Path, monkeypat
     ],
 )
 def test_what_may_pass_is_waited_for(
-    answering: Callable[..., Pair], tmp_path: Path, status: int, body: str, kind: str
+    pair_answered: Callable[..., Pair], tmp_path: Path, status: int, body: str, kind: str
 ) -> None:
     with pytest.raises(QueueUnreachable):
-        run_until_idle(quick(answering(status, body, kind), tmp_path), ClusterExecutor(len, print))  # type: ignore[arg-type]
+        run_until_idle(quick(pair_answered(status, body, kind), tmp_path), ClusterExecutor(len, print))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """A pause lasts with the agents exactly as long as it lasts on record, whoever began it and whoever ends it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """A publisher that sends by queue: what it tells, what it leaves open, and a pause that reaches the agents."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Who may speak on a queue: messages that were changed, turned round, forged or signed with a key of yesterday."""
 
-from __future__ import annotations
-
 import base64
 import json
 from datetime import UTC, datetime, timedelta
@@ -107,10 +105,7 @@ def test_keys_stand_in_a_variable_or_in_a_file(tmp_path: Path) -> None:
     assert variable_of("queue_eu-1.prod") == "EVENKEEL_KEYS_QUEUE_EU_1_PROD"
     file = tmp_path / "keys"
     file.write_text(f"{NEW}\n{OLD}\n")
-    for environment in (
-        {"EVENKEEL_KEYS_QUEUE_LAB": f"{NEW}, {OLD}"},
-        {"EVENKEEL_KEYS_QUEUE_LAB_FILE": str(file)},
-    ):
+    for environment in ({"EVENKEEL_KEYS_QUEUE_LAB": f"{NEW}, {OLD}"}, {"EVENKEEL_KEYS_QUEUE_LAB_FILE": str(file)}):
         found = keys_from_environment("queue_lab", environment)
         assert found == of(NEW, OLD).keys
         assert NEW not in repr(found)

@@ -1,7 +1,5 @@
 """The sink `sqs` on real queues: order, batches, reports in two steps."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import UTC, datetime
