@@ -38,5 +38,5 @@ def test_every_code_is_the_code_of_its_own_value() -> None:
 
 
 def test_an_unknown_metric_is_refused_with_those_there_are() -> None:
-    with pytest.raises(BadInput, match="no metric 'heat'; there are message_rate, byte_rate, topics"):
+    with pytest.raises(BadInput, match="unknown metric 'heat'; known are message_rate, byte_rate, topics"):
         metric_named("heat")

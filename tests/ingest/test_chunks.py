@@ -73,7 +73,7 @@ def test_what_was_fetched_and_cannot_be_read_is_no_absence(tmp_path: Path) -> No
     request = CycleRequest("lake", configuration=str(configuration), every=True)
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "far").write_text("no folder")
-    with pytest.raises(BadInput, match="no such folder") as refused:
+    with pytest.raises(BadInput, match="the folder does not exist") as refused:
         landed_in(request)
     assert not isinstance(refused.value, NothingLanded)
     (tmp_path / "landing" / "far").unlink()

@@ -68,7 +68,7 @@ def test_a_file_that_changed_or_is_gone_is_not_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../cycles/secret.json", "/etc/passwd", "0" * 16 + "-" + "0" * 32 + ".json/..", ""])
 def test_a_reference_leads_nowhere_but_to_hand_overs(tmp_path: Path, name: str) -> None:
     text = json.dumps({**json.loads(handed_on(day(str(tmp_path), 40))), "handover_file": name})
-    with pytest.raises(LakeError, match="no file of that lake"):
+    with pytest.raises(LakeError, match="not a file of that lake"):
         taken(text)
 
 

@@ -223,7 +223,7 @@ def test_places_that_hold_something_else_are_left_alone(lake: Path, tmp_path: Pa
     for place in (photos, lake / "below", lake):
         with pytest.raises(BadInput, match=r"holds something else|one is inside the other"):
             backed_up(lake, place)
-    with pytest.raises(BadInput, match="no whole backup"):
+    with pytest.raises(BadInput, match="not a whole backup"):
         restore(str(photos), str(tmp_path / "new"))
     backed_up(lake, tmp_path / "kept")
     with pytest.raises(BadInput, match="holds something else"):

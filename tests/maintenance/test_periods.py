@@ -64,7 +64,7 @@ def test_the_defaults_count_as_promised_for_whoever_must_not_choose_them() -> No
 
 
 def test_an_unknown_period_is_refused_by_name() -> None:
-    with pytest.raises(SettingsError, match="no period 'audit'"):
+    with pytest.raises(SettingsError, match="unknown period 'audit'"):
         settled(None, {"audit": 3}, shorten=False)
 
 

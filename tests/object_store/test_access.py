@@ -153,7 +153,7 @@ def test_whether_an_environment_speaks_of_a_store() -> None:
         ("AccessDeniedException: x: getFileStatus on x: S3Exception: null (Status Code: 403)", "access is denied"),
         ("SignatureDoesNotMatch", "the secret key does not belong to the access key id. Check AWS_ACCESS_KEY_ID"),
         ("Connect to 127.0.0.1:9 failed: Connection refused", "the store does not answer. Check the endpoint"),
-        ("evenkeel-other-endpoint: this server", "has used this bucket at another endpoint"),
+        ("evenkeel-other-endpoint: this server", "used this bucket at another endpoint"),
     ],
 )
 def test_what_goes_wrong_is_one_line(text: str, told: str) -> None:

@@ -163,7 +163,7 @@ def test_new_keys_reach_a_server_that_runs_and_another_endpoint_does_not(
     seen = len(there.faults.seen)
     with Faults(there.store.port) as elsewhere:
         hand_over(folder, there.lake, {**there.variables, "AWS_ENDPOINT_URL": elsewhere.url})
-        assert "has used this bucket at another endpoint" in told_by(capsys, *words)
+        assert "used this bucket at another endpoint" in told_by(capsys, *words)
         assert elsewhere.seen == []
     assert seen
     assert is_delta_table(Lake(there.lake).path("cycles"))

@@ -138,7 +138,7 @@ def test_bad_requests_are_refused_before_anything_is_written(spark, new_lake) ->
         run_cycle(spark, request(new_lake, 0, overrides={"loadBalancerLoadShedingStrategy": "x"}), quiet)
     with pytest.raises(BadInput, match="nearest"):
         run_cycle(spark, request(new_lake, 0, at="2020-01-01T00:00:00+00:00"), quiet)
-    with pytest.raises(BadInput, match="no such folder"):
+    with pytest.raises(BadInput, match="the folder does not exist"):
         run_cycle(spark, CycleRequest(lake=str(new_lake), source="recording:/nowhere"), quiet)
     assert read_attempts(new_lake) == []
 

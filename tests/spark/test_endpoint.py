@@ -72,12 +72,12 @@ def test_what_is_wrong_with_a_server_elsewhere_is_one_line_that_says_what_to_do(
     assert said[0] == ""
     assert "does not accept this token. Set EVENKEEL_SPARK_TOKEN" in said[1]
     assert "its certificate has expired: have it renewed" in said[2]
-    assert "its certificate is of another name: connect by a name that stands in it" in said[3]
+    assert "its certificate has another name: connect by a name in the certificate" in said[3]
     assert "of an authority that this process does not know: name the file" in said[4]
     assert said[4].endswith(f"certificate in {ROOTS_VARIABLE}")
     assert "it speaks no TLS: take use_ssl out" in said[5]
     assert "it may want TLS (?use_ssl=true behind the connection)" in said[6]
-    assert "nobody answers (Connection refused): check host and port" in said[7]
+    assert "the server does not answer (Connection refused): check host and port" in said[7]
     for line in said:
         assert "\n" not in line
         assert TOKEN not in line
@@ -145,10 +145,10 @@ def test_a_server_that_comes_back_in_time_is_waited_for(monkeypatch: pytest.Monk
             grpc.StatusCode.UNAVAILABLE,
             "errors resolving spark:1: [field:hostname lookup error:address lookup failed for spark:1: Domain name not "
             "found]",
-            "nobody answers (Domain name not found): check host and port",
+            "the server does not answer (Domain name not found): check host and port",
             False,
         ),
-        (grpc.StatusCode.UNAVAILABLE, "", "nobody answers (no reason given)", False),
+        (grpc.StatusCode.UNAVAILABLE, "", "the server does not answer (no reason given)", False),
         (
             grpc.StatusCode.UNAVAILABLE,
             "failed to connect to all addresses; last error: INTERNAL: ipv4:127.0.0.1:40147: Failed parsing HTTP/2 "

@@ -66,7 +66,7 @@ def test_a_token_and_certificates_work_and_what_is_wrong_with_them_is_one_line(
     words = [text for text, _ in said]
     assert words[0] == "1000 "
     assert "its certificate has expired: have it renewed" in words[1]
-    assert "its certificate is of another name" in words[2]
+    assert "its certificate has another name" in words[2]
     assert f"certificate in {ROOTS_VARIABLE}" in words[3]
     assert "does not accept this token. Set EVENKEEL_SPARK_TOKEN" in words[4]
     assert "it speaks no TLS" in words[5]

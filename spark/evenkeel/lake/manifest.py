@@ -123,9 +123,7 @@ def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[Mapping[str,
 def _linked(frame: DataFrame) -> DataFrame:
     """Return the rows of each cluster to append behind the head of its chain, with `there` beside them.
 
-    The statement itself folds the chain: each digest is so_far of the previous one.
-
-    The chain is folded in the statement itself: each digest is so_far of the one before it.
+    The statement itself folds the chain: each digest is made of the previous one.
     """
     from pyspark.sql import functions as F
 

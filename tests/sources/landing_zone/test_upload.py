@@ -174,7 +174,11 @@ def test_a_moment_that_an_unreadable_object_has_is_not_overwritten(bucket: Bucke
 def test_a_snapshot_that_cannot_be_read_is_not_uploaded(bucket: Bucket, tmp_path: Path) -> None:
     (tmp_path / "cut.jsonl.gz").write_bytes(snapshot(tmp_path).read_bytes()[:20])
     (tmp_path / "0001.jsonl.gz").mkdir()
-    for name, reason in (("cut.jsonl.gz", "ends too early"), ("0001.jsonl.gz", "no regular"), ("x.jsonl", "No such")):
+    for name, reason in (
+        ("cut.jsonl.gz", "ends too early"),
+        ("0001.jsonl.gz", "not a regular"),
+        ("x.jsonl", "No such"),
+    ):
         with pytest.raises(BadInput, match=reason):
             upload_snapshot(tmp_path / name, bucket.url, "lab", client=bucket.client)
     assert bucket.names() == []
