@@ -45,7 +45,7 @@ def check_package(_: Site, __: str) -> CheckFinding:
     if installed not in (None, evenkeel.__version__):
         return warn(
             f"{said}; Python knows version {installed} as installed",
-            "two copies are on the path: install this one anew (`pip install .`), or take one away",
+            "the checkout was updated: run `make setup`; or two copies are on the path: remove one",
         )
     return ok(said)
 
