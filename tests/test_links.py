@@ -65,6 +65,13 @@ def test_pages_lead_somewhere() -> None:
     assert faults == []
 
 
+def test_the_list_of_pages_is_whole() -> None:
+    docs = CHECKOUT / "docs"
+    listed = {target for target, _ in LINK.findall((docs / "README.md").read_text())}
+    names = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md") if path.parent.name != "decisions"}
+    assert names - listed == {"README.md"}
+
+
 def test_what_leads_nowhere_is_named() -> None:
     text = "[a](nowhere.md) evenkeel.nobody.there [b](README.md) evenkeel.shed.round.decide"
     text += " [c](README.md#no-such-heading)"

@@ -45,7 +45,7 @@ def check_package(_: Site, __: str) -> CheckFinding:
     if installed not in (None, evenkeel.__version__):
         return warn(
             f"{words}; Python knows version {installed} as installed",
-            "two copies are on the path: install this one again (`pip install .`), or remove one",
+            "the checkout was updated: run `make setup`; or two copies are on the path: remove one",
         )
     return ok(words)
 
