@@ -43,6 +43,7 @@ reports = "https://q/r.fifo"
 recording = "x"
 """
 NORTH = "[lakes.north]\npath = 'n'\nclusters = ['eu-*']\n"
+LAB = "\n[clusters.x]\nrecording = 'x'"
 CASES = {
     "2: clusters.east.admin: Input should be a valid list": "[clusters.east]\nadmin = 5",
     "2: clusters.east.admn: Unknown entry; did you mean admin?": "[clusters.east]\nadmn = 5\ns3 = 's3://b/x'",
@@ -135,6 +136,20 @@ CASES = {
     "1: lakes: Input should be a table": "lakes = 5\n[clusters.eu-1]\nrecording = 'x'",
     "1: lakes: Input should have one item at least": "[lakes]\n[clusters.eu-1]\nrecording = 'x'",
     "e.toml: No cluster is named: add a table [clusters.NAME]": "lake = 'x'",
+    "2: clusters.a.s3: Input should be an S3 address: write s3://BUCKET/PREFIX": "[clusters.a]\ns3 = 'bucket/prefix'",
+    "2: clusters.a.s3: An S3 address holds neither credentials": "[clusters.a]\ns3 = 's3://user:password@host:9000/b'",
+    "2: clusters.a.s3: Input should be a valid string": "[clusters.a]\ns3 = 1",
+    "3: clusters.a.s3_connection: This goes with `s3`, which is missing":
+        "[clusters.a]\nadmin = 'http://b:1'\ns3_connection = 'x'",
+    "3: clusters.a.s3: This is for a running cluster, and `recording` is a folder":
+        "[clusters.a]\nrecording = 'x'\ns3 = 's3://b'",
+    "1: lake: Input should be a valid string": "lake = 5" + LAB,
+    "1: lake: Input should be a text that is not empty": "lake = ''" + LAB,
+    "1: airflow: Input should be a table": "airflow = 5" + LAB,
+    "2: airflow.four_eyes: Input should be a valid boolean": "[airflow]\nfour_eyes = 'yes'" + LAB,
+    "2: airflow.approvers: Input should be a valid list": "[airflow]\napprovers = 'alice'" + LAB,
+    "2: airflow.approvers.0: Input should be a text that is not empty": "[airflow]\napprovers = ['']" + LAB,
+    "2: log.witnesses.0: Input should be a valid string": "[log]\nwitnesses = [1]" + LAB,
     "1: is not TOML": "[clusters.x\nrecording = 'x'",
 }  # fmt: skip
 SECRET = "eyJhbGciOiJub25lIn0.9f8e7d6c5b4a.signed-with-blood"

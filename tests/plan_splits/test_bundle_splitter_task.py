@@ -26,7 +26,6 @@ from evenkeel.plan_splits.rules.bundle_splitter_task import (
     Limit,
     bandwidth_limit,
     decide_splits,
-    decide_splits_by,
     find_bundles_to_split,
     limits_of,
 )
@@ -282,50 +281,3 @@ def test_rows_with_nulls_are_judged_word_for_word_and_acts_alone_are_the_same(sp
     every = decide_modular({}, rows)["split_decisions"]
     few = decide_modular({}, SharedRows(rows, acts_only=True))["split_decisions"]
     assert few == [row for row in every if row["outcome"] in ("split", "refused")]
-
-
-anything = st.one_of(st.sampled_from([0.0, -0.0, 15_000.0, 30_000.0, 30_001.0, 1e8, 1e300]), st.floats(width=64))
-some_count = st.sampled_from([0, 1, 2, 500, 1000, 1001, 2**63, 10**30])
-figures_of_bundles = st.dictionaries(
-    st.integers(0, 30).map(lambda n: f"t/n/0x{n:08x}_0x{n + 1:08x}"),
-    st.builds(BundleStats, some_count, some_count, some_count, anything, anything, anything, anything),
-    max_size=12,
-)
-
-
-@given(
-    reported=st.lists(figures_of_bundles, max_size=3),
-    sampled=figures_of_bundles,
-    mib=st.sampled_from([1, 100, 2047, 2048]),
-    most=st.sampled_from([1, 3, 128]),
-)
-def test_splits_are_the_same_by_rows_of_the_lake_and_bundle_by_bundle(
-    reported: list[dict[str, BundleStats]], sampled: dict[str, BundleStats], mib: int, most: int
-) -> None:
-    """Whatever the figures: a limit from 2048 MiB/s on is negative, and bundles without history exceed it."""
-    settings = Settings().with_values(
-        {"loadBalancerNamespaceBundleMaxBandwidthMbytes": mib, "loadBalancerNamespaceMaximumBundles": most}
-    )
-    histories = {bundle: updated(None, one) for bundle, one in sampled.items()}
-    averages = {bundle: (one.long_term.rate, one.long_term.throughput) for bundle, one in histories.items()}
-    rows = {
-        bundle: {
-            "long_samples": 1,
-            "long_msg_rate_in": one.long_term.msg_rate_in,
-            "long_msg_rate_out": one.long_term.msg_rate_out,
-            "long_msg_throughput_in": one.long_term.msg_throughput_in,
-            "long_msg_throughput_out": one.long_term.msg_throughput_out,
-        }
-        for bundle, one in histories.items()
-    }
-    reports = {f"b{n}:8080": BrokerReport(f"b{n}:8080", stats=one) for n, one in enumerate(reported)}
-    expected: dict[str, str] = {}
-    bundles = 1
-    for broker, report in sorted(reports.items()):
-        for bundle, one in sorted(report.stats.items()):
-            limits = limits_of(one, *averages.get(bundle, (0.0, 0.0)), settings)
-            if one.topics >= 2 and any(limit.exceeded for limit in limits) and bundles < most:
-                expected[bundle], bundles = broker, bundles + 1
-    assert find_bundles_to_split(reports, histories, {}, settings).splits == expected
-    if len(reports) > 1:
-        assert decide_splits_by(reports, reading.Histories(rows), {}, settings).splits == expected

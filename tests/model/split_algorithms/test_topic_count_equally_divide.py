@@ -10,12 +10,6 @@ from evenkeel.model.split_algorithms.split_option import BundleTopics, SplitOpti
 hashes = st.one_of(st.integers(0, HIGHEST_HASH), st.sampled_from([0, 1, 0x7FFFFFFF, 0x80000000, HIGHEST_HASH]))
 
 
-def test_concepts_topic_count_equally_divide() -> None:
-    """The page says 0x50000000; half-way between the two middle topics is 0x4d000000."""
-    hashes = [0x10000000, 0x20000000, 0x35000000, 0x65000000, 0x70000000, 0x75000000]
-    assert topic_count_equally_divide.cut(SplitOption(0, 0x80000000, BundleTopics(hashes))).positions == (0x4D000000,)
-
-
 @given(found=st.lists(hashes, min_size=2, max_size=30))
 def test_topic_count_cut_leaves_at_most_half_of_the_topics_left_of_it(found: list[int]) -> None:
     ordered = sorted(found)

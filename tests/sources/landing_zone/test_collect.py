@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.errors import SettingsError
 from evenkeel.handover import FAILED, OPEN, SKIPPED
 from evenkeel.ingest.open_run import CycleRequest, cycles_of
 from evenkeel.object_store import S3Connection
@@ -230,24 +229,6 @@ def test_what_a_configuration_says_of_a_zone(tmp_path: Path) -> None:
     assert (first.zone, first.live, first.recording) == (ZoneSource("s3://b/p", "aws", 3.0), None, Path("/data/a"))
     assert (second.zone, second.live) == (ZoneSource("s3://b"), LiveSource(("http://b1:8080",)))
     assert second.recording == tmp_path / "landing/b"
-
-
-@pytest.mark.parametrize(
-    ("table", "expected"),
-    [
-        ('s3 = "bucket/prefix"', "s3: Input should be an S3 address: write s3://BUCKET/PREFIX"),
-        ('s3 = "s3://user:password@host:9000/b"', "s3: An S3 address holds neither credentials"),
-        ("s3 = 1", "s3: Input should be a valid string"),
-        ('admin = "http://b:1"\ns3_connection = "x"', "s3_connection: This goes with `s3`, which is missing"),
-        ('recording = "x"\ns3 = "s3://b"', "s3: This is for a running cluster, and `recording` is a folder"),
-        ('s3 = "s3://b"\nlanding = "x"\n[clusters.b]\ns3 = "s3://b"\nlanding = "x"', "a and b land in the same folder"),
-    ],
-)
-def test_what_a_configuration_may_not_say_of_a_zone(tmp_path: Path, table: str, expected: str) -> None:
-    file = tmp_path / "c.toml"
-    file.write_text(f"[clusters.a]\n{table}")
-    with pytest.raises(SettingsError, match=expected):
-        read_configuration(file)
 
 
 def test_each_target_and_cluster_has_a_spool_of_its_own(tmp_path: Path) -> None:
