@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import jsonschema
 import pytest
@@ -223,7 +224,7 @@ def test_every_configuration_of_the_docs_is_sound(tmp_path: Path) -> None:
     shown = [
         block
         for page in sorted(DOCS.rglob("*.md"))
-        for block in re.findall(r"```toml\n(.*?)```", page.read_text("utf-8"), re.S)
+        for block in map(dedent, re.findall(r"```toml\n(.*?)```", page.read_text("utf-8"), re.S))
         if "[clusters." in block and re.search(r"^(admin|recording|s3) =", block, re.M)
     ]
     assert len(shown) >= 3

@@ -18,7 +18,7 @@ NO_AIRFLOW = {"AIRFLOW_HOME": "/nowhere"}
 def test_without_a_server_nothing_is_started_and_no_folder_made(tmp_path: Path) -> None:
     here = Site(home=tmp_path, environment=NO_AIRFLOW)
     found = spark_endpoint.check_spark(here, "")
-    assert (found.outcome, "no server runs here" in found.words) == (CheckOutcome.OK, True)
+    assert (found.outcome, "no server runs on this machine" in found.words) == (CheckOutcome.OK, True)
     assert spark_endpoint.check_workers(here, "").outcome == CheckOutcome.SKIPPED
     assert list(tmp_path.iterdir()) == []
 

@@ -152,4 +152,4 @@ def test_an_error_in_a_cycle_leaves_out_what_comes_after_it_in_its_cluster() -> 
     assert found.cycles[1].reason == "shed failed: KeyError: 'x'"
     for late in found.cycles[2:4]:
         assert f"the cycle of {AT[1]} before it failed in shed" in (late.reason or "")
-        assert "run it again" in (late.reason or "")
+        assert "run this one again" in (late.reason or "")

@@ -42,7 +42,7 @@ def test_it_reads_what_it_declares_and_its_verdicts_say_what_it_decided(name: st
     read: set[str] = set()
     seen: set[str] = set()
 
-    @settings(max_examples=150, derandomize=True, database=None, deadline=None)
+    @settings(max_examples=250, derandomize=True, database=None, deadline=None)
     @given(cluster=clusters(), data=st.data())
     def all_checks(cluster: Cluster, data: st.DataObject) -> None:
         found, rules = check(MODULAR[name], cluster, data)

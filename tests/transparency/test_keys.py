@@ -86,7 +86,7 @@ def test_the_private_key_of_the_go_library_is_read() -> None:
     ],
 )
 def test_what_is_wrong_with_a_private_key_is_told_without_it(text: str) -> None:
-    with pytest.raises(SettingsError, match="nothing of it is shown") as error:
+    with pytest.raises(SettingsError, match="this message shows nothing of it") as error:
         SignerKey.read(Secret(text))
     told = "".join(traceback.format_exception(error.value))
     assert "AYEKFALV" not in told
