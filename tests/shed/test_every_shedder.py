@@ -1,5 +1,7 @@
 """What holds for every shedder, by the registries: names, keys, rules, verdicts."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,7 +44,7 @@ def test_it_reads_what_it_declares_and_its_verdicts_say_what_it_decided(name: st
     read: set[str] = set()
     seen: set[str] = set()
 
-    @settings(max_examples=250, derandomize=True, database=None, deadline=None)
+    @settings(max_examples=150, derandomize=True, database=None, deadline=None)
     @given(cluster=clusters(), data=st.data())
     def all_checks(cluster: Cluster, data: st.DataObject) -> None:
         found, rules = check(MODULAR[name], cluster, data)
