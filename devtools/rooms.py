@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("planner", "ingest"),
     ("plan_splits", "place", "publish"),
     ("aggregate", "shed"),
-    ("pipeline",),
+    ("pipeline", "repetition"),
     ("verify",),
     ("explain",),
     ("status", "report"),

@@ -20,13 +20,13 @@ from evenkeel.handover import ClusterCycle, Handover, Predecessor, Run, Snapshot
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
-from evenkeel.pipeline import rounds as whole
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import planner_round as planned
 from evenkeel.plan_splits import round as split_round
 from evenkeel.planner.memory import PlannerMemory, WantedSplit
 from evenkeel.planner.memory_rows import rows_of
 from evenkeel.publish import plan as plan_round
+from evenkeel.repetition import rounds as whole
 from evenkeel.settings import resolve
 from evenkeel.shed import round as shed_round
 from tests.cycle.whole_cycles import EAGER, VARIANTS, cycles

@@ -9,8 +9,8 @@ from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
-from evenkeel.pipeline import repeat as again
-from evenkeel.pipeline import rounds as whole
+from evenkeel.repetition import repeat as again
+from evenkeel.repetition import rounds as whole
 from evenkeel.settings import resolve
 from tests.cycle.whole_cycles import EAGER, VARIANTS, cycles
 

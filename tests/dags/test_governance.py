@@ -36,7 +36,7 @@ def test_every_dag_says_who_owns_it_and_what_it_is_for(dag_bag: Any) -> None:
         assert dag.description, f"dags/{dag.dag_id}.py: description is missing"
         assert "evenkeel" in dag.tags, f"dags/{dag.dag_id}.py: the tag evenkeel is missing"
         assert {task.owner for task in dag.tasks} == {"evenkeel"}, f"dags/{dag.dag_id}.py: owner"
-        for topic in ("Params", "re-run", "backfill", "red"):
+        for topic in ("Params", "re-run", "backfill", "fails"):
             assert topic in dag.doc_md, f"dags/{dag.dag_id}.py: its docstring says nothing about {topic!r}"
 
 

@@ -18,10 +18,10 @@ from evenkeel.explain.changes import question as question_module
 from evenkeel.explain.changes.figures import figures_of
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.model.consideration import Rule
-from evenkeel.pipeline import rounds as whole
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import round as split_round
 from evenkeel.publish import plan as plan_round
+from evenkeel.repetition import rounds as whole
 from evenkeel.settings import EffectiveSettings, resolve
 from evenkeel.shed import round as shed_round
 from tests.cycle.rows import bundle, cycle, report, rows

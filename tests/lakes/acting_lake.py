@@ -12,8 +12,8 @@ from typing import Any
 from evenkeel.cycle.reading import cycle_row
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.record import read_attempts, read_rows
-from evenkeel.pipeline import rounds as whole
-from evenkeel.pipeline.rounds import STATE
+from evenkeel.repetition import rounds as whole
+from evenkeel.repetition.rounds import STATE
 from evenkeel.settings import resolve
 from tests.lakes.plausible import broker_load, bundle_load
 from tests.lakes.small_lake import Row, SmallLake, moment

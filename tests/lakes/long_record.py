@@ -23,7 +23,7 @@ from evenkeel.lake.manifest import body_digest, file_rows, write_rows
 from evenkeel.lake.record import Attempt, read_attempts, read_rows
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.pipeline import rounds as whole
+from evenkeel.repetition import rounds as whole
 from evenkeel.verify.recorded_cycle import background_of
 from tests.lakes.small_lake import arrow_schema
 

@@ -18,8 +18,8 @@ from evenkeel.lake.plain_rows import as_read
 from evenkeel.model.bundles import bundle_name, bundle_of, parse_boundaries, topic_hash
 from evenkeel.model.exact_sums import exact_sum
 from evenkeel.model.load import RATES
-from evenkeel.pipeline import rounds as whole
 from evenkeel.pulsar.answers import Answer, Answers, Kind
+from evenkeel.repetition import rounds as whole
 from evenkeel.settings import EffectiveSettings
 from evenkeel.sources.recordings import Recording
 from evenkeel.sources.small_answers import SnapshotsOfRun, utc_or_none

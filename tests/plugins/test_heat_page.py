@@ -342,7 +342,7 @@ def test_exact_rows_that_are_no_longer_kept_are_said_to_be(
 
 def test_a_cell_without_a_cycle_and_one_that_is_none_are_said(page: TestClient) -> None:
     gap = page.get("/heat/why", params=cell(*HOT_RANGE, 15.1))
-    assert (gap.status_code, "No cycle of eu-1 lies between" in gap.text) == (400, True)
+    assert (gap.status_code, "no cycle of eu-1 is between" in gap.text.lower()) == (400, True)
     assert page.get("/heat/why", params=cell(5, 5, 12.0)).status_code == 400
     assert page.get("/heat/why", params=cell(*HOT_RANGE, 12.0, to=0)).status_code == 400
     assert page.get("/heat/why", params=cell(*HOT_RANGE, 12.0, to=10**18)).status_code == 400

@@ -293,6 +293,6 @@ def test_a_run_is_shown_as_it_stands_and_leads_to_what_it_came_to(
     done = page.get("/what-if/started?run_id=r1", follow_redirects=False)
     assert (done.status_code, done.headers["location"]) == (303, "run?id=first")
     standing(monkeypatch, state="success")
-    assert "left no result" in shown(page.get("/what-if/started?run_id=r1").text)
+    assert "ended without a result" in shown(page.get("/what-if/started?run_id=r1").text)
     standing(monkeypatch)
     assert page.get("/what-if/started?run_id=r2").status_code == 404

@@ -74,8 +74,8 @@ DECIDES = (
 )
 WHOLE_CYCLES = """
 import json, sys
-from evenkeel.pipeline import repeat as again
-from evenkeel.pipeline import rounds as whole
+from evenkeel.repetition import repeat as again
+from evenkeel.repetition import rounds as whole
 tables = {}
 for rows, cycle in json.load(sys.stdin):
     made = whole.decide(rows, cycle, [])
@@ -280,7 +280,7 @@ def test_deciding_whole_cycles_imports_nothing_outside_the_closure() -> None:
     tables, modules = json.loads(answer.stdout)
     assert min(tables[name] for name in ("split_decisions", "unload_decisions", "placement_decisions", "commands")) > 0
     known = {*closure(package_files(), DECIDING)}
-    assert {"evenkeel.shed.round", "evenkeel.pipeline.repeat"} <= {*modules}
+    assert {"evenkeel.shed.round", "evenkeel.repetition.repeat"} <= {*modules}
     modules.remove("evenkeel")
     assert [name for name in modules if not {path_of(name), path_of(f"{name}.__init__")} & known] == []
 

@@ -155,7 +155,7 @@ def test_a_cycle_that_wrote_nothing_is_exported_from_a_lake_with_proofs(upkept: 
     ("since", "until", "error", "said"),
     [
         (moment("2027-01-01T00:00:00"), moment("2027-01-02T00:00:00"), NoSuchCycle, "On record are 2026-11-21 08:24"),
-        (UNTIL, SINCE, BadInput, "is after"),
+        (UNTIL, SINCE, BadInput, "lies after"),
     ],
 )
 def test_a_range_without_cycles_is_refused_and_leaves_nothing(

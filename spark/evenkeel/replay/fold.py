@@ -19,9 +19,9 @@ from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Decided, Row, Rows
 from evenkeel.errors import DecideFailed, LakeError
 from evenkeel.model.bounces import FormerOwners
-from evenkeel.pipeline import rounds as whole
 from evenkeel.publish.commands import Wanted, wanted
 from evenkeel.publish.plan import GUARD_TABLE, Forecast, forecast_of
+from evenkeel.repetition import rounds as whole
 from evenkeel.replay.variants import RECORDED
 
 Move = tuple[str, str | None, str | None]

@@ -41,8 +41,8 @@ DECIDING = (
     "evenkeel.plan_splits.task",
     "evenkeel.shed.task",
     "evenkeel.place.task",
-    "evenkeel.pipeline.rounds",
-    "evenkeel.pipeline.repeat",
+    "evenkeel.repetition.rounds",
+    "evenkeel.repetition.repeat",
 )
 """The modules that decide: the tasks from the observed rows to the placements, and all rounds with the plan and its
 guards. Fetching snapshots and sending commands are not among them: the rows, settings and acts that they hand over are

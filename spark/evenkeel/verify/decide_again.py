@@ -17,10 +17,10 @@ from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH
-from evenkeel.pipeline import repeat as again
-from evenkeel.pipeline.projections import columns_looked_at
 from evenkeel.plan_splits.task import PERSISTENT_TYPE, TOPICS_TYPE, hashes_in, persistent_topics
 from evenkeel.publish import plan as plan_round
+from evenkeel.repetition import repeat as again
+from evenkeel.repetition.projections import columns_looked_at
 from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.grouped import grouped_map
 from evenkeel.verify.contents import ATTEMPT, Rows

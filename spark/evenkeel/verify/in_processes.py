@@ -20,9 +20,9 @@ from typing import Any
 from evenkeel.cycle.state import PLANNER
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
-from evenkeel.pipeline import repeat as again
-from evenkeel.pipeline.projections import columns_looked_at
 from evenkeel.plan_splits.task import picks_by_topics
+from evenkeel.repetition import repeat as again
+from evenkeel.repetition.projections import columns_looked_at
 from evenkeel.verify.by_files import Proven
 from evenkeel.verify.contents import ATTEMPT
 from evenkeel.verify.decide_again import LOADS, LOOKED_INTO, OBSERVED, compared

@@ -16,7 +16,7 @@ from evenkeel.aggregate.local_sums import COLUMNS, MOST_TOPICS, WholeNumbers, su
 from evenkeel.aggregate.round import LOADS_BEFORE, OUTPUTS, decide
 from evenkeel.cycle.frames import MOST_HERE, children_of_splits
 from evenkeel.lake.table_files import row_count
-from evenkeel.pipeline.repeat import same
+from evenkeel.repetition.repeat import same
 from evenkeel.spark.rows import tick_of
 from evenkeel.verify.by_files import Proven
 from evenkeel.verify.decide_again import covered

@@ -14,9 +14,9 @@ from evenkeel.cycle.reading import Row, Rows
 from evenkeel.lake.plain_rows import as_read, columns_as_read
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
-from evenkeel.pipeline.rounds import ROUNDS
-from evenkeel.pipeline.rounds import STATE as STATE
 from evenkeel.publish import plan as plan_round
+from evenkeel.repetition.rounds import ROUNDS
+from evenkeel.repetition.rounds import STATE as STATE
 from evenkeel.spark.rows import cells
 
 DECIDED = ("split_decisions", *PLANNER_TABLES, "unload_decisions", "placement_decisions")
