@@ -333,12 +333,10 @@ def _file_added(lake: Path) -> None:
     (file, *_) = files_of(lake, "unload_decisions")
     copy = file.with_name(f"copy-{file.name}")
     shutil.copy(file, copy)
-    commits = log_files(lake, "unload_decisions")
-    actions = [json.loads(line) for commit in commits for line in commit.read_text().splitlines()]
+    actions = _actions(lake, "unload_decisions")
     (add,) = (action for action in actions if action.get("add", {}).get("path", "").endswith(file.name))
     add["add"]["path"] = add["add"]["path"].replace(file.name, copy.name)
-    new = commits[-1].with_name(f"{int(commits[-1].stem) + 1:020}.json")
-    new.write_text("".join(f"{json.dumps(action)}\n" for action in ({"commitInfo": {"operation": "WRITE"}}, add)))
+    _write_on_top(lake, "unload_decisions", {"commitInfo": {"operation": "WRITE"}}, add)
 
 
 @_way("a data file is removed", "bundle_load")
@@ -393,13 +391,18 @@ def _delta_checkpoint(lake: Path) -> None:
     pq.write_table(read.take([place for place in range(read.num_rows) if place != added[0]]), file)
 
 
+def _write_on_top(lake: Path, table: str, *actions: Row) -> None:
+    """Write a commit of the given actions behind the newest one."""
+    newest = log_files(lake, table)[-1]
+    file = newest.with_name(f"{int(newest.stem) + 1:020}.json")
+    file.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+
+
 def _commit_on_top(lake: Path, table: str, *actions: Row, **information: Any) -> None:
     """Write a commit of the given actions behind the newest one, dated a day ago."""
-    newest = log_files(lake, table)[-1]
     at = int((datetime.now(UTC) - timedelta(days=1)).timestamp() * 1000)
     head = {"commitInfo": {"timestamp": at, "operation": "WRITE", "operationParameters": {}, **information}}
-    file = newest.with_name(f"{int(newest.stem) + 1:020}.json")
-    file.write_text("".join(f"{json.dumps(action)}\n" for action in (head, *actions)))
+    _write_on_top(lake, table, head, *actions)
 
 
 def _actions(lake: Path, table: str) -> list[Row]:
@@ -464,7 +467,7 @@ def _constraint_set(lake: Path) -> None:
     )
 
 
-@_way("a file is put together anew with another figure, by a commit that says upkeep did it", "bundle_load")
+@_way("a compacted file has another figure, and its commit names an upkeep", "bundle_load")
 def _compaction_forged(lake: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
