@@ -7,7 +7,6 @@ import pytest
 
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
-from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.repetition import repeat as again
 from evenkeel.repetition import rounds as whole
@@ -22,13 +21,12 @@ def acts(made: whole.DecidedCycle) -> list[tuple[Any, ...]]:
     return [tuple(map(str, (row[name] for name in names))) for row in made.rows["commands"]]
 
 
-COLUMNS = {table: [column.name for column in TABLES[table].body_columns()] for table in again.OUTPUTS}
-TO_THE_WORD: dict[str, list[str]] = {table: [] for table in again.OUTPUTS}
-IN_OTHER_WORDS = {table: [again.WORDING] for table in again.OUTPUTS}
+OF_LAB = {"clusters": {"an attempt": "lab"}}
+TO_THE_WORD, IN_OTHER_WORDS = {**OF_LAB, "to_the_word": ["an attempt"]}, {**OF_LAB, "to_the_word": []}
 
 
 @pytest.mark.parametrize(
-    ("change", "wording", "differing", "reworded"),
+    ("change", "parameters", "differing", "reworded"),
     [
         ({}, TO_THE_WORD, [], []),
         ({"sentence": "In the words of then."}, TO_THE_WORD, ["unload_decisions"], []),
@@ -38,7 +36,7 @@ IN_OTHER_WORDS = {table: [again.WORDING] for table in again.OUTPUTS}
     ],
 )
 def test_other_words_are_told_from_another_decision(
-    change: dict[str, Any], wording: dict[str, list[str]], differing: list[str], reworded: list[str]
+    change: dict[str, Any], parameters: dict[str, Any], differing: list[str], reworded: list[str]
 ) -> None:
     settings = resolve(observed=None, overrides={**EAGER, "loadBalancerLoadSheddingStrategy": "ThresholdShedder"})
     at, rows = cycles(settings, 1)[0]
@@ -48,7 +46,7 @@ def test_other_words_are_told_from_another_decision(
     kept["unload_decisions"][0].update(change)
     recorded = {again.recorded(table): found for table, found in kept.items()}
     given = {**rows, "cycle": [cycle], "state": [], "topic_hashes": [], **recorded}
-    found = again.held_against({"cluster": "lab"}, given, parameters={"columns": COLUMNS, "wording": wording})
+    found = again.compare_decisions({"cluster": "an attempt"}, given, parameters=parameters)
     assert [row["table_name"] for row in found[again.DIFFERING]] == differing
     assert [row["table_name"] for row in found[again.REWORDED]] == reworded
     assert set(found) == {again.PLAN, again.DIFFERING, again.REWORDED, *differing}
@@ -64,9 +62,7 @@ def test_what_the_planner_said_is_held_against_what_it_says_now() -> None:
         kept["planner_targets"][0].update(changed)
         recorded = {again.recorded(table): found for table, found in kept.items()}
         given = {**rows, "cycle": [cycle], "state": [], "topic_hashes": [], **recorded}
-        found = again.held_against(
-            {"cluster": "lab"}, given, parameters={"columns": COLUMNS, "wording": IN_OTHER_WORDS}
-        )
+        found = again.compare_decisions({"cluster": "an attempt"}, given, parameters=IN_OTHER_WORDS)
         assert [row["table_name"] for row in found[again.DIFFERING]] == differing
         assert [row["plan_id"] for row in found[again.PLAN]] == [made.plan_id]
 

@@ -1,13 +1,11 @@
-"""Loads that verify makes again from proven files: found without Spark where they are the same, else told by it."""
+"""Loads that verify makes again from the topics on record."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from evenkeel.aggregate.local_sums import MOST_TOPICS
-from evenkeel.cycle.frames import MOST_HERE
+from evenkeel.cycle import frames
 from evenkeel.handover import Handover
 from evenkeel.lake.delta_log import hashed
 from evenkeel.lake.manifest import body_digest
 from evenkeel.lake.record import Attempt, read_attempts
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.store import Lake
 from evenkeel.pipeline import publish
-from evenkeel.verify import DATA, TOPICS, VerifyReport, in_processes, verify
-from evenkeel.verify.by_files import Files, Proven
-from evenkeel.verify.chain import Kept
-from evenkeel.verify.contents import promised
-from evenkeel.verify.loads_in_processes import load_files
-from evenkeel.verify.recorded_cycle import RecordedCycle, again, background_of
+from evenkeel.verify import DATA, TOPICS, VerifyReport, verify
 from tests.lakes.long_record import lengthen
 from tests.lakes.small_lake import arrow_schema
 from tests.lakes.window_lake import as_one_window
@@ -56,28 +47,22 @@ def lake(recorded: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def asked() -> list[int]:
-    """Filled with how often verify asked for a session."""
-    return []
-
-
-@pytest.fixture
-def verified(spark: Any, asked: list[int]) -> Callable[..., VerifyReport]:
+def verified(spark: Any) -> Callable[..., VerifyReport]:
     @contextmanager
     def session() -> Iterator[Any]:
-        asked.append(1)
         yield spark
 
     return lambda lake, **more: verify(str(lake), session, **more)
 
 
-def test_sound_cycles_are_reproduced_from_their_topics_on_without_spark(
-    recorded: Path, verified: Callable[..., VerifyReport], asked: list[int]
+@pytest.mark.parametrize("most", [frames.MOST_HERE, 0], ids=["in this process", "in workers"])
+def test_sound_cycles_are_reproduced_from_their_topics_on(
+    recorded: Path, verified: Callable[..., VerifyReport], monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
+    monkeypatch.setattr(frames, "MOST_HERE", most)
     found = verified(recorded)
     assert [fault.sentence() for fault in found.faults] == []
     assert [*found.verified.reproduced.values()] == [TOPICS] * CYCLES
-    assert asked == []
 
 
 def test_cycles_of_a_window_are_summed_up_from_the_files_that_they_share(
@@ -86,7 +71,6 @@ def test_cycles_of_a_window_are_summed_up_from_the_files_that_they_share(
     tmp_path: Path,
     empty_lake: Callable[[Path], Path],
     verified: Callable[..., VerifyReport],
-    asked: list[int],
 ) -> None:
     windowed = empty_lake(tmp_path / "windowed")
     as_one_window(spark, recorded, windowed)
@@ -94,7 +78,7 @@ def test_cycles_of_a_window_are_summed_up_from_the_files_that_they_share(
     found = verified(windowed)
     assert [fault.sentence() for fault in found.faults] == []
     assert [*found.verified.reproduced.values()] == [TOPICS] * CYCLES
-    assert (len(files), asked) == (1, [])
+    assert len(files) == 1
 
 
 @pytest.mark.parametrize(
@@ -106,9 +90,17 @@ def test_cycles_of_a_window_are_summed_up_from_the_files_that_they_share(
         ("broker_load", "topics", {"broker_load"}),
     ],
 )
-def test_a_figure_forged_with_file_and_chain_to_match_is_told_as_spark_tells_it(
-    lake: Path, verified: Callable[..., VerifyReport], asked: list[int], table: str, column: str, told: set[str]
+@pytest.mark.parametrize("most", [frames.MOST_HERE, 0], ids=["in this process", "in workers"])
+def test_a_figure_forged_with_file_and_chain_to_match_is_named(
+    lake: Path,
+    verified: Callable[..., VerifyReport],
+    monkeypatch: pytest.MonkeyPatch,
+    table: str,
+    column: str,
+    told: set[str],
+    most: int,
 ) -> None:
+    monkeypatch.setattr(frames, "MOST_HERE", most)
     at = read_attempts(lake)[1]
     forge(lake, table, column, at)
     found = verified(lake)
@@ -118,7 +110,6 @@ def test_a_figure_forged_with_file_and_chain_to_match_is_told_as_spark_tells_it(
     assert all(" became " in fault.words for fault in found.faults)
     assert found.verified.differing == {at.attempt_id}
     assert len(found.verified.reproduced) == CYCLES - 1
-    assert asked != []
 
 
 def forge(lake: Path, table: str, column: str, attempt: Attempt) -> None:
@@ -156,61 +147,3 @@ def chain_anew(lake: Path, changed: Callable[[Mapping[str, Any]], dict[str, Any]
     shutil.rmtree(lake / "cycles")
     whole = pa.Table.from_pylist(made, arrow_schema(TABLES["cycles"]))
     write_deltalake(str(lake / "cycles"), whole, partition_by=["cluster"])
-
-
-def test_what_a_killed_process_had_is_summed_up_by_spark(
-    recorded: Path, verified: Callable[..., VerifyReport], asked: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(in_processes, "_WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(in_processes, "_started", os.abort)
-    found = verified(recorded)
-    assert [fault.sentence() for fault in found.faults] == []
-    assert [*found.verified.reproduced.values()] == [TOPICS] * CYCLES
-    assert asked != []
-
-
-@pytest.fixture
-def one(recorded: Path) -> tuple[RecordedCycle, Proven]:
-    attempts = read_attempts(recorded)
-    proven = Files(Lake(str(recorded)), attempts).proven(promised(attempts, Kept()))
-    return again(attempts[0], background_of(Lake(str(recorded)), attempts)), proven
-
-
-def with_rows(one: RecordedCycle, table: str, rows: int) -> RecordedCycle:
-    """The attempt as if it had written so many rows to a table."""
-    writes = [{**w, "rows": rows} if w["table"] == table else w for w in one.attempt.planned["writes"]]
-    return replace(one, attempt=replace(one.attempt, planned={**one.attempt.planned, "writes": writes}))
-
-
-def test_an_attempt_of_a_bounded_size_is_summed_up_here(one: tuple[RecordedCycle, Proven]) -> None:
-    cycle, proven = one
-    assert load_files(cycle, proven) is not None
-    assert load_files(with_rows(cycle, "topic_stats", MOST_TOPICS), proven) is not None
-    assert load_files(with_rows(cycle, "topic_stats", MOST_TOPICS + 1), proven) is None
-    assert load_files(with_rows(cycle, "bundle_load", MOST_HERE + 1), proven) is None
-
-
-def test_an_attempt_with_rejected_records_is_left_to_spark(one: tuple[RecordedCycle, Proven]) -> None:
-    cycle, proven = one
-    rejected = {"table": "rejected", "write_id": "w", "version": 1, "rows": 1, "commit": ""}
-    planned = {**cycle.attempt.planned, "writes": [*cycle.attempt.planned["writes"], rejected]}
-    assert load_files(replace(cycle, attempt=replace(cycle.attempt, planned=planned)), proven) is None
-
-
-def test_an_attempt_after_a_split_is_left_to_spark(one: tuple[RecordedCycle, Proven]) -> None:
-    cycle, proven = one
-    split = {
-        **{"kind": "split", "command_id": "c", "bundle": "a/b/0x00000000_0x80000000", "cuts": [1 << 30]},
-        **{"cycle_at": cycle.cycle.cycle_at, "outcome": "done", "seen_at": cycle.cycle.cycle_at},
-        **{"from_broker": None, "destination": None, "unload_children": False},
-    }
-    after = replace(cycle, cycle=replace(cycle.cycle, acts=(split,)))
-    assert load_files(after, proven) is None
-
-
-@pytest.mark.parametrize("table", ["topic_stats", "bundle_ownership", "broker_load"])
-def test_an_attempt_whose_files_are_not_all_proven_is_left_to_spark(
-    one: tuple[RecordedCycle, Proven], table: str
-) -> None:
-    cycle, proven = one
-    assert load_files(cycle, {key: files for key, files in proven.items() if key[1] != table}) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,26 +19,21 @@ from evenkeel.handover import Handover
 from evenkeel.lake.record import read_attempts
 from evenkeel.maintenance.upkeep import Request, keep
 from evenkeel.pipeline import publish
-from evenkeel.verify import BUNDLES, CHAIN, CONTENT, TOPICS, UNKNOWN, VerifyReport, in_processes, verify
+from evenkeel.verify import BUNDLES, CHAIN, CONTENT, TOPICS, UNKNOWN, VerifyReport, verify
 from tests.lakes.long_record import lengthen
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
 CYCLES = 20
-SO_MANY_IN_PROCESSES = 12  # instead of 60, of which to make the record would take a minute
 DAYS = timedelta(days=2)
 
 
 @pytest.fixture(scope="module")
-def long_lake(
-    spark: Any, planned_cycle: Callable[[Path], Handover], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
+def long_lake(spark: Any, planned_cycle: Callable[[Path], Handover], tmp_path_factory: pytest.TempPathFactory) -> Path:
     lake = tmp_path_factory.mktemp("long") / "lake"
     publish(spark, planned_cycle(lake))
     lengthen(lake, CYCLES)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(in_processes, "_WORTH_A_PROCESS", SO_MANY_IN_PROCESSES)
-        yield lake
+    return lake
 
 
 def proved(spark: Any, lake: Path, **more: Any) -> VerifyReport:
@@ -77,18 +71,9 @@ def from_bundles(lake: Path, **more: Any) -> VerifyReport:
 
 
 def test_files_prove_all_of_it_without_spark(long_lake: Path) -> None:
-    """In processes of their own for so many cycles, and in this one for a few."""
     assert [*from_bundles(long_lake).verified.reproduced.values()] == [BUNDLES] * CYCLES
     some = from_bundles(long_lake, since=read_attempts(long_lake)[-4].cycle_at)
     assert [*some.verified.reproduced.values()] == [BUNDLES] * 4
-
-
-def test_what_a_killed_process_had_is_decided_by_spark(
-    spark: Any, long_lake: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(in_processes, "_started", os.abort)
-    found = proved(spark, long_lake, depth=BUNDLES)
-    assert [*found.verified.reproduced.values()] == [BUNDLES] * CYCLES
 
 
 def test_every_row_is_looked_at_where_that_is_asked_for(spark: Any, long_lake: Path) -> None:

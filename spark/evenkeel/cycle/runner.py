@@ -8,12 +8,14 @@ same function on the same rows in the same order.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -23,7 +25,7 @@ from evenkeel.cycle.loads import LOOKED_AT
 from evenkeel.cycle.reading import BUNDLE_COLUMNS, Decided, Row
 from evenkeel.errors import DecideFailed, EngineError
 from evenkeel.handover import FAILED, CycleKey, Handover, Write
-from evenkeel.lake.data_files import rows_at_hand
+from evenkeel.lake.data_files import RowsByWrite, rows_at_hand, rows_by_write
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.spark.column_types import Columns, columns_of, schema_of
@@ -58,8 +60,9 @@ class RoundInputs:
         reads.
         """
         self._is_whole = is_whole
-        self._is_window = handover.is_window()
+        self.is_window = handover.is_window()
         self.spark, self.lake = spark, lake
+        self.read_file: RowsByWrite = rows_by_write
         self.stored: dict[str, tuple[Write, ...]] = {}
         self._tables: dict[str, str] = {}
         self._columns: dict[str, Sequence[str]] = {}
@@ -139,7 +142,7 @@ class RoundInputs:
     def is_small(self) -> bool:
         """True if the rounds decide in this process: one cycle of each cluster, few rows, and none left in Spark."""
         rows = sum(write.rows for writes in self.stored.values() for write in writes)
-        return not self._is_window and not self._computed and rows <= frames.MOST_HERE
+        return not self.is_window and not self._computed and rows <= frames.MOST_HERE
 
     @cached_property
     def stored_rows(self) -> dict[str, Sequence[Row]]:
@@ -147,7 +150,9 @@ class RoundInputs:
         stored: dict[str, Sequence[Row]] = {}
         frames: dict[str, DataFrame] = {}
         for name, writes in self.stored.items():
-            rows = None if self._rejected[name] else rows_at_hand(self.lake, self._tables[name], writes)
+            rows = None
+            if not self._rejected[name]:
+                rows = rows_at_hand(self.lake, self._tables[name], writes, self._columns[name], self.read_file)
             if rows is None:
                 frames[name] = self._read(name)
             else:
@@ -156,6 +161,24 @@ class RoundInputs:
         for name, table in fetched(frames).items():
             stored[name] = in_content_order(columns_of(types[name], name), table.select(types[name].names))
         return stored
+
+    def of(self, clusters: Collection[str]) -> RoundInputs:
+        """Return the inputs of some of the clusters; none of them may be left in Spark."""
+        found = copy(self)
+        found.__dict__.pop("stored_rows", None)
+        found.stored, found._rejected = (
+            {
+                name: tuple(one for one in writes if one.cluster in clusters and one.rows)
+                for name, writes in all_.items()
+            }
+            for all_ in (self.stored, self._rejected)
+        )
+        names = pa.array([*clusters], pa.string())
+        found._local = {
+            name: table.filter(pc.is_in(table.column("cluster").cast("string"), names))
+            for name, table in self._local.items()
+        }
+        return found
 
     def rows(self) -> dict[str, Sequence[Row]]:
         """Return all inputs as rows in plain form; none of them may be left in Spark."""
@@ -219,25 +242,39 @@ def decide_rounds(
     """
     types = outputs if isinstance(outputs, Mapping) else {name: TABLES[name].body_type() for name in outputs}
     is_window = handover.is_window()
-    parameters, cycles = {"is_window": is_window}, frames.cycle_rows(handover)
-    if inputs.is_small:
-        rows = {**inputs.rows(), "cycle": cycles}
-        return Made(inputs.spark, _decided(rows, decide, types, parameters), types), handover
     types = {**types, FAILURES: schema_of(FAILURES_TYPE)} if is_window else types
-    outputs_of_workers = grouped_map(
-        {**inputs.frames(), "cycle": frames.cycle_frame(inputs.spark, cycles)},
-        by=["cluster"],
-        decide=decide,
-        outputs=types,
-        parameters=parameters,
-        schemas={**inputs.types(), "cycle": schema_of(frames.CYCLE_TYPE)},
-        on_disk=is_window,  # that of some hundred cycles is most of the server's memory
-    )
-    decided = Made(inputs.spark, outputs_of_workers, types)
+    decided = decide_clusters(inputs, frames.cycle_rows(handover), decide, types, {"is_window": is_window})
     if not is_window:
         return decided, handover
     failed = {(row["cluster"], row["cycle_at"]): row["error"] for row in decided.rows(FAILURES)}
     return decided, without_failed(handover, failed, task)
+
+
+def decide_clusters(
+    inputs: RoundInputs,
+    cycles: Sequence[Row],
+    decide: DecideCycles,
+    outputs: Mapping[str, StructType],
+    parameters: Mapping[str, Any],
+) -> Made:
+    """Run `decide` with these parameters once for each cluster of `cycles` (`frames.cycle_rows`).
+
+    Small inputs are decided in this process, all others in workers of Spark.
+    """
+    if inputs.is_small:
+        rows = {**inputs.rows(), "cycle": cycles}
+        return Made(inputs.spark, _decided(rows, decide, outputs, parameters), outputs)
+    found = grouped_map(
+        {**inputs.frames(), "cycle": frames.cycle_frame(inputs.spark, cycles)},
+        by=["cluster"],
+        decide=decide,
+        outputs=outputs,
+        parameters=parameters,
+        schemas={**inputs.types(), "cycle": schema_of(frames.CYCLE_TYPE)},
+        # The rows of a window, some hundred cycles, are more than all else that the server holds.
+        on_disk=inputs.is_window,
+    )
+    return Made(inputs.spark, found, outputs)
 
 
 def _decided(

@@ -1,8 +1,8 @@
-"""Rows that this process reads from the data files of the lake, for small reads: Spark is not asked."""
+"""Rows read from the data files of the lake in this process, where few are asked for: no question goes to Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from evenkeel.handover import Write
@@ -20,45 +20,61 @@ if TYPE_CHECKING:
     from evenkeel.lake.store import Lake
 
 _ID = "write_id"
+RowsByWrite = Callable[[str, str, tuple[str, ...]], "Mapping[str, pa.Table]"]
+"""Reads a data file (full name) of a table with some columns; returns write id -> rows."""
 
 
-def rows_at_hand(lake: Lake, table: str, writes: Sequence[Write]) -> list[Row] | None:
-    """Return the rows of these writes without the stamp of a write, in the order of their content, as workers get them.
+def rows_by_write(file: str, table: str, columns: tuple[str, ...]) -> Mapping[str, pa.Table]:
+    """Return write id -> its rows in a data file, with as many of the columns as the file has."""
+    import pyarrow.compute as pc
 
-    Returns None if a file of a write is gone, as after an upkeep, or does not hold the written rows: then Spark finds
-    the rows in the table.
+    found = read_file(file, table, (*columns, _ID)).unify_dictionaries().combine_chunks()
+    ids = found.column(_ID).cast("string")
+    found = found.drop_columns(_ID)
+    counts = {str(one["values"]): int(one["counts"]) for one in pc.value_counts(ids).to_pylist()}
+    if len(counts) < 2:
+        return dict.fromkeys(counts, found)
+    found = found.take(pc.sort_indices(ids)).combine_chunks()
+    parts, begin = {}, 0
+    for name in sorted(counts):
+        parts[name] = found.slice(begin, counts[name])
+        begin += counts[name]
+    return parts
+
+
+def rows_at_hand(
+    lake: Lake, table: str, writes: Sequence[Write], columns: Sequence[str] = (), read: RowsByWrite = rows_by_write
+) -> list[Row] | None:
+    """Return the rows of these writes, in the order of their content, as workers get them.
+
+    `columns`: by default all but the stamp of a write. None where a file of a write is gone, as after an upkeep, or
+    does not hold what was written: then Spark finds the rows in the table.
     """
     import pyarrow as pa
 
     written = [write for write in writes if write.rows]
     if not written:
         return []
-    columns = {name: kind for name, kind in types_of(table).items() if name not in STAMP_NAMES}
+    types = types_of(table)
+    wanted = {name: types[name] for name in columns or types if name not in STAMP_NAMES}
     parts = []
     for write in written:
-        write_rows = found_rows(lake, write, tuple(columns))
-        if write_rows is None:
+        found = found_rows(lake, write, tuple(wanted), read)
+        if found is None:
             return None
-        parts.append(write_rows)
-    return in_content_order(columns, pa.concat_tables(parts, promote_options="default"))
+        parts.append(found)
+    return in_content_order(wanted, pa.concat_tables(parts, promote_options="default"))
 
 
-def found_rows(lake: Lake, write: Write, columns: Sequence[str]) -> pa.Table | None:
-    """Return the rows of a write that has rows, with those of the columns that its files have; None as for
+def found_rows(lake: Lake, write: Write, columns: Sequence[str], read: RowsByWrite = rows_by_write) -> pa.Table | None:
+    """Return the rows of a write that has rows, with as many of the columns as its files have; None as for
     `rows_at_hand`."""
     import pyarrow as pa
 
     files = written_files(lake.path(write.table), [write])
-    inside = [name for name in columns if name not in TABLES[write.table].partition]
-    parts = [_of_write(file, write, inside) for file in files or ()]
-    if not parts or sum(part.num_rows for part in parts) != write.rows:
+    inside = tuple(name for name in columns if name not in TABLES[write.table].partition)
+    parts = [read(file, write.table, inside).get(write.write_id) for file in files or ()]
+    found = [part for part in parts if part is not None]
+    if not found or sum(part.num_rows for part in found) != write.rows:
         return None
-    return pa.concat_tables(parts, promote_options="default")
-
-
-def _of_write(file: str, write: Write, columns: Sequence[str]) -> pa.Table:
-    import pyarrow.compute as pc
-
-    file_rows = read_file(file, write.table, (*columns, _ID))
-    write_rows = file_rows.filter(pc.equal(file_rows.column(_ID).cast("string"), write.write_id))
-    return with_cluster(write_rows.drop_columns(_ID), write.cluster)
+    return with_cluster(pa.concat_tables(found, promote_options="default"), write.cluster)

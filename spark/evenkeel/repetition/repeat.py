@@ -1,4 +1,4 @@
-"""Repetition of all rounds of one cycle on their recorded rows, compared with the recorded decisions."""
+"""Decide a recorded cycle again, each round on the rows recorded for it, and compare with what was decided."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
+from evenkeel.aggregate import round as load_round
 from evenkeel.cycle.fold import decide_cycle
 from evenkeel.cycle.memo import SharedRows
-from evenkeel.cycle.reading import Row, Rows
+from evenkeel.cycle.reading import Decided, Row, Rows
 from evenkeel.lake.plain_rows import as_read, columns_as_read
+from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.publish import plan as plan_round
@@ -19,123 +21,149 @@ from evenkeel.repetition.rounds import ROUNDS
 from evenkeel.repetition.rounds import STATE as STATE
 from evenkeel.spark.rows import cells
 
+ATTEMPT = "attempt_id"
 DECIDED = ("split_decisions", *PLANNER_TABLES, "unload_decisions", "placement_decisions")
 PLAN = "plan"
 OUTPUTS = (*DECIDED, STATE, plan_round.GUARD_TABLE)
+LOADS = load_round.OUTPUTS
 DIFFERING = "differing"
 REWORDED = "reworded"
 WORDING = "sentence"
-"""The column with a decision in words; a later version may word it differently without another decision."""
+"""The column that says a decision in words, which a later version may word otherwise without deciding otherwise."""
 
 
 def recorded(table: str) -> str:
-    """Return the input that has the cycle's own record of a table of `OUTPUTS`."""
+    """Return the input that holds what the cycle itself recorded in a table of `OUTPUTS` or `LOADS`."""
     return table if table in DECIDED else f"recorded_{table}"
 
 
-def held_against(
-    key: Row, rows: Rows, *, parameters: Mapping[str, Mapping[str, Sequence[str]]]
-) -> dict[str, list[dict[str, Any]]]:
-    """Return the `plan`, the names of the tables that differ (`differing`), and the rows of those decided now.
+def compared_columns(table: str) -> list[str]:
+    """Return the columns of a table that are compared: all but the stamp of the write."""
+    return [name for name in TABLES[table].column_names() if name not in STAMP_NAMES]
 
-    `parameters`: `columns`, the columns to compare of each table, which are those of the schema version it was written
-    in; and `wording`, the columns of them that may differ: a table without any other difference is named in `reworded`.
-    Usually all is equal, and only the plan has to leave the worker.
+
+# The runner has one cycle of each cluster, so that an attempt stands for a cluster, named by its id. The parameter
+# `clusters` has the cluster of each attempt.
+
+
+def compare_decisions(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """Return the `plan`, the tables that differ (`differing`, `reworded`) and the rows decided now of the former.
+
+    `parameters`, beside `clusters`: `to_the_word`, the attempts whose sentences have to be the same too. For others, a
+    table in which only sentences differ is named in `reworded`.
     """
-    repeated = decide(key, rows)
-    comparison: dict[str, list[dict[str, Any]]] = {PLAN: repeated[PLAN], DIFFERING: [], REWORDED: []}
+    attempt = str(key["cluster"])
+    cluster = parameters["clusters"][attempt]
+    rows = _in_its_cluster(rows, cluster)
+    made = decide({"cluster": cluster}, rows)
+    found: Decided = {PLAN: made[PLAN], DIFFERING: [], REWORDED: []}
     for table in OUTPUTS:
-        columns, wording = parameters["columns"][table], parameters["wording"][table]
-        if same(table, columns, rows[recorded(table)], repeated[table]):
+        columns = compared_columns(table)
+        then = rows[recorded(table)]
+        if same(table, columns, then, made[table]):
             continue
-        decided = [name for name in columns if name not in wording]
-        if wording and same(table, decided, rows[recorded(table)], repeated[table]):
-            comparison[REWORDED].append({"table_name": table})
+        decided = [name for name in columns if name != WORDING]
+        is_reworded = attempt not in parameters["to_the_word"] and len(decided) < len(columns)
+        if is_reworded and same(table, decided, then, made[table]):
+            found[REWORDED].append({"table_name": table})
         else:
-            comparison[table] = repeated[table]
-            comparison[DIFFERING].append({"table_name": table})
-    return comparison
+            found[DIFFERING].append({"table_name": table})
+            found[table] = _of_attempt(made[table], attempt)
+    return found
 
 
-def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Return rows of the decided tables, of `strategy_state` and `guard_decisions`, and the `plan`.
+def compare_loads(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """Return the tables of `LOADS` that differ (`differing`) and their rows, as aggregate's round makes them now."""
+    attempt = str(key["cluster"])
+    cluster = parameters["clusters"][attempt]
+    rows = _in_its_cluster(rows, cluster)
+    then = {table: rows[recorded(table)] for table in LOADS}
+    given = {name: found for name, found in rows.items() if name not in map(recorded, LOADS)}
+    made = load_round.decide_cycles({"cluster": cluster}, given, parameters={"is_window": False})
+    found: Decided = {DIFFERING: []}
+    for table in LOADS:
+        if not same(table, compared_columns(table), then[table], made[table]):
+            found[DIFFERING].append({"table_name": table})
+            found[table] = _of_attempt(made[table], attempt)
+    return found
 
-    A round takes the *recorded* rows of the round before it, not the repeated ones. So a difference stays where it
-    arose.
+
+def _in_its_cluster(rows: Rows, cluster: str) -> Rows:
+    return {name: [{**row, "cluster": cluster} for row in found] for name, found in rows.items()}
+
+
+def _of_attempt(rows: Iterable[Row], attempt: str) -> list[dict[str, Any]]:
+    return [{**row, ATTEMPT: attempt} for row in rows]
+
+
+def decide(key: Row, rows: Rows) -> Decided:
+    """Return the rows of the decided tables, of `strategy_state` and `guard_decisions`, and the `plan`.
+
+    A round takes what the one before it had *recorded*, not what it decides now: a difference stays where it arose.
     """
-    recorded = {table: [_without(row, key) for row in rows[table]] for table in DECIDED}
-    decided, seen, _ = decide_cycle(ROUNDS, key, SharedRows({**rows, **recorded}), as_recorded=True)
+    made, seen, _ = decide_cycle(ROUNDS, key, SharedRows(rows), as_recorded=True)
     plan = plan_round.decide(key, seen)
-    return {**decided, plan_round.GUARD_TABLE: plan[plan_round.GUARD_TABLE], PLAN: plan["plan"]}
+    return {**made, plan_round.GUARD_TABLE: plan[plan_round.GUARD_TABLE], PLAN: plan["plan"]}
 
 
-def _without(row: Row, key: Row) -> Row:
-    """Return a decision as it was recorded: without the columns that rows were grouped by, which do not count for the
-    plan."""
-    if row.keys().isdisjoint(key):
-        return row
-    return {name: value for name, value in row.items() if name not in key}
-
-
-# Whether rows decided now are those that were recorded, to the bit, in whatever order.
+# The comparison of rows decided now with recorded ones: to the bit, in any order.
 
 # The last version of the format in which a value's bytes do not depend on which other values are the same object.
 _BY_VALUE = 2
 
 
-def same(table: str, columns: Sequence[str], recorded: Collection[Row], repeated: Collection[Row]) -> bool:
-    """Compare these columns of a table: `recorded` as they were read, `repeated` as a round gave them."""
-    return len(recorded) == len(repeated) and (
-        _same_by_key(table, columns, recorded, repeated) or _same_row_by_row(table, columns, recorded, repeated)
+def same(table: str, columns: Sequence[str], recorded: Collection[Row], made: Collection[Row]) -> bool:
+    """Return True if these columns of a table are equal: `recorded` as they were read, `made` as a round gave them."""
+    return len(recorded) == len(made) and (
+        _same_by_key(table, columns, recorded, made) or _same_row_by_row(table, columns, recorded, made)
     )
 
 
-def _same_by_key(table: str, columns: Sequence[str], recorded: Collection[Row], repeated: Collection[Row]) -> bool:
-    """Return True if the rows are pairwise equal once both are in the order of their keys.
+def _same_by_key(table: str, columns: Sequence[str], recorded: Collection[Row], made: Collection[Row]) -> bool:
+    """Return True if the rows are equal in pairs once both are sorted by their keys.
 
-    Then they are equal in any order. False decides nothing: keys may be missing or repeated.
+    Then they are equal in any order. False proves nothing: keys may be missing, or there twice.
     """
     key = itemgetter(*_sure_keys(table))
     try:
-        before, now = sorted(recorded, key=key), sorted(repeated, key=key)
+        found, now = sorted(recorded, key=key), sorted(made, key=key)
     except (KeyError, TypeError):
         return False
     texts = _texts(table)
     plain = [name for name in columns if name in texts]
     others = [name for name in columns if name not in texts]
-    return cells(before, plain) == cells(now, plain) and (
-        _are_alike(before, now, others)
-        or marshal.dumps(cells(before, others), _BY_VALUE)
+    return cells(found, plain) == cells(now, plain) and (
+        _are_alike(found, now, others)
+        or marshal.dumps(cells(found, others), _BY_VALUE)
         == marshal.dumps(columns_as_read(table, others, now), _BY_VALUE)
     )
 
 
-def _are_alike(before: Sequence[Row], now: Sequence[Row], names: Sequence[str]) -> bool:
-    """Return True if the columns of `now` equal the read ones as they are: no value has to be converted to plain
-    form."""
+def _are_alike(found: Sequence[Row], now: Sequence[Row], names: Sequence[str]) -> bool:
+    """Return True if the columns of `now` equal those that were read without being brought to plain form."""
     values = itemgetter(*names)
     try:
-        return marshal.dumps([*map(values, before)], _BY_VALUE) == marshal.dumps([*map(values, now)], _BY_VALUE)
+        return marshal.dumps([*map(values, found)], _BY_VALUE) == marshal.dumps([*map(values, now)], _BY_VALUE)
     except (KeyError, ValueError):
         return False
 
 
 @cache
 def _texts(table: str) -> frozenset[str]:
-    """Return the columns of text: their values are text or None, and no other value equals either."""
+    """Return the columns of text: their values are text or None when read, and no other value is equal to these."""
     return frozenset(column.name for column in TABLES[table].columns if column.type == "string")
 
 
 def _sure_keys(table: str) -> list[str]:
-    """The columns of the table's key that no row goes without."""
+    """Return the columns of the table's key that cannot be NULL."""
     declared = TABLES[table]
     return [column.name for column in declared.columns if column.name in declared.key and not column.nullable]
 
 
-def _same_row_by_row(table: str, columns: Sequence[str], recorded: Iterable[Row], repeated: Iterable[Row]) -> bool:
-    return _contents(columns, recorded) == _contents(columns, (as_read(table, row) for row in repeated))
+def _same_row_by_row(table: str, columns: Sequence[str], recorded: Iterable[Row], made: Iterable[Row]) -> bool:
+    return _contents(columns, recorded) == _contents(columns, (as_read(table, row) for row in made))
 
 
 def _contents(columns: Sequence[str], rows: Iterable[Row]) -> list[bytes]:
-    """Bytes that are equal for equal rows only: -0.0 is not 0.0, and a NaN is itself."""
+    """Return bytes that are equal for equal rows only: -0.0 is not 0.0, and a NaN equals itself."""
     return sorted(marshal.dumps([row[name] for name in columns], _BY_VALUE) for row in rows)

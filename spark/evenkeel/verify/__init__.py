@@ -1,4 +1,4 @@
-"""Proof of the record: are the manifests one chain, are their rows as they were written, does it all come out again?"""
+"""Proof of the record: the chain of manifests, the rows that they list, and the decisions, made again."""
 
 from __future__ import annotations
 
@@ -70,10 +70,11 @@ _LONG = 100_000
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """`manifests` and `heads` are by cluster; `read` counts the manifests of the range, which were read in full.
+    """The result of `verify`.
 
-    `attempts` are those of the range, and `verified` is what came of them. `idle` of them decided nothing. `log`: what
-    the transparency log of the lake says.
+    `manifests` and `heads`: number of manifests and digest of the newest, by cluster. `read`: the number of manifests
+    of the range, which were read in full. `attempts`: the number of attempts of the range; `idle` of them decided
+    nothing. `verified`: the result for the others. `log`: the report on the lake's transparency log.
     """
 
     manifests: dict[str, int]
@@ -87,7 +88,7 @@ class VerifyReport:
 
     @property
     def is_sound(self) -> bool:
-        """Whether no fault was found."""
+        """True if no fault was found."""
         return not self.faults
 
 
@@ -103,12 +104,11 @@ def verify(
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> VerifyReport:
-    """Checks the links of each cluster's whole chain, and manifests and attempts at cycles of a range (ends included,
-    all by default).
+    """Check the links of each cluster's whole chain, and the manifests and attempts at cycles of a range.
 
-    `depth` None looks at manifests only. A session is asked for where rows have to be looked at: those that no file
-    proves, and topics whose loads are summed up. `log_sources`: what the lake's log is held against beside the chains.
-    Raises NoSuchCycle where nothing is on record, nor in the log.
+    The ends of the range are included; by default it has all cycles. `depth` None checks manifests only. A session is
+    opened to read rows that no file proves, and to sum up topics. `log_sources`: checkpoints and witnesses that the
+    lake's log is compared with. Raises NoSuchCycle if nothing is on record, nor in the log.
     """
     sources = log_sources or LogSources()
     logged = open_check(lake, sources)
@@ -183,14 +183,14 @@ def _of_table(fault: TableFault) -> Fault:
 
 
 def _in_order(links: Any) -> Iterator[Link]:
-    """The rows of the Arrow table one by one; a year's would not fit into memory."""
+    """Yield the rows of the Arrow table one by one, since those of a year do not fit into memory."""
     for part in links.to_batches(max_chunksize=_LINKS_AT_ONCE):
         columns = [part.column(name) for name in Link._fields]
         yield from map(Link._make, zip(*(_plain(column).to_pylist() for column in columns), strict=True))
 
 
 def _plain(column: Any) -> Any:
-    """A moment as its microseconds."""
+    """Return a column of moments as microseconds since 1970, any other as it is."""
     return column.cast("timestamp[us]").cast("int64") if str(column.type).startswith("timestamp") else column
 
 

@@ -1,7 +1,7 @@
-"""Which writes are proven by their files: what the manifest lists lies there to the byte, and nothing was added to it.
+"""Proof of writes by their files: the files are, byte for byte, those that the manifest lists, and no row was added.
 
-Of files that upkeep has put together it is upkeep's word that stands for the rows: it compared them with the rows of
-the files before (`proofs`). Where a file is not what it was, `contents` says what became of the rows.
+Upkeep puts files together. It compares their rows with those of the files before and records both (`proofs`), and
+that stands for the rows. If a file has changed, `contents` compares rows.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Place = tuple[str, str]
 WriteKey = tuple[str, str, str]
 """Cluster, table, write id."""
 Proven = dict[WriteKey, tuple[str, ...]]
-"""Writes that are as they were written, each with its own files (paths to open), if these still are there."""
+"""Writes that are as they were written -> their own files (paths to open), none if these are gone."""
 Same = dict[tuple[str, DataFile], bool]
-"""Folder of a table and a file as somebody saw it -> whether it is so now."""
+"""Folder of a table and a file as it was listed -> True if it is the same now."""
 _READERS_SINCE_DELETION_VECTORS = 3
 _AT_ONCE = 4
 
 
 def key_of(write: Write) -> WriteKey:
-    """What names a cluster's share of a write."""
+    """Return the key of a cluster's share of a write."""
     return write.cluster, write.table, write.write_id
 
 
 class Files:
-    """A lake's files as its logs, its manifests and upkeep tell of them; what is needed is read once.
+    """The files of a lake by its logs, its manifests and upkeep; each is read once.
 
-    `listed`: all attempts on record, by whose manifests a file belongs to a write.
+    `listed`: all attempts on record; their manifests say which write a file belongs to.
     """
 
     def __init__(self, lake: Lake, listed: Iterable[Attempt]) -> None:
@@ -60,8 +60,10 @@ class Files:
         self._proofs = _proofs(lake) if self._listed else {}
 
     def proven(self, writes: Iterable[Write]) -> Proven:
-        """The writes whose files are as they were written. A write without rows has no files, and is proven where no
-        other file holds a row of it."""
+        """Return the writes whose files are as they were written.
+
+        A write without rows has no files. It is proven if no other file holds a row of it.
+        """
         asked: dict[str, list[tuple[Write, Place]]] = {}
         for write in writes:
             own, place = self._listed.get(key_of(write), (None, ("", "")))
@@ -88,7 +90,7 @@ class Files:
         return self._listed[key_of(write)][0]
 
     def not_as_written(self, write: Write) -> list[str]:
-        """Return the files of a write that do not lie there as its manifest lists them, each with what became of it."""
+        """Return the files of a write that are not as its manifest lists them, each with what happened to it."""
         folder = self._lake.path(write.table)
         there = files_of(folder)
         return [
@@ -117,10 +119,10 @@ def _proofs(lake: Lake) -> dict[str, dict[str, DataFile]]:
 
 
 def _opened(lake: Lake, name: str, listed: Collection[str], proofs: Mapping[str, DataFile]) -> _Table | None:
-    """Return None where files say nothing: a log that cannot be read, rows deleted beside their files."""
+    """Return the table; None if its files prove nothing: its log cannot be read, or has deletion vectors."""
     try:
         opened = open_table(lake.root, name)
-    except LakeError:  # said where its rows are asked for
+    except LakeError:  # reported where its rows are read
         return None
     if opened.protocol().min_reader_version >= _READERS_SINCE_DELETION_VECTORS:
         return None
@@ -128,7 +130,7 @@ def _opened(lake: Lake, name: str, listed: Collection[str], proofs: Mapping[str,
 
 
 def _active(opened: Any) -> dict[str, Place]:
-    """Path of each file of the table as it stands -> its place."""
+    """Return path -> place of each file of the newest version of the table."""
     actions = opened.get_add_actions(flatten=True)
     names = ("path", "partition.cluster", "partition.cycle_date")
     columns = (actions.column(name).to_pylist() for name in names)
@@ -137,14 +139,14 @@ def _active(opened: Any) -> dict[str, Place]:
 
 @dataclass(frozen=True, slots=True)
 class _Others:
-    """Rows by write id in files that are not a write's own: in those that upkeep vouches for, and in others."""
+    """Numbers of rows by write id in files that are not a write's own: those that upkeep recorded, and others."""
 
     together: Counter[str]
     strange: Counter[str]
 
 
 class _Table:
-    """`active`: path -> place; `listed`: files that manifests list; `proofs`: files of upkeep's that were right."""
+    """A table. `active`: path -> place; `listed`: files that manifests list; `proofs`: files that upkeep recorded."""
 
     def __init__(
         self,
@@ -156,7 +158,7 @@ class _Table:
         self.folder = folder
         self.active = active
         self.together: dict[Place, list[DataFile]] = {}
-        # Files that nobody vouches for: of tries that were killed, or added by somebody.
+        # Files that neither a manifest nor upkeep lists: of tries that were killed, or added by someone else.
         self.strangers: dict[Place, list[str]] = {}
         self._others: dict[Place, _Others | None] = {}
         for path, place in active.items():
@@ -166,7 +168,7 @@ class _Table:
                 self.strangers.setdefault(place, []).append(path)
 
     def proven(self, asked: Sequence[tuple[Write, Place]], known: Same) -> Proven:
-        """Of writes with the places of their rows; `known` says whether their files are as they are listed."""
+        """Return the proven ones of writes with the places of their rows; `known`: files that are unchanged."""
         same = {file.path: known[self.folder, file] for write, _ in asked for file in write.files}
         changed = self._writes_in(path for path, is_same in same.items() if not is_same and path in self.active)
         if changed is None:
@@ -181,7 +183,7 @@ class _Table:
         return found
 
     def _in_others(self, place: Place) -> _Others | None:
-        """None where a file of the place cannot be read."""
+        """Return the rows in other files of a place; None if one of these cannot be read."""
         if place not in self._others:
             files = self.together.get(place, [])
             same = _same((self.folder, file) for file in files)
@@ -192,7 +194,7 @@ class _Table:
         return self._others[place]
 
     def _is_whole(self, write: Write, place: Place, same: Mapping[str, bool], put_together: int) -> bool:
-        """Whether all its rows are in its own files, or all in those that upkeep put together."""
+        """Return True if all rows of a write are in its own files, or all in those that upkeep put together."""
         own = [self.active[file.path] for file in write.files if file.path in self.active]
         if put_together or (write.rows and not own):
             return put_together == write.rows and not own
@@ -200,13 +202,13 @@ class _Table:
         return own == [place] * len(write.files) and all(same[file.path] for file in write.files)
 
     def _own_files(self, write: Write, same: Mapping[str, bool]) -> tuple[str, ...]:
-        """Its files, if all of them lie there as they were written, in the table or only in its earlier versions."""
+        """Return the files of a write if all of them are as they were written, in any version of the table."""
         if not all(same[file.path] for file in write.files):
             return ()
         return tuple(f"{self.folder}/{file.path}" for file in write.files)
 
     def _writes_in(self, paths: Iterable[str]) -> Counter[str] | None:
-        """Write id -> its rows in these files. None where one cannot be read."""
+        """Return write id -> number of its rows in these files; None if one of them cannot be read."""
         from pyarrow.compute import value_counts
         from pyarrow.parquet import read_table as read_file
 
@@ -224,7 +226,7 @@ class _Table:
 
 
 def _same(files: Iterable[tuple[str, DataFile]]) -> Same:
-    """Whether each file of a folder lies there as it is described."""
+    """Return file -> True if it is as it is listed."""
     asked = [*dict.fromkeys(files)]
     with ThreadPoolExecutor(_AT_ONCE, "files") as threads:
         parts = threads.map(_all_same, (asked[first::_AT_ONCE] for first in range(_AT_ONCE)))

@@ -1,4 +1,4 @@
-"""Whether a cluster's manifests are the chain that publishers wrote, and attempts rest on what predecessors wrote.
+"""Checks of a cluster's manifests: they are the chain that publishers wrote, and attempts read what predecessors wrote.
 
 A row that was changed no longer fits its own digest; one that was added or removed leaves a link that fits nothing. The
 newest rows could be removed without a trace in the chain: for these see `history`.
@@ -26,14 +26,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Where the chain begins, after earlier rows expired: the last of these. By default nothing came before."""
+    """The last row before the beginning of a chain whose earlier rows expired; by default there is none."""
 
     sequence: int = 0
     manifest_digest: str = ""
 
 
 class Link(NamedTuple):
-    """Of a manifest what makes it part of a chain; `cycle_at` in microseconds since 1970."""
+    """The columns of a manifest that make it part of a chain; `cycle_at` in microseconds since 1970."""
 
     sequence: int
     row_kind: str
@@ -46,10 +46,9 @@ class Link(NamedTuple):
 
 
 def check_links(cluster: str, links: Iterable[Link], anchor: Anchor | None = None) -> Iterator[Fault]:
-    """Faults of one cluster's chain, whose links come in its order: by sequence, then by digest.
+    """Yield the faults of one cluster's chain, whose links come in its order: by sequence, then by digest.
 
-    Whether a row's content still is what its digest covers is a question of its own (`check_bodies`), which takes a
-    hundred times as long.
+    `check_bodies` compares the content of rows with their digests, which takes a hundred times as long.
     """
     start = anchor or Anchor()
     sequence, digest = start.sequence, start.manifest_digest
@@ -67,7 +66,7 @@ def check_links(cluster: str, links: Iterable[Link], anchor: Anchor | None = Non
 
 
 def check_bodies(rows: Iterable[Mapping[str, Any]]) -> Iterator[Fault]:
-    """Faults of rows of `cycles`, in any order, whose content is not what was written."""
+    """Yield the faults of rows of `cycles`, in any order, whose content is not what was written."""
     words = "its content is not what its digest covers: it was changed after it was written"
     for row in rows:
         if body_digest(row) != row["body_digest"]:
@@ -76,7 +75,7 @@ def check_bodies(rows: Iterable[Mapping[str, Any]]) -> Iterator[Fault]:
 
 
 def _break(link: Link, last: int) -> str:
-    """Why a link does not stand on the one before it, whose sequence was `last`."""
+    """Return why a link does not follow the one before it, whose sequence was `last`."""
     if link.sequence == last:
         return "a second row stands at this place of the chain: one of them was added"
     if link.sequence == last + 1:
@@ -86,7 +85,7 @@ def _break(link: Link, last: int) -> str:
 
 
 class _Numbering:
-    """`attempt` is outside the digests, since it follows from the rows before: the first attempt at a cycle is 1."""
+    """The numbers of attempts, which no digest covers since they follow from the rows before: the first one is 1."""
 
     def __init__(self, *, is_whole: bool) -> None:
         self._is_whole = is_whole
@@ -94,7 +93,7 @@ class _Numbering:
         self._expired: dict[int, int] = {}
 
     def of(self, link: Link) -> int:
-        """The number that it has to have."""
+        """Return the number that an attempt has to have."""
         at, name = link.cycle_at, link.attempt_id
         known = self._attempts.get(at)
         if known is None:
@@ -156,8 +155,10 @@ class Fault:
 
 
 def check_reads(attempts: Iterable[Attempt], near: Iterable[Attempt]) -> list[Fault]:
-    """Reads that the manifest of the predecessor, one of those `near`, does not list as they were read; where that is
-    gone they are passed over."""
+    """Yield a fault for each read that the predecessor's manifest, one of those `near`, does not list as it was read.
+
+    Reads whose predecessor is gone are passed over.
+    """
     known = {(attempt.cluster, attempt.attempt_id): attempt for attempt in near}
     return [fault for attempt in attempts for fault in _faults(attempt, known)]
 
@@ -184,7 +185,7 @@ _MANIFESTS_AT_FIRST = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From a moment to another, both included."""
+    """A range of time, both ends included."""
 
     first: datetime = FIRST_MOMENT
     last: datetime = LAST_MOMENT
@@ -197,8 +198,8 @@ class Span:
 class Stretch:
     """Whole rows of `cycles` in the span, and their attempts, by cluster and cycle.
 
-    `near` are all attempts at cycles of the same dates and of the dates of predecessors: by their manifests it is known
-    whose a file is that lies there.
+    `near` are all attempts at cycles of the same dates and of the dates of predecessors: their manifests say which
+    write a file belongs to.
     """
 
     rows: list[Row]
@@ -207,7 +208,7 @@ class Stretch:
 
 
 def dates_of(links: Any, span: Span) -> Counter[date]:
-    """How many manifests there are of each date that has any in the span; `links` as `Record.links` gives them."""
+    """Return the number of manifests of each date that has any in the span; `links`: see `Record.links`."""
     import pyarrow.compute as pc
 
     at = links.column("cycle_at")
@@ -217,7 +218,7 @@ def dates_of(links: Any, span: Span) -> Counter[date]:
 
 
 def attempts_in(links: Any, span: Span) -> int:
-    """How many attempts there are at cycles of the span."""
+    """Return the number of attempts at cycles of the span."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -228,7 +229,7 @@ def attempts_in(links: Any, span: Span) -> int:
 
 
 def in_stretches(record: Record, clusters: Sequence[str], dates: Mapping[date, int], span: Span) -> Iterator[Stretch]:
-    """The attempts of these clusters in the span, oldest dates first."""
+    """Yield the attempts of these clusters in the span, oldest dates first."""
     for days in _together(dates):
         whole = [row for name in clusters for row in record.manifests(name, *_ends(days))]
         every = attempts_of(whole)
@@ -239,8 +240,7 @@ def in_stretches(record: Record, clusters: Sequence[str], dates: Mapping[date, i
 
 
 def _together(dates: Mapping[date, int]) -> Iterator[list[date]]:
-    """Days in order, a bounded number of manifests at a time, and of the first ones few: they are decided again while
-    the next ones are read."""
+    """Yield days in order, a bounded number of manifests at a time, and few of the first ones."""
     days: list[date] = []
     manifests, most = 0, min(_MANIFESTS_AT_FIRST, _MANIFESTS_AT_ONCE)
     for day in sorted(dates):
@@ -254,7 +254,7 @@ def _together(dates: Mapping[date, int]) -> Iterator[list[date]]:
 
 
 def _ends(days: Sequence[date]) -> tuple[datetime, datetime]:
-    """The first and the last moment."""
+    """Return the first and the last moment."""
     first = datetime.combine(days[0], time(), UTC)
     return first, datetime.combine(days[-1], time(), UTC) + timedelta(days=1, microseconds=-1)
 
@@ -264,20 +264,20 @@ def _ends(days: Sequence[date]) -> tuple[datetime, datetime]:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The periods of the last upkeep and when it began; where none ever ran, everything is kept."""
+    """The periods of the last upkeep and when it began; without an upkeep everything is kept."""
 
     periods: Periods | None = None
     at: datetime | None = None
 
     def promises(self, attempt: Attempt, table: str) -> bool:
-        """Whether all rows that the attempt wrote to the table have to be there."""
+        """Return True if all rows that the attempt wrote to the table have to be there."""
         if self.periods is None or self.at is None:
             return True
         kind = whole_kind(TABLES[table])
         return kind is None or attempt.cycle_at.date() >= self.periods.cutoff(kind, self.at)
 
     def writes(self, attempt: Attempt) -> tuple[Write, ...]:
-        """The writes of an attempt whose rows are all promised."""
+        """Return the writes of an attempt whose rows all have to be there."""
         return tuple(write for write in attempt.writes if self.promises(attempt, write.table))
 
 
@@ -288,13 +288,12 @@ def kept_by(upkeeps: Iterable[Row]) -> Kept:
 
 
 def read_anchors(lake: str | Path) -> list[Mapping[str, Any]]:
-    """All anchors of the lake."""
+    """Return all anchors of the lake."""
     return [*read_table_if_any(lake, "anchors")]
 
 
 def anchor_of(first: int, anchors: Iterable[Mapping[str, Any]]) -> Anchor | None:
-    """Where a cluster's chain, whose `first` row has that sequence, has to begin: after the newest anchor before it,
-    None for the very first.
+    """Return the newest anchor before a chain whose `first` row has that sequence; None for the very first.
 
     An upkeep that was killed may have left an anchor whose rows are still there.
     """

@@ -80,15 +80,15 @@ class LoggedCommits:
         return len(self._places)
 
     def index(self, number: int) -> int:
-        """The index of a commit's leaf."""
+        """Return the index of a commit's leaf."""
         return self._indices[self._places[number]]
 
     def files(self, number: int) -> int:
-        """The number of data files that a commit added."""
+        """Return the number of data files that a commit added."""
         return self._files[self._places[number]]
 
     def at(self, number: int) -> datetime:
-        """When a commit was logged."""
+        """Return the time at which a commit was logged."""
         return datetime.fromtimestamp(self._logged_at[self._places[number]], UTC)
 
     def was_found(self, number: int) -> bool:
@@ -96,11 +96,11 @@ class LoggedCommits:
         return bool(self._found[self._places[number]])
 
     def digest(self, number: int) -> str:
-        """The SHA-256 (hex) of a commit's JSON."""
+        """Return the SHA-256 (hex) of a commit's JSON."""
         return _hex(self._digests, self._places[number])
 
     def files_digest(self, number: int) -> str:
-        """The SHA-256 (hex) of a commit's list of files."""
+        """Return the SHA-256 (hex) of a commit's list of files."""
         return _hex(self._files_digests, self._places[number])
 
 
@@ -282,7 +282,7 @@ class CommitCheck:
             self._fault(table, number, words)
 
     def _as_they_lie(self, table: str, number: int) -> dict[str, DataFile]:
-        """The data files of a commit that lie there, by path; none if its JSON is gone."""
+        """Return the data files of a commit that exist, by path; none if its JSON is gone."""
         place, path = table_place(self.lake, table), Lake(self.lake).path(table)
         names = paths_of(actions_of(commit_data(self.lake, table, number) or b""))
         return {name: hashed(path, name) for name in names if place.exists(name)}
@@ -307,7 +307,7 @@ def _leaf(logged: LoggedCommits, number: int) -> str:
 
 
 def _retention(lake: str) -> Callable[[str], timedelta]:
-    """From a table to how long its log is kept at least, by the shortest periods of all upkeeps on record."""
+    """Return table -> the least retention of its log, by the shortest periods of all upkeeps on record."""
     days, topics = VERSION_DAYS, TOPIC_VERSION_DAYS
     with suppress(LakeError, TypeError, ValueError):
         for row in read_table_if_any(lake, "upkeeps"):

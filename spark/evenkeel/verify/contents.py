@@ -1,4 +1,4 @@
-"""What became of writes whose files do not prove them: rows that are there, compared with those that were written."""
+"""Comparison of the rows of writes that their files do not prove with those that were written."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from evenkeel.lake.record import Attempt
 from evenkeel.lake.row_comparison import ROW, surplus
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
+from evenkeel.repetition.repeat import ATTEMPT as ATTEMPT
 from evenkeel.verify.by_files import Files, WriteKey, key_of
 from evenkeel.verify.chain import CONTENT, Fault, Kept
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Faults, the rows with changed writes as they were once (where their files still are there), and what is lost.
+    """Faults, and the rows, in which changed writes are as they were written if their files still are there.
 
     `missing`: writes whose rows cannot be read as they were written.
     """
@@ -35,7 +36,7 @@ class Checked:
 
 
 def check_contents(rows: Rows, owners: Mapping[Write, Attempt], files: Files) -> Checked:
-    """Say what became of writes that their files do not prove, which an attempt made or read.
+    """Check writes that their files do not prove, which an attempt made or read.
 
     Where all files of a write lie as they were written, its rows of then are compared with those that the table has
     now. That finds no difference after an upkeep that was killed before it had put its files on record.
@@ -101,8 +102,10 @@ def _fault(one: Attempt, write: Write, words: str) -> Fault:
 
 
 def promised(attempts: Iterable[Attempt], kept: Kept) -> dict[Write, Attempt]:
-    """All writes of these attempts that have to be there, and that they read; each once, with the attempt that made
-    it, else with one that read it and needs it."""
+    """Return the writes of these attempts that have to be there, and those that they read.
+
+    Each has the attempt that made it, or else one that read and needs it.
+    """
     found: dict[Write, Attempt] = {}
     for one in attempts:
         if can_decide(one, kept):
@@ -115,24 +118,24 @@ def promised(attempts: Iterable[Attempt], kept: Kept) -> dict[Write, Attempt]:
 
 
 def can_decide(attempt: Attempt, kept: Kept) -> bool:
-    """Whether all that the attempt decided on has to be there still, and what it decided; topics aside."""
+    """Return True if all inputs and decisions of the attempt, except topics, still have to be there."""
     return all(kept.promises(attempt, write.table) for write in attempt.writes if write.table != "topic_stats")
 
 
 def _only(frame: DataFrame, writes: Sequence[Write]) -> DataFrame:
-    """By a condition and not by a join, after which Delta opens files that hold none of these."""
+    """Return the rows of these writes by a condition: after a join Delta opens files that hold none of them."""
     from pyspark.sql import functions as F
 
     return frame.where(F.col("write_id").isin(sorted({write.write_id for write in writes})))
 
 
 def told_by_spark(error: Exception) -> str:
-    """The line of Spark's error that names the file, else the first."""
+    """Return the line of Spark's error that names the file, else the first."""
     lines = [line.strip() for line in (str(error).strip() or type(error).__name__).splitlines() if line.strip()]
     return next((line for line in lines if ".parquet" in line), lines[0])[:400]
 
 
-# Which rows are not what they were, or are not what is decided now, column by column.
+# Differences between rows then and now, column by column.
 
 MOST = 5
 _LONGEST = 120
@@ -155,7 +158,7 @@ def differing(before: DataFrame, after: DataFrame, table: str, by: str) -> dict[
 
 
 def sentences(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], table: str) -> Iterator[str]:
-    """What became of each row, by its key; at most `MOST`."""
+    """Yield how each row differs, by its key; at most `MOST`."""
     old, new = ({_key(row, table): row for row in rows} for rows in (before, after))
     keys = sorted(old.keys() | new.keys())
     for key in keys[:MOST]:
@@ -188,11 +191,12 @@ def _short(value: Any) -> str:
 # Rows are read as they stand now, which is what an auditor would read. Where a table was changed after a write, the
 # rows of the write are read from its own files, as long as they are there (`restored`).
 
-ATTEMPT = "attempt_id"
-
 
 class OnDemand:
-    """A Spark session that is opened when somebody first asks for it, and closed at the end of the block."""
+    """A Spark session that is opened at its first use, and closed at the end of the block.
+
+    Has the attributes of the session, so it can be handed on in its place.
+    """
 
     def __init__(self, session: Callable[[], AbstractContextManager[SparkSession]]) -> None:
         self._session = session
@@ -205,9 +209,12 @@ class OnDemand:
     def __exit__(self, *error: object) -> None:
         self._closing.close()
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.spark, name)
+
     @property
     def spark(self) -> SparkSession:
-        """The session; the first access opens it."""
+        """Return the session; the first access opens it."""
         if self._spark is None:
             self._spark = self._closing.enter_context(self._session())
         return self._spark
@@ -225,11 +232,11 @@ class Rows:
 
     @property
     def spark(self) -> SparkSession:
-        """The session that reads the rows; the first access opens it."""
+        """Return the session that reads the rows; the first access opens it."""
         return self.session.spark
 
     def of(self, table: str, wanted: Iterable[tuple[str, Write]]) -> DataFrame:
-        """Rows of `table` for attempts (id, write): its columns, and `attempt_id` before them."""
+        """Return rows of `table` for attempts (id, write): `attempt_id` and the columns of the table."""
         from pyspark.sql import functions as F
 
         asked = [(attempt, w) for attempt, w in wanted if w.table == table and w.rows]

@@ -58,7 +58,7 @@ class Missing:
 
 @dataclass(slots=True)
 class Exported:
-    """What an export holds."""
+    """The content of an export."""
 
     path: Path
     cycles: int = 0
@@ -95,10 +95,10 @@ def export(
     cluster: str | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Exported:
-    """Writes the cycles from `since` to `until` (both included) to a new folder, or to a new file that ends in .tar.
-    `progress` gets tables written, and tables in all.
+    """Write the cycles from `since` to `until` (both included) to a new folder, or to a new file that ends in .tar.
 
-    Raises BadInput where `out` is there already or the range is none, NoSuchCycle where no cycle lies in it.
+    `progress` gets tables written, and tables in all. Raises BadInput if `out` exists or the range is none, NoSuchCycle
+    if no cycle lies in it.
     """
     target = Path(out)
     if target.exists():
@@ -146,7 +146,7 @@ def _parts(lake: str, cluster: str | None, since: datetime, until: datetime) -> 
 
 
 def _part(chain: Any, places: Any, cluster: str, inside: Any) -> _Part:
-    """A chain has no gaps, so attempts at other cycles that were recorded in between come along."""
+    """Return a cluster's share, with attempts at other cycles that were recorded in between: a chain has no gaps."""
     import pyarrow.compute as pc
 
     own = pc.field("cluster") == cluster
@@ -316,7 +316,7 @@ def _days(first: datetime, last: datetime) -> list[date]:
 
 
 def _anchor(folder: Path, parts: Sequence[_Part], exported: Exported) -> None:
-    """An anchor for every chain that does not begin with its first row, unless upkeep has left one there."""
+    """Write an anchor for every chain that does not begin with its first row, unless upkeep has left one."""
     from deltalake import write_deltalake
 
     path = folder / "anchors"
@@ -335,7 +335,7 @@ def _anchor_row(part: _Part, now: datetime) -> dict[str, Any]:
 
 
 def _missing(folder: Path, part: _Part) -> Iterator[Missing]:
-    """Writes of which fewer rows came along than their manifest lists: past their retention, or lost."""
+    """Return the writes of which fewer rows came along than their manifest lists: expired or lost."""
     found: dict[str, dict[str, int]] = {}
     for (name, write_id), (write, cycle_at) in sorted(part.writes.items()):
         if name not in found:
@@ -356,7 +356,7 @@ def _counts(folder: Path, name: str, cluster: str) -> dict[str, int]:
 
 
 def _describe(lake: str, folder: Path, exported: Exported) -> None:
-    """The export's own manifest: what it holds, what is missing, and a digest of every file."""
+    """Return the export's own manifest: its content, what is missing, and a digest of every file."""
     said = {
         "format": FORMAT,
         "made_at": datetime.now(UTC).isoformat(),
@@ -389,7 +389,7 @@ def _sha256(file: Path) -> str:
 
 
 def _pack(folder: Path, packed: Path, name: str) -> None:
-    """Files in order, without owner or clock: the same folder gives the same archive."""
+    """Pack files in order, without owner or clock: the same folder gives the same archive."""
     with tarfile.open(packed, "w") as archive:
         for file in _files(folder):
             info = archive.gettarinfo(str(file), arcname=f"{name}/{file.relative_to(folder)}")

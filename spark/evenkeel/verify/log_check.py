@@ -42,7 +42,7 @@ _PLACE = "the log"
 
 @dataclass(frozen=True, slots=True)
 class LogSources:
-    """What the log of a lake is held against, beside its chains.
+    """Checkpoints, keys and witnesses that the log of a lake is compared with.
 
     `log_keys`: the log's verifier keys, from a place that whoever writes to the lake cannot change; none: those that
     the log names itself. `checkpoints`: the content of files that hold checkpoints of it, by the name of the file.
@@ -58,13 +58,13 @@ class LogSources:
 
     @property
     def demands_log(self) -> bool:
-        """Whether there has to be a log for what is asked."""
+        """True if the lake has to have a log."""
         return bool(self.log_keys or self.checkpoints or self.witnesses)
 
 
 @dataclass(frozen=True, slots=True)
 class LogReport:
-    """What was found of a lake's log.
+    """The report on a lake's log.
 
     `is_there`: True if the lake has one, or should have. `checkpoint` is None if it cannot be read. `keys`: by which it
     was read; `own_keys`: they follow from those that the log names itself. `before`: commits that lay in the tables
@@ -116,9 +116,9 @@ class LakeLogCheck:
 
 
 def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
-    """Reads the log of a lake whole, and holds it against what others have of it.
+    """Read the whole log of a lake, and compare it with `sources`.
 
-    What is wrong comes as faults. Raises BadInput where a file of `sources` holds no checkpoint of this log, or no
+    Differences come as faults. Raises BadInput where a file of `sources` holds no checkpoint of this log, or no
     certificates.
     """
     authorities = () if sources.stamp_ca is None else authorities_in(*sources.stamp_ca)
@@ -234,7 +234,7 @@ def _keys_faults(
 
 
 def _given_out(check: LakeLogCheck, opened: TransparencyLog, files: Mapping[str, bytes]) -> Iterator[str]:
-    """Holds the log against checkpoints in files; yields who agrees, in words."""
+    """Compare the log with checkpoints in files; yield who agrees, in words."""
     for name, data in files.items():
         kept = [*_checkpoints_in(name, data, opened)]
         for one in kept:
@@ -260,7 +260,7 @@ def _checkpoints_in(name: str, data: bytes, opened: TransparencyLog) -> Iterator
 
 
 def _witnessed(check: LakeLogCheck, opened: TransparencyLog, witnesses: Sequence[LakeWitness]) -> Iterator[str]:
-    """Asks witnesses what they have seen last; yields who agrees, in words. One that gives no answer is a fault."""
+    """Ask witnesses for their newest checkpoint; yield who agrees, in words. A witness without an answer is a fault."""
     for witness in witnesses:
         try:
             if witness.bucket is not None:
@@ -280,8 +280,10 @@ def _witnessed(check: LakeLogCheck, opened: TransparencyLog, witnesses: Sequence
 
 
 def _kept_in_bucket(check: LakeLogCheck, opened: TransparencyLog, witness: LakeWitness) -> Iterator[str]:
-    """Holds the log against every checkpoint that a bucket keeps of it; yields how many agree, in words. Raises
-    WitnessError and SettingsError where it cannot be read."""
+    """Compare the log with every checkpoint that a bucket keeps of it; yield how many agree, in words.
+
+    Raises WitnessError and SettingsError if the bucket cannot be read.
+    """
     agreed, largest, wrong = 0, 0, list[str]()
     try:
         for kept in witness.bucket_of(opened.origin, opened.all_keys).kept():
@@ -309,7 +311,7 @@ def _demand_continues(check: LakeLogCheck, opened: TransparencyLog, kept: Checkp
 
 
 def _contradiction(check: LakeLogCheck, opened: TransparencyLog, kept: Checkpoint) -> str | None:
-    """What is wrong where the log has not grown from a checkpoint."""
+    """Return the difference between the log and a checkpoint from which it has not grown; None if it has."""
     assert check.tree is not None
     if kept.size <= check.tree.size and check.tree.root_at(kept.size) == kept.root:
         return None
@@ -325,7 +327,7 @@ def _log_fault(words: str) -> Fault:
 
 
 def check_heads(expected: Collection[tuple[str, str]], chains: Mapping[str, Any]) -> Iterator[Fault]:
-    """Faults of heads that were noted elsewhere: a chain that still holds one was not cut before it."""
+    """Return the faults of heads that were noted elsewhere: a chain that still holds one was not cut before it."""
     for cluster, digest in expected:
         asked = [name for name in chains if cluster in ("", name)]
         if not any(_holds(chains[name], digest) for name in asked):

@@ -119,7 +119,7 @@ def manifest_row(lake: str, attempt: Attempt) -> ProvenRow:
 
 
 def _files(lake: str, attempt: Attempt, leaf: CommitLeaf) -> list[DataFile]:
-    """The data files of a commit as its leaf has them: as they lie, or as the manifest lists them."""
+    """Return the data files of a commit as its leaf has them: as they are now, or as the manifest lists them."""
     listed = [write.files for write in attempt.writes if (write.table, write.version) == (leaf.table, leaf.commit)]
     known = {file.path: file for files in listed for file in files}
     if files_digest(known.values()) == leaf.files_digest:
@@ -148,7 +148,7 @@ class _Decision:
 
     @property
     def words(self) -> str:
-        """One line that tells the row from others."""
+        """Return one line that identifies the row."""
         own = [str(self.values[name]) for name in ("subject", *_TOLD) if self.values.get(name)]
         return f"{self.table}: {', '.join(own)}"
 
@@ -193,7 +193,7 @@ def _list(rows: Sequence[_Decision]) -> str:
 
 
 def _rows_of(lake: str, attempt: Attempt, table: str) -> Iterator[_Decision]:
-    """The rows that the attempt wrote to a table, from its own files or from those that upkeep put together."""
+    """Return the rows that the attempt wrote to a table, from its files or from those that upkeep put together."""
     names = {column.name for column in TABLES[table].columns}
     columns = [name for name in (*_SUBJECTS, *_TOLD) if name in names]
     place = table_place(lake, table)
@@ -216,7 +216,7 @@ def _rows_of(lake: str, attempt: Attempt, table: str) -> Iterator[_Decision]:
 def _active_files(
     lake: str, table: str, cluster: str, sequence: int | None = None, day: str | None = None
 ) -> Iterator[tuple[str, int]]:
-    """Path and time of change (ms since 1970) of a table's data files of a cluster and date, or that may have a
+    """Return path and time of change (ms since 1970) of a table's data files of a cluster and date, or that may have a
     sequence."""
     actions = add_actions(Lake(lake).path(table), flatten=True)
     if actions is None:

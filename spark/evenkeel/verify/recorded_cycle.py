@@ -30,7 +30,7 @@ PLANNED = (
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What manifests name by id only: settings by digest (their JSON text), wishes and commands by id."""
+    """Rows that manifests name by id: settings by digest (their JSON text), requests and commands by id."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
     wishes: Mapping[str, Row] = field(default_factory=dict)
@@ -46,33 +46,36 @@ class RecordedCycle:
 
     @property
     def run(self) -> Run:
-        """The run of the attempt as its manifest recorded it."""
+        """Return the run of the attempt as its manifest has it."""
         planned = self.attempt.planned
         return Run(planned["dag_id"], planned["run_id"], planned["kind"], planned["mode"])
 
     @property
     def needs_topics(self) -> bool:
-        """Whether its splits look at the topics of bundles."""
+        """True if its splits look at the topics of bundles."""
         return cuts_by_topics(settings_in(self.cycle.settings), self.cycle.wishes)
 
     @property
     def planner_looks_at_topics(self) -> bool:
-        """Whether splits that Evenkeel's own planner wanted, if there were any, look at the topics of bundles."""
+        """True if splits that Evenkeel's own planner wanted, if any, look at the topics of bundles."""
         return looks_at_topics(settings_in(self.cycle.settings))
 
     @property
     def to_the_word(self) -> bool:
-        """Whether its sentences have to come out again too: the very code that wrote them is asked."""
+        """True if its sentences have to be the same too: this code wrote them."""
         return bool(self.attempt.planned["code_digest"] == code_digest())
 
     @property
     def cycle_row(self) -> Row:
-        """The row that says which cycle it is, for the rounds."""
+        """Return the row that tells the rounds which cycle it is."""
         return cycle_row_of(self.cycle, self.run)
 
 
 def again(attempt: Attempt, background: Background) -> RecordedCycle:
-    """Raises LookupError with what is missing of the background, SettingsError for settings of another version."""
+    """Return the recorded cycle of an attempt.
+
+    Raises LookupError with what is missing of the background, SettingsError for settings of another version.
+    """
     row = attempt.planned
     text = background.settings.get(row["settings_digest"])
     if text is None:
@@ -103,18 +106,18 @@ def again(attempt: Attempt, background: Background) -> RecordedCycle:
 
 @lru_cache(maxsize=16)
 def _demand_known(text: str) -> None:
-    """That these settings are ones of this version; thousands of cycles have the same."""
+    """Check that these settings are of this version, once for thousands of cycles that share them."""
     EffectiveSettings.from_json(text)
 
 
 def other_plan(planned: Row, plan: Row) -> str:
-    """In words, how the figures of a plan differ from those in the manifest; "" where none does."""
+    """Return in words how the figures of a plan differ from those in the manifest; "" if none does."""
     names = [name for name in PLANNED if planned[name] != plan.get(name)]
     return ", ".join(f"{name} {planned[name]} became {plan.get(name)}" for name in names)
 
 
 def settings_text(rows: Iterable[Row]) -> str:
-    """The JSON text of settings whose rows of the table `settings` are given."""
+    """Return the JSON text of settings whose rows of the table `settings` are given."""
     values, origins = {}, {}
     for row in rows:
         values[row["key"]], origins[row["key"]] = json.loads(row["value"]), row["origin"]
@@ -129,7 +132,7 @@ def _wish(background: Background, wish_id: str) -> dict[str, Any]:
 
 
 def _act(background: Background, act: Row) -> dict[str, Any]:
-    """What stands in the manifest is what was known then; the command itself never changes."""
+    """Return a command with what was known of it then, by the manifest; the command itself never changes."""
     if act["command_id"] not in background.commands:
         raise LookupError(f"command {act['command_id']} is not on record any more")
     known = {"outcome": act["outcome"], "seen_at": None, "detail": None}
@@ -140,12 +143,12 @@ def _act(background: Background, act: Row) -> dict[str, Any]:
 
 
 def background_of(lake: Lake, attempts: Sequence[Attempt]) -> Background:
-    """Settings, wishes and commands that these attempts rest on, as far as they are on record."""
+    """Return settings, requests and commands that these attempts rest on, as far as they are on record."""
     return Background(_settings(lake, attempts), _wishes(lake, attempts), _commands(lake, attempts))
 
 
 def _settings(lake: Lake, attempts: Sequence[Attempt]) -> dict[str, str]:
-    """By digest; one attempt of each will do."""
+    """Return the settings by digest, each read from one attempt."""
     one_each = {attempt.planned["settings_digest"]: attempt for attempt in attempts if attempt.writes_of("settings")}
     rows = read_rows_of(lake.root, list(one_each.values()), "settings")
     return {

@@ -1,7 +1,7 @@
-"""What `verify` leaves in a lake: a file for each run, which says when who looked at what, and what came of it.
+"""Files that `verify` leaves in a lake, one for each run: who checked what and when, and the result.
 
-Nobody signs these files. They tell an operator when somebody last looked; that the record is whole only `verify` itself
-can say. So a run never fails because its file cannot be written, and whatever is read here is taken for text.
+These files are not signed. They tell an operator when the record was last verified; only `verify` itself can prove the
+record. So a run never fails because its file cannot be written, and anything that is read here is taken for text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class VerifyRun:
-    """A run of `verify` as it says of itself.
+    """A run of `verify` as its file describes it.
 
     `since` and `until`: ends of the range of cycles, "" for an open one; `cluster`: "" for all. `leaves`: size of the
     log's checkpoint that the run read, 0 without a log; `held_against`: how many checkpoints, witnesses, heads and keys
@@ -62,7 +62,7 @@ def run_of(
     found: VerifyReport, *, depth: str, cluster: str | None, since: datetime | None, until: datetime | None,
     held_against: int,
 ) -> VerifyRun:  # fmt: skip
-    """What a run of this process, now, says of itself."""
+    """Return the description of a run of this process, now."""
     checkpoint = None if found.log is None else found.log.checkpoint
     return VerifyRun(
         at=datetime.now(UTC).replace(microsecond=0),
@@ -82,8 +82,10 @@ def run_of(
 
 
 def leave(lake: str, run: VerifyRun) -> str | None:
-    """Writes the file of a run and removes the oldest beyond `KEPT`. Returns why it was not written, None where it
-    was. An export is left as it was handed out."""
+    """Write the file of a run and remove the oldest beyond `KEPT`; return why it was not written, None if it was.
+
+    An export is left as it was handed out.
+    """
     try:
         files = _files(lake)
         if files is None:
@@ -103,7 +105,7 @@ def leave(lake: str, run: VerifyRun) -> str | None:
 
 
 def read_runs(lake: str, most: int = KEPT) -> list[VerifyRun]:
-    """The newest runs on file, the newest first. What is no such file, or cannot be had, is left out."""
+    """Return the newest runs on file, the newest first. Other files, and those that cannot be read, are left out."""
     try:
         files = _files(lake)
         names = [] if files is None else _names(files)[:most]
@@ -135,7 +137,7 @@ def _read(files: TableFiles, name: str) -> VerifyRun | None:
 
 
 def _run(told: dict[str, Any]) -> VerifyRun:
-    """The run of a file's words; ValueError, KeyError or TypeError for anything else."""
+    """Return the run that a file describes. Raises ValueError, KeyError or TypeError for anything else."""
     at = datetime.fromisoformat(told["at"])
     if at.tzinfo is None:
         raise ValueError("a moment without a zone")

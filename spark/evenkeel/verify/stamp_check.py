@@ -1,4 +1,4 @@
-"""Time stamps of a log: when its checkpoints were there, and which stamps are not what they should be."""
+"""Time stamps of a log: when its checkpoints existed, and which stamps are wrong."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LISTED = 10
 
 @dataclass
 class StampCheck:
-    """What the stamps of a log show: a sentence for each that does not hold, and a line for those that do."""
+    """The result for the stamps of a log: a sentence for each wrong one, and a line for the others."""
 
     faults: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
@@ -38,8 +38,10 @@ class StampCheck:
 def check_stamps(
     storage: LogStorage, opened: TransparencyLog, tree: Tree, authorities: Sequence[Certificate]
 ) -> StampCheck:
-    """Holds all stamps beside a log against its newest tree, and against the certificates of authorities that are
-    trusted; without any, times are told as unverified."""
+    """Compare all stamps beside a log with its newest tree and with the certificates of trusted authorities.
+
+    Without certificates, times are reported as unverified.
+    """
     check, stamped = StampCheck(), dict[str, list[tuple[int, datetime]]]()
     faults: list[str] = []
     try:
@@ -72,7 +74,7 @@ def _faults_of(
     authorities: Sequence[Certificate],
     stamped: dict[str, list[tuple[int, datetime]]],
 ) -> list[str]:
-    """The faults of one size; what holds joins `stamped`: the signer's name -> size and time."""
+    """Return the faults of one size; what holds joins `stamped`: the signer's name -> size and time."""
     place = f"{STAMPS}/{kept.size}"
     try:
         text = _text_of(kept, opened, tree)
@@ -91,7 +93,7 @@ def _faults_of(
 
 
 def _text_of(kept: KeptStamps, opened: TransparencyLog, tree: Tree) -> bytes:
-    """The signed text that was stamped. Raises BadNote or LogError where it is not a checkpoint of this tree."""
+    """Return the signed text that was stamped. Raises BadNote or LogError if it is not a checkpoint of this tree."""
     if kept.checkpoint is None:
         raise BadNote("the checkpoint that was stamped is gone; restore it from a copy")
     found = open_checkpoint(kept.checkpoint, opened.origin, opened.all_keys)

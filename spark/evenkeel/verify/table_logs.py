@@ -1,4 +1,4 @@
-"""Checks of all that Spark and deltalake go by in a table's folder: commits, checkpoints, version checksums, metadata.
+"""Checks of the files of a table's log that Spark and deltalake read: commits, checkpoints, checksums, metadata.
 
 The commits are replayed here, from version 0 or from the oldest checkpoint that all later commits follow, and every
 other file of the log is compared with what they add up to.
@@ -167,7 +167,7 @@ class _Replay:
         self.log.state = state
 
     def _basis(self, names: LogListing) -> tuple[int | None, TableState | None]:
-        """The checkpoint that the replay begins with (None: version 0), and its state (None: there is no beginning)."""
+        """Return the checkpoint that the replay begins with (None: version 0), and its state (None: no beginning)."""
         present, newest = {*names.commits}, names.commits[-1]
         begin = newest
         while begin - 1 in present:
@@ -313,7 +313,7 @@ def _checksum_faults(state: TableState, said: Mapping[str, Any]) -> Iterator[str
 
 
 def _removes_rows(commit: LoggedCommit) -> bool:
-    """True for a commit after which rows may not be what they were; putting files together keeps them."""
+    """Return True for a commit that may have changed rows; putting files together does not."""
     changes = any(remove.get("dataChange", True) for remove in commit.removes)
     return bool(commit.removes) and (changes or commit.info.get("operation") not in _KEEPING_ROWS)
 
@@ -329,7 +329,7 @@ def _rewriting(info: Mapping[str, Any]) -> str:
 
 
 def _upkeep_of(info: Mapping[str, Any]) -> str:
-    """The id of the upkeep that a commit says it belongs to, "" without one."""
+    """Return the id of the upkeep that a commit says it belongs to, "" without one."""
     try:
         said = parse_json(info.get("userMetadata") or "{}")
     except NotJson:
@@ -345,7 +345,7 @@ def _moment(milliseconds: object) -> datetime | None:
 
 
 def _runs(versions: list[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each run of versions that follow each other."""
+    """Return the first and the last of each run of versions that follow each other."""
     for version in versions:
         if version - 1 not in versions:
             yield version, next(end for end in range(version, versions[-1] + 1) if end + 1 not in versions)

@@ -20,7 +20,7 @@ _FEATURES = ("readerFeatures", "writerFeatures")
 
 
 def state_faults(commits: TableState, other: TableState) -> Iterator[str]:
-    """Differences of a checkpoint or checksum from what the commits make, a phrase each."""
+    """Yield the differences of a checkpoint or checksum from the state by the commits, a phrase each."""
     if missing := sorted(commits.files.keys() - other.files.keys()):
         yield f"it lacks {_some(missing)}"
     if added := sorted(other.files.keys() - commits.files.keys()):
@@ -39,7 +39,7 @@ def _some(paths: list[str]) -> str:
 
 
 def _same_file(ours: Action, theirs: Action) -> bool:
-    """False for an `add` that readers would take otherwise; without statistics they only pass over fewer files."""
+    """Return False for an `add` that readers would read differently; without statistics they read more files."""
     if ours.get("size") != theirs.get("size") or dict(ours["partitionValues"]) != dict(theirs["partitionValues"]):
         return False
     if theirs.get("deletionVector"):
@@ -54,7 +54,7 @@ def _same_file(ours: Action, theirs: Action) -> bool:
 
 
 def _statistics(text: object) -> Any:
-    """Statistics in one form, None for none."""
+    """Return statistics in one form, None for none."""
     try:
         return _canonical(parse_json(str(text))) if text else None
     except NotJson:
@@ -62,7 +62,7 @@ def _statistics(text: object) -> Any:
 
 
 def _canonical(value: Any) -> Any:
-    """A value with moments in whole milliseconds, which is how commits have them."""
+    """Return a value with moments in whole milliseconds, as commits have them."""
     if isinstance(value, Mapping):
         return {name: _canonical(part) for name, part in value.items() if part is not None}
     if isinstance(value, str) and value.endswith("Z"):
@@ -77,7 +77,7 @@ def _canonical(value: Any) -> Any:
 
 
 def _includes(whole: Any, part: Any) -> bool:
-    """True if every value of `part` is the same in `whole`; a checkpoint keeps fewer columns apart."""
+    """Return True if every value of `part` is the same in `whole`; a checkpoint keeps fewer columns apart."""
     if isinstance(part, Mapping):
         return isinstance(whole, Mapping) and all(_includes(whole.get(name), one) for name, one in part.items())
     return bool(whole == part)
@@ -110,7 +110,7 @@ def _protocol(protocol: Action) -> tuple[Any, ...]:
 
 
 def file_fault(table: Table, add: Action) -> str | None:
-    """Return what is wrong with an `add` by itself: where the file lies, and which partition it is said to be of."""
+    """Return the fault of an `add` by itself: its path, or its partition."""
     path, values = unquote(add["path"]), add.get("partitionValues")
     if "://" in path or path.startswith("/") or ".." in path.split("/"):
         return f"it adds {path}, a file outside the table's folder"
@@ -168,7 +168,7 @@ _ONLY_NULLS = frozenset({"boolean"})
 
 
 def _holds(column: Any, kind: str, said: Mapping[str, Any]) -> bool:
-    """True if the values of a column lie within the limits that are said of them."""
+    """Return True if the values of a column lie within their stated limits."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

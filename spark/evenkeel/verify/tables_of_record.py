@@ -1,4 +1,4 @@
-"""The folders of all tables of a record checked, and the upkeeps that count: those may remove rows."""
+"""Checks of the folders of all tables of a record, and the upkeeps that count: these may remove rows."""
 
 from __future__ import annotations
 
