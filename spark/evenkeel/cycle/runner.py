@@ -295,8 +295,9 @@ def _decided(
             if unknown:
                 path = import_path(decide)
                 raise EngineError(f"{path} returned rows for {unknown}, which is not an output of this call.")
-            for table, kinds in columns.items():
-                results[table].append(_as_arrow(table, kinds, list(answer.get(table, ())), key))
+            for table, its_rows in answer.items():
+                if its_rows:
+                    results[table].append(_as_arrow(table, columns[table], list(its_rows), key))
         except Exception as error:
             where = f"{import_path(decide)} on {json.dumps(key, ensure_ascii=False, separators=(',', ':'))}"
             line = (str(error).strip().splitlines() or [""])[0]

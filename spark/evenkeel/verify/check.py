@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from evenkeel.cycle.state import PLANNER
@@ -169,9 +170,12 @@ def _decide(
 ) -> None:
     """Decide the attempts of `own` again, and make the loads of those that are `deep`; add the results to `found`."""
     wrong: dict[str, list[tuple[str, str]]] = {}
-    if deep:
-        _add_differences(rows, deep, loads_again(rows, deep, proven), wrong)
-    decided = decisions_again(rows, own, proven)
+    with ThreadPoolExecutor(1) as pool:
+        # Spark sums up the topics while this thread decides. `rows.spark` opens the session before both threads use it.
+        loads = pool.submit(loads_again, rows, deep, proven) if deep and rows.spark else None
+        decided = decisions_again(rows, own, proven)
+        if loads is not None:
+            _add_differences(rows, deep, loads.result(), wrong)
     _add_differences(rows, own, decided, wrong)
     from_topics = {one.attempt.attempt_id for one in deep}
     for one in own:
