@@ -211,7 +211,7 @@ def _fingerprint(row: Row, contents: _Contents) -> Fingerprints:
 
 
 def _tables(cluster: str, writes: Iterable[Row], contents: _Contents) -> Fingerprints:
-    """Per table the number of rows and the digest that the manifest lists, and the digest of the rows as read."""
+    """Per table the number of rows that the manifest lists, and digests of the rows, whole and without sentences."""
     by_table: dict[str, list[Row]] = {}
     for write in writes:
         by_table.setdefault(write["table"], []).append(write)
@@ -221,7 +221,7 @@ def _tables(cluster: str, writes: Iterable[Row], contents: _Contents) -> Fingerp
         bare = [{name: value for name, value in row.items() if name != SENTENCE} for row in rows]
         found[table] = {
             "rows": sum(write["rows"] for write in own),
-            "listed": _digest(write["digest"] for write in own),
+            "whole": _digest(rows),
             "without_sentences": _digest(bare),
         }
     return found

@@ -16,8 +16,8 @@ CYCLE = "2026-11-21T08:35:07+00:00 attempt 1"
 LATER = "2026-11-21T08:36:07+00:00 attempt 1"
 
 
-def digests(listed: str, bare: str, rows: int = 3) -> dict[str, Any]:
-    return {"rows": rows, "listed": listed, "without_sentences": bare}
+def digests(whole: str, bare: str, rows: int = 3) -> dict[str, Any]:
+    return {"rows": rows, "whole": whole, "without_sentences": bare}
 
 
 def cycle(plan_id: str) -> dict[str, Any]:
@@ -78,8 +78,8 @@ def test_what_one_side_lacks_is_named(after: dict[str, Any]) -> None:
 
 
 def test_wording_alone_is_a_difference_only_with_sentences(after: dict[str, Any]) -> None:
-    after["recordings"]["lost"][CYCLE]["tables"]["unload_decisions"]["listed"] = "reworded"
-    after["recordings"]["lost"][LATER]["reads"]["strategy_state"]["listed"] = "reworded"
+    after["recordings"]["lost"][CYCLE]["tables"]["unload_decisions"]["whole"] = "reworded"
+    after["recordings"]["lost"][LATER]["reads"]["strategy_state"]["whole"] = "reworded"
     after["golden"]["hash-001"]["answer"] = "reworded"
     assert len(differences(BEFORE, after)) == 3
     assert differences(BEFORE, after, with_sentences=False) == []
