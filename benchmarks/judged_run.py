@@ -18,7 +18,7 @@ from benchmarks.judged_cluster import ONE_MINUTE, JudgedCluster
 from benchmarks.judged_scenarios import BEGIN, STEPS_SETTLE, JudgedScenario
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
-from evenkeel.model.bounces import FormerOwners
+from evenkeel.model.past_commands import FormerOwners
 from evenkeel.planner.floor import fewest_moves, floor_of
 from evenkeel.planner.memory_rows import bundles_wanted_split
 from evenkeel.planner.target import MARGIN, Target

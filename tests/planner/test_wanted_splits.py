@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.cycle.state import state_row
+from evenkeel.cycle.fold import state_row
 from evenkeel.planner import round as planner_round
 from evenkeel.planner.memory import PlannerMemory, WantedSplit
 from evenkeel.planner.memory_rows import bundles_wanted_split, memory_of, rows_of, wanted_splits_of

@@ -1,4 +1,4 @@
-"""The lake: Delta tables by path under one root, written by appends only."""
+"""The lake: Delta tables by path under one root, written by appends only; exact comparison of two sets of rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import EngineError, LakeError, NoLake
-from evenkeel.handover import Commit, CycleKey, DataFile, Handover, Write
+from evenkeel.handover import Commit, CycleKey, DataFile, Handover, Write, id_column, ids_of, new_try, try_of
 from evenkeel.lake.delta_log import (
     AddedFile,
     committed_version,
@@ -23,11 +23,10 @@ from evenkeel.lake.delta_log import (
     written_files,
 )
 from evenkeel.lake.pending_commits import OUTSIDE_MANIFESTS, hand_on
-from evenkeel.lake.schema import Column, Table, column_definition, sql_text
+from evenkeel.lake.schema import STAMP_NAMES, Column, Table, column_definition, sql_text
 from evenkeel.lake.schemas import FROM_THE_FIRST, TABLES
 from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
 from evenkeel.lake.table_metadata import demand_as_declared, properties_of
-from evenkeel.lake.write_ids import id_column, ids_of, new_try, try_of
 from evenkeel.object_store import canonical, is_object_store, load_client
 from evenkeel.retrying import at_once
 from evenkeel.spark.code import code_digest, code_version
@@ -337,3 +336,23 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     kinds |= {"double": pa.float64(), "timestamp": pa.timestamp("us", tz="UTC"), "array<bigint>": pa.list_(pa.int64())}
     kinds |= {"binary": pa.binary(), "array<string>": pa.list_(pa.string())}
     return pa.schema([pa.field(column.name, kinds[column.type], nullable=column.nullable) for column in columns])
+
+
+ROW = "row_json"
+"""The column with a row's JSON."""
+
+
+def surplus(before: DataFrame, after: DataFrame, table: str, by: Sequence[str]) -> DataFrame:
+    """Return the rows that one side has more often than the other.
+
+    The columns are `by`, the row's JSON (`ROW`, without the stamp of a write, columns by name, NULL named), and
+    `surplus`: how many more there are before (above 0) or after (below 0). JSON tells 0.0 from -0.0, which grouping by
+    the columns would not.
+    """
+    from pyspark.sql import functions as F
+
+    columns = sorted(name for name in TABLES[table].column_names() if name not in STAMP_NAMES)
+    body = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias(ROW)
+    sides = [frame.select(*by, body, F.lit(count).alias("count")) for frame, count in ((before, 1), (after, -1))]
+    counted = sides[0].unionByName(sides[1]).groupBy(*by, ROW).agg(F.sum("count").alias("surplus"))
+    return counted.where(F.col("surplus") != 0)

@@ -18,7 +18,7 @@ from evenkeel.cycle.fold import by_moment
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Decided, Row, Rows
 from evenkeel.errors import DecideFailed, LakeError
-from evenkeel.model.bounces import FormerOwners
+from evenkeel.model.past_commands import FormerOwners
 from evenkeel.publish.commands import Wanted, wanted
 from evenkeel.publish.plan import GUARD_TABLE, Forecast, forecast_of
 from evenkeel.repetition import rounds as whole

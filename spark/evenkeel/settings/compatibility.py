@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from evenkeel.settings.key import Generation, ManagerName
+from evenkeel.settings.keys import Settings
 from evenkeel.settings.keys.balancing import PLACEMENTS, SHEDDERS_OF
 from evenkeel.settings.parsing import minutes_of
-from evenkeel.settings.registry import Settings
 
 SHEDDING, PLACEMENT = "loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy"
 SHEDDER_AND_PLACEMENT = "AvgShedder"

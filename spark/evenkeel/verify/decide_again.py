@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from evenkeel.aggregate import inputs as load_inputs
 from evenkeel.cycle import frames
+from evenkeel.cycle.fold import PLANNER
 from evenkeel.cycle.frames import read_checked
 from evenkeel.cycle.runner import DecideCycles, RoundInputs, decide_clusters
-from evenkeel.cycle.state import PLANNER
 from evenkeel.handover import Handover, Run, Write
 from evenkeel.lake.data_files import RowsByWrite, rows_by_write
 from evenkeel.lake.record import chunked

@@ -14,10 +14,10 @@ from functools import cache, partial
 from math import isclose, nan
 from typing import Any
 
+from evenkeel.cycle.fold import FRAME
 from evenkeel.cycle.loads import looked_at
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Row, Rows
-from evenkeel.cycle.state import FRAME
 from evenkeel.errors import EvenkeelError
 from evenkeel.explain.changes.boundary import Boundary, nearest, roundest
 from evenkeel.explain.changes.change import (

@@ -6,8 +6,7 @@ from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas.acted import ACTED, STEERED, WISHED
 from evenkeel.lake.schemas.decided import DECIDED, PLANNER_TABLES
 from evenkeel.lake.schemas.derived import DERIVED
-from evenkeel.lake.schemas.heat import HEAT
-from evenkeel.lake.schemas.kept import KEPT, REPLAYED
+from evenkeel.lake.schemas.kept import HEAT, KEPT, REPLAYED
 from evenkeel.lake.schemas.observed import OBSERVED
 
 TABLES: dict[str, Table] = {

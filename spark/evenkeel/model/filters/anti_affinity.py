@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import compress, repeat
 
 from evenkeel.model.bundles import namespace_of
-from evenkeel.model.filters.ownership import Ownership
-from evenkeel.model.load import Policies
+from evenkeel.model.load import Ownership, Policies
 from evenkeel.settings import Settings
 
 DEFAULT_DOMAIN = "default"
