@@ -7,7 +7,7 @@ import pytest
 
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.secret import Secret
-from evenkeel.transparency.private_keys import make_key_file, signers_from_environment, signers_of
+from evenkeel.transparency.keys import make_key_file, signers_from_environment, signers_of
 from tests.transparency.logs import LOG_KEY, OTHER_KEY
 
 WITNESS = "PRIVATE+KEY+witness.example/1+dee17840+BAIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAh"

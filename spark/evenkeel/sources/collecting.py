@@ -16,7 +16,7 @@ The requests, and their reasons:
   of its HTTP server for ever.
 * `full` adds the topic lists of all namespaces; a snapshot without them takes those of the last full one.
 * of bundles without a history, unless all brokers run the extensible manager: their resource quotas, last of all
-  (`quota_requests`).
+  (`pulsar.quotas`).
 
 A broker that does not answer becomes rows that say so. A cluster cannot be observed (`Unreachable`) if no address lists
 its brokers, or if none of them gave its topic figures before all were silent for too long.
@@ -41,12 +41,12 @@ from evenkeel.pulsar.admin.answer_text import LargeText
 from evenkeel.pulsar.admin.connection import Resolver, resolved
 from evenkeel.pulsar.admin.http_exchange import metadata_read, names_in
 from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, BeyondLimit, Limits
+from evenkeel.pulsar.quotas import ask_for_quotas, bundles_to_ask, named_in
 from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, manager_of_class, manager_of_cluster, own_cluster
 from evenkeel.settings.cluster_entries import SILENT_SECONDS
 from evenkeel.sources.asking import IF_IT_IS_PULSAR, Asking, RequestTally, Turns
 from evenkeel.sources.configuration import LiveSource
 from evenkeel.sources.landing import Landing
-from evenkeel.sources.quota_requests import ask_for_quotas, bundles_to_ask, named_in
 from evenkeel.sources.snapshot_files import Header
 from evenkeel.sources.writing import SnapshotWriter
 

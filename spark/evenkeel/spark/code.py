@@ -41,8 +41,7 @@ DECIDING = (
     "evenkeel.plan_splits.task",
     "evenkeel.shed.task",
     "evenkeel.place.task",
-    "evenkeel.repetition.rounds",
-    "evenkeel.repetition.repeat",
+    "evenkeel.repetition",
 )
 """The modules that decide: the tasks from the observed rows to the placements, and all rounds with the plan and its
 guards. Fetching snapshots and sending commands are not among them: the rows, settings and acts that they hand over are

@@ -20,8 +20,7 @@ from evenkeel.secret import text_given
 from evenkeel.spark import file_systems, gateway
 from evenkeel.spark.code import SUITES_VARIABLE, source_root
 from evenkeel.spark.home import login
-from evenkeel.spark.jars import delta_jars, object_store_jars
-from evenkeel.spark.java import server_java, spark_home
+from evenkeel.spark.jars import delta_jars, object_store_jars, server_java, spark_home
 
 MEMORY_VARIABLE = "EVENKEEL_SERVER_MEMORY"
 CORES_VARIABLE = "EVENKEEL_SERVER_CORES"

@@ -39,7 +39,7 @@ from evenkeel.spark.command import (
     without_token,
 )
 from evenkeel.spark.home import Home, State, kill_forks, kill_session, lives, pid_of
-from evenkeel.spark.java import server_java
+from evenkeel.spark.jars import server_java
 
 LOG = logging.getLogger(__name__)
 START_SECONDS = 180.0

@@ -15,10 +15,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from evenkeel.errors import BadInput, BadNote, DamagedLog, InconsistentLog, LogError
-from evenkeel.transparency.checkpoint import MOST_LEAVES, Checkpoint, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import ED25519, NoteSignature, SignerKey, VerifierKey, shown
 from evenkeel.transparency.merkle import EMPTY, leaf_of, root_above
-from evenkeel.transparency.notes import signed_note
+from evenkeel.transparency.notes import MOST_LEAVES, Checkpoint, SignedCheckpoint, open_checkpoint, signed_note
 from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import (
     MOST_ENTRY_BYTES,

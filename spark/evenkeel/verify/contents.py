@@ -13,7 +13,7 @@ from evenkeel.handover import Write
 from evenkeel.lake.record import Attempt
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import ROW, Lake, surplus
-from evenkeel.repetition.repeat import ATTEMPT as ATTEMPT
+from evenkeel.repetition import ATTEMPT as ATTEMPT
 from evenkeel.verify.by_files import Files, WriteKey, key_of
 from evenkeel.verify.chain import CONTENT, Fault, Kept
 

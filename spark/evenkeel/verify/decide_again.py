@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from evenkeel import repetition as again
 from evenkeel.aggregate import inputs as load_inputs
 from evenkeel.cycle import frames
 from evenkeel.cycle.fold import PLANNER
@@ -23,8 +24,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits.task import TOPICS_TYPE, hashes_in, persistent_topics, picks_by_topics
 from evenkeel.publish import plan as plan_round
-from evenkeel.repetition import repeat as again
-from evenkeel.repetition.projections import columns_looked_at
+from evenkeel.repetition import columns_looked_at
 from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.sql import arrow_of, united
 from evenkeel.verify.by_files import Proven, key_of

@@ -31,7 +31,7 @@ from evenkeel.explain.changes.change import (
 from evenkeel.explain.changes.figures import Figure, figures_of
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.publish import plan as plan_round
-from evenkeel.repetition.rounds import ROUNDS, STATE
+from evenkeel.repetition import ROUNDS, STATE
 
 Changed = Callable[[Rows, float], Mapping[str, Sequence[Row]]]
 """Given rows and a value: the tables with that value in the place of the recorded one."""

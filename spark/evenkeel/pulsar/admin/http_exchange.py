@@ -22,9 +22,17 @@ import httpcore
 import httpx
 
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.pulsar.admin.answer_text import AnswerText, LargeText, TooLarge, Unreadable, of_text, unpacked
+from evenkeel.pulsar.admin.answer_text import (
+    AnswerText,
+    BoundedBackend,
+    Deadline,
+    LargeText,
+    TooLarge,
+    Unreadable,
+    of_text,
+    unpacked,
+)
 from evenkeel.pulsar.admin.connection import Address, AdminConnection
-from evenkeel.pulsar.admin.deadline import BoundedBackend, Deadline
 from evenkeel.pulsar.answers import NO_TOPIC, TIMED_OUT
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.secret import HIDDEN

@@ -24,15 +24,17 @@ from evenkeel.errors import BadInput
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.sources.landing import Landing
-from evenkeel.sources.landing_zone.layout import (
+from evenkeel.sources.landing_zone.s3 import (
     Entry,
     as_number,
+    as_s3_error,
     clusters_in,
+    fetch,
     newest_first,
     oldest_first,
     place_of,
+    read_head,
 )
-from evenkeel.sources.landing_zone.s3 import as_s3_error, fetch, read_head
 from evenkeel.sources.recordings import Problem
 from evenkeel.sources.snapshot_files import Header, read_header, utc
 from evenkeel.sources.writing import SUFFIX, clear_abandoned, hidden, put
