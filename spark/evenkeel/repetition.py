@@ -215,7 +215,8 @@ _BY_VALUE = 2
 def same(table: str, columns: Sequence[str], recorded: Collection[Row], made: Collection[Row]) -> bool:
     """Return True if these columns of a table are equal: `recorded` as they were read, `made` as a round gave them."""
     return len(recorded) == len(made) and (
-        _same_by_key(table, columns, recorded, made) or _same_row_by_row(table, columns, recorded, made)
+        _same_by_key(table, columns, recorded, made)
+        or _contents(columns, recorded) == _contents(columns, (as_read(table, row) for row in made))
     )
 
 
@@ -258,10 +259,6 @@ def _sure_keys(table: str) -> list[str]:
     """Return the columns of the table's key that cannot be NULL."""
     declared = TABLES[table]
     return [column.name for column in declared.columns if column.name in declared.key and not column.nullable]
-
-
-def _same_row_by_row(table: str, columns: Sequence[str], recorded: Iterable[Row], made: Iterable[Row]) -> bool:
-    return _contents(columns, recorded) == _contents(columns, (as_read(table, row) for row in made))
 
 
 def _contents(columns: Sequence[str], rows: Iterable[Row]) -> list[bytes]:

@@ -189,18 +189,16 @@ def decide_cycle(rounds: Sequence[Round], key: Row, rows: SharedRows, *, as_reco
                 error.add_note(f"in the rule of {each_round.ahead_of}")
             raise
         if each_round.tables and not as_recorded:
-            read = read_back if each_round.is_read_back else _as_it_is
-            rows = rows.having({table: read(table, round_rows.get(table, [])) for table in each_round.tables})
+            of_tables: Rows = {table: round_rows.get(table, []) for table in each_round.tables}
+            if each_round.is_read_back:
+                of_tables = {table: read_back(table, table_rows) for table, table_rows in of_tables.items()}
+            rows = rows.having(of_tables)
         for name, table in each_round.carries.items():
             carried.setdefault(name, []).extend(round_rows.get(table, ()))
         if each_round.ahead_of is None:
             for table, table_rows in round_rows.items():
                 decided[table] = [*decided[table], *table_rows] if table in decided else table_rows
     return DecidedRounds(decided, rows, carried)
-
-
-def _as_it_is(_table: str, rows: Sequence[Row]) -> Sequence[Row]:
-    return rows
 
 
 def _as_left(name: str, rows: Sequence[Row]) -> Sequence[Row]:

@@ -12,7 +12,7 @@ from evenkeel.cycle.memo import SharedRows, is_known, once_for
 from evenkeel.cycle.reading import Row, Rows, acts_before
 from evenkeel.cycle.top_lists import top_lists
 from evenkeel.model.filters.isolation import PoliciesPresent
-from evenkeel.model.load import BrokerLoadData, BrokerReport, ExtensibleLoad, LoadData, Owned, TopBundle, milliseconds
+from evenkeel.model.load import BrokerLoadData, BrokerReport, ExtensibleLoad, LoadData, Owned, milliseconds
 from evenkeel.model.load import owned_of as owned_by_namespace
 from evenkeel.model.past_commands import recently_unloaded
 from evenkeel.model.split_algorithms.split_option import NO_CUT
@@ -90,16 +90,20 @@ def see(rows: Rows, remembered: Remembered, settings: Settings) -> Seen:
     listed = [
         row["broker"] for row in rows["broker_load"] if given.get(row["broker"], {}).get("is_listed") is not False
     ]
+    k, top_bundles = settings.loadBalancerMaxNumberOfBundlesInBundleLoadReport, {}
+    if k >= 1:  # Pulsar's brokers fail on a smaller one
+        present = PoliciesPresent(reading.policies(rows))
+        top_bundles = top_lists({broker: report.stats for broker, report in reports.items()}, k, present, settings)
     load = ExtensibleLoad(
         brokers={broker: reports.get(broker, BrokerReport(broker)) for broker in sorted(listed)},
         loads=loads,
-        top_bundles=_top_bundles(rows, reports, settings),
+        top_bundles=top_bundles,
         not_owned=frozenset(row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"),
         recently_unloaded=assumed_unloaded(rows.get("state", ()))
         | recently_unloaded(acts_before(reading.the_cycle(rows))),
     )
     silent = {row["broker"] for row in rows["broker_load"]} - loads.keys()
-    return Seen(load, _owners(rows), _averages(loads, _of_brokers(silent, remembered)))
+    return Seen(load, _owners(rows), _averages(loads, silent, remembered))
 
 
 def _load_data(report: BrokerReport, row: Row, at: int, remembered: Remembered, settings: Settings) -> BrokerLoadData:
@@ -128,33 +132,17 @@ def _advanced(report: BrokerReport, measured_at: int, remembered: Remembered, se
     return past.advanced(report, elapsed_s, settings)
 
 
-def _averages(loads: Mapping[str, BrokerLoadData], waiting: Remembered) -> Remembered:
-    return {
-        LOAD_AVERAGE: {**waiting[LOAD_AVERAGE], **{b: data.weighted_max_ema for b, data in loads.items()}},
-        THROUGHPUT_AVERAGE: {
-            **waiting[THROUGHPUT_AVERAGE],
-            **{b: data.msg_throughput_ema for b, data in loads.items()},
-        },
-        AVERAGED_AT: {**waiting[AVERAGED_AT], **{b: float(data.updated_at) for b, data in loads.items()}},
+def _averages(loads: Mapping[str, BrokerLoadData], silent: Collection[str], remembered: Remembered) -> Remembered:
+    """Return the averages to remember: the new ones, and those of silent brokers as they were."""
+    figures: Remembered = {
+        LOAD_AVERAGE: {broker: data.weighted_max_ema for broker, data in loads.items()},
+        THROUGHPUT_AVERAGE: {broker: data.msg_throughput_ema for broker, data in loads.items()},
+        AVERAGED_AT: {broker: float(data.updated_at) for broker, data in loads.items()},
     }
-
-
-def _of_brokers(brokers: Collection[str], remembered: Remembered) -> Remembered:
     return {
-        name: {broker: value for broker, value in remembered.get(name, {}).items() if broker in brokers}
-        for name in (LOAD_AVERAGE, THROUGHPUT_AVERAGE, AVERAGED_AT)
+        name: {**{b: value for b, value in remembered.get(name, {}).items() if b in silent}, **new}
+        for name, new in figures.items()
     }
-
-
-def _top_bundles(
-    rows: Rows, reports: Mapping[str, BrokerReport], settings: Settings
-) -> dict[str, tuple[TopBundle, ...]]:
-    """Return each broker's list as it would publish it; none at all if K is below 1, on which Pulsar's brokers fail."""
-    k = settings.loadBalancerMaxNumberOfBundlesInBundleLoadReport
-    if k < 1:
-        return {}
-    present = PoliciesPresent(reading.policies(rows))
-    return top_lists({broker: report.stats for broker, report in reports.items()}, k, present, settings)
 
 
 def _owners(rows: Rows) -> dict[str, tuple[str, ...]]:

@@ -257,14 +257,12 @@ def policies(rows: Rows) -> Policies:
     return Policies(
         groups=dict(row["anti_affinity_groups"] or {}),
         domains={name: tuple(members) for name, members in (row["failure_domains"] or {}).items()},
-        isolation=_isolation(row["isolation_policies"]),
+        isolation={
+            name: _isolation_policy(body)
+            for name, body in sorted(json.loads(row["isolation_policies"] or "{}").items())
+        },
         non_persistent_bundles=non_persistent,
     )
-
-
-def _isolation(text: str | None) -> dict[str, IsolationPolicy]:
-    answer = json.loads(text) if text else {}
-    return {name: _isolation_policy(body) for name, body in sorted(answer.items())}
 
 
 def _isolation_policy(body: Row) -> IsolationPolicy:

@@ -360,7 +360,11 @@ def _by_columns(
 
 def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter) -> tuple[TopBundle, ...]:
     by_name = sorted(stats.items(), key=itemgetter(0))
-    bundles = [TopBundle(bundle, each) for bundle, each in by_name if _has_traffic(each) and eligible.lists(bundle)]
+    bundles = [
+        TopBundle(bundle, each)
+        for bundle, each in by_name
+        if each.msg_throughput_in + each.msg_throughput_out != 0 and eligible.lists(bundle)  # NaN counts as traffic
+    ]
     if k < 1:
         if len(bundles) > 1:  # Pulsar's sort fails on such a K, if not with all orders of the bundles
             raise BadInput(f"no top list of {k} bundles: set {MOST_LISTED_KEY} to 1 or more")
@@ -368,8 +372,3 @@ def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter)
     weights = [weight(each.stats.msg_throughput_in) for each in bundles]
     busiest = partial_order(weights, lambda place: busyness(bundles[place].stats), k)
     return tuple([bundles[place] for place in reversed(busiest)])
-
-
-def _has_traffic(stats: BundleStats) -> bool:
-    """Return True if the bundle has traffic; NaN counts as traffic."""
-    return stats.msg_throughput_in + stats.msg_throughput_out != 0

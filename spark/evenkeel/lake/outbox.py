@@ -191,7 +191,8 @@ class _Acts:
 
 def as_text(act: Mapping[str, Any]) -> dict[str, Any]:
     """Return an act in the form of a hand-over."""
-    times = {name: _text(act[name]) for name in ("cycle_at", "expires_at", "seen_at")}
+    moments = {name: act[name] for name in ("cycle_at", "expires_at", "seen_at")}
+    times = {name: None if moment is None else moment.isoformat() for name, moment in moments.items()}
     return {**{name: act[name] for name in (*_KEPT, *_SEEN)}, "clients": act.get("clients"), **times}
 
 
@@ -210,7 +211,3 @@ def as_known_at(acts: Iterable[Mapping[str, Any]], moment: datetime) -> list[dic
         elif act["outcome"] != HARMED:
             known.append({**act, **unseen})
     return known
-
-
-def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +68,11 @@ class Lake:
         It is cheap if all exist, and safe with several callers at once. Raises EngineError for a Spark that would lose
         commits in the object store of this lake, and LakeError for a table whose metadata no writer of Evenkeel left.
         """
-        self._demand_safe_commits(spark)
+        if is_object_store(self.root) and spark.conf.get(LOG_STORE_SETTING, "") != LOG_STORE:
+            raise EngineError(
+                f"the lake {self.root}: this Spark writes Delta's log in a way that loses commits of two writers. Use "
+                "the server that `evenkeel engine start` or `python -m evenkeel.spark` runs; nothing was written"
+            )
         wanted = [*(FROM_THE_FIRST if names is None else names)]
         missing = [TABLES[name] for name in wanted if not table_exists(self.path(name))]
         for name in wanted:
@@ -77,13 +81,6 @@ class Lake:
             log.info("creating %d tables under %s", len(missing), self.root)
             with ThreadPoolExecutor(_PARALLEL_APPENDS) as pool:
                 list(pool.map(lambda table: self._create(spark, table), missing))
-
-    def _demand_safe_commits(self, spark: SparkSession) -> None:
-        if is_object_store(self.root) and spark.conf.get(LOG_STORE_SETTING, "") != LOG_STORE:
-            raise EngineError(
-                f"the lake {self.root}: this Spark writes Delta's log in a way that loses commits of two writers. Use "
-                "the server that `evenkeel engine start` or `python -m evenkeel.spark` runs; nothing was written"
-            )
 
     def _create(self, spark: SparkSession, table: Table) -> None:
         try:
@@ -128,7 +125,10 @@ class Lake:
         rows = stamp(frame, table, id_column(handover, try_id))
         before = newest_version(path)
         user_metadata = commit_metadata(handover, task, try_id, reads)
-        _committed(lambda: rows.write.format("delta").mode("append").option("userMetadata", user_metadata).save(path))
+        writer = rows.write.format("delta").mode("append").option("userMetadata", user_metadata)
+        # Upkeep may change a property of the table meanwhile: such a try leaves nothing.
+        again = "the table changed under an append; trying again"
+        until_committed(lambda: writer.save(path), log, again, tries=_TRIES, pause=at_once)
         version = committed_version(path, try_id, after=before)
         if version is None:
             return []
@@ -276,11 +276,6 @@ def commit_metadata(handover: Handover, task: str, try_id: str, reads: Sequence[
         "reads": read,
     }
     return json.dumps(body, sort_keys=True, ensure_ascii=False)
-
-
-def _committed(append: Callable[[], None]) -> None:
-    """Append, and once more if upkeep changed a property of the table meanwhile: such a try leaves nothing."""
-    until_committed(append, log, "the table changed under an append; trying again", tries=_TRIES, pause=at_once)
 
 
 # A few recorded rows, in tables that are written outside cycles.

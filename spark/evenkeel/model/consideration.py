@@ -228,13 +228,13 @@ def _too_few_brokers(row: Considered) -> str:
     return f"Nothing is decided: the rule needs {threshold(row)} brokers, and {measured(row)} {are} known."
 
 
-def _brokers_own(row: Considered) -> str:
-    return f"{row.subject} belongs to {row.broker or 'one broker'} alone and is never moved."
-
-
 SWITCHED_OFF = Rule("skipped", "switched_off", lambda row: f"Nothing is decided: {row.setting} is off.")
 TOO_FEW_BROKERS = Rule("skipped", "too_few_brokers", _too_few_brokers, "below")
-BROKERS_OWN_NAMESPACE = Rule("skipped", "brokers_own_namespace", _brokers_own)
+BROKERS_OWN_NAMESPACE = Rule(
+    "skipped",
+    "brokers_own_namespace",
+    lambda row: f"{row.subject} belongs to {row.broker or 'one broker'} alone and is never moved.",
+)
 LEFT_TO_REQUEST = Rule("skipped", "wished", lambda row: f"{row.subject} is left to the manual request that names it.")
 REPORTED_TWICE = Rule(
     "skipped",

@@ -103,7 +103,7 @@ def unsettled_bundles(acts: Iterable[Act], now: datetime, settings: Settings) ->
         mark = _mark(act, now, wait)
         if mark is None:
             continue
-        for bundle in _bundles(act):
+        for bundle in (act.bundle, *(act.children() if act.kind == "split" else ())):
             waits[bundle] = _later(waits.get(bundle), mark)
     return dict(sorted(waits.items()))
 
@@ -176,10 +176,6 @@ def _mark(act: Act, now: datetime, wait: timedelta) -> Settling | None:
     if now >= until:
         return None
     return Settling(until, f"its {act.kind} was seen at {act.seen_at.isoformat()} ({act.outcome})")
-
-
-def _bundles(act: Act) -> tuple[str, ...]:
-    return (act.bundle, *act.children()) if act.kind == "split" else (act.bundle,)
 
 
 def _later(first: Settling | None, other: Settling) -> Settling:

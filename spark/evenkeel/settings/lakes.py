@@ -100,22 +100,18 @@ def configured_lakes(environment: Mapping[str, str] = ENVIRONMENT) -> LakeMap:
     Raises SettingsError if the file cannot be read, or its lakes are wrong.
     """
     path, main = environment.get(CONFIGURATION), environment.get("EVENKEEL_LAKE")
-    lakes = _lakes_in(path) if path else LakeMap()
+    lakes = LakeMap()
+    if path:
+        from evenkeel.settings.configuration_file import operation_in
+
+        operation, clusters = operation_in(path)
+        configured = (
+            ConfiguredLake(name, address_beside(Path(path), table.path), tuple(table.clusters))
+            for name, table in (operation.lakes or {}).items()
+        )
+        lakes = LakeMap(tuple(configured), clusters)
     if not main:
         return lakes
     if (other := lakes.at(main)) is not None:
         raise SettingsError(f"EVENKEEL_LAKE, or `lake`, is {main}, which is the lake {other.name}, too: take one")
     return replace(lakes, lakes=(ConfiguredLake(MAIN, main), *lakes.lakes))
-
-
-def _lakes_in(path: str) -> LakeMap:
-    """Return the lakes of the tables [lakes.NAME], without `main`."""
-    from evenkeel.settings.configuration_file import operation_in
-
-    operation, clusters = operation_in(path)
-    tables = operation.lakes or {}
-    lakes = (
-        ConfiguredLake(name, address_beside(Path(path), table.path), tuple(table.clusters))
-        for name, table in tables.items()
-    )
-    return LakeMap(tuple(lakes), clusters)

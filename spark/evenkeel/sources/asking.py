@@ -172,15 +172,13 @@ class Asking:
 
     def _asked(self, path: str, broker: str | None, timeout_s: float | None) -> tuple[Hop, ...]:
         with self._silence.question() as hops:
-            hops += self._client.ask(path, broker=broker, timeout_s=timeout_s, until=self._end_of_question())
+            silent = self._silence.seconds
+            # Before the first answer there is no other broker to ask.
+            share = _SHARE_OF_ONE if self.tally.requests else 1.0
+            left = share * self._silent_seconds - silent
+            until = time.monotonic() + (left if left > 0 else self._silent_seconds - silent)
+            hops += self._client.ask(path, broker=broker, timeout_s=timeout_s, until=until)
             return tuple(hops)
-
-    def _end_of_question(self) -> float:
-        """Return the moment (`time.monotonic`) at which a request sent now must be answered at the latest."""
-        silent = self._silence.seconds
-        share = _SHARE_OF_ONE if self.tally.requests else 1.0  # before the first answer there is no other broker to ask
-        left = share * self._silent_seconds - silent
-        return time.monotonic() + (left if left > 0 else self._silent_seconds - silent)
 
     def _next_entry(self) -> str | None:
         with self._lock:

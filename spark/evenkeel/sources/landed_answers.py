@@ -161,7 +161,9 @@ class LongAnswers:
         """
         files = [(number, self.files[number]) for number in sorted(set(numbers))]
         if not files:
-            return self.spark.createDataFrame([], _typed_schema())
+            texts, times = "broker string, method string, path string", "at string, elapsed_ms double"
+            columns = f"snapshot int, n int, {texts}, status int, {times}, location string, body string"
+            return self.spark.createDataFrame([], columns)
         in_lines = [each for each in files if is_in_lines(each[1])]
         documents = [each for each in files if not is_in_lines(each[1])]
         frames = [
@@ -246,11 +248,6 @@ def _typed(rows: DataFrame, n: str) -> DataFrame:
         "location",
         "body",
     )
-
-
-def _typed_schema() -> str:
-    texts = "broker string, method string, path string"
-    return f"snapshot int, n int, {texts}, status int, at string, elapsed_ms double, location string, body string"
 
 
 def _literal(path: Path) -> str:

@@ -50,7 +50,8 @@ class Landing:
             return None
         moments = sorted(names)
         place = bisect.bisect_left(moments, wanted)
-        header = self._header(names[wanted], wanted)
+        header = self._read(names[wanted], read_header)
+        self._demand_name(header, names[wanted], wanted)
         lender = wanted if header.has_configuration else next(self._full_before(names, wanted), None)
         return self._snapshot(names, moments, place, lender)
 
@@ -148,11 +149,6 @@ class Landing:
             return {}
         matches = (_NAME.fullmatch(name) for name in names_in(self.folder))
         return {int(name.group(1)): self.folder / name.string for name in matches if name is not None}
-
-    def _header(self, snapshot: Path, moment: int) -> Header:
-        header = self._read(snapshot, read_header)
-        self._demand_name(header, snapshot, moment)
-        return header
 
     def _read(self, snapshot: Path, read: Callable[[Path, Limits], Header]) -> Header:
         try:

@@ -112,7 +112,11 @@ class Recording:
         for header, entry in headers:
             if kept and kept[-1][0].moment == header.moment:
                 place = "finished_at" if header.cycle_at is None else "cycle_at"
-                problems.append(Problem(str(entry), place, _same_moment(place, header, kept[-1][1])))
+                reason = (
+                    f"{place} {utc_text(header.moment)} is also that of {kept[-1][1].name}, which is kept: a cluster "
+                    "has one cycle a moment; remove or re-date one of the two"
+                )
+                problems.append(Problem(str(entry), place, reason))
             else:
                 kept.append((header, entry))
         self.problems = tuple(sorted(problems, key=lambda problem: problem.file))
@@ -178,13 +182,6 @@ def _in_order(headers: list[tuple[Header, Path]]) -> Iterator[Snapshot]:
             snapshot = Snapshot(str(entry), moment, configuration.path, configuration.cycle_at, previous)
         yield snapshot
         previous = moment
-
-
-def _same_moment(place: str, header: Header, other: Path) -> str:
-    return (
-        f"{place} {utc_text(header.moment)} is also that of {other.name}, which is kept: a cluster has one cycle a "
-        "moment; remove or re-date one of the two"
-    )
 
 
 def names_in(folder: Path) -> Iterator[str]:

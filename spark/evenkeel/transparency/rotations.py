@@ -93,7 +93,8 @@ def follow(storage: LogStorage, given: Collection[VerifierKey]) -> FollowedKeys:
     tree: Tree | None = None
     for line in rotation_lines(storage):
         try:
-            _demand_origin(line, trusted)
+            if any(key.name != line.checkpoint.origin for key in trusted):
+                raise BadNote(f"a checkpoint of the log {shown(line.checkpoint.origin)}")
             signers = tuple(signature.key for signature in verified(line.note, trusted))
         except BadNote:
             others.append(line)
@@ -202,12 +203,6 @@ def _said_lost(storage: LogStorage, followed: FollowedKeys, line: RotationLine, 
         f"{ids_of(leaf.keys)} goes on, which any writer of the lake can claim. Ask the operator for the new "
         f"verifier key.{proven}"
     )
-
-
-def _demand_origin(line: RotationLine, keys: Sequence[VerifierKey]) -> None:
-    """Raise BadNote if a line is of another log than the keys'."""
-    if any(key.name != line.checkpoint.origin for key in keys):
-        raise BadNote(f"a checkpoint of the log {shown(line.checkpoint.origin)}")
 
 
 def _leaf_in(tree: Tree, index: int) -> KeysLeaf:

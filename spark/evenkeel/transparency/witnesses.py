@@ -218,7 +218,8 @@ def tell_witnesses(
     due = [
         (witness, state)
         for witness, state in zip(witnesses, known, strict=True)
-        if (state.size != size or state.fault) and _may_be_asked(witness, state, clock())
+        if (state.size != size or state.fault)
+        and (witness.authority is None or witness.authority.is_due(state.at, state.tried, clock()))
     ]
     if not due:
         return known
@@ -230,11 +231,6 @@ def tell_witnesses(
     all_states = [after.get(state.name, state) for state in known]
     storage.put(STATES, json.dumps({state.name: asdict(state) for state in all_states}, indent=1).encode())
     return all_states
-
-
-def _may_be_asked(witness: LakeWitness, state: WitnessState, now: float) -> bool:
-    """Return True if a witness is asked now; a time stamp authority is asked once in a while."""
-    return witness.authority is None or witness.authority.is_due(state.at, state.tried, now)
 
 
 def _told(

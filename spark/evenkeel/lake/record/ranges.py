@@ -312,18 +312,13 @@ class Record:
         """Return an Arrow table of a cluster's rows between two moments, of these dates only if some are given."""
         inside = all_of(is_in("cluster", [cluster]), between("cycle_at", *span), *(() if where is None else (where,)))
         try:
-            chosen = self._dataset(table, cluster, span, dates)
-            return chosen.to_table(columns=None if columns is None else [*columns], filter=inside)
+            key = (table, cluster, span, dates)
+            if key not in self._datasets:
+                chosen = files_between([cluster], *span, dates)
+                self._datasets[key] = dataset_of(self._table(table), self.lake, table, chosen)
+            return self._datasets[key].to_table(columns=None if columns is None else [*columns], filter=inside)
         except (OSError, ValueError, KeyError) as error:
             raise damaged(self.lake, table, error) from error
-
-    def _dataset(self, table: str, cluster: str, span: tuple[datetime, datetime], dates: tuple[date, ...]) -> Any:
-        """Return the files that may hold such rows, by their partitions and by the log's moments."""
-        key = (table, cluster, span, dates)
-        if key not in self._datasets:
-            chosen = files_between([cluster], *span, dates)
-            self._datasets[key] = dataset_of(self._table(table), self.lake, table, chosen)
-        return self._datasets[key]
 
     def _table(self, table: str) -> Any:
         if table not in self._opened:

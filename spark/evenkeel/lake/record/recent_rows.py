@@ -242,10 +242,13 @@ def _parquet_file() -> Any:
 
 
 def _read_large(path: str, system: Any, columns: Sequence[str], where: Any) -> Any:
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
     form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
-    inside = _schema_in_utc(ds.dataset(path, filesystem=system, format=form).schema)
+    # Spark's files hold moments without a zone, a table's log declares them with one.
+    utc, schema = pa.timestamp("us", tz="UTC"), ds.dataset(path, filesystem=system, format=form).schema
+    inside = pa.schema([field.with_type(utc) if pa.types.is_timestamp(field.type) else field for field in schema])
     dataset, present = ds.dataset(path, filesystem=system, format=form, schema=inside), set(inside.names)
     return dataset.to_table(columns=[name for name in columns if name in present], filter=where, use_threads=False)
 
@@ -280,14 +283,6 @@ def _in_utc(table: Any) -> Any:
         if pa.types.is_timestamp(field.type) and field.type != utc:
             table = table.set_column(place, field.name, table.column(place).cast(utc))
     return table
-
-
-def _schema_in_utc(schema: Any) -> Any:
-    """Return the schema with moments as a table's log declares them: Spark's files hold them without a zone."""
-    import pyarrow as pa
-
-    utc = pa.timestamp("us", tz="UTC")
-    return pa.schema([field.with_type(utc) if pa.types.is_timestamp(field.type) else field for field in schema])
 
 
 _TICK = timedelta(microseconds=1)

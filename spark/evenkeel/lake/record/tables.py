@@ -199,12 +199,14 @@ def is_table(lake: str | Path, table: str) -> bool:
 def dataset_of(opened: Any, lake: str | Path, table: str, files: Sequence[FileFilter] | None = None) -> Any:
     """Return the files of an open table, only those that may meet the conditions: others are not even looked up."""
     from deltalake.exceptions import DeltaError
+    from pyarrow.fs import SubTreeFileSystem
 
     try:
-        dataset = opened.to_pyarrow_dataset(
-            file_pruning_predicate=list(files) if files else None,
-            filesystem=_own_files(_path(lake, table)),
-        )
+        # deltalake's file system is written in Python, and Arrow's reading threads call it even while the process ends:
+        # every other process that had read a lake was aborted then.
+        own_files = SubTreeFileSystem(*arrow_place(_path(lake, table)))
+        pruning = list(files) if files else None
+        dataset = opened.to_pyarrow_dataset(file_pruning_predicate=pruning, filesystem=own_files)
         return _with_sizes(dataset, opened) if is_object_store(str(lake)) else dataset
     except (DeltaError, OSError, ValueError) as error:
         raise damaged(lake, table, error) from error
@@ -256,17 +258,6 @@ def _moved(at: datetime, way: timedelta) -> datetime:
 
 def _path(lake: str | Path, table: str) -> str:
     return f"{canonical(str(lake)).rstrip('/')}/{table}"
-
-
-def _own_files(path: str) -> Any:
-    """Return the table's folder in Arrow's own file system.
-
-    deltalake's file system is written in Python, and Arrow's reading threads call it even while the process ends: every
-    other process that had read a lake was aborted then.
-    """
-    from pyarrow.fs import SubTreeFileSystem
-
-    return SubTreeFileSystem(*arrow_place(path))
 
 
 def damaged(lake: str | Path, table: str, error: Exception) -> LakeError:

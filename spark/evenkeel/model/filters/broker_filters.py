@@ -59,7 +59,10 @@ class BrokerFilters:
         """Return the brokers that may get the bundle."""
         alike = self._anti_affinity.group_of(namespace_of(bundle)), self._isolation.kind(bundle)
         if alike not in self._answers:
-            self._answers[alike] = self._filter(bundle)
+            spread = self._anti_affinity.keep_least(namespace_of(bundle), self._common.brokers)
+            allowed = self._isolation.allowed_among(bundle, spread.brokers)
+            removed = {**self._common.removed, **spread.removed, **allowed.removed}
+            self._answers[alike] = Filtered(allowed.brokers, removed)
         return self._answers[alike]
 
     def why_not(self, bundle: str, broker: str) -> str | None:
@@ -75,12 +78,6 @@ class BrokerFilters:
         group = self._anti_affinity.group_of(namespace_of(bundle))
         if group is not None:
             self._answers = {alike: answer for alike, answer in self._answers.items() if alike[0] != group}
-
-    def _filter(self, bundle: str) -> Filtered:
-        spread = self._anti_affinity.keep_least(namespace_of(bundle), self._common.brokers)
-        allowed = self._isolation.allowed_among(bundle, spread.brokers)
-        removed = {**self._common.removed, **spread.removed, **allowed.removed}
-        return Filtered(allowed.brokers, removed)
 
     def _common_filters(self) -> Filtered:
         """Return the result of the filters that do not look at the bundle."""

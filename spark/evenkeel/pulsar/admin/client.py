@@ -95,7 +95,9 @@ class AdminClient:
                 chain = self._chain(question, address, _share(limit, until, len(addresses) - place))
                 hops.extend(reply.hop for reply in chain)
                 if not _no_use(question, chain):
-                    self._prefer(address)
+                    with self._lock:  # the configured address that answered last is asked first
+                        if address in self._entries[1:]:
+                            self._entries = (address, *(other for other in self._entries if other != address))
                     break
             return verdict_on(chain)
 
@@ -124,26 +126,14 @@ class AdminClient:
             return self._entries
         address = self._known.address_of(broker)
         if not self._known.lists(address):
-            self._ask_for_brokers(limit)
+            with self._listing:  # of many requests at once, or in a row, one reads which brokers the cluster lists
+                if time.monotonic() >= self._list_again_at:
+                    question = Question("GET", f"{PREFIX}/brokers", None)
+                    any(self._chain(question, entry, limit)[-1].hop.status == 200 for entry in self._entries)
+                    self._list_again_at = time.monotonic() + LIST_AGAIN_AFTER_S
         if not self._known.lists(address):
             raise SettingsError(f"{broker} is not a broker that the cluster lists: nothing is sent to it")
         return (address,)
-
-    def _ask_for_brokers(self, limit: float) -> None:
-        """Read from the cluster which brokers it lists; of many requests at once, or in a row, one does so."""
-        with self._listing:
-            if time.monotonic() < self._list_again_at:
-                return
-            for address in self._entries:
-                if self._chain(Question("GET", f"{PREFIX}/brokers", None), address, limit)[-1].hop.status == 200:
-                    break
-            self._list_again_at = time.monotonic() + LIST_AGAIN_AFTER_S
-
-    def _prefer(self, address: Address) -> None:
-        """Ask the configured address first that answered last."""
-        with self._lock:
-            if address in self._entries[1:]:
-                self._entries = (address, *(other for other in self._entries if other != address))
 
     def _chain(self, question: Question, address: Address, limit: float) -> Chain:
         """Send one request and follow its redirects."""
@@ -386,7 +376,9 @@ def trouble(hop: Hop, *, is_text: bool = False) -> str | None:
     if hop.is_redirect:
         return _sentence(hop, f"redirected to {hop.location}", "give the brokers' own web addresses")
     if hop.is_good:
-        return _of_page(hop) if not is_text and _is_page(hop) else None
+        advice = "a proxy or a login page is in front of the brokers: give the brokers' own web addresses"
+        page = f"answered {hop.status} with an HTML page in place of JSON"
+        return _sentence(hop, page, advice) if not is_text and _is_page(hop) else None
     reason = server_reason(hop.body) if not _is_page(hop) else "an HTML page"
     return _sentence(hop, f"answered {hop.status} ({reason})", _advice_of_status(hop, reason))
 
@@ -415,11 +407,6 @@ def _advice_of_status(hop: Hop, reason: str) -> str:
     if hop.status >= 500:
         return "look at the broker's log"
     return "check what was asked"
-
-
-def _of_page(hop: Hop) -> str:
-    advice = "a proxy or a login page is in front of the brokers: give the brokers' own web addresses"
-    return _sentence(hop, f"answered {hop.status} with an HTML page in place of JSON", advice)
 
 
 def _is_page(hop: Hop) -> bool:

@@ -361,9 +361,12 @@ class Wire:
         except _OutOfTime as error:
             failure = Failure.TIMED_OUT
             text = failure_text(failure, str(error))
-        except (TooLarge, Unreadable) as error:
-            failure = Failure.TOO_LARGE if isinstance(error, TooLarge) else Failure.PACKED
-            text = failure_text(failure, self._words(error, question))
+        except TooLarge as error:
+            failure, limit = Failure.TOO_LARGE, self._limits.words(self._limits.name_for(question.path))
+            text = failure_text(failure, f"{error}, beyond {limit}")
+        except Unreadable as error:
+            failure = Failure.PACKED
+            text = failure_text(failure, str(error))
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             failure, detail = failure_of(error)
             text = failure_text(failure, detail)
@@ -426,10 +429,6 @@ class Wire:
         except BaseException:
             text.drop()
             raise
-
-    def _words(self, error: Exception, question: Question) -> str:
-        limit = self._limits.words(self._limits.name_for(question.path))
-        return f"{error}, beyond {limit}" if isinstance(error, TooLarge) else str(error)
 
 
 class _BoundedTransport(httpx.HTTPTransport):

@@ -153,15 +153,12 @@ class _Search:
             if header is None:
                 continue
             known = groups[-1] if groups else []
-            if known and entry.moment - known[0][0].moment <= WITHIN and self._is_others(header, known):
+            is_near = known and entry.moment - known[0][0].moment <= WITHIN
+            if is_near and all(header.collector != collector for _, collector in known):
                 known.append((entry, header.collector))
             else:
                 groups.append([(entry, header.collector)])
         return [tuple(entry for entry, _ in group) for group in groups]
-
-    @staticmethod
-    def _is_others(header: Header, known: list[tuple[Entry, str]]) -> bool:
-        return all(header.collector != collector for _, collector in known)
 
     def _header(self, entry: Entry) -> Header | None:
         if self._is_over(entry):

@@ -179,7 +179,8 @@ class Processor:
             outcome = self.carrier.look_again(in_flight.command)
         except Exception as error:
             LOG.exception("%s: looking at the cluster failed", _name(in_flight.command))
-            outcome = self._unknown(in_flight, f"looking for its effect failed: {type(error).__name__}")
+            detail = f"looking for its effect failed: {type(error).__name__}"
+            outcome = Outcome(in_flight.command_id, "unknown", self.now(), detail)
         if outcome is not None:
             return self._settle(in_flight, outcome)
         verdict = judge_unsent(in_flight.command, self._circumstances(in_flight.command))
@@ -232,9 +233,6 @@ class Processor:
 
     def _refuse(self, in_flight: InFlight, verdict: Refuse) -> Step:
         return self._settle(in_flight, Outcome(in_flight.command_id, verdict.outcome, self.now(), verdict.detail))
-
-    def _unknown(self, in_flight: InFlight, detail: str) -> Outcome:
-        return Outcome(in_flight.command_id, "unknown", self.now(), detail)
 
     def _settle(self, in_flight: InFlight, outcome: Outcome) -> Step:
         fitted = _fit(outcome, in_flight.command_id)

@@ -140,15 +140,13 @@ class Signature:
             name = _SIGNS.get_unverified_header(text).get("kid")
             key = self.keys.by_name().get(str(name))
             if key is None:
-                raise BadMessage(f"signed with the key {shown(name)}, which is not one of this end's: {self._known()}")
+                known = ", ".join(self.keys.by_name())
+                raise BadMessage(f"signed with the key {shown(name)}, which is not one of this end's: {known}")
             payload = _SIGNS.decode_complete(text, key.reveal(), algorithms=[_ALGORITHM])
         except (InvalidTokenError, RecursionError) as error:
             reason = " ".join(str(error).split())[:80]
             raise BadMessage(f"the signature is not good ({reason}): changed on its way, or forged") from None
         return payload["header"], payload["payload"]
-
-    def _known(self) -> str:
-        return ", ".join(self.keys.by_name())
 
 
 def _name(key: Secret) -> str:
