@@ -108,28 +108,20 @@ def see(rows: Rows, remembered: Remembered, settings: Settings) -> Seen:
 
 def _load_data(report: BrokerReport, row: Row, at: int, remembered: Remembered, settings: Settings) -> BrokerLoadData:
     measured_at = at if row.get("report_at") is None else milliseconds(datetime.fromisoformat(row["report_at"]))
-    moved = _advanced(report, measured_at, remembered, settings)
-    published, flow = row.get(LOAD_AVERAGE), row.get(THROUGHPUT_AVERAGE)
+    before, past = remembered.get(AVERAGED_AT, {}).get(report.broker), ExtensibleAverages()
+    if before is not None:  # else the averages start with the reported figures
+        load, flow = remembered[LOAD_AVERAGE][report.broker], remembered[THROUGHPUT_AVERAGE][report.broker]
+        past = ExtensibleAverages(load, flow, started=True)
+    moved = past.advanced(report, (measured_at - (before or 0.0)) / 1_000, settings)
+    published, published_flow = row.get(LOAD_AVERAGE), row.get(THROUGHPUT_AVERAGE)
     return BrokerLoadData(
         weighted_max_ema=moved.weighted_maximum if published is None else published,
-        msg_throughput_ema=moved.msg_throughput if flow is None else flow,
+        msg_throughput_ema=moved.msg_throughput if published_flow is None else published_flow,
         msg_throughput_in=report.msg_throughput_in,
         msg_throughput_out=report.msg_throughput_out,
         topics=report.topics,
         updated_at=measured_at,
     )
-
-
-def _advanced(report: BrokerReport, measured_at: int, remembered: Remembered, settings: Settings) -> ExtensibleAverages:
-    """Return the broker's averages at this moment; a broker without remembered ones starts with its reported ones."""
-    name = report.broker
-    before = remembered.get(AVERAGED_AT, {}).get(name)
-    past = ExtensibleAverages()
-    if before is not None:
-        load, flow = remembered[LOAD_AVERAGE][name], remembered[THROUGHPUT_AVERAGE][name]
-        past = ExtensibleAverages(load, flow, started=True)
-    elapsed_s = (measured_at - (before or 0.0)) / 1_000
-    return past.advanced(report, elapsed_s, settings)
 
 
 def _averages(loads: Mapping[str, BrokerLoadData], silent: Collection[str], remembered: Remembered) -> Remembered:

@@ -81,7 +81,14 @@ def quotas_of(view: SnapshotView) -> list[Row]:
         for bundle, quota in _known_quotas(view, answers, is_own=answers is view.own).items():
             rows.pop(bundle, None)
             if quota is not None:
-                rows[bundle] = _row(bundle, quota, age)
+                rows[bundle] = {
+                    "bundle": bundle,
+                    "namespace": bundle.rpartition("/")[0],
+                    **{name: getattr(quota, name) for name in _FIGURES},
+                    "memory": quota.memory,
+                    "is_dynamic": quota.is_dynamic,
+                    "age_seconds": age,
+                }
     return [rows[bundle] for bundle in sorted(rows)]
 
 
@@ -161,17 +168,6 @@ def _unknown(subject: str) -> Rejection:
         "superuser's token may read quotas)"
     )
     return Rejection(QUOTAS, "resource quotas", UNKNOWN_QUOTAS, reason, None)
-
-
-def _row(bundle: str, quota: Quota, age: float | None) -> Row:
-    return {
-        "bundle": bundle,
-        "namespace": bundle.rpartition("/")[0],
-        **{name: getattr(quota, name) for name in _FIGURES},
-        "memory": quota.memory,
-        "is_dynamic": quota.is_dynamic,
-        "age_seconds": age,
-    }
 
 
 log = logging.getLogger(__name__)

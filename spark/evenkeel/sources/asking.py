@@ -132,7 +132,11 @@ class Asking:
         late = self._late()
         if late is not None:
             return self._put_down([_unsent("", path, late)])
-        broker = self._next_entry()
+        with self._lock:
+            self._turn += 1
+            entries = self._entries
+            known = [broker for broker in entries if broker not in self._silent] if self._silent else entries
+            broker = known[self._turn % len(known)] if known else None
         if broker is not None:
             hop = self.of_broker(broker, path)
             if hop.status != 0:
@@ -179,14 +183,6 @@ class Asking:
             until = time.monotonic() + (left if left > 0 else self._silent_seconds - silent)
             hops += self._client.ask(path, broker=broker, timeout_s=timeout_s, until=until)
             return tuple(hops)
-
-    def _next_entry(self) -> str | None:
-        with self._lock:
-            self._turn += 1
-            known = (
-                [broker for broker in self._entries if broker not in self._silent] if self._silent else self._entries
-            )
-            return known[self._turn % len(known)] if known else None
 
     def _late(self) -> str | None:
         if time.monotonic() > self._until:

@@ -269,22 +269,18 @@ def signers_from_environment(
     (place,) = given
     text = environment[place]
     if place == LOG_CONNECTION:
-        signers = signers_in(_password_of(text, resolve), f"connection {text}")
+        password = None if resolve is None else resolve(text)
+        if password is None:
+            raise SettingsError(
+                f"{LOG_CONNECTION} names the connection {text!r}, which is unknown: make it in Airflow, with the log's "
+                f"private key as its password, or set {LOG_KEY} instead. Outside of Airflow none is known"
+            )
+        signers = signers_in(password.reveal(), f"connection {text}")
     else:
         signers = signers_of(text if place == LOG_KEY else f"{IN_FILE}{text}", place)
     if len(signers) > _MOST_KEYS or len({signer.verifier.name for signer in signers}) > 1:
         raise SettingsError(f"{place} holds one key, or two of the same name while one replaces the other")
     return signers
-
-
-def _password_of(connection: str, resolve: KeyResolver | None) -> str:
-    password = None if resolve is None else resolve(connection)
-    if password is None:
-        raise SettingsError(
-            f"{LOG_CONNECTION} names the connection {connection!r}, which is unknown: make it in Airflow, with "
-            f"the log's private key as its password, or set {LOG_KEY} instead. Outside of Airflow none is known"
-        )
-    return password.reveal()
 
 
 def signers_of(text: str, place: str) -> tuple[SignerKey, ...]:

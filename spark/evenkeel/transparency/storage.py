@@ -11,6 +11,7 @@ read (`If-Match`), and makes only objects that do not exist (`If-None-Match`).
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import time
@@ -27,7 +28,7 @@ from evenkeel.locks import acquired
 from evenkeel.object_store import SCHEME, StoreAccess, access, canonical
 
 if TYPE_CHECKING:
-    from filelock import BaseFileLock
+    pass
 
 
 MOST_FILE_BYTES = 256 * (2 + 65_535)
@@ -130,14 +131,6 @@ class FolderStorage:
     def appending(self) -> Iterator[None]:
         """Hold the folder's lock, which the system releases when its holder is killed; raises LogError if it has no
         locks."""
-        lock = self._locked()
-        try:
-            self.remove(_PARTS)  # leftovers of a killed writer
-            yield
-        finally:
-            lock.release()
-
-    def _locked(self) -> BaseFileLock:
         try:
             make_folder(self._folder)
             lock = acquired(self._folder / _LOCK, wait_seconds=self._wait_seconds)
@@ -148,7 +141,11 @@ class FolderStorage:
                 f"the transparency log in {self._folder} is held by another process for {self._wait_seconds:g} s: "
                 "wait for it to end, then run this again"
             )
-        return lock
+        try:
+            self.remove(_PARTS)  # leftovers of a killed writer
+            yield
+        finally:
+            lock.release()
 
 
 def make_folder(folder: Path) -> None:
@@ -236,8 +233,9 @@ class BucketStorage:
 
         Raises LogError if it cannot be written, LogBusy if another process has written it while this one appends.
         """
-        if self._held_until is not None:
-            self._demand_held()
+        left = math.inf if self._held_until is None else self._held_until - time.monotonic()
+        if left < self._lasts_seconds / 2 and not self._renewed():
+            raise LogBusy(f"the transparency log in {self._address} was taken over by another process: run this again")
         for _ in range(3):
             if name not in self._seen:
                 self.get(name)
@@ -291,7 +289,11 @@ class BucketStorage:
         try:
             yield
         finally:
-            self._give_back()
+            self._held_until = None
+            lease = self.get(_LOCK)
+            if lease is not None and lease.startswith(self._lease.encode()):
+                with self._well_told(_LOCK, "removed"):
+                    self._client.delete_object(Bucket=self._bucket, Key=self._key(_LOCK))
 
     def _take(self) -> bool:
         lease = self.get(_LOCK)
@@ -313,19 +315,6 @@ class BucketStorage:
             return False
         self._held_until = held_until
         return True
-
-    def _demand_held(self) -> None:
-        assert self._held_until is not None
-        left = self._held_until - time.monotonic()
-        if left < self._lasts_seconds / 2 and not self._renewed():
-            raise LogBusy(f"the transparency log in {self._address} was taken over by another process: run this again")
-
-    def _give_back(self) -> None:
-        self._held_until = None
-        lease = self.get(_LOCK)
-        if lease is not None and lease.startswith(self._lease.encode()):
-            with self._well_told(_LOCK, "removed"):
-                self._client.delete_object(Bucket=self._bucket, Key=self._key(_LOCK))
 
     def _is_put(self, name: str, data: bytes, before: str | None) -> bool:
         """Return False if the object does not have the tag `before`, or exists although that is None."""

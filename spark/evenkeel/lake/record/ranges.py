@@ -352,7 +352,23 @@ def find_cycles(
         return [newest for name in wanted if (newest := record.in_force(name, LAST_MOMENT)) is not None]
     earliest, latest = _span(cycle, option)
     attempts = [a for name in wanted for a in record.cycles(name, earliest, latest)]
-    return _only_one_each(attempts, record, wanted, earliest, str(cycle))
+    chosen = [a for a in attempts if a.cycle_at == earliest] or attempts
+    if not chosen:
+        near = [
+            a
+            for name in wanted
+            for a in (record.in_force(name, earliest), record.following(name, earliest))
+            if a is not None
+        ]
+        closest = min(near, key=lambda a: (abs(a.cycle_at - earliest), a.cluster))
+        raise NoSuchCycle(
+            f"no cycle at {cycle} is on record in {record.lake} (clusters looked at: {', '.join(wanted)}). "
+            f"The nearest is {closest.cycle_at.isoformat()} of {closest.cluster}."
+        )
+    if len({a.cluster for a in chosen}) < len(chosen):
+        times = ", ".join(a.cycle_at.isoformat() for a in chosen)
+        raise NoSuchCycle(f"{cycle} fits several cycles: {times}. Give the time in full.")
+    return chosen
 
 
 class OnRecord(Protocol):
@@ -375,25 +391,6 @@ def clusters_of(record: OnRecord, cluster: str | None) -> list[str]:
     if cluster is not None and cluster not in clusters:
         raise NoSuchCycle(f"no cycle of cluster {cluster!r} is on record in {record.lake}.{nearest(cluster, clusters)}")
     return clusters if cluster is None else [cluster]
-
-
-def _only_one_each(
-    attempts: list[Attempt], record: Record, wanted: Sequence[str], at: datetime, requested: str
-) -> list[Attempt]:
-    exact = [a for a in attempts if a.cycle_at == at]
-    chosen = exact or attempts
-    if not chosen:
-        near = [a for name in wanted for a in (record.in_force(name, at), record.following(name, at)) if a is not None]
-        closest = min(near, key=lambda a: (abs(a.cycle_at - at), a.cluster))
-        raise NoSuchCycle(
-            f"no cycle at {requested} is on record in {record.lake} (clusters looked at: {', '.join(wanted)}). "
-            f"The nearest is {closest.cycle_at.isoformat()} of {closest.cluster}."
-        )
-    clusters = [a.cluster for a in chosen]
-    if len(set(clusters)) < len(clusters):
-        times = ", ".join(a.cycle_at.isoformat() for a in chosen)
-        raise NoSuchCycle(f"{requested} fits several cycles: {times}. Give the time in full.")
-    return chosen
 
 
 def _span(cycle: str | datetime, option: str) -> tuple[datetime, datetime]:

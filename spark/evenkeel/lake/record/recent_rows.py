@@ -52,7 +52,11 @@ class Recent:
         for table, (opened, mark) in [*self._opened.items()]:
             is_newer = brought_up_to_date(opened, self._path(table), mark)
             if is_newer is None:
-                self._forget()
+                self._opened.clear()
+                self._files.clear()
+                self._kept.clear()
+                self.memo.clear()
+                self._held = 0
                 return
             if is_newer:
                 self._files = {key: files for key, files in self._files.items() if key[0] != table}
@@ -149,13 +153,6 @@ class Recent:
 
     def _path(self, table: str) -> str:
         return f"{canonical(self.lake).rstrip('/')}/{table}"
-
-    def _forget(self) -> None:
-        self._opened.clear()
-        self._files.clear()
-        self._kept.clear()
-        self.memo.clear()
-        self._held = 0
 
 
 class _Kept:

@@ -55,7 +55,11 @@ class ClusterExecutor:
 
     def carry_out(self, command: Mapping[str, Any], before_request: Callable[[], None] = lambda: None) -> Outcome:
         """Fence, send and read back; return the outcome."""
-        objections = self._ask()
+        with self._lock:  # asked again after a while, and at once if the last answer had objections
+            fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
+            if self._objections is None or self._objections or not fresh:
+                self._objections, self._asked_at = hands_off(self._client), time.monotonic()
+            objections = self._objections
         if objections:
             return not_sent(command["command_id"], self._now(), "; ".join(objections))
         return self._executor.carry_out(command, before_request)
@@ -63,14 +67,6 @@ class ClusterExecutor:
     def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
         """Read back the outcome of a request that may have been sent."""
         return self._executor.look_again(command)
-
-    def _ask(self) -> tuple[str, ...]:
-        """Return objections to sending, asked again after a while, and at once if the last answer had any."""
-        with self._lock:
-            fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
-            if self._objections is None or self._objections or not fresh:
-                self._objections, self._asked_at = hands_off(self._client), time.monotonic()
-            return self._objections
 
 
 # The executor of commands on the cluster, as the agent sees it.

@@ -141,18 +141,14 @@ class Fifo:
                 f"queue {shown(self.url)} cannot be reached: an answer of type {kind[:40]!r} is none of SQS; "
                 "is a proxy in between?"
             )
-        if self._heard is not None:
-            self._tell(answer, time.monotonic() - begin)
-        return answer
-
-    def _tell(self, answer: Mapping[str, Any], seconds: float) -> None:
         text = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
         try:
             moment = parsedate_to_datetime(text) if text else None
         except ValueError:
             moment = None
-        if moment is not None and moment.tzinfo is not None and self._heard is not None:
-            self._heard(moment, seconds)
+        if self._heard is not None and moment is not None and moment.tzinfo is not None:
+            self._heard(moment, time.monotonic() - begin)
+        return answer
 
 
 def parts(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:

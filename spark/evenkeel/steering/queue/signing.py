@@ -125,7 +125,9 @@ class Signature:
             raise BadMessage(f"a message that goes {shown(header.get('dir'))} came back on the queue {direction}")
         if header.get("cluster") != self.cluster:
             raise BadMessage(f"signed for cluster {shown(header.get('cluster'))}; this is {self.cluster!r}")
-        at = _moment(header.get("at"))
+        at = moment_in(header.get("at"))
+        if at is None:
+            raise BadMessage(f"signed at {shown(header.get('at'))}, which is not a moment with a time zone")
         if at - now > self.tolerance:
             raise BadMessage(
                 f"signed at {utc_text(at)}, {(at - now).total_seconds():.0f} s ahead of this machine's clock: "
@@ -151,10 +153,3 @@ class Signature:
 
 def _name(key: Secret) -> str:
     return hashlib.sha256(key.reveal().encode()).hexdigest()[:12]
-
-
-def _moment(text: object) -> datetime:
-    moment = moment_in(text)
-    if moment is None:
-        raise BadMessage(f"signed at {shown(text)}, which is not a moment with a time zone")
-    return moment
