@@ -16,9 +16,9 @@ from evenkeel.errors import SettingsError
 from evenkeel.handover import Write, try_of
 from evenkeel.lake.schemas import EVERY_TABLE
 from evenkeel.manual_requests.wish_schema import SCHEMAS
+from evenkeel.settings.entries import MODES
 from evenkeel.settings.keys.own import DECIDING_KEYS, GuardKeys, OwnKeys
 from evenkeel.settings.operation import ENVIRONMENT
-from evenkeel.settings.operation_entries import MODES
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, CronTriggerTimetable

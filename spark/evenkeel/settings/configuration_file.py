@@ -45,9 +45,20 @@ from pydantic_core import CoreSchema
 from evenkeel.errors import SettingsError
 from evenkeel.secret import variable_name
 from evenkeel.settings.cluster_entries import ClusterEntries, LimitEntries, SettingEntries
-from evenkeel.settings.entries import Entries, FaultPath, FileContext, context_of, did_you_mean, raise_faults
+from evenkeel.settings.entries import (
+    FROM_ROOT,
+    AirflowEntries,
+    Entries,
+    FaultPath,
+    FileContext,
+    LakeEntries,
+    LogEntries,
+    Operation,
+    context_of,
+    did_you_mean,
+    raise_faults,
+)
 from evenkeel.settings.names import default_keys, default_landing
-from evenkeel.settings.operation_entries import FROM_ROOT, AirflowEntries, LakeEntries, LogEntries, Operation
 from evenkeel.settings.parsing import nearest
 from evenkeel.settings.resolving import SWITCHES, NotToml, toml_in
 

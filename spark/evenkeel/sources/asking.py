@@ -19,7 +19,7 @@ from evenkeel.errors import Unreachable
 from evenkeel.pulsar.admin import AdminClient, Hop
 from evenkeel.pulsar.admin.http_exchange import Failure, failure_text
 from evenkeel.pulsar.limits import DEFAULT, Limits
-from evenkeel.sources.writing import SnapshotWriter
+from evenkeel.sources.landing import SnapshotWriter
 from evenkeel.times import utc_milliseconds
 
 IF_IT_IS_PULSAR = "check that the addresses are of Pulsar's brokers"

@@ -46,9 +46,8 @@ from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, manager_of_class, mana
 from evenkeel.settings.cluster_entries import SILENT_SECONDS
 from evenkeel.sources.asking import IF_IT_IS_PULSAR, Asking, RequestTally, Turns
 from evenkeel.sources.configuration import LiveSource
-from evenkeel.sources.landing import Landing
+from evenkeel.sources.landing import Landing, SnapshotWriter
 from evenkeel.sources.snapshot_files import Header
-from evenkeel.sources.writing import SnapshotWriter
 
 _Of = TypeVar("_Of")
 _Told = TypeVar("_Told")

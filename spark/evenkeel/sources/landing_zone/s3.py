@@ -36,8 +36,8 @@ from evenkeel.errors import BadInput, LandingError, SettingsError
 from evenkeel.object_store import Resolver, S3Connection
 from evenkeel.pulsar.limits import Limits
 from evenkeel.retrying import at_once, retry
+from evenkeel.sources.landing import SUFFIX
 from evenkeel.sources.snapshot_files import MOST_HEADER_BYTES, SEE, Header, header_of_line
-from evenkeel.sources.writing import SUFFIX
 
 SCHEME = "s3://"
 DELIMITER = "/"

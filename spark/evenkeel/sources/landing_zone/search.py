@@ -23,7 +23,7 @@ from evenkeel.aws_errors import RAISED_BY_BOTO
 from evenkeel.errors import BadInput
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
-from evenkeel.sources.landing import Landing
+from evenkeel.sources.landing import SUFFIX, Landing, clear_abandoned, hidden, put
 from evenkeel.sources.landing_zone.s3 import (
     Entry,
     as_number,
@@ -37,7 +37,6 @@ from evenkeel.sources.landing_zone.s3 import (
 )
 from evenkeel.sources.recordings import Problem
 from evenkeel.sources.snapshot_files import Header, read_header, utc
-from evenkeel.sources.writing import SUFFIX, clear_abandoned, hidden, put
 from evenkeel.times import utc_text
 
 LOG = logging.getLogger(__name__)

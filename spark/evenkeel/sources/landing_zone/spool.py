@@ -29,10 +29,10 @@ from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin.http_exchange import Hop
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.retrying import Doubling, retry
+from evenkeel.sources.landing import SUFFIX, FileWriter, FolderStore, SnapshotStore
 from evenkeel.sources.landing_zone.s3 import SHA256, Place, S3Error, as_s3_error, place_of, read_head
 from evenkeel.sources.recordings import cluster_name
 from evenkeel.sources.snapshot_files import Header, read_header
-from evenkeel.sources.writing import SUFFIX, FileWriter, FolderStore, SnapshotStore
 from evenkeel.times import utc_text
 
 CONFLICT_TRIES = 8
