@@ -1,4 +1,4 @@
-"""Observed tables, the content of a snapshot; checked and derived ones: verdicts on its rows, and loads made of them."""
+"""Observed tables, the content of a snapshot; checked and derived ones: verdicts on its rows, loads made of them."""
 
 from __future__ import annotations
 
