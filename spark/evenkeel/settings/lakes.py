@@ -13,7 +13,7 @@ its record stays readable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -59,7 +59,12 @@ class LakeMap:
 
         Raises SettingsError if several patterns claim it.
         """
-        return self._lake_among(claims_of(cluster, [(lake.name, lake.clusters) for lake in self.lakes]), cluster)
+        names = claims_of(cluster, [(lake.name, lake.clusters) for lake in self.lakes])
+        if len(names) > 1:
+            raise SettingsError(f"the cluster {cluster!r} belongs to the lakes {' and '.join(names)}: name it in one")
+        if names:
+            return self.named(names[0])
+        return next((lake for lake in self.lakes if lake.name == MAIN), None)
 
     def reader_lake_of(self, cluster: str) -> ConfiguredLake | None:
         """Return the lake that a cluster belongs to, for readers; None also if several patterns claim it."""
@@ -67,13 +72,6 @@ class LakeMap:
             return self.lake_of(cluster)
         except SettingsError:
             return None
-
-    def _lake_among(self, names: Sequence[str], cluster: str) -> ConfiguredLake | None:
-        if len(names) > 1:
-            raise SettingsError(f"the cluster {cluster!r} belongs to the lakes {' and '.join(names)}: name it in one")
-        if names:
-            return self.named(names[0])
-        return next((lake for lake in self.lakes if lake.name == MAIN), None)
 
     def clusters_of(self, lake: ConfiguredLake) -> tuple[str, ...]:
         """Return the configured clusters that belong to a lake."""

@@ -22,6 +22,7 @@ from threading import RLock
 from typing import IO, Any
 
 import httpcore
+import httpx
 
 from evenkeel.errors import LandingError
 
@@ -32,6 +33,8 @@ _BEGINNING = 2_000
 # A control character takes six characters in JSON.
 _CONTROLS = bytes(sign for sign in range(32) if sign not in b"\t\n\r")
 _ONE_AT_A_TIME = RLock()
+# Longer than a client pauses between the requests of one snapshot, shorter than Jetty's idle limit (30 s and more).
+_KEPT_SECONDS = 15.0
 
 
 class TooLarge(Exception):
@@ -207,7 +210,7 @@ class Deadline:
         return left if timeout is None else min(left, timeout)
 
 
-class BoundedBackend(httpcore.NetworkBackend):
+class _BoundedBackend(httpcore.NetworkBackend):
     """Backend that connects as httpcore does; reads and writes over its connections end at the thread's deadline."""
 
     def __init__(self, deadline: Deadline) -> None:
@@ -247,3 +250,17 @@ class _BoundedStream(httpcore.NetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
+
+
+class BoundedTransport(httpx.HTTPTransport):
+    """The library's transport over connections that end at the deadline."""
+
+    def __init__(self, trust: ssl.SSLContext, most_connections: int, deadline: Deadline) -> None:
+        # The base class's initializer is not called: it takes no backend. The rest of its work is done by the pool.
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=trust,
+            max_connections=most_connections,
+            max_keepalive_connections=most_connections,
+            keepalive_expiry=_KEPT_SECONDS,
+            network_backend=_BoundedBackend(deadline),
+        )

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import httpcore
 import httpx
 
 from evenkeel.json_text import NotJson, parse_json
 from evenkeel.pulsar.admin.answer_text import (
     AnswerText,
-    BoundedBackend,
+    BoundedTransport,
     Deadline,
     LargeText,
     TooLarge,
@@ -287,8 +286,6 @@ def _without_secrets(path: str, text: str | LargeText, folder: Path | None) -> s
 
 CONNECT_SECONDS = 5.0
 _PIECE = 1 << 20
-# Longer than a client pauses between the requests of one snapshot, shorter than Jetty's idle limit (30 s and more).
-_KEPT_SECONDS = 15.0
 
 # At DEBUG it prints the headers of answers, in which a server may echo the request's token.
 logging.getLogger("httpcore").setLevel(logging.INFO)
@@ -340,7 +337,7 @@ class Wire:
     ) -> None:
         self._token, self._limits, self._folder, self._heard = connection.token, limits, folder, heard
         self._deadline = Deadline()
-        self._transport = _BoundedTransport(connection.tls(), most_connections, self._deadline)
+        self._transport = BoundedTransport(connection.tls(), most_connections, self._deadline)
 
     def send(self, question: Question, address: Address, broker: str, deadline: float) -> Reply:
         """Send the request to the address and read the answer until `deadline` (`time.monotonic`)."""
@@ -429,20 +426,6 @@ class Wire:
         except BaseException:
             text.drop()
             raise
-
-
-class _BoundedTransport(httpx.HTTPTransport):
-    """The library's transport over connections that end at the deadline."""
-
-    def __init__(self, trust: ssl.SSLContext, most_connections: int, deadline: Deadline) -> None:
-        # The base class's initializer is not called: it takes no backend. The rest of its work is done by the pool.
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=trust,
-            max_connections=most_connections,
-            max_keepalive_connections=most_connections,
-            keepalive_expiry=_KEPT_SECONDS,
-            network_backend=BoundedBackend(deadline),
-        )
 
 
 def _seconds(text: str | None) -> float | None:
