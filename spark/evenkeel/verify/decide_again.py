@@ -17,7 +17,7 @@ from evenkeel.cycle.fold import PLANNER
 from evenkeel.cycle.frames import read_checked
 from evenkeel.cycle.runner import DecideCycles, RoundInputs, decide_clusters
 from evenkeel.handover import Handover, Run, Write
-from evenkeel.lake.data_files import RowsByWrite, rows_by_write
+from evenkeel.lake.plain_rows import RowsByWrite, rows_by_write
 from evenkeel.lake.record import chunked
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
