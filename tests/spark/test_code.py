@@ -46,7 +46,7 @@ print(json.dumps({{
     "engine": code.engine_digest(),
     "workers": code.workers_digest(),
     "round": code.runtime_of({ROUND!r}).digest,
-    "package": code.package_digest(),
+    "package": code.runtime_digest(code.package_files()),
 }}))
 """
 # What shows, sends, fetches or starts decides nothing.

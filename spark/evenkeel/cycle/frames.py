@@ -58,7 +58,8 @@ def cycle_rows(handover: Handover) -> list[Row]:
 def cycle_frame(spark: SparkSession, cycles: Sequence[Row]) -> DataFrame:
     """Return rows of cycles as a frame of `CYCLE_TYPE`."""
     values = [tuple(row[name] for name in CYCLE_NAMES) for row in cycles]
-    return with_cycle_times(spark.createDataFrame(values, schema_of(CYCLE_TYPE.replace("timestamp", "string"))))
+    frame = spark.createDataFrame(values, schema_of(CYCLE_TYPE.replace("timestamp", "string")))
+    return frame.withColumns({name: F.to_timestamp(name) for name in _CYCLE_TIMES})
 
 
 def with_settings_once(cycles: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -88,13 +89,6 @@ def cycle_row_of(cycle: ClusterCycle, run: Run) -> dict[str, Any]:
         acts=cycle.acts,
         pauses=cycle.pauses,
     )
-
-
-def with_cycle_times(frame: DataFrame) -> DataFrame:
-    """Return rows of `CYCLE_TYPE` whose times were given as text."""
-    from pyspark.sql import functions as F
-
-    return frame.withColumns({name: F.to_timestamp(name) for name in _CYCLE_TIMES})
 
 
 def predecessor_rows(

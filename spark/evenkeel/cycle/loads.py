@@ -55,7 +55,9 @@ def _load_without(forgotten: frozenset[str], rows: Rows) -> LoadData:
     brokers, known = reading.broker_reports(rows), reading.histories(rows)
     if forgotten:
         known = known.without(forgotten)
-    return LoadData(brokers=brokers, histories=known, averages=reading.averages_of(brokers, known))
+    # Of each broker the sums over the bundles in its report (Pulsar: TimeAverageBrokerData).
+    averages = {name: known.sums(report.bundles) for name, report in brokers.items()}
+    return LoadData(brokers=brokers, histories=known, averages=averages)
 
 
 def owned_of(rows: Rows, load: LoadData) -> Callable[[], Owned]:

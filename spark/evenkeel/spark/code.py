@@ -170,11 +170,6 @@ def read_files(paths: Iterable[str]) -> Files:
     return {path: file.read_bytes() for path, file in files.items() if file.is_file()}
 
 
-def package_digest() -> str:
-    """Return the SHA-256 (hex) of all of the package's .py files."""
-    return _digest(package_files().items())
-
-
 def sources() -> list[tuple[str, Traversable]]:
     """Return the package's .py files as (path below the package, file), sorted by path."""
     return sorted(_walk(resources.files("evenkeel"), ""), key=lambda source: source[0])

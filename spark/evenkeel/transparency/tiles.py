@@ -121,10 +121,6 @@ class Tree:
         index, width = divmod(self.size >> level * _BITS, WIDTH)
         return [*self._tiles[level, index]] if width else []
 
-    def leaf_hash(self, index: int) -> bytes:
-        """Return the hash of the leaf at an index below the size."""
-        return self._whole(0, index)
-
     def root_at(self, size: int) -> bytes:
         """Return the root that the tree had at a size up to its own; raises LogError beyond it."""
         self._demand_size(size)

@@ -27,12 +27,6 @@ _MOST_OPEN = 24
 _MANIFESTS = "/cycles"
 
 
-def open_at(path: str) -> Any:
-    """Return the table as its log describes it: within a look the look's one; raises what deltalake raises."""
-    look = _LOOK.get()
-    return delta_table(path) if look is None else look.table(path)
-
-
 def mark_of(path: str) -> object:
     """Return the identity of a table, to detect a replaced one: the inode of its log's folder; None in a store."""
     try:
@@ -174,7 +168,8 @@ def open_table(lake: str | Path, table: str, *, is_own: bool = False) -> Any:
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        return delta_table(_path(lake, table)) if is_own else open_at(_path(lake, table))
+        look, path = None if is_own else _LOOK.get(), _path(lake, table)
+        return delta_table(path) if look is None else look.table(path)
     except TableNotFoundError as error:
         if table == "cycles" or not is_table(lake, "cycles"):
             raise NoLake(

@@ -247,11 +247,6 @@ def names_in(answer: Any) -> list[str] | None:
     return sorted({name for name in answer if isinstance(name, str) and name and not _HALF.search(name)})
 
 
-def request_target(path: str) -> bytes:
-    """Return the path as it is sent. Quoted parts stay; blanks, controls and non-ASCII characters are quoted."""
-    return quote(path, safe=_AS_IT_IS).encode("ascii")
-
-
 # Secrets that Pulsar itself shows: they are hidden before the answer is kept.
 #
 # A broker's runtime configuration shows the token for other brokers (`brokerClientAuthenticationParameters`) and the
@@ -399,7 +394,9 @@ class Wire:
         limits = {"connect": min(CONNECT_SECONDS, left), "read": left, "write": left, "pool": left}
         url = httpx.URL(scheme=address.scheme, host=address.host, port=address.port, path="/")
         # As the target the path is sent unchanged: the library would quote and shorten it by its own rules.
-        extensions = {"timeout": limits, "target": request_target(address.prefix + question.path)}
+        # Quoted parts stay; blanks, controls and non-ASCII characters are quoted.
+        target = quote(address.prefix + question.path, safe=_AS_IT_IS).encode("ascii")
+        extensions = {"timeout": limits, "target": target}
         return httpx.Request(question.method, url, headers=headers, content=content, extensions=extensions)
 
     def _tell_time(self, broker: str, text: str | None, seconds: float) -> None:
