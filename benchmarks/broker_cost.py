@@ -21,7 +21,7 @@ from devtools.lab.settings import LabSettings
 from devtools.lab.traffic import traffic_for
 from evenkeel.pulsar.admin import AdminClient, AdminConnection
 from evenkeel.sources.collecting import WantedSnapshot, take_snapshot
-from evenkeel.sources.writing import FolderStore
+from evenkeel.sources.landing import FolderStore
 
 MOST_OF_A_CORE = 0.01
 TURN_SECONDS = 60.0

@@ -48,7 +48,7 @@ from evenkeel.model.load import (
 from evenkeel.model.split_algorithms import algorithm_named, option_of
 from evenkeel.model.split_algorithms.split_option import BundleTopics, TopicLoads
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, find_bundles_to_split
-from evenkeel.repetition.projections import BUNDLE_COLUMNS
+from evenkeel.repetition import BUNDLE_COLUMNS
 from evenkeel.settings import Settings
 from evenkeel.shed.strategies import MODULAR
 from evenkeel.shed.strategies.transfer_shedder import TransferState, find_bundles_for_unloading

@@ -16,14 +16,14 @@ from typing import Any
 
 from benchmarks.judged_cluster import ONE_MINUTE, JudgedCluster
 from benchmarks.judged_scenarios import BEGIN, STEPS_SETTLE, JudgedScenario
+from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
-from evenkeel.model.bounces import FormerOwners
+from evenkeel.model.past_commands import FormerOwners
 from evenkeel.planner.floor import fewest_moves, floor_of
 from evenkeel.planner.memory_rows import bundles_wanted_split
 from evenkeel.planner.target import MARGIN, Target
 from evenkeel.publish.plan import max_over_mean
-from evenkeel.repetition import rounds as whole
 from evenkeel.replay.fold import goes_to
 from evenkeel.settings import EffectiveSettings, Settings
 

@@ -21,7 +21,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from benchmarks.machine import description
-from evenkeel.spark.java import classic_java
+from evenkeel.spark.jars import classic_java
 from evenkeel.spark.server import engine_for
 from evenkeel.spark.session import close, connect, keep
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from evenkeel.settings.registry import registry
+from evenkeel.settings.keys import registry
 
 CLUSTER = "bench"
 TENANT = "bench"

@@ -27,9 +27,8 @@ from evenkeel.metrics.declarations import (
 from evenkeel.pipeline import TASK_IDS
 from evenkeel.settings import describe
 from evenkeel.settings.cluster_entries import ClusterEntries, LimitEntries
-from evenkeel.settings.configuration import configuration_schema
-from evenkeel.settings.entries import Entries
-from evenkeel.settings.operation_entries import AirflowEntries, LakeEntries, LogEntries, Operation, variables_of
+from evenkeel.settings.configuration_file import configuration_schema
+from evenkeel.settings.entries import AirflowEntries, Entries, LakeEntries, LogEntries, Operation, variables_of
 
 _LAYERS = {
     "observed": "What a snapshot showed",

@@ -21,7 +21,7 @@ import pytest
 
 from devtools.rooms import CHECKOUT, LAYERS
 from evenkeel.lake.schemas import EVERY_TABLE
-from evenkeel.settings.configuration import Configuration
+from evenkeel.settings.configuration_file import Configuration
 
 CODE = ("spark", "dags", "plugins", "devtools", "benchmarks", "tools")
 FOLDERS = (*CODE, "demo", "docker", "docs", "expectations", "tests")

@@ -7,8 +7,7 @@ import pytest
 
 from devtools.reference import _value
 from evenkeel.settings import registry
-from evenkeel.settings.keys.balancing import PLACEMENTS, SHEDDERS
-from evenkeel.settings.keys.splitting import SPLIT_ALGORITHMS
+from evenkeel.settings.keys.balancing import PLACEMENTS, SHEDDERS, SPLIT_ALGORITHMS
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 PAGE = (REFERENCE / "strategies.md").read_text(encoding="utf-8")

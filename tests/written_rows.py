@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenkeel.handover import Write
-from evenkeel.lake.data_files import found_rows
+from evenkeel.lake.plain_rows import found_rows
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake

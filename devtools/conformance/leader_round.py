@@ -10,7 +10,7 @@ from typing import Any
 from devtools.conformance.reading import Json, load_of, policies_of, rounds_of, settings_of
 from evenkeel.model.averages import broker_averages, default_history, update_histories
 from evenkeel.model.bundles import parse_boundaries
-from evenkeel.model.filters.unload_gates import unload_gates
+from evenkeel.model.filters.broker_filters import unload_gates
 from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, Policies
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.place.strategy import PlacementState

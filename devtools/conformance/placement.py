@@ -11,7 +11,7 @@ from devtools.conformance.reading import Json, load_of, policies_of, rounds_of, 
 from evenkeel.errors import BadInput
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.filters.anti_affinity import AntiAffinity
-from evenkeel.model.filters.ownership import Ownership
+from evenkeel.model.load import Ownership
 from evenkeel.place import modular_candidates as candidates
 from evenkeel.place.broker_figures import BrokerFigures, broker_figures
 from evenkeel.place.strategies import least_long_term_message_rate

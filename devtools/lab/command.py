@@ -12,7 +12,7 @@ from pathlib import Path
 
 from devtools.lab.conf import CLUSTER, metadata_store
 from devtools.lab.ports import Ports, host
-from evenkeel.spark.java import server_java
+from evenkeel.spark.jars import server_java
 
 # Modules that Pulsar's own start scripts open, as far as a broker of this kind uses them.
 OPENED_PACKAGES = (

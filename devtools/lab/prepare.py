@@ -22,8 +22,7 @@ from pathlib import Path
 from devtools.lab.command import Java, class_path_text
 from devtools.lab.errors import LabError
 from devtools.lab.releases import lock_digest, lock_of
-from evenkeel.spark.jars import cache_folder, locked_jars, resolve
-from evenkeel.spark.java import server_java
+from evenkeel.spark.jars import cache_folder, locked_jars, resolve, server_java
 
 LOG = logging.getLogger(__name__)
 RECIPE = 1  # a higher number makes everything again

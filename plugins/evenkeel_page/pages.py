@@ -21,9 +21,8 @@ from evenkeel.errors import BadInput, BadNote, EvenkeelError, LogError, NoLake, 
 from evenkeel.explain.settings_in_force import KeyInForce, read_settings_in_force
 from evenkeel.explain.wording import age, shortened, time, visible
 from evenkeel.lake.record import Attempt, Record, clusters_of, find_cycles, newest_cycles, read_rows
-from evenkeel.lake.record.open_tables import OpenTables
 from evenkeel.lake.record.recent_rows import Recent
-from evenkeel.lake.record.tables import all_of, text
+from evenkeel.lake.record.tables import OpenTables, all_of, text
 from evenkeel.object_store import resolve_connections_by
 from evenkeel.report import build_model, gather
 from evenkeel.report.page import LISTED, MOST_LISTED, environment, render_listing, render_notice, report_link

@@ -17,8 +17,8 @@ from evenkeel.lake.outbox import SENT, harmed, with_outcomes
 from evenkeel.lake.record import Attempt, Record, Row
 from evenkeel.lake.record.ranges import at_moments
 from evenkeel.lake.record.tables import is_in, text
-from evenkeel.model.bounces import FormerOwners
 from evenkeel.model.load import RATES
+from evenkeel.model.past_commands import FormerOwners
 from evenkeel.status.attention import bounces
 
 MOST_POINTS, LEAST_POINTS = 240, 24

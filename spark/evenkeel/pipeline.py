@@ -127,7 +127,9 @@ def _run_tasks(spark: SparkSession, handover: Handover, progress: Progress, send
         try:
             handover = task(spark, handover)
         except Exception as error:
-            reason = _reason(task.__name__, error)
+            first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
+            kind = "" if isinstance(error, EvenkeelError) else f"{type(error).__name__}: "
+            reason = f"{task.__name__} failed: {kind}{first_line}"
             left_out = {cycle.key: reason for cycle in handover.open_cycles()}
             publish(spark, handover.leave_out(left_out, status=FAILED))
             raise
@@ -226,9 +228,3 @@ def after_failed(chunk: Chunk, decided_on: Handover) -> Chunk:
         for cycle in chunk
         if statuses[cycle.key] == SKIPPED and cycle.cycle_at > first.get(cycle.cluster, cycle.cycle_at)
     )
-
-
-def _reason(name: str, error: Exception) -> str:
-    first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
-    kind = "" if isinstance(error, EvenkeelError) else f"{type(error).__name__}: "
-    return f"{name} failed: {kind}{first_line}"

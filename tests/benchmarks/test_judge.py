@@ -37,7 +37,7 @@ from benchmarks.judged_scenarios import BOOK, BOOK_LEFT, MEANINGS, SIZES, Judged
 from benchmarks.judged_series import PublicFiles
 from benchmarks.judged_variants import AXES, NOBODY, PLANNER, SHEDDERS, TUNED_FILE, TUNING_SEEDS, grid_of, settings_with
 from evenkeel.settings import Settings
-from evenkeel.settings.keys.splitting import SPLIT_ALGORITHMS
+from evenkeel.settings.keys.balancing import SPLIT_ALGORITHMS
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,7 @@ from benchmarks.synthetic_snapshot import Shape, write_snapshot
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import SnapshotView, times_that_do_not_fit
-from evenkeel.sources.cluster_names import cluster_name
-from evenkeel.sources.recordings import Recording
+from evenkeel.sources.recordings import Recording, cluster_name
 from evenkeel.sources.snapshot_files import utc
 from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.small_cluster import pulsar_hash

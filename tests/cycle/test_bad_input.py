@@ -14,7 +14,7 @@ from evenkeel.errors import BadName, BadRange, SettingsError
 from evenkeel.model.averages import broker_averages, updated
 from evenkeel.model.bundles import BundleRange, bundle_name, initial_boundaries, ranges_of
 from evenkeel.model.consideration import Considered
-from evenkeel.model.filters.unload_gates import unload_gates
+from evenkeel.model.filters.broker_filters import unload_gates
 from evenkeel.model.load import (
     BrokerLoadData,
     BrokerReport,

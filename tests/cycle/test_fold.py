@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.cycle.fold import FAILURES, STATE, Round, fold, read_back
 from evenkeel.cycle.frames import linked, with_settings_once
@@ -26,7 +27,6 @@ from evenkeel.plan_splits import round as split_round
 from evenkeel.planner.memory import PlannerMemory, WantedSplit
 from evenkeel.planner.memory_rows import rows_of
 from evenkeel.publish import plan as plan_round
-from evenkeel.repetition import rounds as whole
 from evenkeel.settings import resolve
 from evenkeel.shed import round as shed_round
 from tests.cycle.whole_cycles import EAGER, VARIANTS, cycles

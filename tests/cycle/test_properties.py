@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from devtools.conformance.leader_round import histories_after_splits
 from evenkeel.model.averages import default_history
 from evenkeel.model.consideration import Considered
-from evenkeel.model.filters.unload_gates import UnloadGates, unload_gates
+from evenkeel.model.filters.broker_filters import UnloadGates, unload_gates
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.place.placement import Placement
 from evenkeel.place.strategy import PlacementState

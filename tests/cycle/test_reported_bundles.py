@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.cycle import reading
-from evenkeel.cycle.extensible_loads import AVERAGED_AT, LOAD_AVERAGE, THROUGHPUT_AVERAGE, see
+from evenkeel.cycle.fold import LOAD_AVERAGE
+from evenkeel.cycle.loads import AVERAGED_AT, THROUGHPUT_AVERAGE, see
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reported_bundles import StatsOfBroker, reported_bundles
 from evenkeel.model.load import RATES, BundleStats

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.schemas import TABLES
-from evenkeel.repetition.repeat import same
+from evenkeel.repetition import same
 
 TABLE = "strategy_state"
 COLUMNS = ("cluster", "subject", "value")

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.cycle.busyness import Busyness, busyness, rounded
 from evenkeel.cycle.reported_bundles import StatsOfBroker
-from evenkeel.cycle.top_lists import top_bundles, top_lists
+from evenkeel.cycle.top_lists import Busyness, busyness, rounded, top_bundles, top_lists
 from evenkeel.errors import BadInput, BadName
 from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BundleStats, IsolationPolicy, Policies

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
+from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
-from evenkeel.repetition import repeat as again
-from evenkeel.repetition import rounds as whole
 from evenkeel.settings import resolve
 from tests.cycle.whole_cycles import EAGER, VARIANTS, cycles
 
@@ -42,14 +41,14 @@ def test_other_words_are_told_from_another_decision(
     at, rows = cycles(settings, 1)[0]
     cycle = reading.cycle_row("lab", at, settings.to_json(), settings.digest, manager=settings.settings.manager)
     made = whole.decide(rows, cycle, [])
-    kept = {table: [dict(row) for row in made.rows[table]] for table in again.OUTPUTS}
+    kept = {table: [dict(row) for row in made.rows[table]] for table in whole.OUTPUTS}
     kept["unload_decisions"][0].update(change)
-    recorded = {again.recorded(table): found for table, found in kept.items()}
+    recorded = {whole.recorded(table): found for table, found in kept.items()}
     given = {**rows, "cycle": [cycle], "state": [], "topic_hashes": [], **recorded}
-    found = again.compare_decisions({"cluster": "an attempt"}, given, parameters=parameters)
-    assert [row["table_name"] for row in found[again.DIFFERING]] == differing
-    assert [row["table_name"] for row in found[again.REWORDED]] == reworded
-    assert set(found) == {again.PLAN, again.DIFFERING, again.REWORDED, *differing}
+    found = whole.compare_decisions({"cluster": "an attempt"}, given, parameters=parameters)
+    assert [row["table_name"] for row in found[whole.DIFFERING]] == differing
+    assert [row["table_name"] for row in found[whole.REWORDED]] == reworded
+    assert set(found) == {whole.PLAN, whole.DIFFERING, whole.REWORDED, *differing}
 
 
 def test_what_the_planner_said_is_held_against_what_it_says_now() -> None:
@@ -57,14 +56,14 @@ def test_what_the_planner_said_is_held_against_what_it_says_now() -> None:
     at, rows = cycles(settings, 1)[0]
     cycle = reading.cycle_row("lab", at, settings.to_json(), settings.digest, manager=settings.settings.manager)
     made = whole.decide(rows, cycle, [])
-    kept = {table: [dict(row) for row in made.rows[table]] for table in again.OUTPUTS}
+    kept = {table: [dict(row) for row in made.rows[table]] for table in whole.OUTPUTS}
     for changed, differing in (({}, []), ({"measured": 1e9}, ["planner_targets"])):
         kept["planner_targets"][0].update(changed)
-        recorded = {again.recorded(table): found for table, found in kept.items()}
+        recorded = {whole.recorded(table): found for table, found in kept.items()}
         given = {**rows, "cycle": [cycle], "state": [], "topic_hashes": [], **recorded}
-        found = again.compare_decisions({"cluster": "an attempt"}, given, parameters=IN_OTHER_WORDS)
-        assert [row["table_name"] for row in found[again.DIFFERING]] == differing
-        assert [row["plan_id"] for row in found[again.PLAN]] == [made.plan_id]
+        found = whole.compare_decisions({"cluster": "an attempt"}, given, parameters=IN_OTHER_WORDS)
+        assert [row["table_name"] for row in found[whole.DIFFERING]] == differing
+        assert [row["plan_id"] for row in found[whole.PLAN]] == [made.plan_id]
 
 
 @pytest.mark.parametrize("seed", range(3))

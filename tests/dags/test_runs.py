@@ -208,7 +208,7 @@ def test_a_classic_master_comes_to_the_same_plan_as_connect(
     from devtools.local_airflow.home import AirflowHome
     from evenkeel.airflow.credentials import classic_connection
     from evenkeel.errors import EngineError
-    from evenkeel.spark.java import classic_java
+    from evenkeel.spark.jars import classic_java
 
     try:
         java = classic_java()

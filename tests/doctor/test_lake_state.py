@@ -14,8 +14,8 @@ from evenkeel.doctor import lake_state
 from evenkeel.doctor.findings import CheckFinding, CheckOutcome, Site
 from evenkeel.errors import EvenkeelError
 from evenkeel.lake.schema import SCHEMA_VERSION
+from evenkeel.transparency.keys import make_key_file
 from evenkeel.transparency.lake_log import begin, storage_of
-from evenkeel.transparency.private_keys import make_key_file
 from tests.kept_lakes.unpacking import kept_lake
 from tests.lake.lock_holder import held
 from tests.transparency.lakes import publish_more, set_back, small_lake

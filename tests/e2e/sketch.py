@@ -15,9 +15,9 @@ from typing import Any
 from devtools.lab.conf import STATS_SECONDS
 from devtools.lab.layout import Layout, skewed
 from devtools.lab.settings import MANAGERS
+from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of, topic_hash
-from evenkeel.repetition import rounds as whole
 from evenkeel.replay.fold import goes_to
 from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
 from evenkeel.settings import EffectiveSettings, resolve

@@ -20,7 +20,7 @@ from devtools.lab.layout import Layout, skewed
 from devtools.lab.traffic import traffic_for
 from evenkeel.pulsar.admin import AdminClient, AdminConnection
 from evenkeel.sources.collecting import WantedSnapshot, take_snapshot
-from evenkeel.sources.writing import FolderStore
+from evenkeel.sources.landing import FolderStore
 from evenkeel.steering.command_executor import CommandExecutor, Patience
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import PulsarAdmin

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from evenkeel import repetition as whole
 from evenkeel.cycle.fold import decide_cycle
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Row, broker_reports, cycle_row, settings_of
@@ -21,7 +22,6 @@ from evenkeel.model.consideration import Rule
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import round as split_round
 from evenkeel.publish import plan as plan_round
-from evenkeel.repetition import rounds as whole
 from evenkeel.settings import EffectiveSettings, resolve
 from evenkeel.shed import round as shed_round
 from tests.cycle.rows import bundle, cycle, report, rows

@@ -8,7 +8,7 @@ import pytest
 
 from evenkeel.handover import ClusterCycle, Snapshot
 from evenkeel.ingest.reconcile_outcomes import settled
-from evenkeel.steering.recent_commands import as_text
+from evenkeel.lake.outbox import as_text
 from tests.steering.commands import split, unload
 
 AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)

@@ -9,11 +9,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from evenkeel import repetition as whole
 from evenkeel.cycle.reading import cycle_row
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.record import read_attempts, read_rows
-from evenkeel.repetition import rounds as whole
-from evenkeel.repetition.rounds import STATE
+from evenkeel.repetition import STATE
 from evenkeel.settings import resolve
 from tests.lakes.plausible import broker_load, bundle_load
 from tests.lakes.small_lake import Row, SmallLake, moment

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
+from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.handover import Commit, Write
 from evenkeel.lake.delta_log import read_commit
@@ -23,7 +24,6 @@ from evenkeel.lake.manifest import body_digest, file_rows, write_rows
 from evenkeel.lake.record import Attempt, read_attempts, read_rows
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.repetition import rounds as whole
 from evenkeel.verify.recorded_cycle import background_of
 from tests.lakes.small_lake import arrow_schema
 

@@ -17,7 +17,7 @@ from evenkeel.model.load import BundleStats
 from evenkeel.model.split_algorithms.split_option import BundleTopics, TopicLoads
 from evenkeel.model.topics import topic_hash
 from evenkeel.settings import Settings
-from evenkeel.settings.keys.splitting import SPLIT_ALGORITHMS
+from evenkeel.settings.keys.balancing import SPLIT_ALGORITHMS
 from tests.bundle_ranges import validate_ranges
 
 FIRST, SECOND, THIRD, LAST = (str(found) for found in ranges_of(initial_boundaries(4)))

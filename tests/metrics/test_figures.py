@@ -17,7 +17,7 @@ from evenkeel.metrics.task_times import CommitTimes
 from evenkeel.status import LakeStatus, read_status
 from evenkeel.transparency.lake_log import begin, storage_of
 from evenkeel.transparency.overview import read_overview
-from evenkeel.transparency.witnessing import STATES
+from evenkeel.transparency.witnesses import STATES
 from evenkeel.verify.runs import VerifyRun, leave
 from tests.kept_lakes.unpacking import kept_lake
 from tests.lakes.small_lake import moment

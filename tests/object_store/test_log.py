@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from evenkeel.errors import DamagedLog, LogBusy, LogError
-from evenkeel.transparency.bucket_storage import BucketStorage
 from evenkeel.transparency.lake_log import append_commits, begin, open_log, storage_of
 from evenkeel.transparency.log import TransparencyLog
-from evenkeel.transparency.storage import MOST_FILE_BYTES, FolderStorage
+from evenkeel.transparency.storage import MOST_FILE_BYTES, BucketStorage, FolderStorage
 from evenkeel.verify.log_check import LogSources, open_check
 from tests.object_store.conftest import NUMBERS
 from tests.object_store.stores import Store

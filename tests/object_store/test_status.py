@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from evenkeel.lake.record import read_attempts
-from evenkeel.lake.record.open_tables import OpenTables
 from evenkeel.lake.record.recent_rows import Recent
+from evenkeel.lake.record.tables import OpenTables
 from evenkeel.status import read_status
 from tests.lakes.small_lake import moment
 from tests.lakes.urgent_lake import EVERY, UrgentLake

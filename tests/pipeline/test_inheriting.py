@@ -13,9 +13,9 @@ import pytest
 
 from evenkeel.aggregate import task as aggregate
 from evenkeel.handover import Handover
+from evenkeel.lake.outbox import as_text
 from evenkeel.lake.store import Lake
 from evenkeel.publish.manifests import read_before
-from evenkeel.steering.recent_commands import as_text
 from tests.builders import NOON, ClusterBuilder, cluster, observed
 from tests.steering.commands import split
 

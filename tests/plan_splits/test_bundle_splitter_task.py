@@ -14,7 +14,7 @@ from evenkeel.cycle.memo import SharedRows
 from evenkeel.model.averages import default_history, updated
 from evenkeel.model.bundles import initial_boundaries
 from evenkeel.model.consideration import Considered
-from evenkeel.model.filters.unload_gates import unload_gates
+from evenkeel.model.filters.broker_filters import unload_gates
 from evenkeel.model.load import RATES, BrokerReport, BundleHistory, BundleStats, IsolationPolicy, LoadData, Policies
 from evenkeel.model.split_algorithms.split_option import BundleTopics
 from evenkeel.plan_splits.round import decide_modular, plan

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evenkeel import repetition as whole
 from evenkeel.aggregate import round as aggregate_round
 from evenkeel.cycle import reading
 from evenkeel.handover import ClusterCycle, Snapshot
@@ -19,10 +20,9 @@ from evenkeel.model.bundles import bundle_name, bundle_of, parse_boundaries, top
 from evenkeel.model.exact_sums import exact_sum
 from evenkeel.model.load import RATES
 from evenkeel.pulsar.answers import Answer, Answers, Kind
-from evenkeel.repetition import rounds as whole
 from evenkeel.settings import EffectiveSettings
+from evenkeel.sources.landed_answers import SnapshotsOfRun, utc_or_none
 from evenkeel.sources.recordings import Recording
-from evenkeel.sources.small_answers import SnapshotsOfRun, utc_or_none
 from evenkeel.sources.snapshot_requests import requests_of
 
 Row = dict[str, Any]

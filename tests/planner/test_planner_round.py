@@ -11,12 +11,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.planner import round as planner_round
 from evenkeel.planner.verdicts import TARGET
 from evenkeel.planner.view_from_rows import bundle_figures, view_of
-from evenkeel.repetition import rounds as whole
 from tests.cycle.rows import MIB, as_read, report
 from tests.examples import at_most
 from tests.planner.planner_rows import BROKERS, ON, Tables, act, any_rows, used

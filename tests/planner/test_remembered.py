@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.cycle.state import state_row
+from evenkeel.cycle.fold import state_row
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
 from evenkeel.planner.memory_rows import PACKED, STRATEGY, WANTED, has_fallen_back, memory_of, rows_of
 from evenkeel.planner.usage_model import SUM_NAMES, UsageSums

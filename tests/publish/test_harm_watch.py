@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.lake.outbox import harmed, recent_acts, with_outcomes
+from evenkeel.lake.outbox import as_known_at, as_text, harmed, recent_acts, with_outcomes
 from evenkeel.lake.record import read_table
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, append_values
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.task import run as publish
 from evenkeel.steering.outcome import STRENGTH
-from evenkeel.steering.recent_commands import as_known_at, as_text
 from tests.cycle.rows import AT, MIB, bundle, cycle
 from tests.publish.acting import Case, in_mode
 from tests.publish.decisions import B1, B2, NAMES, act, known, placed

@@ -12,7 +12,7 @@ from evenkeel.errors import BadInput
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
 from evenkeel.pulsar.snapshot import SnapshotView, generation_of, own_cluster, times_that_do_not_fit
-from evenkeel.sources.small_answers import utc_or_none
+from evenkeel.sources.landed_answers import utc_or_none
 from evenkeel.sources.snapshot_files import read_header
 from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.small_cluster import FULL, SmallCluster

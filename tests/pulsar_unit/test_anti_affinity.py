@@ -5,11 +5,9 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from evenkeel.model.filters.anti_affinity import AntiAffinity
-from evenkeel.model.filters.broker_filters import BrokerFilters
+from evenkeel.model.filters.broker_filters import BrokerFilters, UnloadGates
 from evenkeel.model.filters.isolation import Isolation
-from evenkeel.model.filters.ownership import Ownership
-from evenkeel.model.filters.unload_gates import UnloadGates
-from evenkeel.model.load import BrokerLoadData, ExtensibleLoad, Policies
+from evenkeel.model.load import BrokerLoadData, ExtensibleLoad, Ownership, Policies
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound
 from evenkeel.place.modular_placement import PlacementRound
 from tests.pulsar_unit.given import EXTENSIBLE, FULL, MODULAR, load_of, report, settings

@@ -7,8 +7,7 @@ import pytest
 
 from benchmarks._java_random import JavaRandom
 from devtools.conformance.load import plain_maximum, plain_maximum_extensible
-from evenkeel.cycle.busyness import busyness
-from evenkeel.cycle.top_lists import top_bundles
+from evenkeel.cycle.top_lists import busyness, top_bundles
 from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerLoadData, BrokerReport, BundleStats, IsolationPolicy, Policies
 from evenkeel.model.usage import ExtensibleAverages, percent, weighted_maximum

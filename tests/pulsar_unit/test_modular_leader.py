@@ -10,8 +10,8 @@ import pytest
 from devtools.conformance.leader_round import histories_after_splits
 from evenkeel.model.averages import broker_averages, history_of_quota, update_histories
 from evenkeel.model.bundles import bundle_name, bundle_of, initial_boundaries, range_of, ranges_of, topic_hash
+from evenkeel.model.filters.broker_filters import unload_gates
 from evenkeel.model.filters.isolation import Isolation
-from evenkeel.model.filters.unload_gates import unload_gates
 from evenkeel.model.load import BrokerReport, BundleHistory, IsolationPolicy, LoadData, Policies
 from evenkeel.model.split_algorithms.split_option import NO_TOPICS
 from evenkeel.place.modular_placement import PlacementRound

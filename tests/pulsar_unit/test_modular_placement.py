@@ -3,8 +3,15 @@
 from dataclasses import replace
 
 from evenkeel.model.filters.broker_filters import version_rank
-from evenkeel.model.filters.ownership import Ownership
-from evenkeel.model.load import BrokerAverages, BrokerReport, BundleHistory, LoadData, Policies, ResourceUsage
+from evenkeel.model.load import (
+    BrokerAverages,
+    BrokerReport,
+    BundleHistory,
+    LoadData,
+    Ownership,
+    Policies,
+    ResourceUsage,
+)
 from evenkeel.place.broker_figures import broker_figures
 from evenkeel.place.modular_candidates import PlacementView, fewest_bundles, newest_version, same_load_manager
 from evenkeel.place.strategies import least_long_term_message_rate

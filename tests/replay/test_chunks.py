@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evenkeel.errors import DecideFailed
-from evenkeel.repetition.projections import BUNDLES
+from evenkeel.repetition import BUNDLES
 from evenkeel.replay.closed_loop import Size, scenario
 from evenkeel.replay.fold import CARRIED, DECISIONS, Chosen, Fold, Recorded, decide_part
 from evenkeel.replay.modelled_cluster import Cluster

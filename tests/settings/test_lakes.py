@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from evenkeel.errors import SettingsError
-from evenkeel.settings.configuration import configuration_schema
+from evenkeel.settings.configuration_file import configuration_schema
 from evenkeel.settings.lakes import ConfiguredLake, LakeMap, configured_lakes
 from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
 

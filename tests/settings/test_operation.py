@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import SettingsError
+from evenkeel.settings.entries import MODES, AirflowEntries, LogEntries, Operation, variables_of
 from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
-from evenkeel.settings.operation_entries import MODES, AirflowEntries, LogEntries, Operation, variables_of
 from evenkeel.steering.admin_request import ACTING
 
 WHOLE = """

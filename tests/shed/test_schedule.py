@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from evenkeel.errors import BadInput, SettingsError
-from evenkeel.model.filters.unload_gates import unload_gates
+from evenkeel.model.filters.broker_filters import unload_gates
 from evenkeel.model.load import BrokerReport, IsolationPolicy, LoadData, Policies
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import SheddingRound, due, run_shedding, within_grace

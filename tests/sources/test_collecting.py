@@ -18,12 +18,11 @@ from evenkeel.pulsar.observed_rows import ObservedRows, observe
 from evenkeel.pulsar.snapshot import SnapshotView
 from evenkeel.secret import Secret
 from evenkeel.sources import collecting
-from evenkeel.sources.cluster_names import cluster_name
 from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
-from evenkeel.sources.recordings import Recording
+from evenkeel.sources.landing import FolderStore
+from evenkeel.sources.recordings import Recording, cluster_name
 from evenkeel.sources.snapshot_files import read_header
 from evenkeel.sources.snapshot_requests import requests_of
-from evenkeel.sources.writing import FolderStore
 from tests.pulsar.admin.books import Size, brokers_in, renamed, replayed, requests_in, silent_brokers, sized
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster
 

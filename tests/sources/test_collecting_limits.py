@@ -18,9 +18,9 @@ import pytest
 from evenkeel.pulsar.admin import AdminClient, AdminConnection
 from evenkeel.pulsar.limits import MOST_BROKERS, BeyondLimit, Limits
 from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
-from evenkeel.sources.small_answers import read_small_answers
+from evenkeel.sources.landed_answers import read_small_answers
+from evenkeel.sources.landing import FolderStore
 from evenkeel.sources.snapshot_requests import requests_of
-from evenkeel.sources.writing import FolderStore
 from tests.pulsar.admin.rubbish import RubbishServer, body, chunked, listing, of_json, repeated
 
 pytestmark = pytest.mark.slow

@@ -14,10 +14,9 @@ from evenkeel.errors import BadInput, LandingError
 from evenkeel.pulsar.admin import Hop
 from evenkeel.pulsar.limits import Limits
 from evenkeel.sources import landing as landing_module
-from evenkeel.sources.landing import Landing, milliseconds
+from evenkeel.sources.landing import SUFFIX, FolderStore, Landing, SnapshotWriter, clear_abandoned, milliseconds
 from evenkeel.sources.recordings import Recording
 from evenkeel.sources.snapshot_files import Header, read_header
-from evenkeel.sources.writing import SUFFIX, FolderStore, SnapshotWriter, clear_abandoned
 from evenkeel.times import utc_text
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)

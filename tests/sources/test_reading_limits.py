@@ -18,11 +18,10 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
-from evenkeel.sources.cluster_names import cluster_name
 from evenkeel.sources.configuration import read_configuration
+from evenkeel.sources.landed_answers import read_small_answers
 from evenkeel.sources.landing import Landing
-from evenkeel.sources.recordings import Recording
-from evenkeel.sources.small_answers import read_small_answers
+from evenkeel.sources.recordings import Recording, cluster_name
 from evenkeel.sources.snapshot_files import open_bytes
 from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.small_cluster import SmallCluster
@@ -213,7 +212,7 @@ def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
     lines(tmp_path / "0001.jsonl.gz", zeros(600))
     (tmp_path / "0002.json.gz").write_bytes(gzip.compress(b'{"requests": [' + b"[]," * 5_000_000 + b"[]]}", mtime=0))
     program = (
-        "import sys; from evenkeel.sources.small_answers import read_small_answers\n"
+        "import sys; from evenkeel.sources.landed_answers import read_small_answers\n"
         "from evenkeel.errors import BadInput\n"
         "for name in ('0000.json.gz', '0001.jsonl.gz', '0002.json.gz'):\n"
         "    try: read_small_answers(sys.argv[1] + '/' + name)\n"

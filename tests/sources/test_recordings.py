@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import BadInput
-from evenkeel.sources.cluster_names import cluster_name
-from evenkeel.sources.recordings import Recording
+from evenkeel.sources.recordings import Recording, cluster_name
 from evenkeel.sources.snapshot_files import read_header
 from tests.pulsar.small_cluster import FINISHED_AT, SmallCluster
 from tests.snapshot_lines import in_lines

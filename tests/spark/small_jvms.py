@@ -11,8 +11,7 @@ from typing import Any
 from py4j.java_gateway import JavaGateway
 
 from evenkeel.spark import file_systems
-from evenkeel.spark.jars import delta_jars
-from evenkeel.spark.java import server_java, spark_home
+from evenkeel.spark.jars import delta_jars, server_java, spark_home
 
 
 @contextmanager

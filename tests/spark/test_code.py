@@ -46,7 +46,7 @@ print(json.dumps({{
     "engine": code.engine_digest(),
     "workers": code.workers_digest(),
     "round": code.runtime_of({ROUND!r}).digest,
-    "package": code.package_digest(),
+    "package": code.runtime_digest(code.package_files()),
 }}))
 """
 # What shows, sends, fetches or starts decides nothing.
@@ -74,15 +74,15 @@ DECIDES = (
 )
 WHOLE_CYCLES = """
 import json, sys
-from evenkeel.repetition import repeat as again
-from evenkeel.repetition import rounds as whole
+from evenkeel import repetition
 tables = {}
 for rows, cycle in json.load(sys.stdin):
-    made = whole.decide(rows, cycle, [])
+    made = repetition.decide(rows, cycle, [])
     for table, found in made.rows.items():
         tables[table] = tables.get(table, 0) + len(found)
-    recorded = {again.recorded(table): made.rows[table] for table in again.OUTPUTS}
-    again.decide({"cluster": "lab"}, {**rows, "cycle": [cycle], "state": [], "topic_hashes": [], **recorded})
+    recorded = {repetition.recorded(table): made.rows[table] for table in repetition.OUTPUTS}
+    remembered = {"cycle": [cycle], "state": [], "topic_hashes": []}
+    repetition.decide_as_recorded({"cluster": "lab"}, {**rows, **remembered, **recorded})
 print(json.dumps([tables, [name for name in sys.modules if name.split(".")[0] == "evenkeel"]]))
 """
 STALE = f"""
@@ -280,7 +280,7 @@ def test_deciding_whole_cycles_imports_nothing_outside_the_closure() -> None:
     tables, modules = json.loads(answer.stdout)
     assert min(tables[name] for name in ("split_decisions", "unload_decisions", "placement_decisions", "commands")) > 0
     known = {*closure(package_files(), DECIDING)}
-    assert {"evenkeel.shed.round", "evenkeel.repetition.repeat"} <= {*modules}
+    assert {"evenkeel.shed.round", "evenkeel.repetition"} <= {*modules}
     modules.remove("evenkeel")
     assert [name for name in modules if not {path_of(name), path_of(f"{name}.__init__")} & known] == []
 

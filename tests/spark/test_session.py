@@ -11,7 +11,7 @@ from evenkeel.errors import EngineError
 from evenkeel.spark.code import source_root
 from evenkeel.spark.command import ServerSettings
 from evenkeel.spark.grouped import grouped_map
-from evenkeel.spark.java import JAVA_VARIABLE, classic_java, server_java
+from evenkeel.spark.jars import JAVA_VARIABLE, classic_java, server_java
 from evenkeel.spark.server import Engine, engine_for
 from evenkeel.spark.session import ISOLATION, close, connect, session_for_a_while
 from tests.left_out import FULL_JDK, lacking

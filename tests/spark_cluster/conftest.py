@@ -15,7 +15,7 @@ from evenkeel.errors import EngineError
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.pipeline import run_cycle, run_window
 from evenkeel.spark.command import ServerSettings
-from evenkeel.spark.java import classic_java
+from evenkeel.spark.jars import classic_java
 from evenkeel.spark.server import engine_for
 from evenkeel.spark.session import close, connect
 from tests.dags.conftest import RECORDED, RECORDED_AT

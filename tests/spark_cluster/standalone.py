@@ -21,8 +21,7 @@ import psutil
 
 from benchmarks.short_sessions import heap_contents
 from evenkeel.spark.command import HOST, OPENED_PACKAGES, SQL_SETTINGS, connect_url, inherited_environment
-from evenkeel.spark.jars import delta_jars
-from evenkeel.spark.java import classic_java, spark_home
+from evenkeel.spark.jars import classic_java, delta_jars, spark_home
 
 TOKEN = "a-token-of-the-cluster-0123456789"
 START_SECONDS = 900.0

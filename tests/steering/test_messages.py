@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from evenkeel.steering.outcome import STRENGTH, Outcome, decisive
 from evenkeel.steering.queue.fifo import (
+    SEND_TRIES,
     BadMessage,
     Letter,
     LetterFailure,
@@ -18,6 +19,8 @@ from evenkeel.steering.queue.fifo import (
     command_group,
     control_group,
     report_group,
+    send_all,
+    waves,
 )
 from evenkeel.steering.queue.messages import (
     AgentReport,
@@ -30,7 +33,6 @@ from evenkeel.steering.queue.messages import (
     read_report,
     report_body,
 )
-from evenkeel.steering.queue.sending import TRIES, send_all, waves
 from tests.steering.commands import unload_topic
 from tests.steering.queue.examples import command
 
@@ -169,10 +171,10 @@ def test_what_fails_for_good_holds_back_its_group_alone() -> None:
 
 
 def test_after_silence_a_letter_may_be_on_the_queue_and_nothing_more_is_sent() -> None:
-    queue = FailingQueue(*[QueueUnreachable("no answer")] * TRIES)
+    queue = FailingQueue(*[QueueUnreachable("no answer")] * SEND_TRIES)
     unsent = send_all(queue, letters("a1", "a2", "b1"), sleep=lambda _: None)  # type: ignore[arg-type]
     assert {one.letter.body: one.possible for one in unsent} == {"a1": True, "b1": True, "a2": False}
-    assert queue.requests == TRIES
+    assert queue.requests == SEND_TRIES
 
 
 def test_silence_that_ends_loses_nothing() -> None:

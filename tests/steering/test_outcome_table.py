@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from evenkeel.ingest.reconcile_outcomes import settle
-from evenkeel.lake.outbox import OPEN
+from evenkeel.lake.outbox import OPEN, as_text
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.connection import AdminConnection
 from evenkeel.steering.agent.processor import ClusterExecutor
 from evenkeel.steering.command_executor import CommandExecutor, Patience
 from evenkeel.steering.outcome import STRENGTH, TABLE, AnswerKind, Observation, Outcome, row_of
 from evenkeel.steering.premise import Sight
-from evenkeel.steering.recent_commands import as_text
 from tests.steering.commands import NOW, split, unload
 from tests.steering.simulated import Fault, SimulatedPulsar, simulated
 

@@ -6,10 +6,9 @@ from http.server import BaseHTTPRequestHandler
 from threading import Lock
 
 from evenkeel.errors import BadNote
-from evenkeel.transparency.checkpoint import Checkpoint, parse_checkpoint
 from evenkeel.transparency.keys import VerifierKey, base64_bytes
 from evenkeel.transparency.merkle import EMPTY, is_consistent
-from evenkeel.transparency.notes import Note, parse_note, verified
+from evenkeel.transparency.notes import Checkpoint, Note, parse_checkpoint, parse_note, verified
 from evenkeel.transparency.witness_client import origin_hash
 from tests.serving import answering
 from tests.transparency.logs import LOG_KEY, NOON, WITNESS_KEY

@@ -17,8 +17,7 @@ from evenkeel.secret import Secret
 from evenkeel.transparency import witness_bucket
 from evenkeel.transparency.lake_log import begin, open_log, storage_of
 from evenkeel.transparency.witness_client import origin_hash
-from evenkeel.transparency.witness_lines import witnesses_of
-from evenkeel.transparency.witnessing import tell_witnesses
+from evenkeel.transparency.witnesses import tell_witnesses, witnesses_of
 from tests.object_store.stores import Store
 from tests.sources.landing_zone import stand_in
 from tests.transparency.lakes import publish_more, published, small_lake

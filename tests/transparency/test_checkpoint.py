@@ -3,9 +3,8 @@
 import pytest
 
 from evenkeel.errors import BadNote, BadSignature
-from evenkeel.transparency.checkpoint import Checkpoint, open_checkpoint, parse_checkpoint
 from evenkeel.transparency.merkle import EMPTY
-from evenkeel.transparency.notes import Note, signed_note
+from evenkeel.transparency.notes import Checkpoint, Note, open_checkpoint, parse_checkpoint, signed_note
 from tests.transparency.logs import LOG_KEY, NOON, ORIGIN, OTHER_KEY, SECOND_WITNESS_KEY, WITNESS_KEY
 from tests.transparency.reference_tree import root_of
 

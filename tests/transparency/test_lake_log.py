@@ -12,9 +12,18 @@ import pytest
 from evenkeel.errors import DamagedLog, LogError
 from evenkeel.handover import Commit
 from evenkeel.transparency.keys import SignerKey
-from evenkeel.transparency.lake_log import append_commits, begin, keys_beside, open_log, storage_of
+from evenkeel.transparency.lake_log import (
+    STATE,
+    LogState,
+    Numbers,
+    append_commits,
+    begin,
+    keys_beside,
+    open_log,
+    read_state,
+    storage_of,
+)
 from evenkeel.transparency.leaves import BEFORE_THE_LOG, BegunLeaf, parse_leaf
-from evenkeel.transparency.log_state import STATE, LogState, Numbers, read_state
 from evenkeel.transparency.overview import read_overview
 from evenkeel.transparency.storage import FolderStorage
 from tests.transparency.killing import killed_at

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from evenkeel.transparency import LOG_KEY as VARIABLE
 from evenkeel.transparency.lake_log import begin, storage_of
 from evenkeel.transparency.publishing import log_commits
-from evenkeel.transparency.witnessing import witness_states
+from evenkeel.transparency.witnesses import witness_states
 from tests.left_out import VERSITYGW, lacking
 from tests.object_store.stores import Store, running_locking_store, versitygw
 from tests.transparency.lakes import copied, publish_more

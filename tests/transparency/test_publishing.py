@@ -11,11 +11,11 @@ import pytest
 
 from evenkeel.lake.pending_commits import pending
 from evenkeel.transparency import LOG_KEY as VARIABLE
-from evenkeel.transparency import lake_log, witness_client, witnessing
+from evenkeel.transparency import lake_log, witness_client, witnesses
 from evenkeel.transparency.lake_log import begin, open_log, storage_of
 from evenkeel.transparency.publishing import log_commits
 from evenkeel.transparency.storage import FolderStorage
-from evenkeel.transparency.witnessing import witness_states
+from evenkeel.transparency.witnesses import witness_states
 from tests.transparency.http_witness import Seen, line_of, witness
 from tests.transparency.lakes import copied, publish_more, size_of
 from tests.transparency.logs import LOG_KEY, WITNESS_KEY
@@ -168,13 +168,13 @@ def test_two_that_append_at_once_are_no_split_view(
     real = witness_client.submit
 
     def slow(*given: object, **named: object) -> object:
-        monkeypatch.setattr(witnessing, "submit", real)
+        monkeypatch.setattr(witnesses, "submit", real)
         published(lake)
         return real(*given, **named)  # type: ignore[arg-type]
 
     with witness(seen) as url:
         monkeypatch.setenv("EVENKEEL_WITNESSES", line_of(url))
-        monkeypatch.setattr(witnessing, "submit", slow)
+        monkeypatch.setattr(witnesses, "submit", slow)
         published(lake)
         assert state_of(lake, url) == (16, "", False)
     assert "split view" not in caplog.text

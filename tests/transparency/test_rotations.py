@@ -16,10 +16,9 @@ from devtools.tampering import KINDS, verdict_on
 from evenkeel.cli import main
 from evenkeel.errors import DamagedLog, LogError
 from evenkeel.transparency.keys import SignerKey, VerifierKey
-from evenkeel.transparency.lake_log import begin, open_log, storage_of
+from evenkeel.transparency.lake_log import STATE, begin, open_log, storage_of
 from evenkeel.transparency.leaves import CommitLeaf, KeysLeaf, parse_leaf
 from evenkeel.transparency.log import TransparencyLog
-from evenkeel.transparency.log_state import STATE
 from evenkeel.transparency.rotations import MOST_ROTATIONS, ROTATIONS, follow, rotation_lines
 from evenkeel.transparency.storage import FolderStorage
 from tests.transparency.killing import killed_at

@@ -14,9 +14,8 @@ from evenkeel.errors import SettingsError
 from evenkeel.transparency import LOG_KEY as VARIABLE
 from evenkeel.transparency.lake_log import begin, open_log, storage_of
 from evenkeel.transparency.publishing import log_commits
-from evenkeel.transparency.stamps import DEFAULT_EVERY, RETRY_SECONDS, StampAuthority
-from evenkeel.transparency.witness_lines import witnesses_of
-from evenkeel.transparency.witnessing import WitnessState, tell_witnesses, witness_states
+from evenkeel.transparency.time_stamp import DEFAULT_EVERY, RETRY_SECONDS, StampAuthority
+from evenkeel.transparency.witnesses import WitnessState, tell_witnesses, witness_states, witnesses_of
 from tests.transparency.authorities import Authority, listening, made_authority, sent
 from tests.transparency.lakes import copied, publish_more
 from tests.transparency.logs import LOG_KEY, OTHER_KEY
@@ -215,7 +214,7 @@ def test_what_else_lies_there_is_passed_over_up_to_a_limit(
         (stamps / name).mkdir()
     (stamps / "12" / "notes.txt").write_text("ours")
     assert told("--stamp-ca", str(authority.ca))["faults"] == []
-    monkeypatch.setattr("evenkeel.transparency.stamps.MOST_STAMPED", 3)
+    monkeypatch.setattr("evenkeel.transparency.time_stamp.MOST_STAMPED", 3)
     assert "holds more than 3 files" in words_of(told())
 
 

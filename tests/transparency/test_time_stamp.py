@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import BadInput, BadStamp, WitnessError
-from evenkeel.transparency.stamps import StampAuthority
 from evenkeel.transparency.time_stamp import (
     MOST_RESPONSE_BYTES,
+    StampAuthority,
     TimeStamp,
     authorities_in,
     demand_stamp,

@@ -16,8 +16,8 @@ from evenkeel.errors import InconsistentLog, WitnessError
 from evenkeel.object_store import StoreAccess
 from evenkeel.secret import Secret
 from evenkeel.transparency import witness_bucket
-from evenkeel.transparency.checkpoint import SignedCheckpoint
 from evenkeel.transparency.log import TransparencyLog
+from evenkeel.transparency.notes import SignedCheckpoint
 from evenkeel.transparency.witness_bucket import BucketPlace, WitnessBucket
 from evenkeel.transparency.witness_client import origin_hash
 from tests.transparency.logs import LOG_KEY, NOON, ORIGIN, OTHER_KEY, MemoryStorage, entries_of, log_of

@@ -9,8 +9,7 @@ import pytest
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import SnapshotView
-from evenkeel.sources.cluster_names import cluster_name
-from evenkeel.sources.recordings import Recording
+from evenkeel.sources.recordings import Recording, cluster_name
 from evenkeel.sources.snapshot_files import utc
 from evenkeel.sources.snapshot_requests import requests_of
 from tests.tutorial.run import RECORDING

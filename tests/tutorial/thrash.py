@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.model.bundles import boundary_text, bundle_name, bundle_of, initial_boundaries, namespace_of, ranges_of
 from evenkeel.model.topics import topic_hash
-from evenkeel.repetition import rounds as whole
 from evenkeel.replay.fold import goes_to
 from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
 from evenkeel.settings import resolve

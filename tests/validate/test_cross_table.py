@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.lake.rejected_records import place_of
+from evenkeel.cycle.frames import place_of
 from evenkeel.lake.schemas import TABLES
 from evenkeel.validate.bundle_rules import unknown_namespaces
 from evenkeel.validate.judging import CROSS_RULES, check_cluster, refused_records

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from evenkeel.errors import SettingsError
-from evenkeel.handover import Write
+from evenkeel.handover import Write, try_of
 from evenkeel.lake.schemas import EVERY_TABLE
-from evenkeel.lake.write_ids import try_of
 from evenkeel.manual_requests.wish_schema import SCHEMAS
+from evenkeel.settings.entries import MODES
 from evenkeel.settings.keys.own import DECIDING_KEYS, GuardKeys, OwnKeys
 from evenkeel.settings.operation import ENVIRONMENT
-from evenkeel.settings.operation_entries import MODES
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, CronTriggerTimetable

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from evenkeel.pulsar.admin import AdminClient, AdminConnection
     from evenkeel.pulsar.limits import Limits
     from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot
-    from evenkeel.sources.writing import SnapshotStore
+    from evenkeel.sources.landing import SnapshotStore
 
 EVERY_SECONDS = 60.0
 FULL_EVERY = 8

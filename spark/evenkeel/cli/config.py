@@ -44,7 +44,7 @@ def run_check(given: argparse.Namespace) -> int:
 
 def run_schema(_: argparse.Namespace) -> int:
     """Print the schema."""
-    from evenkeel.settings.configuration import configuration_schema
+    from evenkeel.settings.configuration_file import configuration_schema
 
     print(json.dumps(configuration_schema(), indent=1, ensure_ascii=False))
     return 0

@@ -18,7 +18,7 @@ from evenkeel.transparency import LOG_KEY
 if TYPE_CHECKING:
     from evenkeel.transparency.keys import SignerKey
     from evenkeel.transparency.lake_log import Growth
-    from evenkeel.transparency.witnessing import WitnessState
+    from evenkeel.transparency.witnesses import WitnessState
 
 NOT_SOUND = 1
 EPILOG = f"""A log's private key is in {LOG_KEY}, or in a file that only its owner may read: {LOG_KEY}=file:PATH.
@@ -67,8 +67,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def make_key(given: argparse.Namespace) -> int:
     """Write a new private key into a file, and print the verifier key."""
-    from evenkeel.transparency.keys import SignerKey
-    from evenkeel.transparency.private_keys import make_key_file
+    from evenkeel.transparency.keys import SignerKey, make_key_file
 
     key = SignerKey.make(given.name)
     make_key_file(Path(given.out), key.secret())
@@ -117,8 +116,8 @@ def catch_up_log(given: argparse.Namespace) -> int:
 def show_log(given: argparse.Namespace) -> int:
     """Print the checkpoint, the keys and their rotations, commits without a leaf or lost, and the witnesses; 1 if
     commits are lost, or a witness has seen another tree."""
+    from evenkeel.transparency.keys import signers_from_environment
     from evenkeel.transparency.overview import read_overview
-    from evenkeel.transparency.private_keys import signers_from_environment
 
     overview = read_overview(given.lake, signers_from_environment())
     lines = [overview.checkpoint.note.data.decode()]
@@ -142,8 +141,7 @@ def show_log(given: argparse.Namespace) -> int:
 def _told(given: argparse.Namespace, signers: tuple[SignerKey, ...], growth: Growth, words: Sequence[str]) -> int:
     """Notify the witnesses, print the words with results and faults; return the exit code."""
     from evenkeel.transparency.lake_log import open_log, storage_of
-    from evenkeel.transparency.witness_lines import witnesses_from_environment
-    from evenkeel.transparency.witnessing import tell_witnesses
+    from evenkeel.transparency.witnesses import tell_witnesses, witnesses_from_environment
 
     storage, witnesses = storage_of(given.lake), witnesses_from_environment()
     states = tell_witnesses(storage, open_log(storage, signers), witnesses) if witnesses else []
@@ -177,7 +175,7 @@ def _witness(state: WitnessState) -> dict[str, Any]:
 
 
 def _signers() -> tuple[SignerKey, ...]:
-    from evenkeel.transparency.private_keys import signers_from_environment
+    from evenkeel.transparency.keys import signers_from_environment
 
     signers = signers_from_environment()
     if not signers:

@@ -46,7 +46,7 @@ def run(given: argparse.Namespace) -> int:
     """Write the proof and its data file, and report how they are checked."""
     from evenkeel.cli.progress import busy_with
     from evenkeel.transparency.keys import VerifierKey
-    from evenkeel.transparency.witness_lines import witnesses_from_environment
+    from evenkeel.transparency.witnesses import witnesses_from_environment
     from evenkeel.verify.prove import TABLES_OF_DECISIONS, prove_cycle
 
     check_file(given.out, "--out")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from evenkeel.settings.lakes import LakeMap
-    from evenkeel.transparency.witness_lines import LakeWitness
+    from evenkeel.transparency.witnesses import LakeWitness
 
 _HEAD = re.compile(r"[0-9a-f]{64}")
 _NAME = "verify"
@@ -188,8 +188,7 @@ def _leave(
 
 def _log_sources(given: argparse.Namespace) -> LogSources:
     """Return what the log is compared with: the keys in the environment too, if there are any."""
-    from evenkeel.transparency.keys import VerifierKey
-    from evenkeel.transparency.private_keys import signers_from_environment
+    from evenkeel.transparency.keys import VerifierKey, signers_from_environment
 
     verifiers = [signer.verifier for signer in signers_from_environment()]
     keys = dict.fromkeys([*map(VerifierKey.read, given.log_key), *verifiers])
@@ -218,7 +217,7 @@ def _read(name: str, option: str) -> bytes:
 
 
 def _asked_witness(text: str) -> LakeWitness:
-    from evenkeel.transparency.witness_lines import witnesses_from_environment, witnesses_of
+    from evenkeel.transparency.witnesses import witnesses_from_environment, witnesses_of
 
     named = (
         [witness for witness in witnesses_from_environment() if witness.name == text.strip()]

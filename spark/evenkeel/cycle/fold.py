@@ -1,7 +1,8 @@
 """The fold: the cycles of a cluster in order, each decided by its rounds, on the state of the previous cycle.
 
-A run of one cycle is a fold over one. The state that a cycle takes over is stored under the moment of its predecessor
-(`predecessor_cycle_at`), whether the predecessor is on record or was just decided in this process.
+A run of one cycle is a fold over one. The state consists of rows of `strategy_state`: values that strategies remember.
+A cycle takes it over under the moment of its predecessor (`predecessor_cycle_at`), whether the predecessor is on record
+or was just decided in this process.
 """
 
 from __future__ import annotations
@@ -9,13 +10,76 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Decided, Row, Rows
 from evenkeel.lake.plain_rows import as_read, types_of
 from evenkeel.spark.row_order import content_order
 from evenkeel.spark.rows import cells
+
+FRAME = "frame"
+THE_CLUSTER = "cluster"
+SHED_AT = "shed_at"
+ASSUMED_UNLOADED = "assumed_unloaded"
+LOAD_AVERAGE = "weighted_max_ema"
+PLANNER = "Planner"
+"""The strategy name of the planner's remembered values and requests; a stored name."""
+
+
+def state_row(strategy: str, subject: str, name: str, *, value: float | None = None, at: datetime | None = None) -> Row:
+    """Return one remembered value as a row."""
+    return {"strategy": strategy, "subject": subject, "name": name, "value": value, "at": at}
+
+
+def shedder_state(rows: Iterable[Row], shedder: str) -> dict[str, dict[str, float]]:
+    """Return the shedder's remembered values: name -> broker -> value. Those of another shedder do not count."""
+    values: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row["strategy"] == shedder:
+            values.setdefault(row["name"], {})[row["subject"]] = row["value"]
+    return values
+
+
+def shed_at(rows: Iterable[Row]) -> int | None:
+    """Return when a strategy last ran, epoch ms."""
+    times = [_milliseconds(row["at"]) for row in rows if row["strategy"] == FRAME and row["name"] == SHED_AT]
+    return max(times, default=None)
+
+
+def assumed_unloaded(rows: Iterable[Row]) -> dict[str, int]:
+    """Return bundle -> when its unload was assumed to have succeeded, epoch ms (evenkeelAssumeUnloadsSucceed)."""
+    unloaded_at: dict[str, int] = {}
+    for row in rows:
+        if row["strategy"] == FRAME and row["name"] == ASSUMED_UNLOADED:
+            # Shedding hands on the entries within the grace period, placement adds this cycle's: the later one counts.
+            unloaded_at[row["subject"]] = max(_milliseconds(row["at"]), unloaded_at.get(row["subject"], 0))
+    return unloaded_at
+
+
+def state_rows(
+    shedder: str, remembered: Mapping[str, Mapping[str, float]], last: int | None, recent: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Return the state after a shedding round, for the next cycle."""
+    rows = [
+        state_row(shedder, broker, name, value=value)
+        for name, values in sorted(remembered.items())
+        for broker, value in sorted(values.items())
+    ]
+    if last is not None:
+        rows.append(state_row(FRAME, THE_CLUSTER, SHED_AT, at=_moment(last)))
+    rows += [state_row(FRAME, bundle, ASSUMED_UNLOADED, at=_moment(at)) for bundle, at in sorted(recent.items())]
+    return [dict(row) for row in rows]
+
+
+def _milliseconds(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
 
 STATE = "state"
 """Input of a round: the remembered values of its predecessor's strategies."""
@@ -125,18 +189,16 @@ def decide_cycle(rounds: Sequence[Round], key: Row, rows: SharedRows, *, as_reco
                 error.add_note(f"in the rule of {each_round.ahead_of}")
             raise
         if each_round.tables and not as_recorded:
-            read = read_back if each_round.is_read_back else _as_it_is
-            rows = rows.having({table: read(table, round_rows.get(table, [])) for table in each_round.tables})
+            of_tables: Rows = {table: round_rows.get(table, []) for table in each_round.tables}
+            if each_round.is_read_back:
+                of_tables = {table: read_back(table, table_rows) for table, table_rows in of_tables.items()}
+            rows = rows.having(of_tables)
         for name, table in each_round.carries.items():
             carried.setdefault(name, []).extend(round_rows.get(table, ()))
         if each_round.ahead_of is None:
             for table, table_rows in round_rows.items():
                 decided[table] = [*decided[table], *table_rows] if table in decided else table_rows
     return DecidedRounds(decided, rows, carried)
-
-
-def _as_it_is(_table: str, rows: Sequence[Row]) -> Sequence[Row]:
-    return rows
 
 
 def _as_left(name: str, rows: Sequence[Row]) -> Sequence[Row]:

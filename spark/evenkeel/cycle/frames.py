@@ -1,4 +1,7 @@
-"""Rows for the rounds: one per cycle, and rows of tables by the hand-over."""
+"""Rows for the rounds: one per cycle, and rows of tables by the hand-over, without the records that validate rejected.
+
+A rejected record has two names: a key for a machine to find it again, and a place in words for an operator.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from pyspark.sql import functions as F
 from evenkeel.cycle.fold import REMEMBERED
 from evenkeel.cycle.reading import Row, cycle_row
 from evenkeel.handover import ClusterCycle, CycleKey, Handover, Predecessor, Run, Write
-from evenkeel.lake.rejected_records import record_key
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.past_commands import acts_of, split_children
@@ -21,7 +23,9 @@ from evenkeel.spark.column_types import schema_of, type_of
 from evenkeel.spark.rows import plain_column
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from evenkeel.lake.schema import Table
 
 
 MOST_HERE = 50_000
@@ -54,7 +58,8 @@ def cycle_rows(handover: Handover) -> list[Row]:
 def cycle_frame(spark: SparkSession, cycles: Sequence[Row]) -> DataFrame:
     """Return rows of cycles as a frame of `CYCLE_TYPE`."""
     values = [tuple(row[name] for name in CYCLE_NAMES) for row in cycles]
-    return with_cycle_times(spark.createDataFrame(values, schema_of(CYCLE_TYPE.replace("timestamp", "string"))))
+    frame = spark.createDataFrame(values, schema_of(CYCLE_TYPE.replace("timestamp", "string")))
+    return frame.withColumns({name: F.to_timestamp(name) for name in _CYCLE_TIMES})
 
 
 def with_settings_once(cycles: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -84,13 +89,6 @@ def cycle_row_of(cycle: ClusterCycle, run: Run) -> dict[str, Any]:
         acts=cycle.acts,
         pauses=cycle.pauses,
     )
-
-
-def with_cycle_times(frame: DataFrame) -> DataFrame:
-    """Return rows of `CYCLE_TYPE` whose times were given as text."""
-    from pyspark.sql import functions as F
-
-    return frame.withColumns({name: F.to_timestamp(name) for name in _CYCLE_TIMES})
 
 
 def predecessor_rows(
@@ -200,3 +198,35 @@ def undecidable(handover: Handover) -> dict[CycleKey, str]:
         cycle.key: why_undecidable(settings_in(cycle.settings), cycle.manager) for cycle in handover.open_cycles()
     }
     return {key: reason for key, reason in reasons.items() if reason}
+
+
+# Text and column, in turn; a part whose column is NULL is left out.
+_PLACES = {
+    "topic_stats": (("topic ", "topic"), (" on broker ", "broker")),
+    "broker_reports": (("broker ", "broker"),),
+    "bundle_ownership": (("bundle ", "bundle"), (" on broker ", "broker")),
+    "namespace_bundles": (("namespace ", "namespace"),),
+    "cluster_policies": (("cluster ", "cluster"),),
+    "raw_answers": (("answer ", "n"), (" of ", "broker"), (" to ", "path")),
+}
+
+
+def record_key(table: Table) -> Column:
+    """Return the row's key columns as a JSON list of texts, e.g. `["persistent://t/n/a","b1:8080"]`."""
+    return F.to_json(F.array(*[F.col(name).cast("string") for name in table.key]), {"ignoreNullFields": "false"})
+
+
+def place(table: Table) -> Column:
+    """Return the place of the record, in words."""
+    parts = [F.concat(F.lit(text), F.col(name).cast("string")) for text, name in _PLACES[table.name]]
+    return F.concat(*[F.coalesce(part, F.lit("")) for part in parts])
+
+
+def place_of(table: str, row: Mapping[str, Any]) -> str:
+    """Return the place of a record, in words, as `place` has it."""
+    return "".join(f"{text}{row[name]}" for text, name in _PLACES[table] if row[name] is not None)
+
+
+def place_columns(table: str) -> list[str]:
+    """Return the columns that `place_of` reads."""
+    return [name for _, name in _PLACES[table]]

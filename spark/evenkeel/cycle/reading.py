@@ -108,11 +108,6 @@ def settings_of(rows: Rows) -> Settings:
     return settings_in(the_cycle(rows)["settings"])
 
 
-def can_decide_on(report: Row) -> bool:
-    """Return True if a broker's report exists and has its usage; an unknown load never counts as zero."""
-    return bool(report["state"] == REPORTED and report["cpu_usage"] is not None)
-
-
 @once
 def broker_reports(rows: Rows) -> dict[str, BrokerReport]:
     """Return the reports of the brokers that reported, by name; figures of their bundles come from `bundle_load`."""
@@ -163,7 +158,11 @@ def report_age(report: Row, at: datetime) -> float | None:
 def usable_reports(rows: Rows) -> list[Row]:
     """Return usable reports, by broker: those that `broker_load` took over as reported."""
     taken = {row["broker"] for row in rows["broker_load"] if row["state"] == REPORTED}
-    usable = {row["broker"]: row for row in rows["broker_reports"] if row["broker"] in taken and can_decide_on(row)}
+    usable = {
+        row["broker"]: row
+        for row in rows["broker_reports"]  # an unknown load never counts as zero
+        if row["broker"] in taken and row["state"] == REPORTED and row["cpu_usage"] is not None
+    }
     return [usable[broker] for broker in sorted(usable)]
 
 
@@ -226,11 +225,6 @@ def histories(rows: Rows) -> Histories:
     return Histories({row["bundle"]: row for row in rows["bundle_load"] if row["long_samples"] > 0})
 
 
-def averages_of(brokers: Mapping[str, BrokerReport], known: Histories) -> dict[str, BrokerAverages]:
-    """Return each broker's sums over the bundles in its report (Pulsar: TimeAverageBrokerData)."""
-    return {name: known.sums(report.bundles) for name, report in brokers.items()}
-
-
 @once
 def boundaries(rows: Rows) -> dict[str, tuple[int, ...]]:
     """Return each namespace's boundaries."""
@@ -257,14 +251,12 @@ def policies(rows: Rows) -> Policies:
     return Policies(
         groups=dict(row["anti_affinity_groups"] or {}),
         domains={name: tuple(members) for name, members in (row["failure_domains"] or {}).items()},
-        isolation=_isolation(row["isolation_policies"]),
+        isolation={
+            name: _isolation_policy(body)
+            for name, body in sorted(json.loads(row["isolation_policies"] or "{}").items())
+        },
         non_persistent_bundles=non_persistent,
     )
-
-
-def _isolation(text: str | None) -> dict[str, IsolationPolicy]:
-    answer = json.loads(text) if text else {}
-    return {name: _isolation_policy(body) for name, body in sorted(answer.items())}
 
 
 def _isolation_policy(body: Row) -> IsolationPolicy:

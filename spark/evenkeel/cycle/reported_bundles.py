@@ -88,7 +88,11 @@ class StatsOfBroker(Mapping[str, BundleStats]):
 
     def column(self, field: str) -> list[Any]:
         """Return one figure of all bundles, by the name of its field in `BundleStats`."""
-        return _without_nulls(self._values[_BEGIN + FIELDS.index(field) :: _WIDTH], field)
+        figures = self._values[_BEGIN + FIELDS.index(field) :: _WIDTH]
+        if all(figures):
+            return figures
+        zero = BundleStats._field_defaults[field]
+        return [figure or zero for figure in figures]
 
     def names(self) -> list[str]:
         """Return the bundles, in their order."""
@@ -137,13 +141,6 @@ class StatsOfBroker(Mapping[str, BundleStats]):
 
     def __repr__(self) -> str:
         return repr(self._all())
-
-
-def _without_nulls(figures: list[Any], field: str) -> list[Any]:
-    if all(figures):
-        return figures
-    zero = BundleStats._field_defaults[field]
-    return [figure or zero for figure in figures]
 
 
 @dataclass(frozen=True, slots=True)

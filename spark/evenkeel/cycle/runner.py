@@ -25,7 +25,7 @@ from evenkeel.cycle.loads import LOOKED_AT
 from evenkeel.cycle.reading import BUNDLE_COLUMNS, Decided, Row
 from evenkeel.errors import DecideFailed, EngineError
 from evenkeel.handover import FAILED, CycleKey, Handover, Write
-from evenkeel.lake.data_files import RowsByWrite, rows_at_hand, rows_by_write
+from evenkeel.lake.plain_rows import RowsByWrite, rows_at_hand, rows_by_write
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.spark.column_types import Columns, columns_of, schema_of

@@ -14,7 +14,7 @@ from evenkeel.settings.configuration_file import (
     operation_in,
 )
 from evenkeel.settings.entries import FaultPath, without
-from evenkeel.transparency.witness_lines import witnesses_of
+from evenkeel.transparency.witnesses import witnesses_of
 
 
 def configuration_faults(file: Path) -> list[ConfigurationFault]:

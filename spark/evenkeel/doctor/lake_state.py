@@ -22,9 +22,9 @@ from evenkeel.object_store import explained
 from evenkeel.spark.server import status
 from evenkeel.status import read_status
 from evenkeel.transparency import KEY_PLACES, LOG_CONNECTION
+from evenkeel.transparency.keys import signers_from_environment
 from evenkeel.transparency.lake_log import has_log, storage_of
 from evenkeel.transparency.overview import LogOverview, read_overview
-from evenkeel.transparency.private_keys import signers_from_environment
 
 NO_LAKE = "no lake is named: give --lake, set EVENKEEL_LAKE, or write `lake` into the configuration"
 _SHOWN = 5

@@ -19,8 +19,7 @@ from evenkeel.object_store import is_object_store
 from evenkeel.secret import FILE
 from evenkeel.settings.operation import CONFIGURATION
 from evenkeel.spark.code import code_digest, code_version, source_root, suites_folder
-from evenkeel.spark.jars import DELTA, OBJECT_STORE, cache_folder, jar_faults, locked_jars
-from evenkeel.spark.java import server_java
+from evenkeel.spark.jars import DELTA, OBJECT_STORE, cache_folder, jar_faults, locked_jars, server_java
 
 PYTHON = (3, 11)
 JAVA = 17

@@ -52,8 +52,7 @@ def check_store_clock(site: Site, _: str) -> CheckFinding:
 def check_zone(site: Site, cluster: str) -> CheckFinding:
     """The landing zone: listed and read; with a probe an object is written and removed."""
     from evenkeel.aws_errors import RAISED_BY_BOTO, of_s3
-    from evenkeel.sources.landing_zone.layout import place_of
-    from evenkeel.sources.landing_zone.s3 import connect
+    from evenkeel.sources.landing_zone.s3 import connect, place_of
 
     zone = site.source(cluster).zone
     assert zone is not None

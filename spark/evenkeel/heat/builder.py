@@ -29,7 +29,7 @@ from evenkeel.heat.owner_changes import OwnerChange, OwnerWatch
 from evenkeel.heat.tables import BLOCKS, MARK_BLOCK_SECONDS, MARKS, HeatConflict, HeatState, HeatTables
 from evenkeel.lake.record import Attempt, Record, chunked, clusters_of
 from evenkeel.model.amounts import plural
-from evenkeel.model.bounces import BOUNCE_MS
+from evenkeel.model.past_commands import BOUNCE_MS
 from evenkeel.retrying import retry, up_to_a_fifth_more
 from evenkeel.times import utc_seconds
 

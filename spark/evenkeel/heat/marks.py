@@ -12,8 +12,8 @@ from evenkeel.heat.owner_changes import Bundle, OwnerChange, bounces_among
 from evenkeel.lake.outbox import with_outcomes
 from evenkeel.lake.record import Attempt, Record
 from evenkeel.lake.record.tables import is_in, text
-from evenkeel.model.bounces import BOUNCE_MS
 from evenkeel.model.bundles import namespace_of, range_of
+from evenkeel.model.past_commands import BOUNCE_MS
 
 MarkRow = dict[str, Any]
 BOUNCE, SPLIT, HELD, MOVE = "bounce", "split", "held", "move"

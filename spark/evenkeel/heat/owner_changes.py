@@ -10,8 +10,8 @@ import numpy as np
 from evenkeel.heat.columns import CycleLoad
 from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, Names, Owners, Places, renamed
 from evenkeel.heat.scale import NOBODY
-from evenkeel.model.bounces import FormerOwners
 from evenkeel.model.bundles import BundleRange
+from evenkeel.model.past_commands import FormerOwners
 
 Bundle = tuple[str, int, int]
 """Namespace, first hash, hash after the range as bundles are named."""

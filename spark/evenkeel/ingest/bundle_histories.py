@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from evenkeel.cycle.fold import PLANNER
 from evenkeel.cycle.loads import FORGOTTEN_THOUGH_REFUSED
-from evenkeel.cycle.state import PLANNER
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.times import utc_text

@@ -24,8 +24,7 @@ from evenkeel.pulsar.topic_stats import (
     topic_stats,
 )
 from evenkeel.settings import EffectiveSettings
-from evenkeel.sources.landed_answers import LongAnswers
-from evenkeel.sources.small_answers import utc_or_none
+from evenkeel.sources.landed_answers import LongAnswers, utc_or_none
 from evenkeel.sources.snapshot_requests import SnapshotRequest
 from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.session import keep

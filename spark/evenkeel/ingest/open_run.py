@@ -26,17 +26,16 @@ from evenkeel.handover import FAILED, PULSAR_ADMIN, RECORDING, SKIPPED, ClusterC
 from evenkeel.ingest.bundle_histories import HistoryLookup, bundles_with_history
 from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
 from evenkeel.lake.manifest import find_predecessors
+from evenkeel.lake.outbox import with_acts
 from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
 from evenkeel.settings.lakes import configured_lakes
 from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
-from evenkeel.sources.cluster_names import ClusterNames
 from evenkeel.sources.configuration import ClusterSource, choose, read_configuration, source_of
 from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
-from evenkeel.sources.recordings import Problem, Recording, is_empty
+from evenkeel.sources.recordings import ClusterNames, Problem, Recording, is_empty
 from evenkeel.sources.snapshot_files import utc
 from evenkeel.spark.sql import compile_queries
-from evenkeel.steering.recent_commands import with_acts
 from evenkeel.times import utc_text
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from evenkeel.handover import ClusterCycle
-from evenkeel.lake.outbox import OPEN, is_open
+from evenkeel.lake.outbox import OPEN, as_known_at, is_open
 from evenkeel.model.bundles import decode_number, namespace_of
 from evenkeel.steering.outcome import LONGEST_REQUEST_S, Outcome, outcome_of
 from evenkeel.steering.premise import Look
-from evenkeel.steering.recent_commands import as_known_at
 
 LONGEST_REQUEST = timedelta(seconds=LONGEST_REQUEST_S)
 Row = Mapping[str, Any]

@@ -15,7 +15,7 @@ from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
 from evenkeel.pulsar.snapshot import CLASSES, SnapshotView, own_cluster, times_that_do_not_fit
 from evenkeel.settings import Detected, EffectiveSettings, resolve
-from evenkeel.sources.small_answers import Landed, SmallAnswers, SnapshotsOfRun, demand_few
+from evenkeel.sources.landed_answers import Landed, SmallAnswers, SnapshotsOfRun, demand_few
 from evenkeel.sources.snapshot_requests import SnapshotRequest
 
 UNREADABLE_SNAPSHOT = "unreadable_snapshot"

@@ -40,8 +40,7 @@ from evenkeel.ingest.snapshot_intake import (
 )
 from evenkeel.lake.store import Lake
 from evenkeel.pulsar.quotas import QUOTAS
-from evenkeel.sources.landed_answers import LongAnswers
-from evenkeel.sources.small_answers import SnapshotsOfRun
+from evenkeel.sources.landed_answers import LongAnswers, SnapshotsOfRun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -31,7 +31,7 @@ from evenkeel.spark.sql import with_moments
 from evenkeel.times import after_all
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
 
 log = logging.getLogger(__name__)
@@ -211,7 +211,8 @@ def _append_step(
         .groupBy(F.col("cluster"))
         .agg(F.max_by(F.struct("by", "token", "at", "until"), F.struct("token", "at")).alias("head"))
     )
-    wanted = _frame(spark, [(cluster, LEASE, now, holder, None, 0, now + length, None) for cluster in clusters])
+    steps = [(cluster, LEASE, now, holder, None, 0, now + length, None) for cluster in clusters]
+    wanted = spark.createDataFrame(steps, TABLES["controls"].struct_type())
     linked = wanted.join(F.broadcast(heads), on="cluster", how="left")
     is_ours = F.coalesce(F.col("head.by") == holder, F.lit(False))
     free = F.col("head").isNull() | (F.col("head.until") <= F.col("head.at"))
@@ -245,10 +246,6 @@ def _read_in_full(column: str, values: Sequence[str]) -> Column:
     from pyspark.sql import functions as F
 
     return F.array_contains(F.array(*map(F.lit, values)), F.col(column))
-
-
-def _frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
-    return spark.createDataFrame(list(rows), TABLES["controls"].struct_type())
 
 
 # Operators' answers to plans.

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from evenkeel.lake.arrow_files import read_file, with_cluster
+from evenkeel.lake.plain_rows import read_file, with_cluster
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table, files_of
 

@@ -1,16 +1,16 @@
-"""The lake: Delta tables by path under one root, written by appends only."""
+"""The lake: Delta tables by path under one root, written by appends only; exact comparison of two sets of rows."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import EngineError, LakeError, NoLake
-from evenkeel.handover import Commit, CycleKey, DataFile, Handover, Write
+from evenkeel.handover import Commit, CycleKey, DataFile, Handover, Write, id_column, ids_of, new_try, try_of
 from evenkeel.lake.delta_log import (
     AddedFile,
     committed_version,
@@ -23,11 +23,10 @@ from evenkeel.lake.delta_log import (
     written_files,
 )
 from evenkeel.lake.pending_commits import OUTSIDE_MANIFESTS, hand_on
-from evenkeel.lake.schema import Column, Table, column_definition, sql_text
+from evenkeel.lake.schema import STAMP_NAMES, Column, Table, column_definition, sql_text
 from evenkeel.lake.schemas import FROM_THE_FIRST, TABLES
 from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
 from evenkeel.lake.table_metadata import demand_as_declared, properties_of
-from evenkeel.lake.write_ids import id_column, ids_of, new_try, try_of
 from evenkeel.object_store import canonical, is_object_store, load_client
 from evenkeel.retrying import at_once
 from evenkeel.spark.code import code_digest, code_version
@@ -69,7 +68,11 @@ class Lake:
         It is cheap if all exist, and safe with several callers at once. Raises EngineError for a Spark that would lose
         commits in the object store of this lake, and LakeError for a table whose metadata no writer of Evenkeel left.
         """
-        self._demand_safe_commits(spark)
+        if is_object_store(self.root) and spark.conf.get(LOG_STORE_SETTING, "") != LOG_STORE:
+            raise EngineError(
+                f"the lake {self.root}: this Spark writes Delta's log in a way that loses commits of two writers. Use "
+                "the server that `evenkeel engine start` or `python -m evenkeel.spark` runs; nothing was written"
+            )
         wanted = [*(FROM_THE_FIRST if names is None else names)]
         missing = [TABLES[name] for name in wanted if not table_exists(self.path(name))]
         for name in wanted:
@@ -78,13 +81,6 @@ class Lake:
             log.info("creating %d tables under %s", len(missing), self.root)
             with ThreadPoolExecutor(_PARALLEL_APPENDS) as pool:
                 list(pool.map(lambda table: self._create(spark, table), missing))
-
-    def _demand_safe_commits(self, spark: SparkSession) -> None:
-        if is_object_store(self.root) and spark.conf.get(LOG_STORE_SETTING, "") != LOG_STORE:
-            raise EngineError(
-                f"the lake {self.root}: this Spark writes Delta's log in a way that loses commits of two writers. Use "
-                "the server that `evenkeel engine start` or `python -m evenkeel.spark` runs; nothing was written"
-            )
 
     def _create(self, spark: SparkSession, table: Table) -> None:
         try:
@@ -129,7 +125,10 @@ class Lake:
         rows = stamp(frame, table, id_column(handover, try_id))
         before = newest_version(path)
         user_metadata = commit_metadata(handover, task, try_id, reads)
-        _committed(lambda: rows.write.format("delta").mode("append").option("userMetadata", user_metadata).save(path))
+        writer = rows.write.format("delta").mode("append").option("userMetadata", user_metadata)
+        # Upkeep may change a property of the table meanwhile: such a try leaves nothing.
+        again = "the table changed under an append; trying again"
+        until_committed(lambda: writer.save(path), log, again, tries=_TRIES, pause=at_once)
         version = committed_version(path, try_id, after=before)
         if version is None:
             return []
@@ -279,11 +278,6 @@ def commit_metadata(handover: Handover, task: str, try_id: str, reads: Sequence[
     return json.dumps(body, sort_keys=True, ensure_ascii=False)
 
 
-def _committed(append: Callable[[], None]) -> None:
-    """Append, and once more if upkeep changed a property of the table meanwhile: such a try leaves nothing."""
-    until_committed(append, log, "the table changed under an append; trying again", tries=_TRIES, pause=at_once)
-
-
 # A few recorded rows, in tables that are written outside cycles.
 #
 # A row needs no Spark: an operator who pauses a cluster does not wait for a server. Both kinds of writers write a
@@ -337,3 +331,23 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     kinds |= {"double": pa.float64(), "timestamp": pa.timestamp("us", tz="UTC"), "array<bigint>": pa.list_(pa.int64())}
     kinds |= {"binary": pa.binary(), "array<string>": pa.list_(pa.string())}
     return pa.schema([pa.field(column.name, kinds[column.type], nullable=column.nullable) for column in columns])
+
+
+ROW = "row_json"
+"""The column with a row's JSON."""
+
+
+def surplus(before: DataFrame, after: DataFrame, table: str, by: Sequence[str]) -> DataFrame:
+    """Return the rows that one side has more often than the other.
+
+    The columns are `by`, the row's JSON (`ROW`, without the stamp of a write, columns by name, NULL named), and
+    `surplus`: how many more there are before (above 0) or after (below 0). JSON tells 0.0 from -0.0, which grouping by
+    the columns would not.
+    """
+    from pyspark.sql import functions as F
+
+    columns = sorted(name for name in TABLES[table].column_names() if name not in STAMP_NAMES)
+    body = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias(ROW)
+    sides = [frame.select(*by, body, F.lit(count).alias("count")) for frame, count in ((before, 1), (after, -1))]
+    counted = sides[0].unionByName(sides[1]).groupBy(*by, ROW).agg(F.sum("count").alias("surplus"))
+    return counted.where(F.col("surplus") != 0)

@@ -289,12 +289,10 @@ def is_delta_table(path: str) -> bool:
     if not isinstance(files, StoreFiles):
         return bool(DeltaTable.is_deltatable(path))
     known = (f"{_LOG}/_last_checkpoint", f"{_LOG}/{0:020d}.json")
-    if any(files.exists(name) for name in known) or any(_is_commit(name) for name in files.names(_LOG)):
+    if any(files.exists(name) for name in known):
+        return True
+    if any(name.endswith((".json", ".parquet")) and name[:20].isdigit() for name in files.names(_LOG)):
         return True
     if not files.has_bucket():
         raise OSError(f"NoSuchBucket: {path}")
     return False
-
-
-def _is_commit(name: str) -> bool:
-    return name.endswith((".json", ".parquet")) and name[:20].isdigit()

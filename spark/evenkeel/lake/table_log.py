@@ -91,6 +91,10 @@ class LoggedCommit:
     unknown: list[str] = field(default_factory=list)
 
 
+_ONCE = {"commitInfo": "info", "metaData": "metadata", "protocol": "protocol"}
+"""Actions that a commit has once, and their fields of `LoggedCommit`."""
+
+
 def parse_commit(version: int, data: bytes) -> LoggedCommit:
     """Return the commit with these bytes."""
     commit, actions = LoggedCommit(version, hashlib.sha256(data).hexdigest()), commit_actions(data)
@@ -98,22 +102,17 @@ def parse_commit(version: int, data: bytes) -> LoggedCommit:
         commit.fault = commit_fault(data)
     for action in actions or ():
         for kind, body in action.items():
-            _take(commit, kind, body)
+            if kind == "cdc":  # rows that upkeep dropped, in tables that keep changes
+                continue
+            if not isinstance(body, dict):
+                commit.fault = f"holds a {kind} that is none"
+            elif kind in _ONCE:
+                setattr(commit, _ONCE[kind], body)
+            elif kind in ("add", "remove") and isinstance(body.get("path"), str):
+                (commit.adds if kind == "add" else commit.removes).append(body)
+            else:
+                commit.unknown.append(kind)
     return commit
-
-
-def _take(commit: LoggedCommit, kind: str, body: Any) -> None:
-    if kind == "cdc":  # rows that upkeep dropped, in tables that keep changes
-        return
-    places: dict[str, str] = {"commitInfo": "info", "metaData": "metadata", "protocol": "protocol"}
-    if not isinstance(body, dict):
-        commit.fault = f"holds a {kind} that is none"
-    elif kind in places:
-        setattr(commit, places[kind], body)
-    elif kind in ("add", "remove") and isinstance(body.get("path"), str):
-        (commit.adds if kind == "add" else commit.removes).append(body)
-    else:
-        commit.unknown.append(kind)
 
 
 def read_commits(files: TableFiles, versions: Iterable[int]) -> Iterator[LoggedCommit]:
@@ -213,7 +212,10 @@ def _take_rows(state: TableState, batch: Any) -> list[str]:
 
             present = [name for name in _OF_A_FILE if bodies.type.get_field_index(name) >= 0]
             bodies = pa.StructArray.from_arrays([bodies.field(name) for name in present], present)
-        for body in map(_as_json, bodies.to_pylist(maps_as_pydicts="lossy")):
+        for fields in bodies.to_pylist(maps_as_pydicts="lossy"):
+            body = {
+                name: value for name, value in fields.items() if value is not None
+            }  # a column for each possible field
             match kind:
                 case "add":
                     state.files[body["path"]] = body
@@ -224,11 +226,6 @@ def _take_rows(state: TableState, batch: Any) -> list[str]:
                 case _:
                     unknown.append(kind)
     return unknown
-
-
-def _as_json(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that are set: a checkpoint has a column for each possible field."""
-    return {name: value for name, value in body.items() if value is not None}
 
 
 def read_checksum(files: TableFiles, version: int) -> Action:

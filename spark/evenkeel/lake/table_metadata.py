@@ -75,7 +75,8 @@ def metadata_faults(table: Table, metadata: Mapping[str, Any]) -> Iterator[str]:
             yield f"column {name} was added"
             continue
         column = declared[name]
-        if (kind := _sql_type(field.get("type"))) != type_of_text(column.type):
+        declared_type = column.type if column.type == "binary" else type_of(column.type).sql
+        if (kind := _sql_type(field.get("type"))) != declared_type:
             yield f"column {name} is {kind}, not {column.type}"
         if bool(field.get("nullable")) != column.nullable:
             yield f"column {name} {'may' if field.get('nullable') else 'must not'} be NULL"
@@ -137,11 +138,6 @@ def _sql_type(kind: object) -> str:
             parts = (f"{field.get('name')}:{_sql_type(field.get('type'))}" for field in kind.get("fields") or ())
             return f"struct<{','.join(parts)}>"
     return str(kind.get("type"))
-
-
-def type_of_text(text: str) -> str:
-    """Return a declared type, written as `_sql_type` writes it."""
-    return text if text == "binary" else type_of(text).sql
 
 
 def _listed(names: object) -> str:

@@ -18,9 +18,8 @@ from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile
 from evenkeel.lake.delta_log import hashed
 from evenkeel.lake.manifest import DECIDED_STATUSES
-from evenkeel.lake.row_comparison import surplus
 from evenkeel.lake.schema import sql_text
-from evenkeel.lake.store import Lake, append_values
+from evenkeel.lake.store import Lake, append_values, surplus
 from evenkeel.lake.table_files import files_of
 from evenkeel.maintenance.inventory import Day, Inventory
 from evenkeel.maintenance.statements import at, delete, in_days, one_of

@@ -18,8 +18,7 @@ from evenkeel.lake.schemas.acted import DRAIN
 from evenkeel.manual_requests.round import wishes_of
 from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of
-from evenkeel.model.common_rules import LEFT_TO_REQUEST
-from evenkeel.model.consideration import Considered, Rule
+from evenkeel.model.consideration import LEFT_TO_REQUEST, Considered, Rule
 from evenkeel.settings import Settings
 
 BY_DRAINING = "draining"

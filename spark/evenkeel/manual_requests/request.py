@@ -13,11 +13,10 @@ from typing import Literal, Unpack
 from evenkeel.errors import BadRange
 from evenkeel.manual_requests.wish_schema import HOT, LARGEST
 from evenkeel.model.bundles import BundleRange, bundle_name, parse_range, ranges_of
-from evenkeel.model.consideration import Considered, Rule, VerdictFigures
+from evenkeel.model.consideration import Considered, Rule, VerdictFigures, number
 from evenkeel.model.load import BundleHistory
 from evenkeel.model.split_algorithms import Generation
 from evenkeel.model.split_algorithms.split_option import BundleTopics, PlannedSplit
-from evenkeel.model.words import number
 
 Manager = Literal["modular", "extensible"]
 

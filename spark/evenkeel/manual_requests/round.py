@@ -15,8 +15,7 @@ from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, bu
 from evenkeel.manual_requests.split import grant_split
 from evenkeel.manual_requests.topic import bundle_left_to, grant_topic_unload
 from evenkeel.manual_requests.unload import grant_unload, unloads_meant
-from evenkeel.model.common_rules import LEFT_TO_REQUEST
-from evenkeel.model.consideration import Considered
+from evenkeel.model.consideration import LEFT_TO_REQUEST, Considered
 from evenkeel.model.split_algorithms import name_in_force
 from evenkeel.model.split_algorithms.split_option import BundleTopics
 from evenkeel.settings import Settings

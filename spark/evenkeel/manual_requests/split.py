@@ -22,10 +22,9 @@ from evenkeel.manual_requests.request import (
     refused,
 )
 from evenkeel.model.bundles import BundleRange, apply_split, bundle_name
-from evenkeel.model.consideration import Considered, Rule
+from evenkeel.model.consideration import Considered, Rule, measured, number, threshold
 from evenkeel.model.split_algorithms import SPECIFIED, cut_by_broker, name_in_force, option_of
 from evenkeel.model.split_algorithms.split_option import NO_TOPICS, Cut, PlannedSplit, cut_numbers
-from evenkeel.model.words import measured, number, threshold
 from evenkeel.settings import Settings
 
 SUPPORTED_KEY = "supportedNamespaceBundleSplitAlgorithms"

@@ -23,8 +23,7 @@ from evenkeel.manual_requests.request import (
 from evenkeel.manual_requests.wish_schema import ALL
 from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import bundle_name, is_heartbeat_or_sla, ranges_of
-from evenkeel.model.consideration import Alternative, Considered, Rule
-from evenkeel.model.words import destination_of, number
+from evenkeel.model.consideration import Alternative, Considered, Rule, destination_of, number
 
 BROKER_SILENT = not_carried_out(
     "wish_broker_silent",

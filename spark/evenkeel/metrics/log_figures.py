@@ -16,7 +16,7 @@ from evenkeel.transparency import LOG_FOLDER
 from evenkeel.transparency.lake_log import has_log, storage_of
 from evenkeel.transparency.log import CHECKPOINT
 from evenkeel.transparency.overview import LogOverview, read_overview
-from evenkeel.transparency.witnessing import STATES
+from evenkeel.transparency.witnesses import STATES
 
 REST = 20
 """Factor of a reading's duration after which the next reading may start."""

@@ -1,7 +1,8 @@
-"""Record of one considered subject: outcome, rule, numbers and sentence.
+"""Record of one considered subject: outcome, rule, numbers and sentence; and rules whose verdicts several tasks give.
 
 A rule is declared once, beside the code that gives its verdicts: outcome, stored name, sentence. A verdict is made from
-its rule and holds it, so its words need no look-up.
+its rule and holds it, so its words need no look-up. Sentences are stored: the texts of their parts, figures with their
+units, never change.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
 from evenkeel.errors import SettingsError
+from evenkeel.model.amounts import amount
 
 SubjectKind = Literal["bundle", "broker", "cluster", "topic"]
 Outcome = Literal["split", "unload", "planned", "placed", "kept", "skipped", "refused"]
@@ -188,3 +190,56 @@ def by_figure(figures: Mapping[str, float]) -> Callable[[str], Any]:
     if not any(map(math.isnan, figures.values())):
         return figures.__getitem__
     return {name: (1, 0.0) if math.isnan(x) else (0, x) for name, x in figures.items()}.__getitem__
+
+
+def measured(row: Considered) -> str:
+    """Return the measured value with its unit."""
+    return amount(row.measured, row.unit)
+
+
+def threshold(row: Considered) -> str:
+    """Return the threshold with its unit."""
+    return amount(row.threshold, row.unit)
+
+
+def number(row: Considered, name: str, unit: str = "count") -> str:
+    """Return one of the numbers of the verdict, with its unit."""
+    return amount(row.numbers.get(name), unit)
+
+
+def points(fraction: float) -> str:
+    """Return percentage points, without decimals if they are zero."""
+    value = round(fraction * 100, 6)
+    return f"{value:.0f} points" if value == round(value) else f"{value:.1f} points"
+
+
+def destination_of(row: Considered) -> str | None:
+    """Return the broker a placed bundle goes to: the first by name of the best ones; None if there is none."""
+    return next((a.name for a in row.alternatives if a.verdict == "best"), None)
+
+
+def bundle_stays(why: str) -> Sentence:
+    """Return the sentence of a bundle that stays on its broker, with the reason."""
+    return lambda row: f"{row.subject} stays on {row.broker}: {why}."
+
+
+def _too_few_brokers(row: Considered) -> str:
+    are = "is" if row.measured == 1 else "are"
+    return f"Nothing is decided: the rule needs {threshold(row)} brokers, and {measured(row)} {are} known."
+
+
+SWITCHED_OFF = Rule("skipped", "switched_off", lambda row: f"Nothing is decided: {row.setting} is off.")
+TOO_FEW_BROKERS = Rule("skipped", "too_few_brokers", _too_few_brokers, "below")
+BROKERS_OWN_NAMESPACE = Rule(
+    "skipped",
+    "brokers_own_namespace",
+    lambda row: f"{row.subject} belongs to {row.broker or 'one broker'} alone and is never moved.",
+)
+LEFT_TO_REQUEST = Rule("skipped", "wished", lambda row: f"{row.subject} is left to the manual request that names it.")
+REPORTED_TWICE = Rule(
+    "skipped",
+    "reported_by_two_brokers",
+    lambda row: (
+        f"{row.subject} is reported by more than one broker; the report of {row.broker} is not the one acted on."
+    ),
+)

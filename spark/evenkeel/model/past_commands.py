@@ -1,9 +1,12 @@
-"""Recent commands, and their effect on the figures and bundles that they touched."""
+"""Recent commands, their effect on the figures and bundles that they touched, and bounces.
+
+A bundle bounces if it returns to a broker that it left within the last hour.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -100,7 +103,7 @@ def unsettled_bundles(acts: Iterable[Act], now: datetime, settings: Settings) ->
         mark = _mark(act, now, wait)
         if mark is None:
             continue
-        for bundle in _bundles(act):
+        for bundle in (act.bundle, *(act.children() if act.kind == "split" else ())):
             waits[bundle] = _later(waits.get(bundle), mark)
     return dict(sorted(waits.items()))
 
@@ -175,10 +178,6 @@ def _mark(act: Act, now: datetime, wait: timedelta) -> Settling | None:
     return Settling(until, f"its {act.kind} was seen at {act.seen_at.isoformat()} ({act.outcome})")
 
 
-def _bundles(act: Act) -> tuple[str, ...]:
-    return (act.bundle, *act.children()) if act.kind == "split" else (act.bundle,)
-
-
 def _later(first: Settling | None, other: Settling) -> Settling:
     """Return the later of two waits; an unknown outcome outlasts any time."""
     if first is None or other.until is None:
@@ -231,3 +230,29 @@ def _known_by(now: datetime, act: Act) -> tuple[bool, datetime, str]:
     if act.seen_at is None or act.seen_at > now:
         return False, act.cycle_at, ""
     return True, act.seen_at, act.outcome or ""
+
+
+BOUNCE_MS = 3_600_000
+"""A move back to an owner of this recent time is a bounce (milliseconds)."""
+
+
+@dataclass
+class FormerOwners:
+    """Recent former owners of bundles: bundle -> owner -> when it last gave the bundle away (epoch ms)."""
+
+    known: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def left(self, bundle: str, owner: str, at: int) -> None:
+        """Note that the owner gives the bundle away."""
+        self.known.setdefault(bundle, {})[owner] = at
+
+    def is_bounce(self, bundle: str, destination: str | None, at: int) -> bool:
+        """Return True if the destination had the bundle within the last hour."""
+        before = self.known.get(bundle, {}).get(destination or "")
+        return before is not None and at - before <= BOUNCE_MS
+
+    def forget(self, at: int) -> None:
+        """Forget moves older than an hour."""
+        if self.known:
+            kept = {b: {o: t for o, t in owners.items() if at - t <= BOUNCE_MS} for b, owners in self.known.items()}
+            self.known = {bundle: owners for bundle, owners in kept.items() if owners}

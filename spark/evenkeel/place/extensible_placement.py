@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from evenkeel.model.bundles import broker_of, namespace_of
-from evenkeel.model.consideration import Alternative, Considered, Rule, finite
+from evenkeel.model.consideration import Alternative, Considered, Rule, finite, number
 from evenkeel.model.filters.broker_filters import BrokerFilters, Filtered
 from evenkeel.model.load import ExtensibleLoad, Policies
-from evenkeel.model.words import number
 from evenkeel.place.placement import NO_CANDIDATE, Placement, goes_to, placement_words, with_its_own_broker
 from evenkeel.place.strategies import least_resource_usage_with_weight
 from evenkeel.place.strategies import round_robin_broker_selector as round_robin

@@ -14,8 +14,7 @@ from evenkeel.model.bundles import is_system, namespace_of
 from evenkeel.model.filters.anti_affinity import AntiAffinity
 from evenkeel.model.filters.broker_filters import highest
 from evenkeel.model.filters.isolation import Isolation
-from evenkeel.model.filters.ownership import Ownership
-from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, Policies
+from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, Ownership, Policies
 from evenkeel.place.broker_figures import BrokerFigures, broker_figures
 from evenkeel.settings import Settings
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from evenkeel.model.averages import default_history
 from evenkeel.model.bundles import broker_of, namespace_of
 from evenkeel.model.filters.isolation import draining
-from evenkeel.model.filters.ownership import Owned, Ownership, owned_of
-from evenkeel.model.load import BundleHistory, LoadData, Policies
+from evenkeel.model.load import BundleHistory, LoadData, Owned, Ownership, Policies, owned_of
 from evenkeel.place.modular_candidates import Candidates, PlacementView, candidates_for
 from evenkeel.place.placement import (
     NO_CANDIDATE,

@@ -6,9 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from evenkeel.model.amounts import amount, plural
-from evenkeel.model.common_rules import BROKERS_OWN_NAMESPACE
-from evenkeel.model.consideration import Alternative, Considered, Rule, Sentence
-from evenkeel.model.words import destination_of
+from evenkeel.model.consideration import BROKERS_OWN_NAMESPACE, Alternative, Considered, Rule, Sentence, destination_of
 
 SINCE_QUOTA = "samples_since_quota"
 """The number that a verdict has of a bundle whose averages began from its resource quota: samples since then."""

@@ -8,14 +8,11 @@ from functools import partial
 from typing import Any
 
 from evenkeel.cycle import reading
-from evenkeel.cycle.extensible_loads import SHEDDER, see
-from evenkeel.cycle.fold import REMEMBERED, STATE, Round, fold
-from evenkeel.cycle.loads import load_of, owned_of
+from evenkeel.cycle.fold import REMEMBERED, STATE, Round, fold, shedder_state
+from evenkeel.cycle.loads import SHEDDER, load_of, owned_of, see
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import EXTENSIBLE, Decided, Row, Rows
-from evenkeel.cycle.state import shedder_state
-from evenkeel.model.common_rules import REPORTED_TWICE
-from evenkeel.model.consideration import PLANNED
+from evenkeel.model.consideration import PLANNED, REPORTED_TWICE
 from evenkeel.model.load import LoadData, Policies
 from evenkeel.place.drained_bundles import drained_rows, is_drained
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound

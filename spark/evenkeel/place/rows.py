@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from evenkeel.cycle import state
-from evenkeel.cycle import state as rows_of_state
+from evenkeel.cycle.fold import ASSUMED_UNLOADED, FRAME, state_row
 from evenkeel.cycle.memo import acts_only, once
 from evenkeel.cycle.reading import Row, Rows
 from evenkeel.cycle.reasons import reason_row
@@ -88,7 +87,7 @@ def assumed_rows(decided: list[dict[str, Any]], cycle: Row, settings: Settings) 
     at = datetime.fromisoformat(cycle["cycle_at"])
     gone = [row["subject"] for row in decided if row["cause"] == "shed" and row["outcome"] == "placed"]
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    return [{**state.state_row(state.FRAME, bundle, state.ASSUMED_UNLOADED, at=at), **stamp} for bundle in gone]
+    return [{**state_row(FRAME, bundle, ASSUMED_UNLOADED, at=at), **stamp} for bundle in gone]
 
 
 # Destinations of the bundles that a manual request unloads, under both load managers.
@@ -148,10 +147,7 @@ def placement_state(rows: Iterable[Row]) -> PlacementState:
 def placement_rows(state: PlacementState) -> list[dict[str, Any]]:
     """Return one row per figure, by strategy, name and subject, for the next cycle."""
     kept = sorted((KEEPERS[name], name, subject) for name, values in state.items() for subject in values)
-    return [
-        dict(rows_of_state.state_row(strategy, subject, name, value=state[name][subject]))
-        for strategy, name, subject in kept
-    ]
+    return [dict(state_row(strategy, subject, name, value=state[name][subject])) for strategy, name, subject in kept]
 
 
 def remembers(settings: Settings) -> bool:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.cycle import reading, state
-from evenkeel.cycle.fold import STATE, Round, fold
+from evenkeel.cycle import reading
+from evenkeel.cycle.fold import STATE, Round, fold, state_row
 from evenkeel.cycle.memo import SharedRows, acts_only, once
 from evenkeel.cycle.reading import Decided, Row, Rows
 from evenkeel.cycle.reasons import named, reason_row, telling
@@ -21,7 +21,7 @@ from evenkeel.manual_requests.round import (
 )
 from evenkeel.model.bundles import namespace_of, range_of
 from evenkeel.model.consideration import Considered
-from evenkeel.model.filters.unload_gates import unload_gates
+from evenkeel.model.filters.broker_filters import unload_gates
 from evenkeel.model.load import LoadData
 from evenkeel.model.split_algorithms.split_option import BundleTopics, PlannedSplit, TopicLoads
 from evenkeel.plan_splits import over_limits, planner_wishes
@@ -312,6 +312,6 @@ def _state_rows(rows: Rows, decided: ExtensibleSplits) -> list[dict[str, Any]]:
     kept: Hits = {(bundle, broker): hits for (bundle, broker), hits in _hits(rows).items() if broker in silent}
     kept |= {(bundle, owners[bundle]): hits for bundle, hits in decided.state.get(HITS, {}).items()}
     return [
-        dict(state.state_row(EXTENSIBLE_STRATEGY, bundle, f"{HITS} of {broker}", value=hits))
+        dict(state_row(EXTENSIBLE_STRATEGY, bundle, f"{HITS} of {broker}", value=hits))
         for (bundle, broker), hits in sorted(kept.items())
     ]

@@ -18,7 +18,7 @@ from evenkeel.cycle.frames import has_planner, read_checked, undecidable
 from evenkeel.cycle.reading import EXTENSIBLE
 from evenkeel.cycle.runner import RoundInputs, decide_rounds
 from evenkeel.handover import ClusterCycle, Handover
-from evenkeel.lake.data_files import rows_at_hand
+from evenkeel.lake.plain_rows import rows_at_hand
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.wish_schema import HOT, LARGEST

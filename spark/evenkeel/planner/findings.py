@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator
 
 from evenkeel.model.bundles import namespace_of
-from evenkeel.model.consideration import Considered, Rule
-from evenkeel.model.words import measured, number, threshold
+from evenkeel.model.consideration import Considered, Rule, measured, number, threshold
 from evenkeel.planner.figures import AloneOnBest, PlannerFigures
 from evenkeel.planner.limits import MOVED_TRAFFIC
 from evenkeel.planner.plan import PlannerPlan

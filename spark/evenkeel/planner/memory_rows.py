@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from evenkeel.cycle.fold import PLANNER, THE_CLUSTER, state_row
 from evenkeel.cycle.reading import Row
-from evenkeel.cycle.state import PLANNER, THE_CLUSTER, state_row
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
 from evenkeel.planner.usage_model import SUM_NAMES, UsageSums
 

@@ -10,8 +10,7 @@ from evenkeel.model.bundles import namespace_of
 from evenkeel.model.filters.anti_affinity import AntiAffinity
 from evenkeel.model.filters.broker_filters import newest
 from evenkeel.model.filters.isolation import Isolation
-from evenkeel.model.filters.ownership import Ownership
-from evenkeel.model.load import BrokerReport, Policies
+from evenkeel.model.load import BrokerReport, Ownership, Policies
 from evenkeel.settings import Settings
 
 

@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from evenkeel.model.amounts import counted, plural, ratio
-from evenkeel.model.consideration import Alternative, Considered, Rule, Sentence, by_name
-from evenkeel.model.words import destination_of, number, points
+from evenkeel.model.consideration import (
+    Alternative,
+    Considered,
+    Rule,
+    Sentence,
+    by_name,
+    destination_of,
+    number,
+    points,
+)
 from evenkeel.planner.figures import AloneOnBest, PlannerFigures
 from evenkeel.planner.floor import fewest_moves
 from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER

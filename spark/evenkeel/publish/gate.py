@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import RECORDING, ClusterCycle, Handover, Write
 from evenkeel.lake.controls import APPROVED, WITHOUT_SPLITS, answers, paused
-from evenkeel.lake.outbox import OPEN, SENT, on_record, recent_acts
+from evenkeel.lake.outbox import OPEN, SENT, is_steered, on_record, recent_acts
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
 from evenkeel.publish.dispatch import ClusterCommands, Gate, GateReasons, OutcomeRecorder, Sending, send_all
@@ -22,7 +22,6 @@ from evenkeel.settings import settings_in
 from evenkeel.spark.sql import iso, moment, with_moments
 from evenkeel.steering.outcome import Outcome, not_sent
 from evenkeel.steering.pulsar_admin import DryRun
-from evenkeel.steering.recent_commands import is_steered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

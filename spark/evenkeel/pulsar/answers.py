@@ -60,7 +60,9 @@ class Answers:
         for answer in self._all:
             if answer.method != "GET":
                 continue
-            subject = _asked(answer)
+            subject = subject_of(answer.path)
+            if subject.kind in BROKER_SCOPED:
+                subject = AnswerSubject(subject.kind, answer.broker)
             known = self._final.get(subject)
             if known is None or answer.rank > known.rank:
                 self._final[subject] = answer
@@ -88,11 +90,6 @@ class Answers:
 
     def __len__(self) -> int:
         return len(self._all)
-
-
-def _asked(answer: Answer) -> AnswerSubject:
-    subject = subject_of(answer.path)
-    return AnswerSubject(subject.kind, answer.broker) if subject.kind in BROKER_SCOPED else subject
 
 
 # Subjects of the paths of the admin API (Pulsar 4.0 and 4.2, `/admin/v2`).
@@ -311,7 +308,8 @@ def rejection(reading: Reading, answer: Answer, table: str) -> Rejection | None:
     """Return the record to reject if the text itself is at fault; None if there is no answer."""
     if reading.rule is None:
         return None
-    return Rejection(table, place_of(answer), reading.rule, _sentence(reading, answer), excerpt(answer.body))
+    reason = f"{place_of(answer)}: {reading.reason}; its figures are unknown in this cycle"
+    return Rejection(table, place_of(answer), reading.rule, reason, excerpt(answer.body))
 
 
 def place_of(answer: Answer) -> str:
@@ -322,10 +320,6 @@ def place_of(answer: Answer) -> str:
 def excerpt(text: str | None) -> str | None:
     """Return the first 2,000 characters."""
     return None if text is None else text[:RECORD_CHARACTERS]
-
-
-def _sentence(reading: Reading, answer: Answer) -> str:
-    return f"{place_of(answer)}: {reading.reason}; its figures are unknown in this cycle"
 
 
 def _refused(answer: Answer | None, nothing_at: tuple[int, ...], *, is_text: bool = False) -> Reading | None:

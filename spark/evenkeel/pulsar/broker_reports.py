@@ -72,9 +72,13 @@ def listed_brokers(view: SnapshotView) -> list[str] | None:
     names = [name for name in reading.value if isinstance(name, str) and name]
     for name, times in sorted(Counter(names).items()):
         if times > 1:
-            view.rejections.append(_twice(name, times))
+            reason = f"{name} is {times} times in the list of available brokers; it counts once"
+            place = f"list of brokers: {name}"
+            view.rejections.append(Rejection("cluster_policies", place, DUPLICATED_BROKER, reason, name))
     for odd in [name for name in reading.value if not isinstance(name, str) or not name]:
-        view.rejections.append(_no_name(odd))
+        text = json.dumps(odd, ensure_ascii=False)[:2_000]
+        reason = f"{text[:60]} in the list of available brokers is not a broker id; it is left out"
+        view.rejections.append(Rejection("cluster_policies", "list of brokers", "unreadable_name", reason, text))
     brokers = sorted(set(names))
     subject = f"{answer.broker if answer is not None else 'a broker'} lists {len(brokers):,} brokers"
     view.limits.demand("rows", len(brokers), subject, "see what answers in the brokers' place")
@@ -106,6 +110,7 @@ def _broker(view: SnapshotView, name: str, is_listed: bool, is_leader: bool) -> 
     if state == REPORTED and manager == EXTENSIBLE:
         state, reason = _readiness(owned, figures_of_it)
     certain = state == REPORTED
+    owned_bundles = owned.value if owned.is_read and state != NOT_READY else None
     version = read_text(view.own.about(Kind.VERSION, name))
     row: Row = {
         **(figures_of_it if certain else {}),
@@ -117,13 +122,13 @@ def _broker(view: SnapshotView, name: str, is_listed: bool, is_leader: bool) -> 
         "manager": manager,
         "asked_at": _asked_at(view, name),
         "has_topic_figures": figures and state != NOT_READY,
-        "owned_bundles": len(owned.value) if owned.is_read and state != NOT_READY else None,
+        "owned_bundles": None if owned_bundles is None else len(owned_bundles),
     }
     if certain and manager == EXTENSIBLE:
         row["load_manager_class"] = CLASSES[EXTENSIBLE]  # it answers no report that would name it
     if version.is_read:
         row["pulsar_version"] = version.value.strip()
-    return ObservedBroker(name, manager, state, row, _if(owned, state != NOT_READY), report if certain else None)
+    return ObservedBroker(name, manager, state, row, owned_bundles, report if certain else None)
 
 
 def _figures(view: SnapshotView, name: str, manager: str) -> tuple[Reading, Row, dict[str, Any] | None]:
@@ -238,31 +243,6 @@ def _member(body: str | None, name: str) -> object:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _if(reading: Reading, certain: bool) -> dict[str, Any] | None:
-    return reading.value if reading.is_read and certain else None
-
-
-def _twice(name: str, times: int) -> Rejection:
-    return Rejection(
-        "cluster_policies",
-        f"list of brokers: {name}",
-        DUPLICATED_BROKER,
-        f"{name} is {times} times in the list of available brokers; it counts once",
-        name,
-    )
-
-
-def _no_name(odd: object) -> Rejection:
-    text = json.dumps(odd, ensure_ascii=False)[:2_000]
-    return Rejection(
-        "cluster_policies",
-        "list of brokers",
-        "unreadable_name",
-        f"{text[:60]} in the list of available brokers is not a broker id; it is left out",
-        text,
-    )
-
-
 # `/broker-stats/load-report`: the modular manager's `LocalBrokerData` of the broker, computed on request.
 
 _RESOURCES = {
@@ -348,13 +328,20 @@ def metrics_figures(entries: list[Any], table: str, place: str, rejections: list
     broker_reports."""
     figures: Row = {"resource_origin": None, "weighted_max_ema": None}
     namespaces: list[Members] = []
-    for metrics, dimensions in _entries(entries):
+    for entry in entries:
+        metrics, dimensions = (
+            (entry.get("metrics"), entry.get("dimensions")) if isinstance(entry, dict) else (None, None)
+        )
+        if not isinstance(metrics, dict) or not isinstance(dimensions, dict):
+            continue
         members = Members(metrics, table, f"{place} metrics", rejections)
         if "namespace" in dimensions and "brk_in_rate" in metrics:
             namespaces.append(members)
         elif dimensions.get("metric") == "loadBalancing":
             figures |= _load_balancing(members, metrics, dimensions.get("feature"))
-    return figures | _sums(namespaces)
+    # Sums over the namespaces; NULL if one of the figures is unknown, or if no namespace is listed.
+    figures |= {column: _sum(each.number(name) for each in namespaces) for column, name in _RATES.items()}
+    return figures | {column: _sum(each.count(name) for each in namespaces) for column, name in _COUNTS.items()}
 
 
 def _load_balancing(members: Members, metrics: dict[str, Any], feature: object) -> Row:
@@ -369,18 +356,6 @@ def _load_balancing(members: Members, metrics: dict[str, Any], feature: object) 
     return columns
 
 
-def _sums(namespaces: list[Members]) -> Row:
-    """Return sums over the namespaces; NULL if one of the figures is unknown, or if no namespace is listed."""
-    rates = {column: _sum(each.number(name) for each in namespaces) for column, name in _RATES.items()}
-    counts = {column: _sum(each.count(name) for each in namespaces) for column, name in _COUNTS.items()}
-    return rates | counts
-
-
 def _sum(values: Iterable[Any]) -> Any:
     figures = list(values)
     return sum(sorted(figures)) if figures and None not in figures else None
-
-
-def _entries(entries: list[Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    pairs = [(entry.get("metrics"), entry.get("dimensions")) for entry in entries if isinstance(entry, dict)]
-    return [(m, d) for m, d in pairs if isinstance(m, dict) and isinstance(d, dict)]

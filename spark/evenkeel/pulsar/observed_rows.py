@@ -116,8 +116,17 @@ def ownership_of(broker: ObservedBroker, rejections: list[Rejection]) -> list[Ro
     figured = stats.names_inside()
     rows = []
     for bundle in sorted(claims_of(broker)):
-        figures = bundle_figures(stats.inside(bundle)) if bundle in figured else {}
-        rows.append(_ownership_row(broker, bundle, owned, listed) | figures)
+        status = (owned or {}).get(bundle)
+        active = status.get("is_active") if isinstance(status, dict) else None
+        row = {
+            "bundle": bundle,
+            "namespace": bundle.rpartition("/")[0],
+            "broker": broker.name,
+            "is_owned": None if owned is None else bundle in owned,
+            "is_active": active if isinstance(active, bool) else None,
+            "is_reported": None if listed is None else bundle in listed,
+        }
+        rows.append(row | (bundle_figures(stats.inside(bundle)) if bundle in figured else {}))
     return rows
 
 
@@ -128,26 +137,10 @@ def claims_of(broker: ObservedBroker) -> set[str]:
 
 
 def _listed(broker: ObservedBroker) -> frozenset[str] | None:
-    return _bundle_names(broker.report.get("bundles")) if broker.report is not None else None
-
-
-def _ownership_row(
-    broker: ObservedBroker, bundle: str, owned: dict[str, Any] | None, listed: frozenset[str] | None
-) -> Row:
-    status = (owned or {}).get(bundle)
-    active = status.get("is_active") if isinstance(status, dict) else None
-    return {
-        "bundle": bundle,
-        "namespace": bundle.rpartition("/")[0],
-        "broker": broker.name,
-        "is_owned": None if owned is None else bundle in owned,
-        "is_active": active if isinstance(active, bool) else None,
-        "is_reported": None if listed is None else bundle in listed,
-    }
-
-
-def _bundle_names(value: object) -> frozenset[str]:
-    return frozenset(name for name in value if isinstance(name, str)) if isinstance(value, list) else frozenset()
+    if broker.report is None:
+        return None
+    names = broker.report.get("bundles")
+    return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
 
 
 # Boundaries, groups and policies of namespaces: rows of `namespace_bundles`.
@@ -163,11 +156,14 @@ def namespaces_of(view: SnapshotView) -> list[Row]:
     The boundaries are those of `/bundles`, else those in the namespace's policies. A namespace that is listed or was
     requested and has neither is rejected.
     """
-    names = _namespace_names(view)
+    names = {name for kind in (Kind.BUNDLES, Kind.POLICIES) for name, _ in view.own.each(kind)}
+    for _, answer in view.own.each(Kind.NAMESPACES):
+        reading = view.json(answer, list, NAMESPACES, nothing_at=(404,))
+        names |= {name for name in reading.value or () if isinstance(name, str)}
     _demand_rows(view, NAMESPACES, len(names))
     rows: list[Row] = []
     bundles = 0
-    for name in names:
+    for name in sorted(names):
         row = _namespace_row(view, name)
         if row is not None:
             rows.append(row)
@@ -176,24 +172,17 @@ def namespaces_of(view: SnapshotView) -> list[Row]:
     return rows
 
 
-def _namespace_names(view: SnapshotView) -> list[str]:
-    names = {name for kind in (Kind.BUNDLES, Kind.POLICIES) for name, _ in view.own.each(kind)}
-    for _, answer in view.own.each(Kind.NAMESPACES):
-        reading = view.json(answer, list, NAMESPACES, nothing_at=(404,))
-        names |= {name for name in reading.value or () if isinstance(name, str)}
-    return sorted(names)
-
-
 def _namespace_row(view: SnapshotView, name: str) -> Row | None:
     bundles_answer, policies_answer = view.own.about(Kind.BUNDLES, name), view.own.about(Kind.POLICIES, name)
     bundles = view.json(bundles_answer, dict, NAMESPACES)
     policies = view.json(policies_answer, dict, NAMESPACES)
     known = _boundaries(bundles.value) or _boundaries((policies.value or {}).get("bundles"))
     if known is None:
-        reason = bundles.reason or "its answer holds no list of boundaries"
-        view.rejections.append(
-            _no_boundaries(name, reason, bundles_answer.body if bundles_answer is not None else None)
-        )
+        why = bundles.reason or "its answer holds no list of boundaries"
+        reason = f"the bundle boundaries of {name} are unknown ({why}); its topics belong to no bundle in this cycle"
+        body = None if bundles_answer is None else bundles_answer.body
+        record = json.dumps(name, ensure_ascii=False) if body is None else body[:2_000]
+        view.rejections.append(Rejection(NAMESPACES, f"namespace {name}", NO_BOUNDARIES, reason, record))
         return None
     boundaries, count = known
     return {
@@ -225,16 +214,6 @@ def _boundaries(value: Any) -> tuple[list[str], int] | None:
     count = value.get("numBundles")
     known = isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 2**31
     return boundaries, count if known else len(boundaries) - 1
-
-
-def _no_boundaries(name: str, reason: str, record: str | None) -> Rejection:
-    return Rejection(
-        NAMESPACES,
-        f"namespace {name}",
-        NO_BOUNDARIES,
-        f"the bundle boundaries of {name} are unknown ({reason}); its topics belong to no bundle in this cycle",
-        record[:2_000] if record is not None else json.dumps(name, ensure_ascii=False),
-    )
 
 
 # Values of the whole cluster: the row of `cluster_policies`.

@@ -114,7 +114,13 @@ def own_cluster(clusters: str | None, configuration: str | None, wanted: str | N
     A single name is the answer. Of several (geo-replication lists its peers) it is the one `wanted`, else the
     configuration's `clusterName`. Raises `BadInput`, which names `where` and the names in the answers.
     """
-    names = _names(clusters, where)
+    try:
+        listed = parse_json(clusters) if clusters is not None else None
+    except NotJson:
+        listed = None
+    if not isinstance(listed, list) or not listed or not all(isinstance(name, str) for name in listed):
+        raise BadInput(f"{where} has no readable answer of {CLUSTERS}: the cluster's name is unknown")
+    names: list[str] = sorted(set(listed))
     if wanted is not None:
         if wanted in names:
             return wanted
@@ -125,16 +131,6 @@ def own_cluster(clusters: str | None, configuration: str | None, wanted: str | N
     if named in names:
         return str(named)
     raise BadInput(f"{where} lists several clusters ({', '.join(names)}) and does not say which is its own: name one")
-
-
-def _names(body: str | None, where: str) -> list[str]:
-    try:
-        names = parse_json(body) if body is not None else None
-    except NotJson:
-        names = None
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise BadInput(f"{where} has no readable answer of {CLUSTERS}: the cluster's name is unknown")
-    return sorted(set(names))
 
 
 def _cluster_name(configuration: str | None) -> object:

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.cycle.fold import by_moment
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Decided, Row, Rows
 from evenkeel.errors import DecideFailed, LakeError
-from evenkeel.model.bounces import FormerOwners
+from evenkeel.model.past_commands import FormerOwners
 from evenkeel.publish.commands import Wanted, wanted
 from evenkeel.publish.plan import GUARD_TABLE, Forecast, forecast_of
-from evenkeel.repetition import rounds as whole
 from evenkeel.replay.variants import RECORDED
 
 Move = tuple[str, str | None, str | None]

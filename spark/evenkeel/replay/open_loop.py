@@ -20,8 +20,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
 from evenkeel.publish.plan import GUARD_TABLE
-from evenkeel.repetition.projections import BUNDLES, columns_looked_at
-from evenkeel.repetition.rounds import OBSERVED, STATE
+from evenkeel.repetition import BUNDLES, OBSERVED, STATE, columns_looked_at
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CARRIED, CYCLES, DECISIONS, decide_part
 from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history

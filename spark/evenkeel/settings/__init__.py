@@ -6,8 +6,8 @@ from typing import Any
 
 from evenkeel.settings.compatibility import Contradiction, contradictions
 from evenkeel.settings.key import Detected, Generation, Key, Value
+from evenkeel.settings.keys import Settings, registry
 from evenkeel.settings.parsing import simple_class_name
-from evenkeel.settings.registry import Settings, registry
 from evenkeel.settings.resolving import (
     EffectiveSettings,
     Origin,

@@ -25,8 +25,8 @@ from evenkeel.settings.entries import (
     without,
 )
 from evenkeel.settings.key import Key
+from evenkeel.settings.keys import registry
 from evenkeel.settings.parsing import check_allowed, coerce
-from evenkeel.settings.registry import registry
 from evenkeel.settings.resolving import SWITCHES, resolve
 
 DAYS_KEPT: Final = 35.0

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from evenkeel.settings.key import Generation, ManagerName
+from evenkeel.settings.keys import Settings
 from evenkeel.settings.keys.balancing import PLACEMENTS, SHEDDERS_OF
 from evenkeel.settings.parsing import minutes_of
-from evenkeel.settings.registry import Settings
 
 SHEDDING, PLACEMENT = "loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy"
 SHEDDER_AND_PLACEMENT = "AvgShedder"
@@ -130,8 +130,9 @@ class Contradiction:
 def contradictions(settings: Settings) -> list[Contradiction]:
     """Return every contradiction in these settings, with its keys and values."""
     contradicting = [
-        _avg_shedder_thresholds(settings),
-        _avg_shedder_hits(settings),
+        _above(settings, "loadBalancerAvgShedderLowThreshold", "loadBalancerAvgShedderHighThreshold"),
+        # A round above the high difference counts for both: its count could never be reached first.
+        _above(settings, "loadBalancerAvgShedderHitCountHighThreshold", "loadBalancerAvgShedderHitCountLowThreshold"),
         _report_interval(settings),
         _default_algorithm(settings),
         _reported_bundles(settings),
@@ -161,10 +162,6 @@ def contradictions(settings: Settings) -> list[Contradiction]:
         _kept_by_nobody(settings),
     ]
     return [x for x in contradicting if x is not None]
-
-
-def _avg_shedder_thresholds(s: Settings) -> Contradiction | None:
-    return _above(s, "loadBalancerAvgShedderLowThreshold", "loadBalancerAvgShedderHighThreshold")
 
 
 def _above(s: Settings, lower: str, higher: str) -> Contradiction | None:
@@ -197,11 +194,6 @@ def _default_algorithm(s: Settings) -> Contradiction | None:
         f"{names[0]} = {s.defaultNamespaceBundleSplitAlgorithm!r} is not among {names[1]} = [{listed}]: "
         "add it to the second or set the first to one of them",
     )
-
-
-def _avg_shedder_hits(s: Settings) -> Contradiction | None:
-    """Report a count for the high difference that can never be reached first: a round above it counts for both."""
-    return _above(s, "loadBalancerAvgShedderHitCountHighThreshold", "loadBalancerAvgShedderHitCountLowThreshold")
 
 
 def _reported_bundles(s: Settings) -> Contradiction | None:

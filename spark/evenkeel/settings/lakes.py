@@ -13,7 +13,7 @@ its record stays readable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -59,7 +59,12 @@ class LakeMap:
 
         Raises SettingsError if several patterns claim it.
         """
-        return self._lake_among(claims_of(cluster, [(lake.name, lake.clusters) for lake in self.lakes]), cluster)
+        names = claims_of(cluster, [(lake.name, lake.clusters) for lake in self.lakes])
+        if len(names) > 1:
+            raise SettingsError(f"the cluster {cluster!r} belongs to the lakes {' and '.join(names)}: name it in one")
+        if names:
+            return self.named(names[0])
+        return next((lake for lake in self.lakes if lake.name == MAIN), None)
 
     def reader_lake_of(self, cluster: str) -> ConfiguredLake | None:
         """Return the lake that a cluster belongs to, for readers; None also if several patterns claim it."""
@@ -67,13 +72,6 @@ class LakeMap:
             return self.lake_of(cluster)
         except SettingsError:
             return None
-
-    def _lake_among(self, names: Sequence[str], cluster: str) -> ConfiguredLake | None:
-        if len(names) > 1:
-            raise SettingsError(f"the cluster {cluster!r} belongs to the lakes {' and '.join(names)}: name it in one")
-        if names:
-            return self.named(names[0])
-        return next((lake for lake in self.lakes if lake.name == MAIN), None)
 
     def clusters_of(self, lake: ConfiguredLake) -> tuple[str, ...]:
         """Return the configured clusters that belong to a lake."""
@@ -100,22 +98,18 @@ def configured_lakes(environment: Mapping[str, str] = ENVIRONMENT) -> LakeMap:
     Raises SettingsError if the file cannot be read, or its lakes are wrong.
     """
     path, main = environment.get(CONFIGURATION), environment.get("EVENKEEL_LAKE")
-    lakes = _lakes_in(path) if path else LakeMap()
+    lakes = LakeMap()
+    if path:
+        from evenkeel.settings.configuration_file import operation_in
+
+        operation, clusters = operation_in(path)
+        configured = (
+            ConfiguredLake(name, address_beside(Path(path), table.path), tuple(table.clusters))
+            for name, table in (operation.lakes or {}).items()
+        )
+        lakes = LakeMap(tuple(configured), clusters)
     if not main:
         return lakes
     if (other := lakes.at(main)) is not None:
         raise SettingsError(f"EVENKEEL_LAKE, or `lake`, is {main}, which is the lake {other.name}, too: take one")
     return replace(lakes, lakes=(ConfiguredLake(MAIN, main), *lakes.lakes))
-
-
-def _lakes_in(path: str) -> LakeMap:
-    """Return the lakes of the tables [lakes.NAME], without `main`."""
-    from evenkeel.settings.configuration_file import operation_in
-
-    operation, clusters = operation_in(path)
-    tables = operation.lakes or {}
-    lakes = (
-        ConfiguredLake(name, address_beside(Path(path), table.path), tuple(table.clusters))
-        for name, table in tables.items()
-    )
-    return LakeMap(tuple(lakes), clusters)

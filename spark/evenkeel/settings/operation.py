@@ -1,6 +1,6 @@
 """Environment variables with the configuration file behind them: how Evenkeel is run.
 
-Each entry of `settings.operation_entries` has an environment variable. A variable that is set wins; else the file that
+Each entry of `settings.entries` has an environment variable. A variable that is set wins; else the file that
 EVENKEEL_CONFIG names counts.
 """
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from evenkeel.errors import SettingsError
 from evenkeel.settings.key import INT_HIGHEST, Key, Value
-from evenkeel.settings.registry import registry
+from evenkeel.settings.keys import registry
 
 _PULSAR_PACKAGE = re.compile(r"org\.apache\.pulsar\.[\w.$]*[.$](\w+)")
 _OPTIONAL = re.compile(r"Optional\[(.*)\]")

@@ -16,8 +16,8 @@ from evenkeel.errors import SettingsError
 from evenkeel.json_text import parse_json
 from evenkeel.settings.compatibility import PLACEMENT, SHEDDING, StrategyPair, contradictions, in_force
 from evenkeel.settings.key import Detected, Key, Value, generation_named, short_name
+from evenkeel.settings.keys import Settings, registry
 from evenkeel.settings.parsing import check_allowed, coerce, known_key, parse
-from evenkeel.settings.registry import Settings, registry
 
 Origin = str
 """Origin of a value. Its first word is default, observed or override. The rest gives details, e.g. "default of Pulsar

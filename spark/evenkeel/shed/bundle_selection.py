@@ -10,11 +10,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from evenkeel.model.bundles import is_heartbeat_or_sla, namespace_of
-from evenkeel.model.common_rules import BROKERS_OWN_NAMESPACE, LEFT_TO_REQUEST
-from evenkeel.model.consideration import PLANNED, Alternative, Considered, Rule, Unit, by_figure, finite
+from evenkeel.model.consideration import (
+    BROKERS_OWN_NAMESPACE,
+    LEFT_TO_REQUEST,
+    PLANNED,
+    Alternative,
+    Considered,
+    Rule,
+    Unit,
+    bundle_stays,
+    by_figure,
+    finite,
+    measured,
+    number,
+    threshold,
+)
 from evenkeel.model.load import BrokerReport, LoadData, MessageAverages
 from evenkeel.model.topics import uses_three_part_names
-from evenkeel.model.words import bundle_stays, measured, number, threshold
 from evenkeel.settings import Settings
 
 SHOWN_NEXT = 3

@@ -7,15 +7,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from evenkeel.cycle import reading, state
-from evenkeel.cycle.extensible_loads import SHEDDER, Remembered, see
-from evenkeel.cycle.fold import Round, fold
-from evenkeel.cycle.loads import load_of, owned_of
+from evenkeel.cycle import reading
+from evenkeel.cycle.fold import THE_CLUSTER, Round, assumed_unloaded, fold, shed_at, shedder_state, state_rows
+from evenkeel.cycle.loads import SHEDDER, Remembered, load_of, owned_of, see
 from evenkeel.cycle.reading import Decided, Row, Rows, acts_before
 from evenkeel.cycle.reasons import named, telling
 from evenkeel.manual_requests.drain import drained
 from evenkeel.manual_requests.round import granted_unloads, unloaded_by, with_unloads
-from evenkeel.model.filters.unload_gates import unload_gates
+from evenkeel.model.filters.broker_filters import unload_gates
 from evenkeel.model.past_commands import Act, brokers_unloaded, recently_unloaded
 from evenkeel.place.round import PLACE
 from evenkeel.planner.round import decides
@@ -56,31 +55,29 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     shedder = settings.loadBalancerLoadSheddingStrategy
     wished = granted_unloads(rows)
-    gone = state.assumed_unloaded(rows["state"]) | recently_unloaded(acts_before(cycle))
+    gone = assumed_unloaded(rows["state"]) | recently_unloaded(acts_before(cycle))
     drain = drained(rows, settings, unloaded_by(wished))
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     if decides(rows, settings):
         now = datetime.fromisoformat(cycle["cycle_at"])
         verdict_rows = [*planned_unloads(rows), *with_unloads([], shedder, wished), *drain.rows()]
-        before = state.shedder_state(rows["state"], shedder)
-        last, recent = state.shed_at(rows["state"]), within_grace(gone, now, settings)
-        return _stamped(verdict_rows, state.state_rows(shedder, before, last, recent), stamp)
+        before = shedder_state(rows["state"], shedder)
+        last, recent = shed_at(rows["state"]), within_grace(gone, now, settings)
+        return _stamped(verdict_rows, state_rows(shedder, before, last, recent), stamp)
     load = replace(load_of(rows), recently_unloaded=gone, wished=unloaded_by(wished) | drain.leaving)
     decided = run_shedding(
         load,
-        state.shedder_state(rows["state"], shedder),
+        shedder_state(rows["state"], shedder),
         unload_gates(load, reading.policies(rows), settings, owned=owned_of(rows, load)),
         settings,
         now=datetime.fromisoformat(cycle["cycle_at"]),
-        last_shed_at=state.shed_at(rows["state"]),
+        last_shed_at=shed_at(rows["state"]),
         shedder=shedder_named(shedder),
     )
     shown = telling((*drain.beside(decided.considered), *silent_brokers(rows)), rows)
     verdicts = [named(verdict, cycle["cluster"]) for verdict in shown]
     verdict_rows = [*with_unloads(verdicts, shedder, wished), *drain.rows()]
-    return _stamped(
-        verdict_rows, state.state_rows(shedder, decided.state, decided.shed_at, decided.recently_unloaded), stamp
-    )
+    return _stamped(verdict_rows, state_rows(shedder, decided.state, decided.shed_at, decided.recently_unloaded), stamp)
 
 
 def _stamped(verdict_rows: Iterable[Row], kept: Iterable[Row], stamp: Row) -> dict[str, list[dict[str, Any]]]:
@@ -106,7 +103,7 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     on as they were, while load averages move on all the same.
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
-    before = state.shedder_state(rows["state"], SHEDDER)
+    before = shedder_state(rows["state"], SHEDDER)
     seen = see(rows, before, settings)
     now = datetime.fromisoformat(cycle["cycle_at"])
     wished, acts = granted_unloads(rows), acts_before(cycle)
@@ -115,8 +112,8 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     if decides(rows, settings):
         verdict_rows = [*planned_unloads(rows), *with_unloads([], SHEDDER, wished), *drain.rows()]
         handed_on = {name: before[name] for name in (HITS, UNLOADED_AT) if name in before}
-        last, recent = state.shed_at(rows["state"]), within_grace(seen.load.recently_unloaded, now, settings)
-        return _stamped(verdict_rows, state.state_rows(SHEDDER, {**seen.averages, **handed_on}, last, recent), stamp)
+        last, recent = shed_at(rows["state"]), within_grace(seen.load.recently_unloaded, now, settings)
+        return _stamped(verdict_rows, state_rows(SHEDDER, {**seen.averages, **handed_on}, last, recent), stamp)
     decided = run_transfers(
         replace(seen.load, wished=unloaded_by(wished) | drain.leaving),
         _state_of(before, acts),
@@ -124,7 +121,7 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         seen.owners,
         settings,
         now=now,
-        last_shed_at=state.shed_at(rows["state"]),
+        last_shed_at=shed_at(rows["state"]),
     )
     after = {**seen.averages, **_remember(decided, settings, now)}
     # A round that ran has its own rows about brokers without load data.
@@ -133,14 +130,14 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         named(verdict, cycle["cluster"]) for verdict in telling((*drain.beside(decided.considered), *silent), rows)
     ]
     verdict_rows = [*with_unloads(verdicts, SHEDDER, wished), *drain.rows()]
-    return _stamped(verdict_rows, state.state_rows(SHEDDER, after, decided.shed_at, decided.recently_unloaded), stamp)
+    return _stamped(verdict_rows, state_rows(SHEDDER, after, decided.shed_at, decided.recently_unloaded), stamp)
 
 
 def _state_of(before: Remembered, acts: Iterable[Act]) -> TransferState:
     unloaded = {broker: int(at) for broker, at in before.get(UNLOADED_AT, {}).items()}
     for broker, at in brokers_unloaded(acts).items():
         unloaded[broker] = max(at, unloaded.get(broker, at))
-    return TransferState(int(before.get(HITS, {}).get(state.THE_CLUSTER, 0)), unloaded)
+    return TransferState(int(before.get(HITS, {}).get(THE_CLUSTER, 0)), unloaded)
 
 
 def _remember(decided: TransferRound, settings: Settings, now: datetime) -> dict[str, Mapping[str, float]]:
@@ -148,4 +145,4 @@ def _remember(decided: TransferRound, settings: Settings, now: datetime) -> dict
     unloaded = {broker: float(at) for broker, at in decided.state.recently_unloaded.items()}
     if settings.evenkeelAssumeUnloadsSucceed:
         unloaded |= {transfer.source: now.timestamp() * 1_000 for transfer in decided.transfers}
-    return {HITS: {state.THE_CLUSTER: float(decided.state.hits)}, UNLOADED_AT: unloaded}
+    return {HITS: {THE_CLUSTER: float(decided.state.hits)}, UNLOADED_AT: unloaded}

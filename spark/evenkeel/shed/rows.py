@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from evenkeel.cycle import reading
+from evenkeel.cycle.fold import LOAD_AVERAGE, shedder_state
 from evenkeel.cycle.reading import Row, Rows
-from evenkeel.cycle.state import LOAD_AVERAGE, shedder_state
 from evenkeel.model.consideration import Considered, Rule
 from evenkeel.planner.round import TARGETS
 from evenkeel.shed.strategies.threshold_shedder import USAGE_AVERAGE
@@ -49,7 +49,7 @@ AVERAGES = (USAGE_AVERAGE, LOAD_AVERAGE)
 def usage_averages(rows: Iterable[Row], shedder: str) -> dict[str, float]:
     """Broker to its moving average of usage, a fraction; empty if the shedder keeps none.
 
-    TransferShedder's are those that brokers publish, or would have published (see `extensible_loads`).
+    TransferShedder's are those that brokers publish, or would have published (see `cycle.loads`).
     """
     remembered = shedder_state(rows, shedder)
     return remembered.get(USAGE_AVERAGE) or remembered.get(LOAD_AVERAGE, {})

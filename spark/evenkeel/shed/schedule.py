@@ -11,13 +11,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from evenkeel.model.bundles import namespace_of
-from evenkeel.model.common_rules import SWITCHED_OFF, TOO_FEW_BROKERS
-from evenkeel.model.consideration import PLANNED, Considered, Rule, by_name
-from evenkeel.model.filters.broker_filters import BrokerFilters
+from evenkeel.model.consideration import (
+    PLANNED,
+    SWITCHED_OFF,
+    TOO_FEW_BROKERS,
+    Considered,
+    Rule,
+    bundle_stays,
+    by_name,
+    measured,
+    threshold,
+)
+from evenkeel.model.filters.broker_filters import BrokerFilters, UnloadGates
 from evenkeel.model.filters.isolation import PoliciesPresent
-from evenkeel.model.filters.unload_gates import UnloadGates
 from evenkeel.model.load import ExtensibleLoad, LoadData, Moment, Policies, milliseconds
-from evenkeel.model.words import bundle_stays, measured, threshold
 from evenkeel.settings import Settings
 from evenkeel.shed.bundle_selection import EXCLUDED_KEY
 from evenkeel.shed.shedder import ModularShedder, Shed, ShedderState, without_gone

@@ -13,7 +13,7 @@ from evenkeel.errors import BadInput
 from evenkeel.model.averages import broker_averages, update_histories
 from evenkeel.model.bundles import range_of
 from evenkeel.model.consideration import Considered
-from evenkeel.model.filters.unload_gates import unload_gates
+from evenkeel.model.filters.broker_filters import unload_gates
 from evenkeel.model.load import BrokerReport, BundleStats, LoadData, Policies, ResourceUsage
 from evenkeel.settings import Settings
 from evenkeel.settings.key import Value

@@ -19,7 +19,7 @@ from evenkeel.errors import Unreachable
 from evenkeel.pulsar.admin import AdminClient, Hop
 from evenkeel.pulsar.admin.http_exchange import Failure, failure_text
 from evenkeel.pulsar.limits import DEFAULT, Limits
-from evenkeel.sources.writing import SnapshotWriter
+from evenkeel.sources.landing import SnapshotWriter
 from evenkeel.times import utc_milliseconds
 
 IF_IT_IS_PULSAR = "check that the addresses are of Pulsar's brokers"
@@ -132,7 +132,11 @@ class Asking:
         late = self._late()
         if late is not None:
             return self._put_down([_unsent("", path, late)])
-        broker = self._next_entry()
+        with self._lock:
+            self._turn += 1
+            entries = self._entries
+            known = [broker for broker in entries if broker not in self._silent] if self._silent else entries
+            broker = known[self._turn % len(known)] if known else None
         if broker is not None:
             hop = self.of_broker(broker, path)
             if hop.status != 0:
@@ -172,23 +176,13 @@ class Asking:
 
     def _asked(self, path: str, broker: str | None, timeout_s: float | None) -> tuple[Hop, ...]:
         with self._silence.question() as hops:
-            hops += self._client.ask(path, broker=broker, timeout_s=timeout_s, until=self._end_of_question())
+            silent = self._silence.seconds
+            # Before the first answer there is no other broker to ask.
+            share = _SHARE_OF_ONE if self.tally.requests else 1.0
+            left = share * self._silent_seconds - silent
+            until = time.monotonic() + (left if left > 0 else self._silent_seconds - silent)
+            hops += self._client.ask(path, broker=broker, timeout_s=timeout_s, until=until)
             return tuple(hops)
-
-    def _end_of_question(self) -> float:
-        """Return the moment (`time.monotonic`) at which a request sent now must be answered at the latest."""
-        silent = self._silence.seconds
-        share = _SHARE_OF_ONE if self.tally.requests else 1.0  # before the first answer there is no other broker to ask
-        left = share * self._silent_seconds - silent
-        return time.monotonic() + (left if left > 0 else self._silent_seconds - silent)
-
-    def _next_entry(self) -> str | None:
-        with self._lock:
-            self._turn += 1
-            known = (
-                [broker for broker in self._entries if broker not in self._silent] if self._silent else self._entries
-            )
-            return known[self._turn % len(known)] if known else None
 
     def _late(self) -> str | None:
         if time.monotonic() > self._until:

@@ -16,7 +16,7 @@ The requests, and their reasons:
   of its HTTP server for ever.
 * `full` adds the topic lists of all namespaces; a snapshot without them takes those of the last full one.
 * of bundles without a history, unless all brokers run the extensible manager: their resource quotas, last of all
-  (`quota_requests`).
+  (`pulsar.quotas`).
 
 A broker that does not answer becomes rows that say so. A cluster cannot be observed (`Unreachable`) if no address lists
 its brokers, or if none of them gave its topic figures before all were silent for too long.
@@ -41,14 +41,13 @@ from evenkeel.pulsar.admin.answer_text import LargeText
 from evenkeel.pulsar.admin.connection import Resolver, resolved
 from evenkeel.pulsar.admin.http_exchange import metadata_read, names_in
 from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, BeyondLimit, Limits
+from evenkeel.pulsar.quotas import ask_for_quotas, bundles_to_ask, named_in
 from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, manager_of_class, manager_of_cluster, own_cluster
 from evenkeel.settings.cluster_entries import SILENT_SECONDS
 from evenkeel.sources.asking import IF_IT_IS_PULSAR, Asking, RequestTally, Turns
 from evenkeel.sources.configuration import LiveSource
-from evenkeel.sources.landing import Landing
-from evenkeel.sources.quota_requests import ask_for_quotas, bundles_to_ask, named_in
+from evenkeel.sources.landing import Landing, SnapshotWriter
 from evenkeel.sources.snapshot_files import Header
-from evenkeel.sources.writing import SnapshotWriter
 
 _Of = TypeVar("_Of")
 _Told = TypeVar("_Told")
@@ -201,10 +200,16 @@ class _Snapshot:
     def _configuration(self, broker: str) -> _Configuration:
         """Ask one broker for what it answers without its metadata store, then for a read that needs it."""
         ask = self._asking.of_broker
-        configuration_of_broker = _configured(ask(broker, admin_path("brokers", "configuration", "runtime")))
+        hop = ask(broker, admin_path("brokers", "configuration", "runtime"))
+        with LargeText.alone():
+            body = hop.json
+            body = body if isinstance(body, dict) else {}
+            name = body.get("clusterName")
+            cluster = json.dumps({"clusterName": name if isinstance(name, str) else None})
+            manager = manager_of_class(body.get("loadManagerClassName"))
         ask(broker, admin_path("brokers", "version"))
         ask(broker, metadata_read(), timeout_s=METADATA_SECONDS)
-        return configuration_of_broker
+        return _Configuration(hop.status == 200, manager, cluster)
 
     def _of_broker(self, cluster: str, broker: str, configuration: _Configuration) -> frozenset[str]:
         """Ask one broker; return the bundles that its load report names."""
@@ -230,7 +235,10 @@ class _Snapshot:
         policies = ask(admin_path("namespaces", tenant, name))
         if policies.status == 404:  # deleted after it was listed
             return False
-        if not _has_bundles(policies):
+        with LargeText.alone():
+            body = policies.json
+            has_bundles = isinstance(body, dict) and isinstance(body.get("bundles"), dict)
+        if not has_bundles:
             ask(admin_path("namespaces", tenant, name, "bundles"))
         ask(admin_path("namespaces", tenant, name, "antiAffinity"))
         return self._full and ask(admin_path("persistent", tenant, name)).status == 200
@@ -259,27 +267,12 @@ class _Configuration:
     cluster: str
 
 
-def _configured(hop: Hop) -> _Configuration:
-    with LargeText.alone():
-        body = hop.json
-        body = body if isinstance(body, dict) else {}
-        name = body.get("clusterName")
-        cluster = json.dumps({"clusterName": name if isinstance(name, str) else None})
-        return _Configuration(hop.status == 200, manager_of_class(body.get("loadManagerClassName")), cluster)
-
-
 def _cluster(clusters: Hop, configurations: Iterable[_Configuration]) -> str:
     configuration = next((fault.cluster for fault in configurations if fault.came), None)
     fault = trouble(clusters)
     if fault is not None:
         raise Unreachable(fault)
     return own_cluster(clusters.body, configuration, None, where=clusters.broker)
-
-
-def _has_bundles(policies: Hop) -> bool:
-    with LargeText.alone():
-        body = policies.json
-        return isinstance(body, dict) and isinstance(body.get("bundles"), dict)
 
 
 def _names(hop: Hop) -> list[str]:

@@ -150,7 +150,8 @@ def open_bytes(path: Path) -> IO[bytes]:
 
     Raises `BadInput` for all but regular files: reading a pipe or a device would never end.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) if _is_regular(path) else None
+    is_regular = stat.S_ISREG(path.stat().st_mode)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) if is_regular else None
     if descriptor is None or not stat.S_ISREG(os.fstat(descriptor).st_mode):
         if descriptor is not None:
             os.close(descriptor)
@@ -169,10 +170,6 @@ class _Unpacked(gzip.GzipFile):
     def close(self) -> None:
         super().close()
         self._packed.close()
-
-
-def _is_regular(path: Path) -> bool:
-    return stat.S_ISREG(path.stat().st_mode)
 
 
 def utc(text: object) -> datetime:

@@ -41,8 +41,7 @@ DECIDING = (
     "evenkeel.plan_splits.task",
     "evenkeel.shed.task",
     "evenkeel.place.task",
-    "evenkeel.repetition.rounds",
-    "evenkeel.repetition.repeat",
+    "evenkeel.repetition",
 )
 """The modules that decide: the tasks from the observed rows to the placements, and all rounds with the plan and its
 guards. Fetching snapshots and sending commands are not among them: the rows, settings and acts that they hand over are
@@ -169,11 +168,6 @@ def read_files(paths: Iterable[str]) -> Files:
     """Return the files (paths below the package) that exist, read from disk or from the zip."""
     files = {path: resources.files("evenkeel").joinpath(path) for path in paths}
     return {path: file.read_bytes() for path, file in files.items() if file.is_file()}
-
-
-def package_digest() -> str:
-    """Return the SHA-256 (hex) of all of the package's .py files."""
-    return _digest(package_files().items())
 
 
 def sources() -> list[tuple[str, Traversable]]:

@@ -20,8 +20,7 @@ from evenkeel.secret import text_given
 from evenkeel.spark import file_systems, gateway
 from evenkeel.spark.code import SUITES_VARIABLE, source_root
 from evenkeel.spark.home import login
-from evenkeel.spark.jars import delta_jars, object_store_jars
-from evenkeel.spark.java import server_java, spark_home
+from evenkeel.spark.jars import delta_jars, object_store_jars, server_java, spark_home
 
 MEMORY_VARIABLE = "EVENKEEL_SERVER_MEMORY"
 CORES_VARIABLE = "EVENKEEL_SERVER_CORES"
@@ -183,7 +182,8 @@ def _as_writer(folder: Path) -> str:
 
 
 def _heap_options(memory: str) -> list[str]:
-    megabytes = _megabytes(memory)
+    size = _HEAP.fullmatch(memory)  # Java reports an invalid one
+    megabytes = int(size[1]) * (1024 if size[2] in "gG" else 1) if size else 0
     # Each time the heap grows, all of it is collected first: a heap that may be little empty grows and shrinks with
     # each task. Of six days in windows that took 11 s of 190 with 10 and 30 percent, and 4 s with 40 and 50. With
     # Java's own limit for shrinking (70) the default heap grows to its maximum and stays there, and so does the memory
@@ -192,12 +192,6 @@ def _heap_options(memory: str) -> list[str]:
     # A quarter is for young objects. With 256 MB windows of three days spend 14 % of their time on garbage collection,
     # with 512 MB 9 %.
     return [*shrunk, "-XX:-ShrinkHeapInSteps", f"-Xmn{max(64, min(768, megabytes // 4))}m"]
-
-
-def _megabytes(memory: str) -> int:
-    """Return the MB of a size of Java's heap (`2g`, `1500m`); 0 for an invalid size, which Java reports."""
-    size = _HEAP.fullmatch(memory)
-    return int(size[1]) * (1024 if size[2] in "gG" else 1) if size else 0
 
 
 def server_environment(settings: ServerSettings, token: str) -> dict[str, str]:

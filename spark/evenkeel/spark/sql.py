@@ -164,11 +164,10 @@ def arrow_of(frame: DataFrame) -> pa.Table:
 def with_moments(frame: DataFrame, times: Sequence[str]) -> list[dict[str, Any]]:
     """Collect the frame's rows as dicts; the columns in `times` are aware datetimes, whatever this process's zone."""
     rows = frame.withColumns({name: iso(name) for name in times}).collect()
-    return [_timed(row.asDict(recursive=True), times) for row in rows]
-
-
-def _timed(row: dict[str, Any], times: Sequence[str]) -> dict[str, Any]:
-    return {**row, **{name: datetime.fromisoformat(row[name]) for name in times if row[name] is not None}}
+    found = [row.asDict(recursive=True) for row in rows]
+    return [
+        {**row, **{name: datetime.fromisoformat(row[name]) for name in times if row[name] is not None}} for row in found
+    ]
 
 
 def is_one_of(cycles: Iterable[tuple[str, str]]) -> Column:

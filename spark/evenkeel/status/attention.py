@@ -19,7 +19,7 @@ from evenkeel.lake.record import Attempt, Row
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.model.amounts import plural
-from evenkeel.model.bounces import BOUNCE_MS
+from evenkeel.model.past_commands import BOUNCE_MS
 
 SOLE_BUNDLE_RULES = frozenset({"sole_bundle", "sole_bundle_of_busiest", "sole_top_bundle"})
 """Rules of shedders that refuse to move the only bundle of a broker that is over its limit (`shed.strategies`)."""

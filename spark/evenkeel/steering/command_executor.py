@@ -75,8 +75,11 @@ class CommandExecutor:
             return self._seen(command, "stale", f"not sent: {stale}")
         before_request()
         begun = time.monotonic()
-        answer = self._send(command)
-        return self._after(command, answer, begun)
+        request, broker = request_of(command), command["from_broker"]
+        hops = self._client.ask(
+            request.path, broker=broker, method=METHOD, body=request.body, timeout_s=LONGEST_REQUEST_S
+        )
+        return self._after(command, hops[-1], begun)
 
     def look_again(self, command: Command) -> Outcome | None:
         """Return the outcome of a command that may have been sent; None if no effect is seen and it may be sent
@@ -90,13 +93,6 @@ class CommandExecutor:
             return None
         outcome = outcome_of(command, look, is_last=True, is_over=True, is_expired=self._is_expired(command))
         return None if outcome is None else self._seen(command, *outcome)
-
-    def _send(self, command: Command) -> Hop:
-        request, broker = request_of(command), command["from_broker"]
-        hops = self._client.ask(
-            request.path, broker=broker, method=METHOD, body=request.body, timeout_s=LONGEST_REQUEST_S
-        )
-        return hops[-1]
 
     def _after(self, command: Command, hop: Hop, begun: float) -> Outcome:
         """Look until an effect is seen, or as long as waiting is worth it."""

@@ -71,15 +71,14 @@ class PulsarAdmin:
                 self._pace.wait()
                 if stop() is not None:  # it may have waited for long
                     return
-            outcome = self._outcome(command, leave_out(command))
+            reason = leave_out(command)
+            if reason is None:
+                outcome = self._carrier.carry_out(command)
+            else:
+                outcome = not_sent(command["command_id"], datetime.now(UTC), reason)
             subject = command.get("topic") or command["bundle"]
             log.info("%s %s: %s (%s)", command["kind"], subject, outcome.outcome, outcome.detail)
             report(outcome)
-
-    def _outcome(self, command: Command, left_out: str | None) -> Outcome:
-        if left_out is not None:
-            return not_sent(command["command_id"], datetime.now(UTC), left_out)
-        return self._carrier.carry_out(command)
 
 
 def _lanes(commands: Iterable[Command]) -> list[list[Command]]:

@@ -30,9 +30,9 @@ from evenkeel.steering.queue.fifo import (
     command_group,
     control_group,
     dedup_id,
+    send_all,
 )
 from evenkeel.steering.queue.messages import AgentReport, Control, command_body, control_body, read_report
-from evenkeel.steering.queue.sending import send_all
 from evenkeel.steering.queue.signing import FROM_AGENTS, TO_AGENTS, Signature
 
 LOG = logging.getLogger(__name__)

@@ -3,8 +3,9 @@
 C2SP signed-note and tlog-cosignature. Two kinds of signature are verified: Ed25519 over the note's text (0x01, by logs;
 this package makes them), and Ed25519 over a checkpoint and its time of observation (0x04, by witnesses).
 
-The private key is one line of text, `PRIVATE+KEY+<name>+<key id>+<base64>`, as other programs for signed notes keep it:
-for a file, an environment variable or the password of a connection. Only `SignerKey.secret` shows it.
+The private key is one line of text, `PRIVATE+KEY+<name>+<key id>+<base64>`, as other programs for signed notes keep it.
+An operator gives it in an environment variable, as the password of a connection, or in a file to which only its owner
+has access. Only `SignerKey.secret` shows it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import os
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from evenkeel.errors import BadNote, BadSignature, SettingsError
-from evenkeel.secret import Secret
+from evenkeel.errors import BadInput, BadNote, BadSignature, SettingsError
+from evenkeel.secret import Secret, private_text
+from evenkeel.settings.operation import ENVIRONMENT
+from evenkeel.transparency import KEY_PLACES, LOG_CONNECTION, LOG_KEY
 
 ED25519 = 0x01
 """Signature type of a log: Ed25519 over the text of the note (signed-note, *Signature types*)."""
@@ -238,3 +244,62 @@ def _parts_of(text: str, what: str) -> tuple[int, str, str, bytes]:
     if kind not in (ED25519, COSIGNATURE) or len(key) != _KEY_BYTES:
         raise BadNote(f"a {what} of the kind {kind:#04x}: {ED25519:#04x} and {COSIGNATURE:#04x} are known, of 32 bytes")
     return kind, name, key_id, key
+
+
+IN_FILE = "file:"
+"""Prefix of a setting whose value is in a file."""
+KeyResolver = Callable[[str], "Secret | None"]
+"""Function from the name of a connection to the private key in it; None if the name is unknown."""
+_MOST_KEYS = 2
+
+
+def signers_from_environment(
+    environment: Mapping[str, str] = ENVIRONMENT, resolve: KeyResolver | None = None
+) -> tuple[SignerKey, ...]:
+    """Return the log's private keys; none if no variable says where they are.
+
+    One key, or two after a rotation: the new one first. `resolve` looks up connections. Raises SettingsError, which
+    shows nothing of them.
+    """
+    given = [name for name in KEY_PLACES if environment.get(name)]
+    if len(given) > 1:
+        raise SettingsError(f"{' and '.join(given)} are set: unset all but one of them")
+    if not given:
+        return ()
+    (place,) = given
+    text = environment[place]
+    if place == LOG_CONNECTION:
+        password = None if resolve is None else resolve(text)
+        if password is None:
+            raise SettingsError(
+                f"{LOG_CONNECTION} names the connection {text!r}, which is unknown: make it in Airflow, with the log's "
+                f"private key as its password, or set {LOG_KEY} instead. Outside of Airflow none is known"
+            )
+        signers = signers_in(password.reveal(), f"connection {text}")
+    else:
+        signers = signers_of(text if place == LOG_KEY else f"{IN_FILE}{text}", place)
+    if len(signers) > _MOST_KEYS or len({signer.verifier.name for signer in signers}) > 1:
+        raise SettingsError(f"{place} holds one key, or two of the same name while one replaces the other")
+    return signers
+
+
+def signers_of(text: str, place: str) -> tuple[SignerKey, ...]:
+    """Return the private keys in a text, or in the file that `file:PATH` names, which only its owner may read."""
+    if not text.startswith(IN_FILE):
+        return signers_in(text, place)
+    file = text.removeprefix(IN_FILE)
+    return signers_in(private_text(Path(file), place), f"{place} ({file})")
+
+
+def make_key_file(path: Path, key: Secret) -> None:
+    """Write a private key into a new file that only its owner may read; raises BadInput if the file exists."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise BadInput(f"{path} exists already: no key is ever overwritten; name another file") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from None
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{key.reveal()}\n")
+        file.flush()
+        os.fsync(file.fileno())

@@ -3,32 +3,134 @@
 A commit is not logged just because it is in a table. A commit that no writer handed on gets a leaf when an operator
 requests it (`adopt`), with the operator's name. No leaf is removed. A commit number that is logged with another digest
 is a problem, which is reported.
+
+A small file beside the tiles names the commits that have leaves, the newest leaf of keys, and the tree that it is of;
+later leaves are read. If it is missing, or is of another tree, all leaves are read once.
 """
 
 from __future__ import annotations
 
+import json
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from evenkeel.errors import BadInput, BadNote, LogError
+from evenkeel.errors import BadInput, BadNote, DamagedLog, LogError
 from evenkeel.handover import Commit
+from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import FolderFiles, files_of
 from evenkeel.times import utc_milliseconds
 from evenkeel.transparency import LOG_FOLDER
-from evenkeel.transparency.checkpoint import SignedCheckpoint
-from evenkeel.transparency.keys import SignerKey, VerifierKey
-from evenkeel.transparency.keys_on_record import KeysOnRecord, demand_handover
+from evenkeel.transparency.keys import SignerKey, VerifierKey, base64_text
 from evenkeel.transparency.lake_commits import commits_there, numbers_by_table
 from evenkeel.transparency.leaves import BEFORE_THE_LOG, BegunLeaf, CommitLeaf, KeysLeaf, parse_leaf
 from evenkeel.transparency.log import CHECKPOINT, TransparencyLog
-from evenkeel.transparency.log_state import LogState, keep_state, read_state
-from evenkeel.transparency.rotations import FollowedKeys, follow
+from evenkeel.transparency.notes import SignedCheckpoint
+from evenkeel.transparency.rotations import FollowedKeys, KeysOnRecord, demand_handover, follow
 from evenkeel.transparency.storage import FolderStorage, LogStorage
 from evenkeel.transparency.tiles import Tree
+
+STATE = "commits"
+"""The file's name; one of Evenkeel's, outside tlog-tiles."""
+
+
+class Numbers:
+    """A set of numbers, nearly all of them consecutive."""
+
+    def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
+        """Take `ranges`: first and last of each, in ascending order."""
+        self.ranges = [(int(first), int(last)) for first, last in ranges]
+
+    def __contains__(self, number: int) -> bool:
+        at = bisect_right(self.ranges, (number, float("inf"))) - 1
+        return at >= 0 and number <= self.ranges[at][1]
+
+    def add(self, number: int) -> None:
+        """Add a number."""
+        if number in self:
+            return
+        at = bisect_right(self.ranges, (number, float("inf")))
+        first = last = number
+        if at < len(self.ranges) and self.ranges[at][0] == number + 1:
+            last = self.ranges.pop(at)[1]
+        if at and self.ranges[at - 1][1] == number - 1:
+            first = self.ranges.pop(at - 1)[0]
+            at -= 1
+        self.ranges.insert(at, (first, last))
+
+    @property
+    def last(self) -> int:
+        """Return the largest number; -1 if there is none."""
+        return self.ranges[-1][1] if self.ranges else -1
+
+
+@dataclass
+class LogState:
+    """The commits that have leaves, by table, and index and content of the newest leaf of keys.
+
+    `is_read`: all leaves were read for it, and nothing comes from the file.
+    """
+
+    commits: dict[str, Numbers] = field(default_factory=dict)
+    keys: tuple[int, KeysLeaf] | None = None
+    is_read: bool = True
+
+    def has(self, table: str, commit: int) -> bool:
+        """Return True if the commit has a leaf."""
+        return table in self.commits and commit in self.commits[table]
+
+    def add(self, table: str, commit: int) -> None:
+        """Note that the commit has a leaf."""
+        self.commits.setdefault(table, Numbers()).add(commit)
+
+
+def read_state(storage: LogStorage, tree: Tree, *, from_leaves: bool = False) -> LogState:
+    """Return the state of a tree, by the file and later leaves; `from_leaves`: by all leaves alone."""
+    size, state = (0, LogState()) if from_leaves else _kept(storage, tree)
+    for index, entry in enumerate(tree.entries(size, tree.size), start=size):
+        leaf = parse_leaf(entry)
+        if isinstance(leaf, CommitLeaf):
+            state.add(leaf.table, leaf.commit)
+        elif isinstance(leaf, KeysLeaf):
+            state.keys = index, leaf
+    return state
+
+
+def keep_state(storage: LogStorage, tree: Tree, state: LogState) -> None:
+    """Write the file for a tree."""
+    body = {
+        "size": tree.size,
+        "root": base64_text(tree.root),
+        "keys": None if state.keys is None else state.keys[0],
+        "tables": {name: numbers.ranges for name, numbers in sorted(state.commits.items())},
+    }
+    storage.put(STATE, json.dumps(body).encode())
+
+
+def _kept(storage: LogStorage, tree: Tree) -> tuple[int, LogState]:
+    """Return the state in the file and the size of its tree; the empty state of size 0 if the file is not of this
+    tree."""
+    try:
+        body: dict[str, Any] = parse_json(storage.get(STATE) or b"{}", depth=4)
+        size, keys_at = body["size"], body["keys"]
+        if type(size) is not int or not 0 <= size <= tree.size or body["root"] != base64_text(tree.root_at(size)):
+            return 0, LogState()
+        keys = None
+        if keys_at is not None:
+            leaf = parse_leaf(tree.entry(keys_at)) if type(keys_at) is int and 0 <= keys_at < size else None
+            if not isinstance(leaf, KeysLeaf):
+                return 0, LogState()
+            keys = keys_at, leaf
+        commits = {str(name): Numbers(ranges) for name, ranges in body["tables"].items()}
+        return size, LogState(commits, keys, is_read=False)
+    except (NotJson, DamagedLog, KeyError, TypeError, ValueError, AttributeError):
+        return 0, LogState()
+
 
 KEYS = "keys"
 """The file with the verifier keys that have signed the log, a line each; it is not signed."""
@@ -59,7 +161,7 @@ def storage_of(lake: str) -> LogStorage:
         return FolderStorage(Path(files.full(LOG_FOLDER)))
     if files is None:
         raise LogError(f"{lake}: a transparency log is kept of lakes in folders, and in stores that speak S3")
-    from evenkeel.transparency.bucket_storage import BucketStorage
+    from evenkeel.transparency.storage import BucketStorage
 
     return BucketStorage(files.full(LOG_FOLDER))
 

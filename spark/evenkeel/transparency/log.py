@@ -15,10 +15,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from evenkeel.errors import BadInput, BadNote, DamagedLog, InconsistentLog, LogError
-from evenkeel.transparency.checkpoint import MOST_LEAVES, Checkpoint, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import ED25519, NoteSignature, SignerKey, VerifierKey, shown
 from evenkeel.transparency.merkle import EMPTY, leaf_of, root_above
-from evenkeel.transparency.notes import signed_note
+from evenkeel.transparency.notes import MOST_LEAVES, Checkpoint, SignedCheckpoint, open_checkpoint, signed_note
 from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import (
     MOST_ENTRY_BYTES,
@@ -87,7 +86,13 @@ class TransparencyLog:
 
     def checkpoint(self) -> SignedCheckpoint:
         """Return the newest checkpoint; raises DamagedLog if it is missing or not signed by a key of the log."""
-        return self._opened(CHECKPOINT) or self._without_checkpoint()
+        opened = self._opened(CHECKPOINT)
+        if opened is None:
+            raise DamagedLog(
+                f"the log {shown(self.origin)} has no checkpoint: it was never begun, or the file was removed; if it "
+                "had one, restore the file from a copy"
+            )
+        return opened
 
     def cosigned(self, witness_keys: Collection[VerifierKey]) -> SignedCheckpoint | None:
         """Return the newest checkpoint that was cosigned, with the cosignatures by these keys; None if there is
@@ -191,12 +196,6 @@ class TransparencyLog:
             return open_checkpoint(data, self.origin, keys, witness_keys)
         except BadNote as error:
             raise DamagedLog(f"{name} of the log {shown(self.origin)}: {error}; restore it from a copy") from None
-
-    def _without_checkpoint(self) -> SignedCheckpoint:
-        raise DamagedLog(
-            f"the log {shown(self.origin)} has no checkpoint: it was never begun, or the file was removed; if it "
-            "had one, restore the file from a copy"
-        )
 
     def _publish(self, size: int, root: bytes) -> SignedCheckpoint:
         checkpoint = Checkpoint(self.origin, size, root)

@@ -34,14 +34,9 @@ def root_above(hashes: Sequence[bytes]) -> bytes:
     """
     level = list(hashes)
     while len(level) > 1:
-        level = _above(level)
+        pairs = [node_of(level[place], level[place + 1]) for place in range(0, len(level) - 1, 2)]
+        level = [*pairs, *level[len(pairs) * 2 :]]  # a single hash at the end rises unchanged
     return level[0] if level else EMPTY
-
-
-def _above(level: Sequence[bytes]) -> list[bytes]:
-    """Return the next level; a single hash at the end rises unchanged."""
-    pairs = [node_of(level[place], level[place + 1]) for place in range(0, len(level) - 1, 2)]
-    return [*pairs, *level[len(pairs) * 2 :]]
 
 
 def is_included(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:

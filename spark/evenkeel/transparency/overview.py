@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 from evenkeel.errors import BadInput, BadNote, LakeError, LogError
 from evenkeel.model.amounts import plural
-from evenkeel.transparency.checkpoint import SignedCheckpoint
 from evenkeel.transparency.keys import SignerKey, VerifierKey
 from evenkeel.transparency.lake_commits import numbers_by_table
-from evenkeel.transparency.lake_log import has_log, keys_beside, open_log, storage_of
-from evenkeel.transparency.log_state import LogState, read_state
+from evenkeel.transparency.lake_log import LogState, has_log, keys_beside, open_log, read_state, storage_of
+from evenkeel.transparency.notes import SignedCheckpoint
 from evenkeel.transparency.rotations import rotations_in
-from evenkeel.transparency.witness_lines import witnesses_from_environment
-from evenkeel.transparency.witnessing import WitnessState, witness_states
+from evenkeel.transparency.witnesses import WitnessState, witness_states, witnesses_from_environment
 
 UNSIGNED = "no: the lake has no transparency log, so nothing outside of it vouches for the record"
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from evenkeel.errors import BadInput, BadNote, LogError
 from evenkeel.handover import DataFile
-from evenkeel.transparency.checkpoint import number_of
 from evenkeel.transparency.keys import VerifierKey, base64_bytes, base64_text
 from evenkeel.transparency.leaves import CommitLeaf, file_list, files_digest
 from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.merkle import EMPTY, is_included, leaf_of
+from evenkeel.transparency.notes import number_of
 
 HEAD = "c2sp.org/tlog-proof@v1"
 """The first line of a proof."""

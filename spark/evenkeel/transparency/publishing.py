@@ -15,7 +15,7 @@ from evenkeel.transparency import KEY_PLACES, WITNESSES
 
 if TYPE_CHECKING:
     from evenkeel.handover import Commit
-    from evenkeel.transparency.private_keys import KeyResolver
+    from evenkeel.transparency.keys import KeyResolver
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ def log_commits(
         if not any(environment.get(name) for name in KEY_PLACES):
             return
         from evenkeel.lake.pending_commits import pending, take_away
+        from evenkeel.transparency.keys import signers_from_environment
         from evenkeel.transparency.lake_log import append_commits, open_log, storage_of
-        from evenkeel.transparency.private_keys import signers_from_environment
 
         signers = signers_from_environment(environment, _resolve)
         new_commits = [*commits]
@@ -64,8 +64,7 @@ def log_commits(
         for problem in grown.problems:
             log.error("transparency log: %s", problem)
         if to_witnesses and environment.get(WITNESSES):
-            from evenkeel.transparency.witness_lines import witnesses_from_environment
-            from evenkeel.transparency.witnessing import tell_witnesses
+            from evenkeel.transparency.witnesses import tell_witnesses, witnesses_from_environment
 
             storage = storage_of(lake)
             tell_witnesses(storage, open_log(storage, signers), witnesses_from_environment(environment))

@@ -8,6 +8,9 @@ The file is not signed. A line counts as far as its checkpoint is signed by a tr
 Trust only goes forward. A new key is trusted by the signature of a key that was in force before it. A retired key is no
 longer trusted, and the newer one's signature never makes it trusted again: it may have been retired because it was
 stolen.
+
+Changed keys get a leaf, and an old key signs over it once (`KeysOnRecord`). If a catch-up was killed between the leaf
+and the file, the next one repairs it before anything is appended.
 """
 
 from __future__ import annotations
@@ -19,11 +22,10 @@ from dataclasses import dataclass
 
 from evenkeel.errors import BadNote, DamagedLog, LogError
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.transparency.checkpoint import Checkpoint, SignedCheckpoint, parse_checkpoint
-from evenkeel.transparency.keys import VerifierKey, shown
+from evenkeel.transparency.keys import SignerKey, VerifierKey, shown
 from evenkeel.transparency.leaves import KeysLeaf, ids_of, parse_leaf
-from evenkeel.transparency.log import TransparencyLog
-from evenkeel.transparency.notes import Note, parse_note, verified
+from evenkeel.transparency.log import CHECKPOINT, TransparencyLog
+from evenkeel.transparency.notes import Checkpoint, Note, SignedCheckpoint, parse_checkpoint, parse_note, verified
 from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import Tree
 
@@ -91,7 +93,8 @@ def follow(storage: LogStorage, given: Collection[VerifierKey]) -> FollowedKeys:
     tree: Tree | None = None
     for line in rotation_lines(storage):
         try:
-            _demand_origin(line, trusted)
+            if any(key.name != line.checkpoint.origin for key in trusted):
+                raise BadNote(f"a checkpoint of the log {shown(line.checkpoint.origin)}")
             signers = tuple(signature.key for signature in verified(line.note, trusted))
         except BadNote:
             others.append(line)
@@ -202,12 +205,6 @@ def _said_lost(storage: LogStorage, followed: FollowedKeys, line: RotationLine, 
     )
 
 
-def _demand_origin(line: RotationLine, keys: Sequence[VerifierKey]) -> None:
-    """Raise BadNote if a line is of another log than the keys'."""
-    if any(key.name != line.checkpoint.origin for key in keys):
-        raise BadNote(f"a checkpoint of the log {shown(line.checkpoint.origin)}")
-
-
 def _leaf_in(tree: Tree, index: int) -> KeysLeaf:
     leaf = parse_leaf(tree.entry(index)) if index < tree.size else None
     if not isinstance(leaf, KeysLeaf):
@@ -236,3 +233,88 @@ def signers_among(note: Note, keys: Sequence[VerifierKey]) -> tuple[VerifierKey,
         return tuple(dict.fromkeys(signature.key for signature in verified(note, keys)))
     except BadNote:
         return ()
+
+
+def demand_handover(storage: LogStorage, log: TransparencyLog) -> None:
+    """Raise LogError if none of the keys has signed the newest checkpoint of this log, but others of its name have."""
+    try:
+        note = parse_note(storage.get(CHECKPOINT) or b"")
+        if parse_checkpoint(note.text).origin != log.origin:
+            return
+    except BadNote:
+        return  # `checkpoint` reports it
+    known = {(key.name, key.key_id) for key in log.log_keys}
+    ids = sorted({signature.key_id.hex() for signature in note.signatures if signature.name == log.origin})
+    if ids and not any((signature.name, signature.key_id) in known for signature in note.signatures):
+        raise LogError(_not_handed_over(ids_of(log.log_keys), " and ".join(ids)))
+
+
+def _not_handed_over(new: str, old: str) -> str:
+    return (
+        f"the log is signed by the key {old}, and the key {new} has not taken over from it: let both sign once, each "
+        "on a line of EVENKEEL_LOG_KEY and the new one first. Where the old key is lost, `evenkeel log catch-up "
+        "--old-key-is-lost` with its verifier key goes on without it, and says so in the log"
+    )
+
+
+class KeysOnRecord:
+    """Writer of the log's keys into the log.
+
+    `index`: of the newest leaf of keys. `rotation`: the new leaf, None if the keys are unchanged.
+    """
+
+    def __init__(
+        self, storage: LogStorage, log: TransparencyLog, signers: Sequence[SignerKey], lost: VerifierKey | None
+    ) -> None:
+        self._storage = storage
+        self._log = log
+        self._own = tuple(signer.verifier for signer in signers)
+        self._lost = lost
+        self._last: Note | None = None
+        self.index: int | None = None
+        self.rotation: KeysLeaf | None = None
+        self.problems: list[str] = []
+
+    def look_at(self, newest: tuple[int, KeysLeaf] | None) -> None:
+        """Compare the keys with those in force, by index and content of the newest leaf of keys.
+
+        For the holder of the log's lock. Raises LogError if no key is among them and none is reported as lost.
+        """
+        note = self._log.checkpoint().note
+        self.index, leaf = newest or (None, None)
+        if leaf is not None:
+            self._mend(leaf, note)
+        before = signers_among(note, self._log.log_keys) if leaf is None else leaf.keys
+        is_lost = not set(before) & set(self._own)
+        if is_lost and self._lost is None:
+            raise LogError(_not_handed_over(ids_of(self._own), ids_of(before)))
+        if not is_lost and self._lost is not None:
+            raise LogError(f"the log is signed by {ids_of(before)}, of which one is given: no key has to be given up")
+        if set(before) != set(self._own):
+            demand_room(sum(1 for _ in rotation_lines(self._storage)))
+            self.rotation = KeysLeaf(self._own, before, is_lost)
+            self._last = note if is_lost else None
+
+    def entries(self) -> Iterator[bytes]:
+        """Yield the leaf of the keys if they have changed."""
+        if self.rotation is not None:
+            yield self.rotation.text
+
+    def keep(self, index: int, note: Note) -> None:
+        """Keep the checkpoint that the old keys have signed over the leaf."""
+        self.index = index
+        with self._storage.appending():
+            keep_rotation(self._storage, index, note, self._last)
+
+    def _mend(self, leaf: KeysLeaf, note: Note) -> None:
+        """Keep the checkpoint over the newest leaf if a catch-up was killed before it did."""
+        assert self.index is not None
+        if any(line.index == self.index for line in rotation_lines(self._storage)):
+            return
+        if leaf.is_lost or signers_among(note, leaf.before):
+            keep_rotation(self._storage, self.index, note)
+        else:
+            self.problems.append(
+                f"_log/{ROTATIONS} lacks the checkpoint with which {ids_of(leaf.before)} handed over at leaf "
+                f"{self.index}: restore the file from a copy, else readers who have only the old key cannot follow"
+            )

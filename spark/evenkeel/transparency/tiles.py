@@ -105,16 +105,21 @@ class Tree:
         self.size = size
         self.root = root
         self._tiles: dict[tuple[int, int], list[bytes]] = {}
-        self._read_edge()
+        edge = edge_of(size)
+        for level, index, width in edge:
+            self._tiles[level, index] = self._hashes(level, index, width)
+        levels = [self.edge(level) for level in range(edge[-1][0] + 1)] if edge else []
+        if root_of_edge(levels) != root:
+            names = ", ".join(tile_name(*tile) for tile in edge)
+            raise DamagedLog(
+                f"the tree of {size} leaves has not the root that its checkpoint names: "
+                f"{f'one of {names} was' if names else 'the checkpoint was'} changed; restore it from a copy"
+            )
 
     def edge(self, level: int) -> list[bytes]:
         """Return the hashes of the partial tile of a level; none if that level has no partial tile."""
         index, width = divmod(self.size >> level * _BITS, WIDTH)
         return [*self._tiles[level, index]] if width else []
-
-    def leaf_hash(self, index: int) -> bytes:
-        """Return the hash of the leaf at an index below the size."""
-        return self._whole(0, index)
 
     def root_at(self, size: int) -> bytes:
         """Return the root that the tree had at a size up to its own; raises LogError beyond it."""
@@ -205,18 +210,6 @@ class Tree:
         if root_above(hashes) != above:
             raise DamagedLog(f"{tile_name(level, index)}: the tile was changed; restore it from a copy")
         return self._tiles.setdefault((level, index), hashes)
-
-    def _read_edge(self) -> None:
-        edge = edge_of(self.size)
-        for level, index, width in edge:
-            self._tiles[level, index] = self._hashes(level, index, width)
-        levels = [self.edge(level) for level in range(edge[-1][0] + 1)] if edge else []
-        if root_of_edge(levels) != self.root:
-            names = ", ".join(tile_name(*tile) for tile in edge)
-            raise DamagedLog(
-                f"the tree of {self.size} leaves has not the root that its checkpoint names: "
-                f"{f'one of {names} was' if names else 'the checkpoint was'} changed; restore it from a copy"
-            )
 
     def _hashes(self, level: int, index: int, width: int) -> list[bytes]:
         name, data = self._found(tile_name(level, index), tile_name(level, index, width))

@@ -19,10 +19,9 @@ from typing import Any
 
 from evenkeel.errors import BadInput, BadNote, InconsistentLog, WitnessError
 from evenkeel.object_store import SCHEME, bucket_of, canonical
-from evenkeel.transparency.checkpoint import SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import VerifierKey, shown
 from evenkeel.transparency.merkle import is_consistent
-from evenkeel.transparency.notes import MOST_BYTES
+from evenkeel.transparency.notes import MOST_BYTES, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.witness_client import Prove, origin_hash
 
 DEFAULT_RETAIN_DAYS = 400

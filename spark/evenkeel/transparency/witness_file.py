@@ -19,10 +19,9 @@ from evenkeel.errors import BadNote, DamagedLog, InconsistentLog, WitnessError
 from evenkeel.json_text import NotJson, parse_json
 from evenkeel.locks import held
 from evenkeel.times import utc_text
-from evenkeel.transparency.checkpoint import SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import VerifierKey, shown
 from evenkeel.transparency.merkle import is_consistent
-from evenkeel.transparency.notes import MOST_BYTES
+from evenkeel.transparency.notes import MOST_BYTES, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.storage import keep_names, make_folder
 from evenkeel.transparency.witness_client import Prove
 

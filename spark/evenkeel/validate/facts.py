@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from evenkeel.cycle.frames import place, record_key
 from evenkeel.handover import CycleKey
-from evenkeel.lake.rejected_records import place, record_key
 from evenkeel.lake.schemas import TABLES
 from evenkeel.model.load import RATES
 from evenkeel.settings import Settings

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from evenkeel.cycle.frames import place_columns, place_of
 from evenkeel.handover import CycleKey
-from evenkeel.lake.rejected_records import place_columns, place_of
 from evenkeel.settings import Settings
 from evenkeel.spark.sql import is_one_of
 from evenkeel.validate.broker_rules import BROKER_RULES

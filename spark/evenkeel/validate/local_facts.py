@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import Handover
-from evenkeel.lake.data_files import found_rows
-from evenkeel.lake.plain_rows import types_of
+from evenkeel.lake.plain_rows import found_rows, types_of
 from evenkeel.lake.store import Lake
 from evenkeel.model.exact_sums import exact_sum
 from evenkeel.model.load import RATES

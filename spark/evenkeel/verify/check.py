@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from evenkeel.cycle.state import PLANNER
+from evenkeel.cycle.fold import PLANNER
 from evenkeel.errors import SettingsError
 from evenkeel.lake.record import Attempt, chunked, read_rows_of
 from evenkeel.lake.store import Lake

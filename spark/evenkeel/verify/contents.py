@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import Write
 from evenkeel.lake.record import Attempt
-from evenkeel.lake.row_comparison import ROW, surplus
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.store import Lake
-from evenkeel.repetition.repeat import ATTEMPT as ATTEMPT
+from evenkeel.lake.store import ROW, Lake, surplus
+from evenkeel.repetition import ATTEMPT as ATTEMPT
 from evenkeel.verify.by_files import Files, WriteKey, key_of
 from evenkeel.verify.chain import CONTENT, Fault, Kept
 

@@ -10,21 +10,21 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from evenkeel import repetition as again
 from evenkeel.aggregate import inputs as load_inputs
 from evenkeel.cycle import frames
+from evenkeel.cycle.fold import PLANNER
 from evenkeel.cycle.frames import read_checked
 from evenkeel.cycle.runner import DecideCycles, RoundInputs, decide_clusters
-from evenkeel.cycle.state import PLANNER
 from evenkeel.handover import Handover, Run, Write
-from evenkeel.lake.data_files import RowsByWrite, rows_by_write
+from evenkeel.lake.plain_rows import RowsByWrite, rows_by_write
 from evenkeel.lake.record import chunked
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits.task import TOPICS_TYPE, hashes_in, persistent_topics, picks_by_topics
 from evenkeel.publish import plan as plan_round
-from evenkeel.repetition import repeat as again
-from evenkeel.repetition.projections import columns_looked_at
+from evenkeel.repetition import columns_looked_at
 from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.sql import arrow_of, united
 from evenkeel.verify.by_files import Proven, key_of

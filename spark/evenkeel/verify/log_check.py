@@ -17,11 +17,11 @@ from evenkeel.errors import BadInput, BadNote, EvenkeelError, InconsistentLog, L
 from evenkeel.handover import Write
 from evenkeel.model.amounts import plural
 from evenkeel.transparency import LOG_FOLDER
-from evenkeel.transparency.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import VerifierKey
 from evenkeel.transparency.lake_log import has_log, open_followed, storage_of
 from evenkeel.transparency.leaves import BEFORE_THE_LOG, BegunLeaf, CommitLeaf, KeysLeaf, ids_of, parse_leaf
 from evenkeel.transparency.log import TransparencyLog
+from evenkeel.transparency.notes import Checkpoint, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.proof_file import HEAD, ProofFile
 from evenkeel.transparency.rotations import ROTATIONS, newest_checkpoint, rotation_lines, signers_among
 from evenkeel.transparency.storage import LogStorage
@@ -29,8 +29,7 @@ from evenkeel.transparency.tiles import Tree
 from evenkeel.transparency.time_stamp import authorities_in
 from evenkeel.transparency.witness_client import latest_checkpoint
 from evenkeel.transparency.witness_file import WitnessFile
-from evenkeel.transparency.witness_lines import LakeWitness
-from evenkeel.transparency.witnessing import witness_states
+from evenkeel.transparency.witnesses import LakeWitness, witness_states
 from evenkeel.verify.chain import LOG, Fault
 from evenkeel.verify.commit_check import CommitCheck, LoggedCommits, counted
 from evenkeel.verify.stamp_check import check_stamps

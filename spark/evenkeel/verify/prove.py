@@ -14,8 +14,8 @@ from urllib.parse import unquote
 
 from evenkeel.errors import BadInput, LakeError, LogError
 from evenkeel.handover import DataFile, Write
-from evenkeel.lake.arrow_files import read_file
 from evenkeel.lake.delta_log import add_actions, hashed
+from evenkeel.lake.plain_rows import read_file
 from evenkeel.lake.record import Attempt, find_cycles
 from evenkeel.lake.record.ranges import nearest
 from evenkeel.lake.schemas import TABLES

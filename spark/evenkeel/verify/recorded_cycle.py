@@ -11,6 +11,7 @@ from typing import Any
 
 from evenkeel.cycle.frames import cycle_row_of
 from evenkeel.handover import ClusterCycle, Predecessor, Run, Snapshot
+from evenkeel.lake.outbox import LOOKBACK, as_text
 from evenkeel.lake.record import Attempt, read_rows_of, read_where
 from evenkeel.lake.store import Lake
 from evenkeel.lake.wishes import WISHES
@@ -18,7 +19,6 @@ from evenkeel.plan_splits.planner_wishes import looks_at_topics
 from evenkeel.plan_splits.round import cuts_by_topics
 from evenkeel.settings import EffectiveSettings, settings_in
 from evenkeel.spark.code import code_digest
-from evenkeel.steering.recent_commands import LOOKBACK, as_text
 from evenkeel.times import utc_text
 
 Row = Mapping[str, Any]

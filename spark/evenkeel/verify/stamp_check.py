@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from evenkeel.errors import BadNote, BadStamp, LogError
 from evenkeel.model.amounts import plural
 from evenkeel.times import utc_seconds
-from evenkeel.transparency.checkpoint import open_checkpoint
 from evenkeel.transparency.keys import shown
 from evenkeel.transparency.log import TransparencyLog
-from evenkeel.transparency.stamps import STAMPS, KeptStamps, kept_stamps
+from evenkeel.transparency.notes import open_checkpoint
 from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import Tree
-from evenkeel.transparency.time_stamp import demand_stamp, read_stamp
+from evenkeel.transparency.time_stamp import STAMPS, KeptStamps, demand_stamp, kept_stamps, read_stamp
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

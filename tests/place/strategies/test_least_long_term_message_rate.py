@@ -1,8 +1,8 @@
 """LeastLongTermMessageRate: the rates that count, and who is overloaded."""
 
 from evenkeel.model.averages import updated
+from evenkeel.model.consideration import destination_of
 from evenkeel.model.load import BundleStats, LoadData
-from evenkeel.model.words import destination_of
 from tests.place.clusters import NEW, best, place, rated, report, standing
 
 

@@ -16,7 +16,7 @@ from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path,
 from evenkeel.pulsar.admin.http_exchange import without_secrets
 from evenkeel.pulsar.answers import AnswerSubject, Kind, subject_of
 from evenkeel.secret import Secret
-from evenkeel.settings.registry import registry
+from evenkeel.settings.keys import registry
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster, listing, redirecting
 
 pytestmark = pytest.mark.slow

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenkeel.spark.jars import Jar, resolve
-from evenkeel.spark.java import server_java
+from evenkeel.spark.jars import Jar, resolve, server_java
 
 S3PROXY = Jar(
     "org.gaul",

@@ -14,8 +14,7 @@ from evenkeel.object_store import S3Connection
 from evenkeel.secret import Secret
 from evenkeel.sources.configuration import LiveSource, ZoneSource, read_configuration
 from evenkeel.sources.landing_zone import s3 as client
-from evenkeel.sources.landing_zone.spool import spool_folder, store_of
-from evenkeel.sources.landing_zone.upload import upload_snapshot
+from evenkeel.sources.landing_zone.spool import spool_folder, store_of, upload_snapshot
 from evenkeel.sources.recordings import Recording
 from tests.pulsar.admin.books import Size, sized
 from tests.pulsar.admin.simulated import SimulatedCluster

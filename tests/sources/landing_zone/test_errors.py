@@ -10,10 +10,9 @@ from evenkeel.errors import BadInput, SettingsError
 from evenkeel.object_store import S3Connection
 from evenkeel.secret import Secret
 from evenkeel.sources.landing_zone import s3 as client
-from evenkeel.sources.landing_zone.layout import place_of
-from evenkeel.sources.landing_zone.s3 import S3Error, connect
+from evenkeel.sources.landing_zone.s3 import S3Error, connect, place_of
 from evenkeel.sources.landing_zone.search import S3Landing
-from evenkeel.sources.landing_zone.upload import upload_snapshot
+from evenkeel.sources.landing_zone.spool import upload_snapshot
 from tests.sources.landing_zone.conftest import Bucket, client_of
 from tests.sources.landing_zone.faults import Action, Hold, page, refuse
 from tests.sources.landing_zone.snapshots import snapshot

@@ -10,12 +10,12 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.pulsar.limits import Limits
+from evenkeel.sources.landing import hidden
 from evenkeel.sources.landing_zone import search
-from evenkeel.sources.landing_zone.layout import as_number
+from evenkeel.sources.landing_zone.s3 import as_number
 from evenkeel.sources.landing_zone.search import S3Landing
-from evenkeel.sources.landing_zone.upload import upload_snapshot
+from evenkeel.sources.landing_zone.spool import upload_snapshot
 from evenkeel.sources.recordings import Recording
-from evenkeel.sources.writing import hidden
 from evenkeel.times import utc_text
 from tests.sources.landing_zone.conftest import Bucket
 from tests.sources.landing_zone.faults import Hold, cut_answer

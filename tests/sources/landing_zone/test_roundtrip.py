@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.sources.landing_zone.search import S3Landing
-from evenkeel.sources.landing_zone.upload import upload_snapshot
+from evenkeel.sources.landing_zone.spool import upload_snapshot
 from evenkeel.sources.recordings import Recording
 from tests.sources.landing_zone.conftest import Bucket
 from tests.sources.landing_zone.snapshots import moment, snapshot

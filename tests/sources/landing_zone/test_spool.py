@@ -10,11 +10,11 @@ import pytest
 
 from evenkeel.errors import BadInput, LandingError
 from evenkeel.pulsar.admin.http_exchange import Hop
-from evenkeel.sources.cluster_names import cluster_name
 from evenkeel.sources.landing_zone import spool
-from evenkeel.sources.landing_zone.layout import oldest_first, place_of
+from evenkeel.sources.landing_zone.s3 import oldest_first, place_of
 from evenkeel.sources.landing_zone.search import S3Landing
 from evenkeel.sources.landing_zone.spool import S3Spool
+from evenkeel.sources.recordings import cluster_name
 from evenkeel.sources.snapshot_files import Header
 from evenkeel.sources.snapshot_requests import requests_of
 from tests.sources.landing_zone.conftest import Bucket

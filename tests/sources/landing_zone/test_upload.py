@@ -14,10 +14,10 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.sources.landing_zone import s3 as client
-from evenkeel.sources.landing_zone import upload
+from evenkeel.sources.landing_zone import spool
 from evenkeel.sources.landing_zone.s3 import S3Error
 from evenkeel.sources.landing_zone.search import S3Landing
-from evenkeel.sources.landing_zone.upload import Upload, upload_snapshot
+from evenkeel.sources.landing_zone.spool import Upload, upload_snapshot
 from tests.sources.landing_zone.conftest import Bucket, client_of
 from tests.sources.landing_zone.faults import Action, Hold, Together, cut_request, lose_answer, refuse
 from tests.sources.landing_zone.snapshots import moment, snapshot
@@ -146,7 +146,7 @@ def test_a_conflict_that_a_rival_wins_names_the_rival(bucket: Bucket, tmp_path: 
 
 
 def test_conflicts_without_end_are_given_up(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upload, "CONFLICT_TRIES", 3)
+    monkeypatch.setattr(spool, "CONFLICT_TRIES", 3)
     bucket.faults.on("PUT", OBJECT, CONFLICT, 100)
     with pytest.raises(S3Error, match=r"others were writing it in all of 3 tries\. Run it again later"):
         upload_snapshot(snapshot(tmp_path), bucket.url, "lab", client=bucket.client)

@@ -5,7 +5,7 @@
 
 import sys
 
-from evenkeel.sources.landing_zone.upload import upload_snapshot
+from evenkeel.sources.landing_zone.spool import upload_snapshot
 from tests.sources.landing_zone.conftest import client_of
 
 if __name__ == "__main__":

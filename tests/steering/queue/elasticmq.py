@@ -18,8 +18,7 @@ from urllib.request import urlopen
 
 from filelock import FileLock, Timeout
 
-from evenkeel.spark.jars import locked_jars, resolve
-from evenkeel.spark.java import server_java
+from evenkeel.spark.jars import locked_jars, resolve, server_java
 
 LOCK = Path(__file__).with_name("elasticmq.lock")
 PORTS = range(23000, 23400)

@@ -11,8 +11,7 @@ from evenkeel.lake.record import Attempt, Record, Row
 from evenkeel.lake.record.tables import is_in
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.store import Lake
-from evenkeel.repetition.projections import columns_looked_at
-from evenkeel.repetition.rounds import OBSERVED, ROUNDS, STATE
+from evenkeel.repetition import OBSERVED, ROUNDS, STATE, columns_looked_at
 from evenkeel.spark.rows import rows_of
 from evenkeel.verify.recorded_cycle import again, background_of
 

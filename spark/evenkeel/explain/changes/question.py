@@ -14,10 +14,10 @@ from functools import cache, partial
 from math import isclose, nan
 from typing import Any
 
+from evenkeel.cycle.fold import FRAME
 from evenkeel.cycle.loads import looked_at
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Row, Rows
-from evenkeel.cycle.state import FRAME
 from evenkeel.errors import EvenkeelError
 from evenkeel.explain.changes.boundary import Boundary, nearest, roundest
 from evenkeel.explain.changes.change import (
@@ -31,7 +31,7 @@ from evenkeel.explain.changes.change import (
 from evenkeel.explain.changes.figures import Figure, figures_of
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.publish import plan as plan_round
-from evenkeel.repetition.rounds import ROUNDS, STATE
+from evenkeel.repetition import ROUNDS, STATE
 
 Changed = Callable[[Rows, float], Mapping[str, Sequence[Row]]]
 """Given rows and a value: the tables with that value in the place of the recorded one."""

@@ -20,8 +20,8 @@ from evenkeel.lake.record.attempts import (
     read_where,
     trusted,
 )
-from evenkeel.lake.record.newest_cycles import newest_cycles
 from evenkeel.lake.record.ranges import LATEST, Record, clusters_of, find_cycles
+from evenkeel.lake.record.recent_rows import newest_cycles
 from evenkeel.lake.record.tables import Row
 
 __all__ = [

@@ -312,18 +312,13 @@ class Record:
         """Return an Arrow table of a cluster's rows between two moments, of these dates only if some are given."""
         inside = all_of(is_in("cluster", [cluster]), between("cycle_at", *span), *(() if where is None else (where,)))
         try:
-            chosen = self._dataset(table, cluster, span, dates)
-            return chosen.to_table(columns=None if columns is None else [*columns], filter=inside)
+            key = (table, cluster, span, dates)
+            if key not in self._datasets:
+                chosen = files_between([cluster], *span, dates)
+                self._datasets[key] = dataset_of(self._table(table), self.lake, table, chosen)
+            return self._datasets[key].to_table(columns=None if columns is None else [*columns], filter=inside)
         except (OSError, ValueError, KeyError) as error:
             raise damaged(self.lake, table, error) from error
-
-    def _dataset(self, table: str, cluster: str, span: tuple[datetime, datetime], dates: tuple[date, ...]) -> Any:
-        """Return the files that may hold such rows, by their partitions and by the log's moments."""
-        key = (table, cluster, span, dates)
-        if key not in self._datasets:
-            chosen = files_between([cluster], *span, dates)
-            self._datasets[key] = dataset_of(self._table(table), self.lake, table, chosen)
-        return self._datasets[key]
 
     def _table(self, table: str) -> Any:
         if table not in self._opened:
@@ -357,7 +352,23 @@ def find_cycles(
         return [newest for name in wanted if (newest := record.in_force(name, LAST_MOMENT)) is not None]
     earliest, latest = _span(cycle, option)
     attempts = [a for name in wanted for a in record.cycles(name, earliest, latest)]
-    return _only_one_each(attempts, record, wanted, earliest, str(cycle))
+    chosen = [a for a in attempts if a.cycle_at == earliest] or attempts
+    if not chosen:
+        near = [
+            a
+            for name in wanted
+            for a in (record.in_force(name, earliest), record.following(name, earliest))
+            if a is not None
+        ]
+        closest = min(near, key=lambda a: (abs(a.cycle_at - earliest), a.cluster))
+        raise NoSuchCycle(
+            f"no cycle at {cycle} is on record in {record.lake} (clusters looked at: {', '.join(wanted)}). "
+            f"The nearest is {closest.cycle_at.isoformat()} of {closest.cluster}."
+        )
+    if len({a.cluster for a in chosen}) < len(chosen):
+        times = ", ".join(a.cycle_at.isoformat() for a in chosen)
+        raise NoSuchCycle(f"{cycle} fits several cycles: {times}. Give the time in full.")
+    return chosen
 
 
 class OnRecord(Protocol):
@@ -380,25 +391,6 @@ def clusters_of(record: OnRecord, cluster: str | None) -> list[str]:
     if cluster is not None and cluster not in clusters:
         raise NoSuchCycle(f"no cycle of cluster {cluster!r} is on record in {record.lake}.{nearest(cluster, clusters)}")
     return clusters if cluster is None else [cluster]
-
-
-def _only_one_each(
-    attempts: list[Attempt], record: Record, wanted: Sequence[str], at: datetime, requested: str
-) -> list[Attempt]:
-    exact = [a for a in attempts if a.cycle_at == at]
-    chosen = exact or attempts
-    if not chosen:
-        near = [a for name in wanted for a in (record.in_force(name, at), record.following(name, at)) if a is not None]
-        closest = min(near, key=lambda a: (abs(a.cycle_at - at), a.cluster))
-        raise NoSuchCycle(
-            f"no cycle at {requested} is on record in {record.lake} (clusters looked at: {', '.join(wanted)}). "
-            f"The nearest is {closest.cycle_at.isoformat()} of {closest.cluster}."
-        )
-    clusters = [a.cluster for a in chosen]
-    if len(set(clusters)) < len(clusters):
-        times = ", ".join(a.cycle_at.isoformat() for a in chosen)
-        raise NoSuchCycle(f"{requested} fits several cycles: {times}. Give the time in full.")
-    return chosen
 
 
 def _span(cycle: str | datetime, option: str) -> tuple[datetime, datetime]:

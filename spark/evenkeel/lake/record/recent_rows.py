@@ -1,4 +1,4 @@
-"""The newest rows of many clusters at once: files chosen by the log's statistics, each read once.
+"""The newest rows and cycles of many clusters at once: files chosen by the log's statistics, each read once.
 
 A file of a table never changes, so its rows are kept, and a later look reads only new files. A `Recent` may live as
 long as its process: `refresh` takes up new commits, and begins again if the lake was replaced.
@@ -10,14 +10,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from evenkeel.lake.record.known_files import KnownFile, KnownFiles
-from evenkeel.lake.record.open_tables import brought_up_to_date, mark_of
-from evenkeel.lake.record.tables import Row, as_rows, damaged, is_table, open_table
+from evenkeel.lake.record.attempts import Attempt, are_told_apart_by_commands, attempts_of, trusted
+from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT, KnownFile, KnownFiles
+from evenkeel.lake.record.ranges import Record, clusters_of
+from evenkeel.lake.record.tables import Row, as_rows, brought_up_to_date, damaged, is_table, mark_of, open_table
 from evenkeel.lake.table_files import arrow_place, load_libraries
 from evenkeel.object_store import canonical, is_object_store
 
@@ -50,7 +52,11 @@ class Recent:
         for table, (opened, mark) in [*self._opened.items()]:
             is_newer = brought_up_to_date(opened, self._path(table), mark)
             if is_newer is None:
-                self._forget()
+                self._opened.clear()
+                self._files.clear()
+                self._kept.clear()
+                self.memo.clear()
+                self._held = 0
                 return
             if is_newer:
                 self._files = {key: files for key, files in self._files.items() if key[0] != table}
@@ -148,13 +154,6 @@ class Recent:
     def _path(self, table: str) -> str:
         return f"{canonical(self.lake).rstrip('/')}/{table}"
 
-    def _forget(self) -> None:
-        self._opened.clear()
-        self._files.clear()
-        self._kept.clear()
-        self.memo.clear()
-        self._held = 0
-
 
 class _Kept:
     """Columns of one file, and the rows made of them, by their shown columns: not to be changed."""
@@ -240,10 +239,13 @@ def _parquet_file() -> Any:
 
 
 def _read_large(path: str, system: Any, columns: Sequence[str], where: Any) -> Any:
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
     form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
-    inside = _schema_in_utc(ds.dataset(path, filesystem=system, format=form).schema)
+    # Spark's files hold moments without a zone, a table's log declares them with one.
+    utc, schema = pa.timestamp("us", tz="UTC"), ds.dataset(path, filesystem=system, format=form).schema
+    inside = pa.schema([field.with_type(utc) if pa.types.is_timestamp(field.type) else field for field in schema])
     dataset, present = ds.dataset(path, filesystem=system, format=form, schema=inside), set(inside.names)
     return dataset.to_table(columns=[name for name in columns if name in present], filter=where, use_threads=False)
 
@@ -280,9 +282,76 @@ def _in_utc(table: Any) -> Any:
     return table
 
 
-def _schema_in_utc(schema: Any) -> Any:
-    """Return the schema with moments as a table's log declares them: Spark's files hold them without a zone."""
-    import pyarrow as pa
+_TICK = timedelta(microseconds=1)
+_ROWS_OF_A_CYCLE = 2
+"""The rows of a cycle: the manifest and its end."""
+_MORE = 4
+"""Factor for the next number of rows, if those read hold too few cycles."""
 
-    utc = pa.timestamp("us", tz="UTC")
-    return pa.schema([field.with_type(utc) if pa.types.is_timestamp(field.type) else field for field in schema])
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Cycles of all clusters, by cluster and time, and whether older ones exist."""
+
+    cycles: list[Attempt]
+    has_older: bool
+
+
+def newest_cycles(
+    lake: str | Path | Recent,
+    most: int,
+    *,
+    columns: Sequence[str],
+    before: datetime | None = None,
+    cluster: str | None = None,
+) -> Newest:
+    """Return the newest cycles, or the newest before a moment: about `most` of them, but all clusters' of each moment.
+
+    `columns`: columns of their manifests to read beside `cluster`. `cluster`: only this one. An existing `Recent` is
+    refreshed, and reads only new files. Raises NoSuchCycle if nothing at all is on record, or nothing of that cluster.
+    """
+    recent = lake if isinstance(lake, Recent) else Recent(lake)
+    recent.refresh()
+    clusters = clusters_of(recent, cluster)
+    until = LAST_MOMENT if before is None else before - _TICK
+    rows = _ROWS_OF_A_CYCLE * most
+    while True:
+        since = recent.files("cycles").since(clusters, until, rows)
+        span = (FIRST_MOMENT if since is None else since), until
+        rows_of = _rows(recent, clusters, span, columns)
+        attempts = [attempt for name in clusters for attempt in _counting(recent, name, rows_of[name], span, columns)]
+        if since is None or len(attempts) >= most:
+            break
+        rows *= _MORE
+    moments = sorted((attempt.cycle_at for attempt in attempts), reverse=True)
+    kept = (
+        [attempt for attempt in attempts if attempt.cycle_at >= moments[most - 1]] if len(attempts) > most else attempts
+    )
+    return Newest(kept, since is not None or len(kept) < len(attempts))
+
+
+def _rows(
+    recent: Recent, clusters: Sequence[str], span: tuple[datetime, datetime], columns: Sequence[str]
+) -> dict[str, list[Row]]:
+    """Return for each cluster the rows of `cycles` from one moment to another."""
+    import pyarrow.compute as pc
+
+    first, last = span
+    files = [file for name in clusters for file in recent.files("cycles").between(name, first, last)]
+    small, large = ([file for file in files if (file.rows > MANY_ROWS) is many] for many in (False, True))
+    rows: dict[str, list[Row]] = {name: [] for name in clusters}
+    where = pc.field("cycle_at") >= first, f"since {first.isoformat()}"
+    for row in (*recent.rows("cycles", small, columns), *recent.rows("cycles", large, columns, *where)):
+        if first <= row["cycle_at"] <= last:
+            rows[row["cluster"]].append(row)
+    return rows
+
+
+def _counting(
+    recent: Recent, cluster: str, rows: Sequence[Row], span: tuple[datetime, datetime], columns: Sequence[str]
+) -> list[Attempt]:
+    """Return the attempts that count for a cluster's cycles, oldest first."""
+    attempts = attempts_of(rows)
+    if not are_told_apart_by_commands(attempts):
+        return trusted(attempts)
+    return Record(recent.lake).cycles(cluster, *span, ["cluster", *columns])

@@ -1,8 +1,17 @@
-"""Delta tables as Arrow datasets, without a JVM: rows by a condition, and the fault of a table that cannot be read."""
+"""Delta tables as Arrow datasets, without a JVM: rows by a condition, and the fault of a table that cannot be read.
+
+Opening a table reads its log since the last checkpoint: some forty requests in an object store, and a page reads a
+dozen tables. So a process that reads tables again and again opens each once, and updates it once a look (`OpenTables`).
+Commands read a table once, and do not need this.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import date, datetime, timedelta
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -10,9 +19,84 @@ from typing import Any
 from urllib.parse import unquote
 
 from evenkeel.errors import LakeError, NoLake
-from evenkeel.lake.record.open_tables import open_at
+from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.table_files import arrow_place, delta_table, is_delta_table
 from evenkeel.object_store import canonical, explained, is_object_store
+
+_MOST_OPEN = 24
+_MANIFESTS = "/cycles"
+
+
+def mark_of(path: str) -> object:
+    """Return the identity of a table, to detect a replaced one: the inode of its log's folder; None in a store."""
+    try:
+        status = os.stat(f"{path.removeprefix('file://')}/_delta_log")
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def brought_up_to_date(opened: Any, path: str, mark: object) -> bool | None:
+    """Take up new commits of an open table; return True if there were any.
+
+    Returns None if another table has replaced it, it is gone, or cannot be read further: then the open table is
+    useless.
+    """
+    newest = newest_version(path, since=opened.version())
+    if newest < opened.version() or mark != mark_of(path):
+        return None
+    if newest == opened.version():
+        return False
+    try:
+        opened.update_incremental()
+    except Exception:  # whatever the error, opening the table again reports it
+        return None
+    return True
+
+
+class OpenTables:
+    """The tables of one process, most recently used last."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[Any, object]] = OrderedDict()
+
+    @contextmanager
+    def look(self) -> Iterator[None]:
+        """Hold one look: in the block each table stays as first opened; other threads do not take part."""
+        token = _LOOK.set(_Look(self))
+        try:
+            yield
+        finally:
+            _LOOK.reset(token)
+
+    def current(self, path: str) -> Any:
+        """Return the table as it is now."""
+        opened, mark = self._kept.pop(path, (None, None))
+        if opened is None or brought_up_to_date(opened, path, mark) is None:
+            mark = mark_of(path)
+            opened = delta_table(path)
+        self._kept[path] = opened, mark
+        while len(self._kept) > _MOST_OPEN:
+            self._kept.popitem(last=False)
+        return opened
+
+
+class _Look:
+    def __init__(self, tables: OpenTables) -> None:
+        self._tables = tables
+        self._seen: dict[str, Any] = {}
+
+    def table(self, path: str) -> Any:
+        """Return a table that is not older than the manifests: their listed rows were written before them."""
+        if path not in self._seen:
+            if path.endswith(_MANIFESTS):
+                self._seen.clear()
+            self._seen[path] = self._tables.current(path)
+        return self._seen[path]
+
+
+_LOOK: ContextVar[_Look | None] = ContextVar("evenkeel_look", default=None)
+
 
 Row = dict[str, Any]
 _TOLD = 200
@@ -84,7 +168,8 @@ def open_table(lake: str | Path, table: str, *, is_own: bool = False) -> Any:
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        return delta_table(_path(lake, table)) if is_own else open_at(_path(lake, table))
+        look, path = None if is_own else _LOOK.get(), _path(lake, table)
+        return delta_table(path) if look is None else look.table(path)
     except TableNotFoundError as error:
         if table == "cycles" or not is_table(lake, "cycles"):
             raise NoLake(
@@ -109,12 +194,14 @@ def is_table(lake: str | Path, table: str) -> bool:
 def dataset_of(opened: Any, lake: str | Path, table: str, files: Sequence[FileFilter] | None = None) -> Any:
     """Return the files of an open table, only those that may meet the conditions: others are not even looked up."""
     from deltalake.exceptions import DeltaError
+    from pyarrow.fs import SubTreeFileSystem
 
     try:
-        dataset = opened.to_pyarrow_dataset(
-            file_pruning_predicate=list(files) if files else None,
-            filesystem=_own_files(_path(lake, table)),
-        )
+        # deltalake's file system is written in Python, and Arrow's reading threads call it even while the process ends:
+        # every other process that had read a lake was aborted then.
+        own_files = SubTreeFileSystem(*arrow_place(_path(lake, table)))
+        pruning = list(files) if files else None
+        dataset = opened.to_pyarrow_dataset(file_pruning_predicate=pruning, filesystem=own_files)
         return _with_sizes(dataset, opened) if is_object_store(str(lake)) else dataset
     except (DeltaError, OSError, ValueError) as error:
         raise damaged(lake, table, error) from error
@@ -166,17 +253,6 @@ def _moved(at: datetime, way: timedelta) -> datetime:
 
 def _path(lake: str | Path, table: str) -> str:
     return f"{canonical(str(lake)).rstrip('/')}/{table}"
-
-
-def _own_files(path: str) -> Any:
-    """Return the table's folder in Arrow's own file system.
-
-    deltalake's file system is written in Python, and Arrow's reading threads call it even while the process ends: every
-    other process that had read a lake was aborted then.
-    """
-    from pyarrow.fs import SubTreeFileSystem
-
-    return SubTreeFileSystem(*arrow_place(path))
 
 
 def damaged(lake: str | Path, table: str, error: Exception) -> LakeError:

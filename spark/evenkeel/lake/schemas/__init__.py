@@ -5,10 +5,8 @@ from __future__ import annotations
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas.acted import ACTED, STEERED, WISHED
 from evenkeel.lake.schemas.decided import DECIDED, PLANNER_TABLES
-from evenkeel.lake.schemas.derived import DERIVED
-from evenkeel.lake.schemas.heat import HEAT
-from evenkeel.lake.schemas.kept import KEPT, REPLAYED
-from evenkeel.lake.schemas.observed import OBSERVED
+from evenkeel.lake.schemas.kept import HEAT, KEPT, REPLAYED
+from evenkeel.lake.schemas.observed import DERIVED, OBSERVED
 
 TABLES: dict[str, Table] = {
     table.name: table for table in (*OBSERVED, *DERIVED, *WISHED, *DECIDED, *ACTED, *STEERED, *KEPT, *REPLAYED)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import compress, repeat
 
 from evenkeel.model.bundles import namespace_of
-from evenkeel.model.filters.ownership import Ownership
-from evenkeel.model.load import Policies
+from evenkeel.model.load import Ownership, Policies
 from evenkeel.settings import Settings
 
 DEFAULT_DOMAIN = "default"
@@ -66,15 +65,12 @@ class AntiAffinity:
         if group is None:
             return None
         if group not in self._counts:
-            self._counts[group] = self._count(group)
+            counts: dict[str, int] = {}
+            for member in self._members[group]:
+                for broker, bundles in self._ownership.owners_of(member).items():
+                    counts[broker] = counts.get(broker, 0) + (bundles if self._counts_bundles else 1)
+            self._counts[group] = counts
         return self._counts[group]
-
-    def _count(self, group: str) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        for member in self._members[group]:
-            for broker, bundles in self._ownership.owners_of(member).items():
-                counts[broker] = counts.get(broker, 0) + (bundles if self._counts_bundles else 1)
-        return counts
 
     def keep_least(self, namespace: str, candidates: Iterable[str]) -> GroupSpread:
         """Keep the candidates of the domains, and among those the brokers, with the least of the group."""

@@ -1,24 +1,26 @@
-"""The extensible manager's broker filters, in the order in which Pulsar asks them (BrokerFilter).
+"""The extensible manager's broker filters, in the order in which Pulsar asks them (BrokerFilter); gates of unloads.
 
 Pulsar: ExtensibleLoadManagerImpl.brokerFilterPipeline: BrokerLoadManagerClassFilter, BrokerMaxTopicCountFilter,
 BrokerVersionFilter, AntiAffinityGroupPolicyFilter, BrokerIsolationPoliciesFilter. Keys: loadManagerClassName,
 loadBalancerBrokerMaxTopics (a broker exactly at it is out, unlike under the modular manager), preferLaterVersions,
 failureDomainsEnabled. Draining brokers are removed before all of them. Removed brokers are never taken back: if none is
 left, no broker gets the bundle.
+
+The gates may keep a bundle on its broker although a strategy wants to unload it. Pulsar:
+ModularLoadManagerImpl.shouldNamespacePoliciesUnload, shouldAntiAffinityNamespaceUnload.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.filters.anti_affinity import AntiAffinity
 from evenkeel.model.filters.isolation import RULE as DRAINING
 from evenkeel.model.filters.isolation import Isolation, draining
-from evenkeel.model.filters.ownership import Ownership
-from evenkeel.model.load import BrokerLoadData, ExtensibleLoad, Policies
+from evenkeel.model.load import BrokerLoadData, ExtensibleLoad, LoadData, Owned, Ownership, Policies, owned_of
 from evenkeel.settings import Settings
 
 _UNKNOWN = BrokerLoadData()
@@ -57,7 +59,10 @@ class BrokerFilters:
         """Return the brokers that may get the bundle."""
         alike = self._anti_affinity.group_of(namespace_of(bundle)), self._isolation.kind(bundle)
         if alike not in self._answers:
-            self._answers[alike] = self._filter(bundle)
+            spread = self._anti_affinity.keep_least(namespace_of(bundle), self._common.brokers)
+            allowed = self._isolation.allowed_among(bundle, spread.brokers)
+            removed = {**self._common.removed, **spread.removed, **allowed.removed}
+            self._answers[alike] = Filtered(allowed.brokers, removed)
         return self._answers[alike]
 
     def why_not(self, bundle: str, broker: str) -> str | None:
@@ -73,12 +78,6 @@ class BrokerFilters:
         group = self._anti_affinity.group_of(namespace_of(bundle))
         if group is not None:
             self._answers = {alike: answer for alike, answer in self._answers.items() if alike[0] != group}
-
-    def _filter(self, bundle: str) -> Filtered:
-        spread = self._anti_affinity.keep_least(namespace_of(bundle), self._common.brokers)
-        allowed = self._isolation.allowed_among(bundle, spread.brokers)
-        removed = {**self._common.removed, **spread.removed, **allowed.removed}
-        return Filtered(allowed.brokers, removed)
 
     def _common_filters(self) -> Filtered:
         """Return the result of the filters that do not look at the bundle."""
@@ -155,3 +154,29 @@ def highest(ranks: Mapping[str, Rank | None]) -> frozenset[str] | None:
         return None
     latest = max(known)
     return frozenset(broker for broker, rank in ranks.items() if rank == latest)
+
+
+class UnloadGates:
+    """Isolation policies and anti-affinity groups as gates of a bundle that is to leave its broker."""
+
+    def __init__(self, isolation: Isolation, anti_affinity: AntiAffinity) -> None:
+        self._isolation = isolation
+        self._anti_affinity = anti_affinity
+
+    def refusal(self, bundle: str, broker: str) -> str | None:
+        """Return None if the bundle may leave, else the rule: "no_other_broker_allowed" or "anti_affinity_even"."""
+        allowed = self._isolation.allowed(bundle).brokers
+        if all(candidate == broker for candidate in allowed):
+            return "no_other_broker_allowed"
+        if not self._anti_affinity.should_unload(namespace_of(bundle), broker, allowed):
+            return "anti_affinity_even"
+        return None
+
+
+def unload_gates(
+    load: LoadData, policies: Policies, settings: Settings, *, owned: Callable[[], Owned] | None = None
+) -> UnloadGates:
+    """Return the gates over a cluster's policies and ownership. `owned` is the result of `owned_of` for another
+    caller."""
+    ownership = Ownership(known=owned or (lambda: owned_of(load)))
+    return UnloadGates(Isolation(policies, load.brokers, settings), AntiAffinity(policies, ownership, settings))

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 
 from evenkeel.errors import BadRange
 from evenkeel.model.bundles import HIGHEST_HASH, apply_split, bundle_name, namespace_of, range_of
-from evenkeel.model.common_rules import REPORTED_TWICE
-from evenkeel.model.consideration import Considered, Rule, Sentence, by_name
-from evenkeel.model.filters.unload_gates import UnloadGates
+from evenkeel.model.consideration import REPORTED_TWICE, Considered, Rule, Sentence, by_name, threshold
+from evenkeel.model.filters.broker_filters import UnloadGates
 from evenkeel.model.split_algorithms import cut_by_broker, option_of
 from evenkeel.model.split_algorithms.split_option import NO_TOPICS, BundleTopics, Cut, PlannedSplit, cut_numbers
-from evenkeel.model.words import threshold
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, figure_words
 from evenkeel.settings import Settings
 

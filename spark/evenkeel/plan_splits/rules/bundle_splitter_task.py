@@ -17,10 +17,17 @@ from typing import NamedTuple, Protocol
 
 from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import namespace_of
-from evenkeel.model.common_rules import SWITCHED_OFF, TOO_FEW_BROKERS
-from evenkeel.model.consideration import Considered, Rule, Unit
+from evenkeel.model.consideration import (
+    SWITCHED_OFF,
+    TOO_FEW_BROKERS,
+    Considered,
+    Rule,
+    Unit,
+    measured,
+    number,
+    threshold,
+)
 from evenkeel.model.load import BrokerReport, BundleHistory, BundleStats
-from evenkeel.model.words import measured, number, threshold
 from evenkeel.planner.memory import part_name
 from evenkeel.settings import Settings
 

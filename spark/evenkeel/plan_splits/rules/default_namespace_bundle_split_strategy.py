@@ -15,12 +15,10 @@ from dataclasses import dataclass, field
 
 from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import BundleRange, boundary_text, bundle_name, namespace_of, range_of
-from evenkeel.model.common_rules import REPORTED_TWICE
-from evenkeel.model.consideration import Considered, Rule
+from evenkeel.model.consideration import REPORTED_TWICE, Considered, Rule, number, threshold
 from evenkeel.model.load import BrokerReport, BundleStats
 from evenkeel.model.split_algorithms import cut_by_broker, name_in_force, option_of
 from evenkeel.model.split_algorithms.split_option import NO_TOPICS, BundleTopics, Cut, PlannedSplit, cut_numbers
-from evenkeel.model.words import number, threshold
 from evenkeel.plan_splits.rules.apply_splits import (
     BUNDLE_GONE,
     CUT_OUTSIDE_BUNDLE,

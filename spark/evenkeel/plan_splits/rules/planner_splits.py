@@ -27,8 +27,7 @@ from typing import NamedTuple
 from evenkeel.errors import BadRange
 from evenkeel.model.amounts import counted
 from evenkeel.model.bundles import BundleRange, Split, apply_split, bundle_name, namespace_of, range_of
-from evenkeel.model.common_rules import LEFT_TO_REQUEST
-from evenkeel.model.consideration import Considered, Rule, Sentence
+from evenkeel.model.consideration import LEFT_TO_REQUEST, Considered, Rule, Sentence, measured, number, threshold
 from evenkeel.model.split_algorithms import SPECIFIED, algorithm_named, name_in_force, option_of
 from evenkeel.model.split_algorithms.split_option import (
     NO_TOPICS,
@@ -38,7 +37,6 @@ from evenkeel.model.split_algorithms.split_option import (
     TopicLoads,
     cut_numbers,
 )
-from evenkeel.model.words import measured, number, threshold
 from evenkeel.plan_splits.rules.apply_splits import FULL_BOUNDARIES, refusal
 from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS, MOST_BUNDLES_KEY, switched_off
 from evenkeel.plan_splits.rules.planner_positions import positions_between

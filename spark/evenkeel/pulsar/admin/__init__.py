@@ -5,9 +5,8 @@ It raises no exception for faults of the network.
 
 from __future__ import annotations
 
-from evenkeel.pulsar.admin.client import AdminClient
+from evenkeel.pulsar.admin.client import AdminClient, trouble
 from evenkeel.pulsar.admin.connection import AdminConnection
 from evenkeel.pulsar.admin.http_exchange import Hop, admin_path
-from evenkeel.pulsar.admin.trouble import trouble
 
 __all__ = ["AdminClient", "AdminConnection", "Hop", "admin_path", "trouble"]

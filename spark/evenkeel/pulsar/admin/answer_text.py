@@ -2,18 +2,27 @@
 
 So answers may have any size and come from many brokers at once, while this process stays small. Texts on disk are read
 as a whole one at a time (`LargeText.alone`).
+
+A deadline bounds the whole exchange, while a socket's timeout bounds each read. A server that sends a byte now and then
+would keep a request alive for ever, in the answer's headers as in its body.
 """
 
 from __future__ import annotations
 
 import codecs
+import ssl
 import tempfile
+import threading
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from typing import IO
+from typing import IO, Any
+
+import httpcore
+import httpx
 
 from evenkeel.errors import LandingError
 
@@ -24,6 +33,8 @@ _BEGINNING = 2_000
 # A control character takes six characters in JSON.
 _CONTROLS = bytes(sign for sign in range(32) if sign not in b"\t\n\r")
 _ONE_AT_A_TIME = RLock()
+# Longer than a client pauses between the requests of one snapshot, shorter than Jetty's idle limit (30 s and more).
+_KEPT_SECONDS = 15.0
 
 
 class TooLarge(Exception):
@@ -171,3 +182,85 @@ def unpacked(chunks: Iterable[bytes], encoding: str | None) -> Iterator[bytes]:
             left = unpack.unconsumed_tail
     if not unpack.eof:
         raise Unreadable("the answer is packed and ends too early")
+
+
+class Deadline:
+    """Deadline of this thread's exchange (`time.monotonic`)."""
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+
+    @contextmanager
+    def until(self, moment: float) -> Iterator[None]:
+        """Bound all that this thread sends and receives in the block."""
+        self._own.moment = moment
+        try:
+            yield
+        finally:
+            del self._own.moment
+
+    def left(self, timeout: float | None, late: type[Exception]) -> float | None:
+        """Return the seconds left, at most `timeout`; raises `late` if none are left."""
+        moment = getattr(self._own, "moment", None)
+        if moment is None:
+            return timeout
+        left: float = moment - time.monotonic()
+        if left <= 0:
+            raise late()
+        return left if timeout is None else min(left, timeout)
+
+
+class _BoundedBackend(httpcore.NetworkBackend):
+    """Backend that connects as httpcore does; reads and writes over its connections end at the thread's deadline."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline, self._inner = deadline, httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        """Connect to that host and port."""
+        left = self._deadline.left(timeout, httpcore.ConnectTimeout)
+        return _BoundedStream(self._deadline, self._inner.connect_tcp(host, port, left, local_address, socket_options))
+
+
+class _BoundedStream(httpcore.NetworkStream):
+    def __init__(self, deadline: Deadline, inner: httpcore.NetworkStream) -> None:
+        self._deadline, self._inner = deadline, inner
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, self._deadline.left(timeout, httpcore.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, self._deadline.left(timeout, httpcore.WriteTimeout))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        left = self._deadline.left(timeout, httpcore.ConnectTimeout)
+        return _BoundedStream(self._deadline, self._inner.start_tls(ssl_context, server_hostname, left))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class BoundedTransport(httpx.HTTPTransport):
+    """The library's transport over connections that end at the deadline."""
+
+    def __init__(self, trust: ssl.SSLContext, most_connections: int, deadline: Deadline) -> None:
+        # The base class's initializer is not called: it takes no backend. The rest of its work is done by the pool.
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=trust,
+            max_connections=most_connections,
+            max_keepalive_connections=most_connections,
+            keepalive_expiry=_KEPT_SECONDS,
+            network_backend=_BoundedBackend(deadline),
+        )

@@ -160,7 +160,13 @@ def from_variable(name: str, environment: Mapping[str, str] = os.environ) -> Cre
     """Return the token in a variable, or in the file that `<name>_FILE` names; raises `SettingsError` for both at
     once."""
     token = text_given(name, environment)
-    return None if token is None else Credentials(_secret(*token))
+    if token is None:
+        return None
+    text, place = token
+    try:
+        return Credentials(Secret(text))
+    except SettingsError as error:
+        raise SettingsError(f"{place}: {error}") from None
 
 
 def resolved(connection: str, resolve: Resolver) -> Credentials:
@@ -173,10 +179,3 @@ def resolved(connection: str, resolve: Resolver) -> Credentials:
             "it; in Airflow, a connection of that name with the token as its password does as well"
         )
     return credentials
-
-
-def _secret(text: str, name: str) -> Secret:
-    try:
-        return Secret(text)
-    except SettingsError as error:
-        raise SettingsError(f"{name}: {error}") from None

@@ -18,13 +18,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import httpcore
 import httpx
 
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.pulsar.admin.answer_text import AnswerText, LargeText, TooLarge, Unreadable, of_text, unpacked
+from evenkeel.pulsar.admin.answer_text import (
+    AnswerText,
+    BoundedTransport,
+    Deadline,
+    LargeText,
+    TooLarge,
+    Unreadable,
+    of_text,
+    unpacked,
+)
 from evenkeel.pulsar.admin.connection import Address, AdminConnection
-from evenkeel.pulsar.admin.deadline import BoundedBackend, Deadline
 from evenkeel.pulsar.answers import NO_TOPIC, TIMED_OUT
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.secret import HIDDEN
@@ -240,11 +247,6 @@ def names_in(answer: Any) -> list[str] | None:
     return sorted({name for name in answer if isinstance(name, str) and name and not _HALF.search(name)})
 
 
-def request_target(path: str) -> bytes:
-    """Return the path as it is sent. Quoted parts stay; blanks, controls and non-ASCII characters are quoted."""
-    return quote(path, safe=_AS_IT_IS).encode("ascii")
-
-
 # Secrets that Pulsar itself shows: they are hidden before the answer is kept.
 #
 # A broker's runtime configuration shows the token for other brokers (`brokerClientAuthenticationParameters`) and the
@@ -279,8 +281,6 @@ def _without_secrets(path: str, text: str | LargeText, folder: Path | None) -> s
 
 CONNECT_SECONDS = 5.0
 _PIECE = 1 << 20
-# Longer than a client pauses between the requests of one snapshot, shorter than Jetty's idle limit (30 s and more).
-_KEPT_SECONDS = 15.0
 
 # At DEBUG it prints the headers of answers, in which a server may echo the request's token.
 logging.getLogger("httpcore").setLevel(logging.INFO)
@@ -332,7 +332,7 @@ class Wire:
     ) -> None:
         self._token, self._limits, self._folder, self._heard = connection.token, limits, folder, heard
         self._deadline = Deadline()
-        self._transport = _BoundedTransport(connection.tls(), most_connections, self._deadline)
+        self._transport = BoundedTransport(connection.tls(), most_connections, self._deadline)
 
     def send(self, question: Question, address: Address, broker: str, deadline: float) -> Reply:
         """Send the request to the address and read the answer until `deadline` (`time.monotonic`)."""
@@ -353,9 +353,12 @@ class Wire:
         except _OutOfTime as error:
             failure = Failure.TIMED_OUT
             text = failure_text(failure, str(error))
-        except (TooLarge, Unreadable) as error:
-            failure = Failure.TOO_LARGE if isinstance(error, TooLarge) else Failure.PACKED
-            text = failure_text(failure, self._words(error, question))
+        except TooLarge as error:
+            failure, limit = Failure.TOO_LARGE, self._limits.words(self._limits.name_for(question.path))
+            text = failure_text(failure, f"{error}, beyond {limit}")
+        except Unreadable as error:
+            failure = Failure.PACKED
+            text = failure_text(failure, str(error))
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             failure, detail = failure_of(error)
             text = failure_text(failure, detail)
@@ -391,7 +394,9 @@ class Wire:
         limits = {"connect": min(CONNECT_SECONDS, left), "read": left, "write": left, "pool": left}
         url = httpx.URL(scheme=address.scheme, host=address.host, port=address.port, path="/")
         # As the target the path is sent unchanged: the library would quote and shorten it by its own rules.
-        extensions = {"timeout": limits, "target": request_target(address.prefix + question.path)}
+        # Quoted parts stay; blanks, controls and non-ASCII characters are quoted.
+        target = quote(address.prefix + question.path, safe=_AS_IT_IS).encode("ascii")
+        extensions = {"timeout": limits, "target": target}
         return httpx.Request(question.method, url, headers=headers, content=content, extensions=extensions)
 
     def _tell_time(self, broker: str, text: str | None, seconds: float) -> None:
@@ -418,24 +423,6 @@ class Wire:
         except BaseException:
             text.drop()
             raise
-
-    def _words(self, error: Exception, question: Question) -> str:
-        limit = self._limits.words(self._limits.name_for(question.path))
-        return f"{error}, beyond {limit}" if isinstance(error, TooLarge) else str(error)
-
-
-class _BoundedTransport(httpx.HTTPTransport):
-    """The library's transport over connections that end at the deadline."""
-
-    def __init__(self, trust: ssl.SSLContext, most_connections: int, deadline: Deadline) -> None:
-        # The base class's initializer is not called: it takes no backend. The rest of its work is done by the pool.
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=trust,
-            max_connections=most_connections,
-            max_keepalive_connections=most_connections,
-            keepalive_expiry=_KEPT_SECONDS,
-            network_backend=BoundedBackend(deadline),
-        )
 
 
 def _seconds(text: str | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Keys of shedding and placement: which bundles leave a broker, and which broker a bundle goes to."""
+"""Keys of splitting, shedding and placement, for both load managers, and those of the retired SimpleLoadManager."""
 
 from __future__ import annotations
 
@@ -6,6 +6,80 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evenkeel.settings.key import ManagerName, key
+
+SPLIT_ALGORITHMS = (
+    "range_equally_divide",
+    "topic_count_equally_divide",
+    "specified_positions_divide",
+    "flow_or_qps_equally_divide",
+)
+
+
+@dataclass(frozen=True)
+class SplittingKeys:
+    """Pulsar's keys of when a bundle is split, where it is cut, and how its children are treated."""
+
+    loadBalancerAutoBundleSplitEnabled: bool = key(
+        True, unit="switch", meaning="Whether the brokers split by themselves; never a switch of Evenkeel's."
+    )
+    loadBalancerAutoUnloadSplitBundlesEnabled: bool = key(
+        True, unit="switch", manager="modular", meaning="Whether the children of a split are unloaded at once."
+    )
+    loadBalancerNamespaceBundleMaxTopics: int = key(
+        1_000, lowest=0, unit="topics", meaning="A bundle with more loaded topics is split."
+    )
+    loadBalancerNamespaceBundleMaxSessions: int = key(
+        1_000,
+        lowest=-1,
+        unit="sessions",
+        meaning="A bundle with more producers and consumers is split; 0 or less switches the check off.",
+    )
+    loadBalancerNamespaceBundleMaxMsgRate: int = key(
+        30_000, lowest=0, unit="msg/s", meaning="A bundle with a higher message rate in and out is split."
+    )
+    loadBalancerNamespaceBundleMaxBandwidthMbytes: int = key(
+        100,
+        lowest=0,
+        highest=2_047,
+        unit="MiB/s",
+        meaning="A bundle with a higher throughput in and out is split; from 2048 on Pulsar's product overflows.",
+    )
+    loadBalancerNamespaceMaximumBundles: int = key(
+        128, lowest=1, unit="bundles", meaning="No automatic split in a namespace that has as many bundles."
+    )
+    supportedNamespaceBundleSplitAlgorithms: tuple[str, ...] = key(
+        SPLIT_ALGORITHMS,
+        choices=SPLIT_ALGORITHMS,
+        unit="algorithm names",
+        meaning="Split algorithms that the admin API accepts.",
+    )
+    defaultNamespaceBundleSplitAlgorithm: str = key(
+        "range_equally_divide",
+        choices=SPLIT_ALGORITHMS,
+        unit="algorithm name",
+        meaning="The algorithm of automatic splits and of manual ones that name none.",
+    )
+    flowOrQpsDifferenceThresholdPercentage: int = key(
+        10, lowest=0, unit="%", meaning="How far above a limit a bundle must be before flow_or_qps_equally_divide cuts."
+    )
+    loadBalancerSplitIntervalMinutes: int = key(
+        1, lowest=1, unit="min", manager="extensible", dynamic=False, meaning="Time between two split rounds."
+    )
+    loadBalancerMaxNumberOfBundlesToSplitPerCycle: int = key(
+        10,
+        lowest=0,
+        unit="bundles",
+        manager="extensible",
+        meaning="Most splits a broker decides in one round; 0 sets no limit.",
+    )
+    loadBalancerNamespaceBundleSplitConditionHitCountThreshold: int = key(
+        3,
+        lowest=0,
+        unit="rounds",
+        manager="extensible",
+        meaning="A bundle is split once over a limit in more rounds in a row.",
+    )
+
 
 SHEDDERS_OF: Mapping[ManagerName, tuple[str, ...]] = {
     "modular": ("OverloadShedder", "ThresholdShedder", "UniformLoadShedder", "AvgShedder"),
@@ -156,4 +230,104 @@ class PlacementKeys:
         highest=100,
         unit="percentage points",
         meaning="LeastResourceUsageWithWeight prefers brokers so far below the mean of the candidates.",
+    )
+
+
+@dataclass(frozen=True)
+class ExtensibleKeys:
+    """Pulsar's keys of TransferShedder, of the ownership channel, and of SimpleLoadManagerImpl (not decided with)."""
+
+    loadBalancerDebugModeEnabled: bool = key(
+        False, unit="switch", manager="extensible", meaning="More log lines; also changes what TransferShedder decides."
+    )
+    loadBalancerBrokerLoadTargetStd: float = key(
+        0.25, lowest=0.0, unit="fraction", manager="extensible", meaning="Standard deviation of load that is aimed at."
+    )
+    loadBalancerSheddingConditionHitCountThreshold: int = key(
+        3,
+        lowest=0,
+        unit="rounds",
+        manager="extensible",
+        meaning="TransferShedder acts in the round after so many in a row that called for it.",
+    )
+    loadBalancerTransferEnabled: bool = key(
+        True, unit="switch", manager="extensible", meaning="Whether a shed bundle goes straight to a named broker."
+    )
+    loadBalancerMaxNumberOfBrokerSheddingPerCycle: int = key(
+        3, lowest=0, unit="brokers", manager="extensible", meaning="Most pairs of brokers evened out in one round."
+    )
+    loadBalanceSheddingDelayInSeconds: int = key(
+        180,
+        lowest=0,
+        unit="s",
+        manager="extensible",
+        meaning="Nothing is transferred until a broker that gave bundles has load data so much younger.",
+    )
+    loadBalancerBrokerLoadDataTTLInSeconds: int = key(
+        1_800, lowest=0, unit="s", manager="extensible", meaning="Load data older than this does not count."
+    )
+    loadBalancerSheddingBundlesWithPoliciesEnabled: bool = key(
+        False,
+        unit="switch",
+        manager="extensible",
+        meaning="Whether bundles under isolation policies or anti-affinity groups may be transferred.",
+    )
+    loadBalancerServiceUnitStateTombstoneDelayTimeInSeconds: int = key(
+        3_600, lowest=0, unit="s", manager="extensible", dynamic=False, meaning="When ownership records are cleared."
+    )
+    loadBalancerInFlightServiceUnitStateWaitingTimeInMillis: int = key(
+        30_000, lowest=0, unit="ms", manager="extensible", dynamic=False, meaning="Longest wait for a change of owner."
+    )
+    loadBalancerServiceUnitStateMonitorIntervalInSeconds: int = key(
+        60, lowest=1, unit="s", manager="extensible", dynamic=False, meaning="Time between two looks at stuck changes."
+    )
+    loadBalancerServiceUnitStateMaxConcurrentOverrides: int = key(
+        64, lowest=1, unit="bundles", manager="extensible", meaning="Most ownership records repaired at once."
+    )
+    loadBalancerMultiPhaseBundleUnload: bool = key(
+        True,
+        unit="switch",
+        manager="extensible",
+        dynamic=False,
+        meaning="If true, clients get the new owner's address before the old one closes a topic.",
+    )
+    loadManagerServiceUnitStateTableViewClassName: str = key(
+        "ServiceUnitStateTableViewImpl",
+        kind="class",
+        choices=("ServiceUnitStateTableViewImpl", "ServiceUnitStateMetadataStoreTableViewImpl"),
+        unit="class",
+        manager="extensible",
+        dynamic=False,
+        meaning="Where ownership records lie: a topic or the metadata store.",
+    )
+    loadBalancerServiceUnitTableViewSyncer: str = key(
+        "None",
+        choices=("None", "MetadataStoreToSystemTopicSyncer", "SystemTopicToMetadataStoreSyncer"),
+        unit="name",
+        manager="extensible",
+        meaning="Which way ownership records are copied during a migration.",
+    )
+    loadBalancerPlacementStrategy: str = key(
+        "leastLoadedServer",
+        choices=("leastLoadedServer", "weightedRandomSelection"),
+        unit="name",
+        manager="none",
+        dynamic=False,
+        meaning="Deprecated; read by SimpleLoadManagerImpl alone.",
+    )
+    loadBalancerBrokerUnderloadedThresholdPercentage: int = key(
+        50,
+        lowest=0,
+        highest=100,
+        unit="%",
+        manager="none",
+        meaning="Deprecated; read by SimpleLoadManagerImpl alone.",
+    )
+    loadBalancerBrokerComfortLoadLevelPercentage: int = key(
+        65,
+        lowest=0,
+        highest=100,
+        unit="%",
+        manager="none",
+        meaning="Deprecated; read by SimpleLoadManagerImpl alone.",
     )

@@ -17,10 +17,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from evenkeel.model.amounts import amount, plural
-from evenkeel.model.consideration import Alternative, Considered, Rule, Sentence, by_figure, finite
+from evenkeel.model.consideration import (
+    Alternative,
+    Considered,
+    Rule,
+    Sentence,
+    by_figure,
+    finite,
+    measured,
+    number,
+    threshold,
+)
 from evenkeel.model.load import LoadData
 from evenkeel.model.usage import WEIGHT_KEYS, weighted_maximum
-from evenkeel.model.words import measured, number, threshold
 from evenkeel.settings import Settings
 from evenkeel.shed.bundle_selection import (
     RATE,

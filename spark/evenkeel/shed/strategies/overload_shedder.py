@@ -7,10 +7,9 @@ threshold, and 5 points more, is taken as a share of the broker's throughput.
 from __future__ import annotations
 
 from evenkeel.model.amounts import plural
-from evenkeel.model.consideration import Considered, Rule, Sentence
+from evenkeel.model.consideration import Considered, Rule, Sentence, measured, number, threshold
 from evenkeel.model.load import BrokerReport, LoadData
 from evenkeel.model.usage import WEIGHT_KEYS, weighted_maximum
-from evenkeel.model.words import measured, number, threshold
 from evenkeel.settings import Settings
 from evenkeel.shed.bundle_selection import Eligible, Selection, take_until_reached
 from evenkeel.shed.shedder import ModularShedder, Shed, Shedder, ShedderState

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evenkeel.model.amounts import amount, plural
-from evenkeel.model.consideration import Considered, Rule, Sentence
+from evenkeel.model.consideration import Considered, Rule, Sentence, measured, number, points, threshold
 from evenkeel.model.load import BrokerReport, LoadData
 from evenkeel.model.usage import WEIGHT_KEYS, weighted_maximum
-from evenkeel.model.words import measured, number, points, threshold
 from evenkeel.settings import Settings
 from evenkeel.shed.bundle_selection import Eligible, Selection, take_until_reached
 from evenkeel.shed.shedder import ModularShedder, Shed, Shedder, ShedderState

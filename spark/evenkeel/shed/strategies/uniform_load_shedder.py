@@ -13,9 +13,8 @@ import math
 from dataclasses import dataclass
 
 from evenkeel.model.amounts import plural
-from evenkeel.model.consideration import Considered, Rule, Sentence
+from evenkeel.model.consideration import Considered, Rule, Sentence, measured, number, threshold
 from evenkeel.model.load import LoadData
-from evenkeel.model.words import measured, number, threshold
 from evenkeel.settings import Settings
 from evenkeel.shed.bundle_selection import (
     MOST_BUNDLES_KEY,

@@ -23,19 +23,20 @@ from evenkeel.aws_errors import RAISED_BY_BOTO
 from evenkeel.errors import BadInput
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
-from evenkeel.sources.landing import Landing
-from evenkeel.sources.landing_zone.layout import (
+from evenkeel.sources.landing import SUFFIX, Landing, clear_abandoned, hidden, put
+from evenkeel.sources.landing_zone.s3 import (
     Entry,
     as_number,
+    as_s3_error,
     clusters_in,
+    fetch,
     newest_first,
     oldest_first,
     place_of,
+    read_head,
 )
-from evenkeel.sources.landing_zone.s3 import as_s3_error, fetch, read_head
 from evenkeel.sources.recordings import Problem
 from evenkeel.sources.snapshot_files import Header, read_header, utc
-from evenkeel.sources.writing import SUFFIX, clear_abandoned, hidden, put
 from evenkeel.times import utc_text
 
 LOG = logging.getLogger(__name__)
@@ -151,15 +152,12 @@ class _Search:
             if header is None:
                 continue
             known = groups[-1] if groups else []
-            if known and entry.moment - known[0][0].moment <= WITHIN and self._is_others(header, known):
+            is_near = known and entry.moment - known[0][0].moment <= WITHIN
+            if is_near and all(header.collector != collector for _, collector in known):
                 known.append((entry, header.collector))
             else:
                 groups.append([(entry, header.collector)])
         return [tuple(entry for entry, _ in group) for group in groups]
-
-    @staticmethod
-    def _is_others(header: Header, known: list[tuple[Entry, str]]) -> bool:
-        return all(header.collector != collector for _, collector in known)
 
     def _header(self, entry: Entry) -> Header | None:
         if self._is_over(entry):

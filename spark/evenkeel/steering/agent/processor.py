@@ -55,7 +55,11 @@ class ClusterExecutor:
 
     def carry_out(self, command: Mapping[str, Any], before_request: Callable[[], None] = lambda: None) -> Outcome:
         """Fence, send and read back; return the outcome."""
-        objections = self._ask()
+        with self._lock:  # asked again after a while, and at once if the last answer had objections
+            fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
+            if self._objections is None or self._objections or not fresh:
+                self._objections, self._asked_at = hands_off(self._client), time.monotonic()
+            objections = self._objections
         if objections:
             return not_sent(command["command_id"], self._now(), "; ".join(objections))
         return self._executor.carry_out(command, before_request)
@@ -63,14 +67,6 @@ class ClusterExecutor:
     def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
         """Read back the outcome of a request that may have been sent."""
         return self._executor.look_again(command)
-
-    def _ask(self) -> tuple[str, ...]:
-        """Return objections to sending, asked again after a while, and at once if the last answer had any."""
-        with self._lock:
-            fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
-            if self._objections is None or self._objections or not fresh:
-                self._objections, self._asked_at = hands_off(self._client), time.monotonic()
-            return self._objections
 
 
 # The executor of commands on the cluster, as the agent sees it.
@@ -179,7 +175,8 @@ class Processor:
             outcome = self.carrier.look_again(in_flight.command)
         except Exception as error:
             LOG.exception("%s: looking at the cluster failed", _name(in_flight.command))
-            outcome = self._unknown(in_flight, f"looking for its effect failed: {type(error).__name__}")
+            detail = f"looking for its effect failed: {type(error).__name__}"
+            outcome = Outcome(in_flight.command_id, "unknown", self.now(), detail)
         if outcome is not None:
             return self._settle(in_flight, outcome)
         verdict = judge_unsent(in_flight.command, self._circumstances(in_flight.command))
@@ -232,9 +229,6 @@ class Processor:
 
     def _refuse(self, in_flight: InFlight, verdict: Refuse) -> Step:
         return self._settle(in_flight, Outcome(in_flight.command_id, verdict.outcome, self.now(), verdict.detail))
-
-    def _unknown(self, in_flight: InFlight, detail: str) -> Outcome:
-        return Outcome(in_flight.command_id, "unknown", self.now(), detail)
 
     def _settle(self, in_flight: InFlight, outcome: Outcome) -> Step:
         fitted = _fit(outcome, in_flight.command_id)

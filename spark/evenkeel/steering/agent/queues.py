@@ -28,9 +28,9 @@ from evenkeel.steering.queue.fifo import (
     QueueUnreachable,
     ReceivedMessage,
     report_group,
+    send_all,
 )
 from evenkeel.steering.queue.messages import WITHDRAW, AgentReport, Control, read_message
-from evenkeel.steering.queue.sending import send_all
 from evenkeel.steering.queue.signing import FROM_AGENTS, TO_AGENTS, Signature
 
 LOG = logging.getLogger(__name__)

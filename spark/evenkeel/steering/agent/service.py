@@ -198,7 +198,12 @@ class Agent:
             self._wake.wait(TICK_SECONDS)
             self._wake.clear()
             if time.monotonic() >= sweep_at:
-                self._sweep()
+                now = self._clock.now()
+                # Messages that expired longer ago than they are held are in no agent's hands.
+                before = now - timedelta(seconds=self._settings.visibility_s)
+                for command_id in self._ledger.settle_forgotten(now, before):
+                    LOG.info("command %s: stale (expired, and not delivered again)", command_id[:12])
+                self._ledger.forget_old(now)
                 sweep_at = time.monotonic() + SWEEP_SECONDS
             pause = self._reporter.round()
             if pause:
@@ -206,13 +211,6 @@ class Agent:
         until = time.monotonic() + FAREWELL_SECONDS
         while (pause := self._reporter.round()) and time.monotonic() + pause < until:
             time.sleep(pause)
-
-    def _sweep(self) -> None:
-        now = self._clock.now()
-        # Messages that expired longer ago than they are held are in no agent's hands.
-        for command_id in self._ledger.settle_forgotten(now, now - timedelta(seconds=self._settings.visibility_s)):
-            LOG.info("command %s: stale (expired, and not delivered again)", command_id[:12])
-        self._ledger.forget_old(now)
 
     # Renewing
 

@@ -147,7 +147,7 @@ def _canonical(value: object) -> str:
 def _opened(body: str, kinds: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
     try:
         value = parse_json(body)
-        _canonical_utf8(value)
+        json.dumps(value, ensure_ascii=False).encode()  # fails for half a character, which cannot be stored
     except NotJson as error:
         raise BadMessage(f"not JSON: {error.msg}") from None
     except ValueError:
@@ -165,11 +165,6 @@ def _opened(body: str, kinds: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
     if not fields:
         raise BadMessage(f"a message of kind {kind} without a {kind}", **known)
     return kind, fields
-
-
-def _canonical_utf8(value: object) -> None:
-    """Raise ValueError for texts with half a character, which cannot be stored."""
-    json.dumps(value, ensure_ascii=False).encode("utf-8")
 
 
 def _known(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -125,7 +125,9 @@ class Signature:
             raise BadMessage(f"a message that goes {shown(header.get('dir'))} came back on the queue {direction}")
         if header.get("cluster") != self.cluster:
             raise BadMessage(f"signed for cluster {shown(header.get('cluster'))}; this is {self.cluster!r}")
-        at = _moment(header.get("at"))
+        at = moment_in(header.get("at"))
+        if at is None:
+            raise BadMessage(f"signed at {shown(header.get('at'))}, which is not a moment with a time zone")
         if at - now > self.tolerance:
             raise BadMessage(
                 f"signed at {utc_text(at)}, {(at - now).total_seconds():.0f} s ahead of this machine's clock: "
@@ -140,23 +142,14 @@ class Signature:
             name = _SIGNS.get_unverified_header(text).get("kid")
             key = self.keys.by_name().get(str(name))
             if key is None:
-                raise BadMessage(f"signed with the key {shown(name)}, which is not one of this end's: {self._known()}")
+                known = ", ".join(self.keys.by_name())
+                raise BadMessage(f"signed with the key {shown(name)}, which is not one of this end's: {known}")
             payload = _SIGNS.decode_complete(text, key.reveal(), algorithms=[_ALGORITHM])
         except (InvalidTokenError, RecursionError) as error:
             reason = " ".join(str(error).split())[:80]
             raise BadMessage(f"the signature is not good ({reason}): changed on its way, or forged") from None
         return payload["header"], payload["payload"]
 
-    def _known(self) -> str:
-        return ", ".join(self.keys.by_name())
-
 
 def _name(key: Secret) -> str:
     return hashlib.sha256(key.reveal().encode()).hexdigest()[:12]
-
-
-def _moment(text: object) -> datetime:
-    moment = moment_in(text)
-    if moment is None:
-        raise BadMessage(f"signed at {shown(text)}, which is not a moment with a time zone")
-    return moment

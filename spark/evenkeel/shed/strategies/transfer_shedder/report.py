@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from evenkeel.model.common_rules import LEFT_TO_REQUEST
-from evenkeel.model.consideration import Alternative, Considered, Rule, finite
+from evenkeel.model.consideration import LEFT_TO_REQUEST, Alternative, Considered, Rule, finite
 from evenkeel.model.load import ExtensibleLoad
 from evenkeel.settings import Settings
 from evenkeel.shed.bundle_selection import EXCLUDED_KEY, GRACE_PERIOD_KEY, RECENTLY_UNLOADED

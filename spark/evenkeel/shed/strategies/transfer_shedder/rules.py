@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from evenkeel.model.amounts import amount, plural
-from evenkeel.model.common_rules import LEFT_TO_REQUEST
-from evenkeel.model.consideration import Considered, Rule, Sentence, by_name
-from evenkeel.model.words import bundle_stays, destination_of, measured, number, threshold
+from evenkeel.model.consideration import (
+    LEFT_TO_REQUEST,
+    Considered,
+    Rule,
+    Sentence,
+    bundle_stays,
+    by_name,
+    destination_of,
+    measured,
+    number,
+    threshold,
+)
 from evenkeel.shed.bundle_selection import NO_TRAFFIC, RECENTLY_UNLOADED
 
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from evenkeel.model.bundles import namespace_of
-from evenkeel.model.common_rules import LEFT_TO_REQUEST
-from evenkeel.model.consideration import Rule
+from evenkeel.model.consideration import LEFT_TO_REQUEST, Rule
 from evenkeel.model.load import ExtensibleLoad, TopBundle
 from evenkeel.settings import Settings
 from evenkeel.shed.bundle_selection import NO_TRAFFIC, RECENTLY_UNLOADED

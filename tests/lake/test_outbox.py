@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from evenkeel.handover import ClusterCycle, Snapshot
+from evenkeel.lake import outbox
+from evenkeel.lake.outbox import as_text, with_acts
 from evenkeel.model.past_commands import HARMED
-from evenkeel.steering import recent_commands
-from evenkeel.steering.recent_commands import as_text, with_acts
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 Act = dict[str, Any]
@@ -59,9 +59,9 @@ def test_each_cycle_of_a_window_is_told_what_it_would_be_told_alone(monkeypatch:
         asked.append((since, until))
         return acts
 
-    monkeypatch.setattr(recent_commands, "recent_acts", read)
-    monkeypatch.setattr(recent_commands, "leases", lambda *_: {})
-    monkeypatch.setattr(recent_commands, "pauses", lambda *_: {})
+    monkeypatch.setattr(outbox, "recent_acts", read)
+    monkeypatch.setattr(outbox, "leases", lambda *_: {})
+    monkeypatch.setattr(outbox, "pauses", lambda *_: {})
     cycles = [cycle(name, BEGIN + timedelta(minutes=at)) for name in "ab" for at in range(0, 5_000, 95)]
     told = with_acts(None, None, cycles)  # type: ignore[arg-type]
     assert [one.acts for one in told] == [by_looking_at_all(acts, one) for one in cycles]

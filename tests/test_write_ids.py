@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
+from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, ids_of, new_try, try_of
 from evenkeel.lake.delta_log import rows_by_write
-from evenkeel.lake.write_ids import ids_of, new_try, try_of
 
 BEGIN = datetime(2026, 11, 21, 23, 59, 59, 999_999, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import SettingsError
-from evenkeel.transparency.witness_lines import witnesses_from_environment, witnesses_of
+from evenkeel.transparency.witnesses import witnesses_from_environment, witnesses_of
 from tests.transparency.logs import LOG_KEY, WITNESS_KEY
 
 

@@ -1,25 +1,125 @@
-"""Decide a recorded cycle again, each round on the rows recorded for it, and compare with what was decided."""
+"""Repetition of whole cycles: all rounds of a recorded cycle, one after the other, for verify, replay and explain.
+
+The live pipeline runs a task for each round and writes and reads rows in between. These rounds run one after the other
+in memory. Each gets its rows as it would read them from the tables, so that the plan is equal to the bit. The rows
+decided now are compared with recorded ones to the bit, in any order.
+"""
 
 from __future__ import annotations
 
 import marshal
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
 from typing import Any
 
 from evenkeel.aggregate import round as load_round
-from evenkeel.cycle.fold import decide_cycle
+from evenkeel.cycle import reading
+from evenkeel.cycle.fold import REMEMBERED, Round, decide_cycle
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Decided, Row, Rows
 from evenkeel.lake.plain_rows import as_read, columns_as_read
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
+from evenkeel.manual_requests.round import wishes_of
+from evenkeel.model.load import RATES
+from evenkeel.place.round import PLACE
+from evenkeel.plan_splits import round as split_round
+from evenkeel.plan_splits.round import SPLITS, looks_at_topics_of_bundles
+from evenkeel.planner import round as planner_round
 from evenkeel.publish import plan as plan_round
-from evenkeel.repetition.rounds import ROUNDS
-from evenkeel.repetition.rounds import STATE as STATE
+from evenkeel.publish.plan import GUARD_TABLE, Plan
+from evenkeel.shed.round import SHED
 from evenkeel.spark.rows import cells
+
+BUNDLES = "bundle_load"
+BUNDLE_COLUMNS = (
+    *("bundle", "namespace", "owner", "ownership", "last_owner", "has_non_persistent"),
+    *("topics", "consumers", "producers", "msg_backlog", "short_samples", "long_samples", "samples_since_quota"),
+    *(f"{prefix}_{rate}" for prefix in ("used", "short", "long") for rate in RATES),
+)
+_LEFT_OUT: Mapping[str, frozenset[str]] = {
+    "broker_reports": frozenset({"rest"}),
+    "namespace_bundles": frozenset({"cluster", "cycle_at", "policies"}),
+    "cluster_policies": frozenset(
+        {
+            *("cluster", "cycle_at", "configuration", "configuration_broker", "configuration_age_seconds"),
+            *("configuration_differs", "topic_lists_age_seconds", "snapshot", "snapshot_started_at"),
+            *("snapshot_finished_at",),
+        }
+    ),
+}
+"""Columns that no round reads, and columns that would change each cycle's row of a table that seldom changes."""
+
+
+def columns_looked_at(table: str, names: Sequence[str]) -> list[str]:
+    """The columns of a table that the rounds need, in the table's order."""
+    if table == BUNDLES:
+        return [name for name in names if name in BUNDLE_COLUMNS]
+    left = _LEFT_OUT.get(table, frozenset()) | STAMP_NAMES
+    return [name for name in names if name not in left]
+
+
+OBSERVED = ("bundle_load", "broker_load", "broker_reports", "namespace_bundles", "cluster_policies")
+"""The tables that a cycle decides on; `topic_hashes` and `persistent_topics` too where topics are asked for."""
+
+STATE = REMEMBERED
+_BEFORE_THE_ROUNDS: Mapping[str, Sequence[Row]] = {
+    "topic_hashes": (),
+    "split_decisions": (),
+    **dict.fromkeys(planner_round.TABLES, ()),
+    "unload_decisions": (),
+    "placement_decisions": (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedCycle:
+    """A decided cycle: rows by table as they would be read back (the state after it among them), and its plan."""
+
+    rows: Mapping[str, list[Row]]
+    plan: Plan
+
+    @property
+    def plan_id(self) -> str:
+        """The id of the plan: a digest of cluster, cycle, settings and decisions."""
+        return str(self.plan.figures["plan_id"])
+
+
+ROUNDS = (SPLITS, Round(planner_round.decide, planner_round.TABLES), SHED, PLACE)
+"""The rounds up to the plan."""
+
+
+def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> DecidedCycle:
+    """Decide the cycle. `observed` holds `OBSERVED`; `state` is the state of the previous cycle.
+
+    With `SharedRows` that keep to acts, the plan has no id and only rows of acts and refusals are made.
+    """
+    key = {"cluster": cycle["cluster"]}
+    rows = observed if isinstance(observed, SharedRows) else SharedRows(observed)
+    rows = rows.having({**_BEFORE_THE_ROUNDS, "topic_hashes": rows.get("topic_hashes", ()), "cycle": [cycle]})
+    rows = rows.having({"state": state})
+    decided, rows, _ = decide_cycle(ROUNDS, key, rows.having({"topic_hashes": _topics_of_chosen(key, rows)}))
+    plan = plan_round.made_of(rows)
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    tables: dict[str, list[Row]] = {table: list(rows[table]) for task_round in ROUNDS for table in task_round.tables}
+    tables[GUARD_TABLE] = [as_read(GUARD_TABLE, {**row, **stamp}) for row in plan.objections]
+    tables["commands"] = [as_read("commands", row) for row in plan.commands]
+    return DecidedCycle({**tables, STATE: [as_read(STATE, row) for row in decided[STATE]]}, plan)
+
+
+def _topics_of_chosen(key: Row, rows: SharedRows) -> Sequence[Row]:
+    """The topics of the bundles that are to be cut, as the task hands them over: of no others, and none unasked."""
+    known = rows["topic_hashes"]
+    cycle = reading.the_cycle(rows)
+    if not known or not looks_at_topics_of_bundles(reading.settings_of(rows), wishes_of(cycle, SPLIT)):
+        return ()
+    chosen = {row["bundle"] for row in split_round.choose(key, rows.having({"topic_hashes": ()}))["chosen"]}
+    return [row for row in known if row["bundle"] in chosen]
+
 
 ATTEMPT = "attempt_id"
 DECIDED = ("split_decisions", *PLANNER_TABLES, "unload_decisions", "placement_decisions")
@@ -55,7 +155,7 @@ def compare_decisions(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) ->
     attempt = str(key["cluster"])
     cluster = parameters["clusters"][attempt]
     rows = _in_its_cluster(rows, cluster)
-    made = decide({"cluster": cluster}, rows)
+    made = decide_as_recorded({"cluster": cluster}, rows)
     found: Decided = {PLAN: made[PLAN], DIFFERING: [], REWORDED: []}
     for table in OUTPUTS:
         columns = compared_columns(table)
@@ -96,7 +196,7 @@ def _of_attempt(rows: Iterable[Row], attempt: str) -> list[dict[str, Any]]:
     return [{**row, ATTEMPT: attempt} for row in rows]
 
 
-def decide(key: Row, rows: Rows) -> Decided:
+def decide_as_recorded(key: Row, rows: Rows) -> Decided:
     """Return the rows of the decided tables, of `strategy_state` and `guard_decisions`, and the `plan`.
 
     A round takes what the one before it had *recorded*, not what it decides now: a difference stays where it arose.
@@ -115,7 +215,8 @@ _BY_VALUE = 2
 def same(table: str, columns: Sequence[str], recorded: Collection[Row], made: Collection[Row]) -> bool:
     """Return True if these columns of a table are equal: `recorded` as they were read, `made` as a round gave them."""
     return len(recorded) == len(made) and (
-        _same_by_key(table, columns, recorded, made) or _same_row_by_row(table, columns, recorded, made)
+        _same_by_key(table, columns, recorded, made)
+        or _contents(columns, recorded) == _contents(columns, (as_read(table, row) for row in made))
     )
 
 
@@ -158,10 +259,6 @@ def _sure_keys(table: str) -> list[str]:
     """Return the columns of the table's key that cannot be NULL."""
     declared = TABLES[table]
     return [column.name for column in declared.columns if column.name in declared.key and not column.nullable]
-
-
-def _same_row_by_row(table: str, columns: Sequence[str], recorded: Iterable[Row], made: Iterable[Row]) -> bool:
-    return _contents(columns, recorded) == _contents(columns, (as_read(table, row) for row in made))
 
 
 def _contents(columns: Sequence[str], rows: Iterable[Row]) -> list[bytes]:

@@ -13,11 +13,11 @@ from evenkeel.pulsar.answers import Answer as Told
 from evenkeel.pulsar.answers import Answers
 from evenkeel.pulsar.limits import Limits
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
+from evenkeel.pulsar.quotas import bundles_to_ask
 from evenkeel.pulsar.snapshot import SnapshotView
 from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
-from evenkeel.sources.quota_requests import bundles_to_ask
+from evenkeel.sources.landing import FolderStore
 from evenkeel.sources.snapshot_requests import requests_of
-from evenkeel.sources.writing import FolderStore
 from evenkeel.times import utc_seconds
 from tests.pulsar.admin.books import DEFAULT_QUOTA, Size, sized
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster

@@ -9,9 +9,8 @@ import pytest
 
 from evenkeel.errors import NoLake
 from evenkeel.lake import table_files
-from evenkeel.lake.record import open_tables
-from evenkeel.lake.record.open_tables import OpenTables
-from evenkeel.lake.record.tables import open_table, rows_where
+from evenkeel.lake.record import tables
+from evenkeel.lake.record.tables import OpenTables, open_table, rows_where
 from tests.lakes.plausible import broker_load
 from tests.lakes.small_lake import SmallLake, moment
 
@@ -30,7 +29,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the tables whose logs were read from their last checkpoint on."""
     found: list[str] = []
     delta_table: Callable[[str], Any] = table_files.delta_table
-    monkeypatch.setattr(open_tables, "delta_table", lambda path: found.append(Path(path).name) or delta_table(path))
+    monkeypatch.setattr(tables, "delta_table", lambda path: found.append(Path(path).name) or delta_table(path))
     return found
 
 
@@ -100,9 +99,9 @@ def test_a_table_of_ones_own_is_left_alone(lake: SmallLake) -> None:
 def test_only_the_tables_used_last_are_kept(
     lake: SmallLake, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_tables, "_MOST", 1)
-    tables = OpenTables()
+    monkeypatch.setattr(tables, "_MOST_OPEN", 1)
+    opened_tables = OpenTables()
     for _ in range(2):
-        with tables.look():
+        with opened_tables.look():
             assert [counted(lake, "broker_load"), counted(lake)] == [1, 2]
     assert opened == ["broker_load", "cycles"] * 2

@@ -13,7 +13,7 @@ DAEMON = """
 import os, signal, sys
 from importlib.machinery import ModuleSpec
 sys.modules["__main__"].__spec__ = ModuleSpec(sys.argv[1], None)
-from evenkeel.spark.worker_end import end_with_the_last
+from evenkeel.spark.worker import end_with_the_last
 say = lambda words: os.write(1, words + b"\\n")  # at once: three processes share the pipe
 signal.signal(signal.SIGTERM, lambda *_: (say(b"ended"), os._exit(0)))
 
