@@ -19,9 +19,8 @@ from benchmarks.judged_scenarios import BEGIN, STEPS_SETTLE, JudgedScenario
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.model.bounces import FormerOwners
-from evenkeel.planner.floor import fewest_moves, floor_of
 from evenkeel.planner.memory_rows import bundles_wanted_split
-from evenkeel.planner.target import MARGIN, Target
+from evenkeel.planner.target import MARGIN, Target, fewest_moves, floor_of
 from evenkeel.publish.plan import max_over_mean
 from evenkeel.repetition import rounds as whole
 from evenkeel.replay.fold import goes_to

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.planner.floor import fewest_moves, floor_of
-from evenkeel.planner.target import UsageLine, target_of
+from evenkeel.planner.target import UsageLine, fewest_moves, floor_of, target_of
 from tests.planner.small_clusters import SmallCluster, small_clusters
 
 ROUNDING = 1e-9

@@ -10,10 +10,9 @@ from evenkeel.model.amounts import counted, plural, ratio
 from evenkeel.model.consideration import Alternative, Considered, Rule, Sentence, by_name
 from evenkeel.model.words import destination_of, number, points
 from evenkeel.planner.figures import AloneOnBest, PlannerFigures
-from evenkeel.planner.floor import fewest_moves
-from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER
 from evenkeel.planner.plan import PlannerPlan
-from evenkeel.planner.reconciler import PlannedStep, loads_after
+from evenkeel.planner.reconciler import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER, PlannedStep, loads_after
+from evenkeel.planner.target import fewest_moves
 from evenkeel.planner.usage_model import load_of
 from evenkeel.planner.view import OWN_NAMESPACE, PlannerBundle, PlannerView
 from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER, FEWEST_TOPICS

@@ -21,10 +21,9 @@ from evenkeel.model.consideration import Considered
 from evenkeel.model.filters.isolation import draining
 from evenkeel.model.load import BrokerReport
 from evenkeel.model.past_commands import Act, Settling, unsettled_brokers, unsettled_bundles
-from evenkeel.planner.immovable_bundles import Held, moves_of
+from evenkeel.planner.allowed_moves import Held, Places, moves_of
 from evenkeel.planner.memory import part_name
 from evenkeel.planner.memory_rows import STRATEGY
-from evenkeel.planner.places import Places
 from evenkeel.planner.verdicts import EMPTIED, SILENT
 from evenkeel.planner.view import DAY, OWN_NAMESPACE, BundleFigures, PlannerBroker, PlannerBundle, PlannerView, Spent
 from evenkeel.settings import Settings
