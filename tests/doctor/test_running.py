@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from evenkeel.cli.progress import HANGING
+from evenkeel.cli.output import HANGING
 from evenkeel.doctor.catalogue import CHECKS, chosen_checks
 from evenkeel.doctor.check_runner import THREAD, exit_code, run_checks
 from evenkeel.doctor.findings import CheckFinding, CheckOutcome, Site, SiteCheck, fail, ok, skipped, warn

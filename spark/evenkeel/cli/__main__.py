@@ -8,7 +8,7 @@ import threading
 
 from evenkeel.cli import main
 from evenkeel.cli.completion import answer_shell
-from evenkeel.cli.progress import HANGING
+from evenkeel.cli.output import HANGING
 
 _OBJECTS = 100_000
 """Minimum number of new objects between two garbage collections: imported modules stay, and checking them again and

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from evenkeel.cli import options
 from evenkeel.cli.options import engine_home
-from evenkeel.cli.serving import log_to_stderr
+from evenkeel.cli.output import log_to_stderr
 from evenkeel.errors import SettingsError
 from evenkeel.steering.agent.setup import AgentSettings
 from evenkeel.steering.outcome import LONGEST_REQUEST_S

@@ -111,7 +111,7 @@ def _name(lakes: LakeMap, path: str) -> str:
 
 def run_explain(given: argparse.Namespace) -> int:
     """Print the explanation."""
-    from evenkeel.cli.progress import busy_with
+    from evenkeel.cli.output import busy_with
     from evenkeel.explain import as_json, as_text, explain, times
 
     when = times(given.at, given.first, given.last, given.tz)
@@ -152,7 +152,7 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run_trace(given: argparse.Namespace) -> int:
     """Print the trace."""
-    from evenkeel.cli.progress import busy_with
+    from evenkeel.cli.output import busy_with
     from evenkeel.explain import times, trace
 
     when = times(given.at, given.first, given.last, given.tz)

@@ -35,7 +35,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run_upkeep(given: argparse.Namespace) -> int:
     """Maintain the lake and print the result per table."""
     from evenkeel.cli.options import said_by, session
-    from evenkeel.cli.progress import course_of
+    from evenkeel.cli.output import course_of
     from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_json, upkeep_as_text
 
     periods = {name: getattr(given, name) for name in NAMES}

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.lakes import LAKE_UNREAD, add_lake_option, each_of, lakes_chosen, say_unread
 from evenkeel.cli.options import session
-from evenkeel.cli.output import VERSION
-from evenkeel.cli.progress import course_of
+from evenkeel.cli.output import VERSION, course_of
 from evenkeel.errors import BadInput
 from evenkeel.model.amounts import plural
 from evenkeel.times import IN_UTC, bounds_given

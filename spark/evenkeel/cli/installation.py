@@ -1,4 +1,4 @@
-"""`evenkeel doctor`: checks of the whole installation, a line each with ok or the action to take."""
+"""`evenkeel doctor`, `engine` and `paths`: an installation with its checks, its local Spark server and its folders."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import engine_home
-from evenkeel.cli.output import add_json, as_line
-from evenkeel.cli.progress import QUIET_S, ProgressLine, duration, is_coloured
+from evenkeel.cli.output import QUIET_S, ProgressLine, add_json, as_line, duration, is_coloured, print_result
+from evenkeel.spark.code import folder_beside, source_root, suites_folder
+from evenkeel.spark.server import ensure, status, stop
 
 if TYPE_CHECKING:
     from evenkeel.doctor.findings import CheckResult, Site
 
-EPILOG = """exit code: 0 nothing to do; 1 there is something to do (warn, fail); 2 a check could not look, or an option
+
+_DOCTOR_EPILOG = """\
+exit code: 0 nothing to do; 1 there is something to do (warn, fail); 2 a check could not look, or an option
 is wrong. Nothing is written unless --probe asks for it; what a probe writes it removes, and says so. Tokens are never
 shown."""
 _COLOURS = {"ok": "32", "warn": "33", "fail": "31", "skipped": "2"}
@@ -23,11 +26,11 @@ _WORD, _NAME = 8, 16
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The options of `doctor`."""
+    """The options of all three."""
     parser = commands.add_parser(
         "doctor",
         help="look at the whole installation, and say what is to be done",
-        epilog=EPILOG,
+        epilog=_DOCTOR_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--config", metavar="FILE", help="the configuration file (default: $EVENKEEL_CONFIG)")
@@ -37,10 +40,23 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--probe", action="store_true", help="try to write, too; what is written is removed again")
     parser.add_argument("--list", action="store_true", help="list the checks, and look at nothing")
     add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_doctor)
+    parser = commands.add_parser("engine", help="the local Spark server, and Airflow's connection to it")
+    parser.add_argument("action", choices=("start", "stop", "status", "connection"))
+    add_json(parser)
+    parser.set_defaults(run=run_engine)
+    parser = commands.add_parser(
+        "paths",
+        help="where the DAGs, the plugin and the expectations of this installation lie",
+        epilog=_PATHS_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="?", choices=("dags", "plugins", "expectations", "package", "preload"))
+    add_json(parser)
+    parser.set_defaults(run=run_paths)
 
 
-def run(given: argparse.Namespace) -> int:
+def run_doctor(given: argparse.Namespace) -> int:
     """Run the checks and print a line each, in their order, as soon as it is ready."""
     from evenkeel.doctor.catalogue import chosen_checks, site_of
     from evenkeel.doctor.check_runner import exit_code, run_checks
@@ -110,3 +126,55 @@ def _object(results: Sequence[CheckResult], site: Site, code: int) -> dict[str, 
         ],
         "wrote": site.wrote,
     }
+
+
+def run_engine(given: argparse.Namespace) -> int:
+    """Run the requested action; `status` returns 1 if nothing runs.
+
+    `connection` prints the value of Airflow's connection to the server, which holds its token.
+    """
+    home = engine_home()
+    if given.action == "connection":
+        value = ensure(home).airflow_connection()
+        print_result(given, value, {"action": given.action, "connection": value})
+        return 0
+    if given.action == "start":
+        engine = ensure(home)
+        words = f"{engine.address} ({'started' if engine.started_here else 'was running'})"
+        result = {"action": given.action, "address": engine.address, "changed": engine.started_here}
+        print_result(given, words, result)
+        return 0
+    if given.action == "stop":
+        stopped = stop(home)
+        words = "stopped" if stopped else "nothing was running"
+        print_result(given, words, {"action": given.action, "changed": bool(stopped)})
+        return 0
+    server = status(home)
+    words = server.state if server.url is None else f"{server.state} {server.url}"
+    print_result(given, words, {"action": given.action, "state": server.state, "url": server.url})
+    return 0 if server.state == "running" else 1
+
+
+_PATHS_EPILOG = """In Airflow:
+  AIRFLOW__CORE__DAGS_FOLDER=$(evenkeel paths dags)
+  AIRFLOW__CORE__PLUGINS_FOLDER=$(evenkeel paths plugins)
+Where both have files of your own: docs/how-to/airflow.md has a DAG bundle and a link."""
+
+
+def run_paths(given: argparse.Namespace) -> int:
+    """Print the folders, or the one that was named; 1 where one of them is missing."""
+    package = source_root() / "evenkeel"
+    folders = {
+        "dags": folder_beside("dags"),
+        "plugins": folder_beside("plugins"),
+        "expectations": suites_folder(),
+        "package": package,
+        "preload": package / "airflow" / "preload.py",
+    }
+    asked = {name: path for name, path in folders.items() if given.name in (None, name)}
+    lines = [
+        str(path) if given.name else f"{name:13} {path}{'' if path.exists() else '  (missing)'}"
+        for name, path in asked.items()
+    ]
+    print_result(given, "\n".join(lines), {name: str(path) for name, path in asked.items()})
+    return 0 if all(path.exists() for path in asked.values()) else 1
