@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.doctor import lake_state
-from evenkeel.doctor.findings import CheckFinding, CheckOutcome, Site
+from evenkeel.doctor.checks import CheckFinding, CheckOutcome, Site
 from evenkeel.errors import EvenkeelError
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.transparency.lake_log import begin, storage_of

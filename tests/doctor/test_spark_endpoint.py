@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.doctor import spark_endpoint
-from evenkeel.doctor.findings import CheckOutcome, Site
+from evenkeel.doctor.checks import CheckOutcome, Site
 from evenkeel.spark.command import without_token
 from evenkeel.spark.home import Home
 from evenkeel.spark.server import Engine

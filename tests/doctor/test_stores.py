@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evenkeel.doctor import lake_state, stores
-from evenkeel.doctor.findings import CheckOutcome, Site
+from evenkeel.doctor.checks import CheckOutcome, Site
 from evenkeel.errors import EvenkeelError
 from evenkeel.lake.table_files import _arrow_of
 from evenkeel.sources.configuration import ClusterSource, QueueSource, ZoneSource

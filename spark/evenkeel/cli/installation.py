@@ -14,7 +14,7 @@ from evenkeel.spark.code import folder_beside, source_root, suites_folder
 from evenkeel.spark.server import ensure, status, stop
 
 if TYPE_CHECKING:
-    from evenkeel.doctor.findings import CheckResult, Site
+    from evenkeel.doctor.checks import CheckResult, Site
 
 
 _DOCTOR_EPILOG = """\
@@ -59,7 +59,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run_doctor(given: argparse.Namespace) -> int:
     """Run the checks and print a line each, in their order, as soon as it is ready."""
     from evenkeel.doctor.catalogue import chosen_checks, site_of
-    from evenkeel.doctor.check_runner import exit_code, run_checks
+    from evenkeel.doctor.checks import exit_code, run_checks
 
     checks = chosen_checks(given.only, given.skip)
     if given.list:

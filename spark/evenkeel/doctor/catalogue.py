@@ -10,8 +10,8 @@ from functools import wraps
 from pathlib import Path
 
 from evenkeel.doctor import airflow_state, clusters, lake_state, machine, spark_endpoint, stores
+from evenkeel.doctor.checks import CheckFinding, Site, SiteCheck, fail, ok, skipped
 from evenkeel.doctor.configuration_faults import configuration_faults
-from evenkeel.doctor.findings import CheckFinding, Site, SiteCheck, fail, ok, skipped
 from evenkeel.doctor.spark_endpoint import SPARK_SECONDS, WORKERS_SECONDS
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.settings.lakes import LakeMap, configured_lakes

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
+from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped, warn
 from evenkeel.errors import LakeError, LogError
 from evenkeel.lake.one_writer import writer_of
 from evenkeel.lake.record.tables import is_table, open_table

@@ -9,8 +9,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from evenkeel.doctor.airflow_state import store_in_airflow
+from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped
 from evenkeel.doctor.clusters import HeardClocks, judged_clocks
-from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped
 from evenkeel.object_store import access, bucket_of, canonical, is_object_store
 
 SECONDS = 60.0

@@ -19,8 +19,7 @@ from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Row, Rows
 from evenkeel.cycle.state import FRAME
 from evenkeel.errors import EvenkeelError
-from evenkeel.explain.changes.boundary import Boundary, nearest, roundest
-from evenkeel.explain.changes.change import (
+from evenkeel.explain.changes import (
     GUARDS,
     Change,
     at_least,
@@ -28,7 +27,7 @@ from evenkeel.explain.changes.change import (
     figure_clause,
     rounds_clause,
 )
-from evenkeel.explain.changes.figures import Figure, figures_of
+from evenkeel.explain.changes.figures import Boundary, Figure, figures_of, nearest, roundest
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.publish import plan as plan_round
 from evenkeel.repetition.rounds import ROUNDS, STATE
