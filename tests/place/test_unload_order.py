@@ -1,6 +1,6 @@
 """Java's order of names in a HashMap, and of unloads by it."""
 
-from evenkeel.place.unload_order import hash_order, in_pulsars_order, java_hash
+from evenkeel.place.modular_placement import hash_order, in_pulsars_order, java_hash
 
 
 def test_names_hash_as_in_java() -> None:

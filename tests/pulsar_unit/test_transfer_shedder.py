@@ -10,7 +10,7 @@ import pytest
 from evenkeel.model.filters.broker_filters import BrokerFilters
 from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerLoadData, IsolationPolicy, Policies
-from evenkeel.place.unload_order import hash_order
+from evenkeel.place.modular_placement import hash_order
 from evenkeel.settings import Settings
 from evenkeel.shed.strategies import transfer_shedder
 from evenkeel.shed.strategies.transfer_shedder import TransferState

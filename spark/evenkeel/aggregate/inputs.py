@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from evenkeel.aggregate.broker_load import RESOURCES
-from evenkeel.aggregate.bundle_load import AVERAGES, CLIENTS, SAID
-from evenkeel.aggregate.bundles_in_force import bundles_of, namespaces_in_force
+from evenkeel.aggregate.bundle_load import AVERAGES, CLIENTS, SAID, bundles_of, namespaces_in_force
 from evenkeel.aggregate.round import LOADS_BEFORE, SPLITS_BEFORE
 from evenkeel.aggregate.topic_sums import (
     CYCLE,
@@ -48,7 +47,7 @@ BESIDE = ("namespace_bundles", "broker_reports")
 OBSERVED = ("namespace_bundles", "bundle_ownership", "broker_reports", "resource_quotas")
 TOPIC_SUMS, LOST_TOPICS, CHILDREN, REJECTED = "topic_sums", "lost_topics", "children", "rejected"
 
-# A first sieve: `bundles_in_force` decides which are brokers' own namespaces.
+# A first sieve: `bundle_load` decides which are brokers' own namespaces.
 _BROKERS_OWN = "^(pulsar|sla-monitor)/"
 TABLE_OF = {LOADS_BEFORE: "bundle_load", SPLITS_BEFORE: "split_decisions"}
 """The tables of those small inputs that do not bear a table's name."""

@@ -63,9 +63,8 @@ def run(given: argparse.Namespace) -> int:
     if not _EVERY[0] <= given.every <= _EVERY[1]:
         raise BadInput(f"--every {given.every:g}: from {_EVERY[0]:g} to {_EVERY[1]:g} seconds")
     lakes = lakes_chosen(given)
-    from evenkeel.metrics.configuration_watch import ConfigurationWatch
     from evenkeel.metrics.exporter import MetricsServer
-    from evenkeel.metrics.lake_watch import LakeWatch
+    from evenkeel.metrics.lake_watch import ConfigurationWatch, LakeWatch
 
     log_to_stderr("evenkeel.metrics")
     is_configured = not given.lake and os.environ.get(CONFIGURATION)

@@ -1,9 +1,9 @@
 """Heat of bundles over time: tables built from the record, and pictures read from them.
 
 `build` updates the tables `heat_blocks` and `heat_marks` from the record (the DAG `heat`, `evenkeel heat`); `picture`
-reads a cluster's heat over any range of time. Pure modules are the scale (`scale`), ranges of keys (`key_ranges`), the
-content of a column (`columns`), the layers (`layers`), blocks as bytes (`blocks`), changes of owner (`owner_changes`)
-and a picture's rows (`rows_shown`). No JVM is needed anywhere.
+reads a cluster's heat over any range of time. Pure modules are the scale and the layers (`scale`), ranges of keys
+(`key_ranges`), the content of a column (`columns`), blocks as bytes (`blocks`), changes of owner (`owner_changes`) and
+a picture's rows (`rows_shown`). No JVM is needed anywhere.
 """
 
 from __future__ import annotations

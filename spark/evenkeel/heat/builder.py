@@ -22,10 +22,18 @@ from evenkeel.errors import LakeError
 from evenkeel.heat.blocks import Block
 from evenkeel.heat.columns import ColumnMean, overview_of
 from evenkeel.heat.key_ranges import Names, Places
-from evenkeel.heat.layers import COARSEST, LAYERS, Layer
-from evenkeel.heat.loads import COLUMNS, LOADS, BrokerCodes, loads_of
-from evenkeel.heat.marks import MarkRow, bounce_marks, command_marks, microseconds
 from evenkeel.heat.owner_changes import OwnerChange, OwnerWatch
+from evenkeel.heat.recorded_rows import (
+    COLUMNS,
+    LOADS,
+    BrokerCodes,
+    MarkRow,
+    bounce_marks,
+    command_marks,
+    loads_of,
+    microseconds,
+)
+from evenkeel.heat.scale import COARSEST, LAYERS, Layer
 from evenkeel.heat.tables import BLOCKS, MARK_BLOCK_SECONDS, MARKS, HeatConflict, HeatState, HeatTables
 from evenkeel.lake.record import Attempt, Record, chunked, clusters_of
 from evenkeel.model.amounts import plural

@@ -22,10 +22,20 @@ import numpy.typing as npt
 from evenkeel.errors import BadInput, HeatNotBuilt, NoLake
 from evenkeel.heat.blocks import COLUMNS, NAMESPACES, OVERVIEW
 from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, Flags, Names, Owners, in_order
-from evenkeel.heat.layers import COARSEST, LAYERS, Layer
-from evenkeel.heat.marks import KINDS
+from evenkeel.heat.recorded_rows import KINDS
 from evenkeel.heat.rows_shown import Shown, StoredPiece, places_of, rows_for, shown, side_by_side
-from evenkeel.heat.scale import FIRST_STEP, LAST_STEP, OWNER, SEVERAL, Codes, Metric, metric_named
+from evenkeel.heat.scale import (
+    COARSEST,
+    FIRST_STEP,
+    LAST_STEP,
+    LAYERS,
+    OWNER,
+    SEVERAL,
+    Codes,
+    Layer,
+    Metric,
+    metric_named,
+)
 from evenkeel.heat.tables import MARK_BLOCK_SECONDS, HeatState, HeatTables, among
 from evenkeel.lake.record.ranges import nearest
 from evenkeel.lake.record.tables import is_table

@@ -18,8 +18,7 @@ import numpy as np
 from evenkeel.errors import BadInput
 from evenkeel.heat.blocks import COLUMNS, FORMAT, OVERVIEW, Block
 from evenkeel.heat.key_ranges import Names, Places
-from evenkeel.heat.layers import Layer
-from evenkeel.heat.scale import OWNER
+from evenkeel.heat.scale import OWNER, Layer
 from evenkeel.lake.record.tables import FileFilter, all_of, damaged, dataset_of
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import HEAT_TABLES

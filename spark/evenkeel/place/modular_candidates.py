@@ -16,7 +16,7 @@ from evenkeel.model.filters.broker_filters import highest
 from evenkeel.model.filters.isolation import Isolation
 from evenkeel.model.filters.ownership import Ownership
 from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, Policies
-from evenkeel.place.broker_figures import BrokerFigures, broker_figures
+from evenkeel.place.strategy import BrokerFigures, broker_figures
 from evenkeel.settings import Settings
 
 

@@ -19,7 +19,7 @@ from evenkeel.model.consideration import PLANNED
 from evenkeel.model.load import LoadData, Policies
 from evenkeel.place.drained_bundles import drained_rows, is_drained
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound
-from evenkeel.place.modular_placement import PlacementRound, strategy_in_force
+from evenkeel.place.modular_placement import PlacementRound, in_pulsars_order, strategy_in_force
 from evenkeel.place.placement import BY_PLAN, TRANSFERRED, Placement, settled
 from evenkeel.place.rows import (
     assumed_rows,
@@ -35,7 +35,6 @@ from evenkeel.place.rows import (
 )
 from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, Turn, state_of, turn_of
 from evenkeel.place.strategy import PlacementState
-from evenkeel.place.unload_order import in_pulsars_order
 from evenkeel.planner.memory_rows import STRATEGY as PLANNER
 from evenkeel.planner.round import TARGETS, decides
 from evenkeel.settings import Settings

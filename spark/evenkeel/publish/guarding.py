@@ -16,9 +16,8 @@ from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.past_commands import Act, past_moves, unsettled_brokers, unsettled_bundles
 from evenkeel.publish.commands import Wanted
-from evenkeel.publish.guards.hold_back import Guarded, hold_back
+from evenkeel.publish.guards.hold_back import Guarded, hold_back, sentence
 from evenkeel.publish.guards.objection import Verdict
-from evenkeel.publish.guards.sentences import sentence
 from evenkeel.publish.guards.situation import Broker, Command, Harm, Pause, Situation, Unsettled
 from evenkeel.settings import Settings
 

@@ -25,9 +25,8 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.settings import Settings, settings_in
 from evenkeel.spark.sql import is_one_of, united
-from evenkeel.validate.facts import LACKS_A_RATE, fetch, is_broken, rejected_rows
+from evenkeel.validate.facts import LACKS_A_RATE, facts_at_hand, fetch, is_broken, rejected_rows
 from evenkeel.validate.judging import Judgement, RefusedRecord, broken_words, judge
-from evenkeel.validate.local_facts import facts_at_hand
 from evenkeel.validate.suites import OF_CYCLE, SUITES, TOPICS, read_suites
 
 if TYPE_CHECKING:
