@@ -9,6 +9,7 @@ a picture's rows (`rows_shown`). No JVM is needed anywhere.
 from __future__ import annotations
 
 from evenkeel.heat.builder import Built, as_json, as_text, build
-from evenkeel.heat.reader import HeatPicture, Within, picture
+from evenkeel.heat.heat_picture import HeatPicture
+from evenkeel.heat.reader import Within, picture
 
 __all__ = ["Built", "HeatPicture", "Within", "as_json", "as_text", "build", "picture"]
