@@ -79,7 +79,9 @@ def run_doctor(given: argparse.Namespace) -> int:
     if given.json:
         print(as_line(_object(results, site, code)), flush=True)
     else:
-        print("\n".join(_end(results, site)), flush=True)
+        counts = {word: sum(result.finding.outcome == word for result in results) for word in _COLOURS}
+        lines = [", ".join(f"{number} {word}" for word, number in counts.items() if number)]
+        print("\n".join([*lines, *(f"written and removed again: {name}" for name in site.wrote)]), flush=True)
     return code
 
 
@@ -97,12 +99,6 @@ def _printable(text: str, *, coloured: bool) -> str:
     """The text in one line; names of a cluster and of files may hold any sign."""
     kept = "\x1b" if coloured else ""
     return "".join(sign if sign.isprintable() or sign == kept else repr(sign)[1:-1] for sign in text)
-
-
-def _end(results: Sequence[CheckResult], site: Site) -> list[str]:
-    counts = {word: sum(result.finding.outcome == word for result in results) for word in _COLOURS}
-    lines = [", ".join(f"{number} {word}" for word, number in counts.items() if number)]
-    return [*lines, *(f"written and removed again: {name}" for name in site.wrote)]
 
 
 def _object(results: Sequence[CheckResult], site: Site, code: int) -> dict[str, Any]:

@@ -9,16 +9,12 @@ import signal
 import threading
 from pathlib import Path
 from socketserver import BaseServer
-from typing import TYPE_CHECKING
 
 from evenkeel.cli.lakes import add_lake_option, lakes_chosen
 from evenkeel.cli.output import log_to_stderr
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.secret import Secret, private_text
 from evenkeel.settings.operation import CONFIGURATION
-
-if TYPE_CHECKING:
-    from evenkeel.metrics.exporter import MetricsServer
 
 _EVERY = (1.0, 3600.0)
 _SHORTEST_TOKEN = 32
@@ -77,17 +73,13 @@ def run(given: argparse.Namespace) -> int:
     except OSError as error:
         raise cannot_listen("--listen", given.listen, error) from None
     watch.start()
-    print(_address_of(server), flush=True)
+    host, port = str(server.server_address[0]), int(server.server_address[1])
+    print(f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics", flush=True)
     try:
         serve_until_ended(server)
     finally:
         watch.stop()
     return 0
-
-
-def _address_of(server: MetricsServer) -> str:
-    host, port = str(server.server_address[0]), int(server.server_address[1])
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
 
 
 def _is_loopback(host: str) -> bool:

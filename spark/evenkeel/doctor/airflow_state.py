@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
 from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
@@ -89,17 +88,17 @@ class AirflowTokens:
             return credentials
         with self._lock:
             if self._known is None:
-                self._known = self._asked()
+                names = [
+                    s.live.connection for s in self._site.sources or () if s.live is not None and s.live.connection
+                ]
+                tokens = asked_aside(_SIDE, {"tokens": names}, SECONDS)["tokens"]
+                self._known = {
+                    name: None
+                    if token is None
+                    else Credentials(Secret(token["token"]) if token["token"] else None, tuple(token["urls"]))
+                    for name, token in tokens.items()
+                }
         return self._known.get(connection)
-
-    def _asked(self) -> dict[str, Credentials | None]:
-        names = [s.live.connection for s in self._site.sources or () if s.live is not None and s.live.connection]
-        tokens = asked_aside(_SIDE, {"tokens": names}, SECONDS)["tokens"]
-        return {name: None if token is None else _credentials(token) for name, token in tokens.items()}
-
-
-def _credentials(reply: Mapping[str, Any]) -> Credentials:
-    return Credentials(Secret(reply["token"]) if reply["token"] else None, tuple(reply["urls"]))
 
 
 def store_in_airflow(name: str) -> S3Connection | None:

@@ -155,7 +155,7 @@ def run_checks(
     At most `at_once` run side by side. `waiting` is called, again and again, with the awaited check and the seconds
     since it began. A check that has not ended in its time is given up: its thread continues, and ends with the process.
     """
-    works = [_Work(check, subject) for check in checks for subject in _subjects(check, site)]
+    works = [_Work(check, subject) for check in checks for subject in check.subjects(site) or (None,)]
     for place, work in enumerate(works):
         while work.result is None:
             _begin(works[place:], site, at_once)
@@ -165,10 +165,6 @@ def run_checks(
             if work.result is None:
                 work.ended.wait(_TICK_SECONDS)
         yield work.result
-
-
-def _subjects(check: SiteCheck, site: Site) -> Sequence[str | None]:
-    return check.subjects(site) or (None,)
 
 
 def _begin(works: Sequence[_Work], site: Site, at_once: int) -> None:

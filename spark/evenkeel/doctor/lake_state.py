@@ -37,16 +37,12 @@ def check_tables(site: Site, _: str) -> CheckFinding:
         return skipped(NO_LAKE)
     if not is_table(site.lake, "cycles"):
         return ok(f"there is no lake at {site.lake} yet; the first cycle makes it")
-    return _judged(site.lake, _columns(site.lake))
-
-
-def _columns(lake: str) -> dict[str, set[str]]:
-    """Return table -> the names of its columns, for the existing tables."""
-    return {
-        name: {field.name for field in open_table(lake, name).schema().fields}
+    columns = {
+        name: {field.name for field in open_table(site.lake, name).schema().fields}
         for name in TABLES
-        if is_table(lake, name)
+        if is_table(site.lake, name)
     }
+    return _judged(site.lake, columns)
 
 
 def _judged(lake: str, columns_of: dict[str, set[str]]) -> CheckFinding:

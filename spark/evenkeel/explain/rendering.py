@@ -9,7 +9,6 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from evenkeel.explain import wording
-from evenkeel.explain.changes import Change
 from evenkeel.explain.explanation import Course, Moment, OtherOption, Quiet, Reason, SentCommand, Where
 from evenkeel.model import amounts
 from evenkeel.model.past_commands import HARMED
@@ -48,7 +47,11 @@ def _moment(moment: Moment, where: tzinfo) -> Iterator[str]:
     yield "Where it was"
     yield f"  {_where(moment)}"
     yield from _decided(moment)
-    yield from _section("What Evenkeel's planner says", _of_planner(moment.reasons))
+    verdicts = [reason for reason in moment.reasons if reason.step == "planner"]
+    yield from _section(
+        "What Evenkeel's planner says",
+        [line for one in verdicts for line in (f"{one.outcome}: {one.sentence}", f"  {rule_line(one)}")],
+    )
     yield from _section("What else was possible", _others(moment.reasons))
     yield from _section("What would have changed the answer", _changes(moment.reasons))
     guards = [reason for reason in moment.reasons if reason.step == "guard"]
@@ -89,11 +92,6 @@ def _decided(moment: Moment) -> Iterator[str]:
         yield f"  {reason.step}: {reason.outcome}"
         yield f"    {reason.sentence}"
         yield f"    {rule_line(reason)}"
-
-
-def _of_planner(reasons: Sequence[Reason]) -> list[str]:
-    verdicts = [reason for reason in reasons if reason.step == "planner"]
-    return [line for one in verdicts for line in (f"{one.outcome}: {one.sentence}", f"  {rule_line(one)}")]
 
 
 def rule_line(reason: Reason) -> str:
@@ -194,26 +192,26 @@ def as_json(answer: Moment | Course) -> str:
 
 def course_body(course: Course) -> dict[str, Any]:
     """A range: `steps` in the order of time."""
-    steps = [_quiet(step) if isinstance(step, Quiet) else moment_body(step) for step in course.steps]
+    steps = [
+        {"type": "quiet", **asdict(step)} if isinstance(step, Quiet) else moment_body(step) for step in course.steps
+    ]
     return {"type": "course", **_plain(course, without=("steps",)), "steps": steps}
 
 
 def moment_body(moment: Moment) -> dict[str, Any]:
     """Return one cycle as JSON."""
     body = _plain(moment, without=("reasons",))
-    return {"type": "moment", **body, "reasons": [_reason(reason) for reason in moment.reasons]}
-
-
-def _quiet(quiet: Quiet) -> dict[str, Any]:
-    return {"type": "quiet", **asdict(quiet)}
-
-
-def _reason(reason: Reason) -> dict[str, Any]:
-    return {**_plain(reason, without=("changes",)), "changes": [_change(change) for change in reason.changes]}
-
-
-def _change(change: Change) -> dict[str, Any]:
-    return {**asdict(change), "by": change.by}
+    return {
+        "type": "moment",
+        **body,
+        "reasons": [
+            {
+                **_plain(reason, without=("changes",)),
+                "changes": [{**asdict(change), "by": change.by} for change in reason.changes],
+            }
+            for reason in moment.reasons
+        ],
+    }
 
 
 def _plain(fields: Any, *, without: tuple[str, ...]) -> dict[str, Any]:

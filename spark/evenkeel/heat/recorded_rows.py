@@ -17,7 +17,7 @@ from evenkeel.errors import BadInput, LakeError
 from evenkeel.heat.columns import CycleLoad
 from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, WIDTH, in_order
 from evenkeel.heat.owner_changes import Bundle, OwnerChange, bounces_among
-from evenkeel.heat.scale import NOBODY, SEVERAL, Figures
+from evenkeel.heat.scale import NOBODY, SEVERAL
 from evenkeel.lake.outbox import with_outcomes
 from evenkeel.lake.record import Attempt, Record
 from evenkeel.lake.record.tables import is_in, text
@@ -77,7 +77,10 @@ def loads_of(
     owners = rows.column(owner_column).combine_chunks().dictionary_encode()
     codes = np.array([brokers.code(name) for name in owners.dictionary.to_pylist()] + [NOBODY], np.uint16)
     owner = codes[owners.indices.fill_null(len(codes) - 1).to_numpy()]
-    figures = _figures(rows)
+    # Message rate, byte rate, topics and sessions of each row; NaN if a part is unknown.
+    rate_in, rate_out, bytes_in, bytes_out = (_numbers(rows.column(name)) for name in _RATES)
+    topics, producers, consumers = (_numbers(rows.column(name)) for name in ("topics", "producers", "consumers"))
+    figures = np.vstack((rate_in + rate_out, bytes_in + bytes_out, topics, producers + consumers))
     order = np.lexsort((lower, attempt))
     ends = np.searchsorted(attempt[order], np.arange(count + 1))
     for n in range(count):
@@ -92,13 +95,6 @@ def loads_of(
         yield CycleLoad(
             names, lower[positions], upper[positions], np.vstack((figures[:, positions], shares)), owner[positions]
         )
-
-
-def _figures(rows: pa.Table) -> Figures:
-    """Return message rate, byte rate, topics and sessions of each row; NaN if a part is unknown."""
-    rate_in, rate_out, bytes_in, bytes_out = (_numbers(rows.column(name)) for name in _RATES)
-    topics, producers, consumers = (_numbers(rows.column(name)) for name in ("topics", "producers", "consumers"))
-    return np.vstack((rate_in + rate_out, bytes_in + bytes_out, topics, producers + consumers))
 
 
 def _numbers(column: Any) -> npt.NDArray[np.float64]:

@@ -175,9 +175,12 @@ def _plain(value: Any) -> Any:
 
 def answers_at(requests: DataFrame, wanted: Positions) -> DataFrame:
     """Return the answers, or topics in them, at these positions, with cluster and `cycle_at`."""
+    from pyspark.sql import functions as F
+
     if len(wanted) == 1:
         ((key, (number, positions)),) = wanted.items()
-        return requests.where(_stands_at(number, positions)).select(*_literals(key), "*")
+        literals = F.lit(key[0]).alias("cluster"), moment(key[1]).alias("cycle_at")
+        return requests.where(_stands_at(number, positions)).select(*literals, "*")
     named = [(number, n, *key) for key, (number, positions) in wanted.items() for n in sorted(set(positions))]
     return requests.join(_cycles(requests.sparkSession, named, "snapshot int, n int"), ["snapshot", "n"])
 
@@ -215,12 +218,6 @@ def _stands_at(number: int, positions: Sequence[int]) -> Column:
     if not positions:
         return F.lit(False)
     return (F.col("snapshot") == number) & F.col("n").isin(list(positions))
-
-
-def _literals(key: CycleKey) -> tuple[Column, Column]:
-    from pyspark.sql import functions as F
-
-    return F.lit(key[0]).alias("cluster"), moment(key[1]).alias("cycle_at")
 
 
 # Topics.

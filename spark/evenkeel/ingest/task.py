@@ -159,7 +159,7 @@ def _settled(handover: Handover, intakes: list[SnapshotIntake]) -> Handover:
     by_key = {intake.key: intake for intake in intakes}
     texts = {
         id(distinct.settings): distinct.settings.to_json()
-        for distinct in _distinct(intakes)
+        for distinct in {id(intake.settings): intake for intake in intakes}.values()
         if distinct.settings is not None
     }
     cycles = [
@@ -178,8 +178,3 @@ def _settled(handover: Handover, intakes: list[SnapshotIntake]) -> Handover:
         reasons = {i.key: i.left_out for i in intakes if i.left_out is not None and i.failed is failed}
         settled = settled.leave_out(reasons, status=status)
     return settled
-
-
-def _distinct(intakes: Iterable[SnapshotIntake]) -> Iterable[SnapshotIntake]:
-    """Yield one intake for each of the settings in force."""
-    return {id(intake.settings): intake for intake in intakes}.values()

@@ -94,8 +94,12 @@ _VALUES = {DRAIN: _of_broker, UNDRAIN: _of_broker, UNLOAD_TOPIC: _of_topic}
 
 
 def _of_bundle(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    value = given.get("namespace")
+    tenant, _, name = value.partition("/") if isinstance(value, str) else ("", "", "")
+    if not tenant.strip() or not name.strip() or "/" in name:
+        raise BadInput(f"a wish names its namespace as tenant/namespace, not as {value!r}")
     return {
-        "namespace": _namespace(given.get("namespace")),
+        "namespace": f"{tenant}/{name}",
         "bundle": _bundle(kind, given.get("bundle")),
         **_options(kind, given),
     }
@@ -116,13 +120,6 @@ def _options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
             "decides for each bundle; name one bundle, or leave the destination out"
         )
     return {**_NO_OPTIONS, "destination": destination or None}
-
-
-def _namespace(value: Any) -> str:
-    tenant, _, name = value.partition("/") if isinstance(value, str) else ("", "", "")
-    if not tenant.strip() or not name.strip() or "/" in name:
-        raise BadInput(f"a wish names its namespace as tenant/namespace, not as {value!r}")
-    return f"{tenant}/{name}"
 
 
 def _bundle(kind: str, value: Any) -> str:

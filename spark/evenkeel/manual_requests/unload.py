@@ -84,7 +84,10 @@ def grant_unload(wish: UnloadWish, view: ClusterView) -> Granted:
     owner = view.owners.get(bundle)
     destination = broker_id(wish.destination or "") or None
     if destination is not None and destination not in view.brokers:
-        return _no_such_broker(bundle, owner, destination, view)
+        alike = (broker for broker in sorted(view.brokers) if destination in broker)
+        meant = tuple(Alternative(broker, "candidate", "name_alike") for broker in alike)
+        numbers = {"brokers": len(view.brokers)}
+        return refused(bundle, owner, NO_SUCH_BROKER, CONFLICT, alternatives=meant, numbers=numbers)
     if destination in view.silent:
         return refused(bundle, owner, BROKER_SILENT, NO_CONTENT)
     if owner is None:
@@ -105,14 +108,6 @@ def broker_id(text: str) -> str:
     """Return a broker's name without the scheme that Pulsar removes; "" for a blank name."""
     name = text.strip()
     return name[len(scheme.group()) :] if (scheme := _SCHEME.match(name)) else name
-
-
-def _no_such_broker(bundle: str, owner: str | None, destination: str, view: ClusterView) -> Granted:
-    """Return the refusal of a name that is not an available broker's id, with the ids that contain it."""
-    alike = (broker for broker in sorted(view.brokers) if destination in broker)
-    meant = tuple(Alternative(broker, "candidate", "name_alike") for broker in alike)
-    numbers = {"brokers": len(view.brokers)}
-    return refused(bundle, owner, NO_SUCH_BROKER, CONFLICT, alternatives=meant, numbers=numbers)
 
 
 def _granted(bundle: str, owner: str, destination: str | None) -> Granted:

@@ -132,7 +132,9 @@ class LakeCollector(Collector):
             values: dict[tuple[str, ...], float] = {}
             for lake, reading in last.items():
                 for labels, value in sorted(_values(reading, metric.name).items()):
-                    if value is not None and _counts(lakes, lake, metric, labels):
+                    if value is not None and (
+                        lakes is None or metric.labels[:1] != CLUSTER or lakes.counts(lake, labels[0])
+                    ):
                         values[(lake, *labels) if more else labels] = value
             if values:
                 yield _family(metric, values, more)
@@ -148,10 +150,6 @@ def _family(
     for labels, value in values.items():
         family.add_metric(labels, value)
     return family
-
-
-def _counts(lakes: WatchedLakes | None, lake: str, metric: ExportedMetric, labels: tuple[str, ...]) -> bool:
-    return lakes is None or metric.labels[:1] != CLUSTER or lakes.counts(lake, labels[0])
 
 
 def _values(last: LakeReading, name: str) -> Mapping[tuple[str, ...], float | None]:
@@ -189,7 +187,11 @@ class _ScrapeHandler(BoundedHandler):
         elif not self._may_read():
             self._send(401, b"a token is needed: Authorization: Bearer TOKEN\n", {"WWW-Authenticate": "Bearer"})
         else:
-            self._send_metrics()
+            encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+            body, more = encode(self.server.registry), {"Content-Type": content_type}
+            if "gzip" in (self.headers.get("Accept-Encoding") or ""):
+                body, more["Content-Encoding"] = gzip.compress(body, compresslevel=1), "gzip"
+            self._send(200, body, more)
 
     def _refused(self) -> None:
         self._send(405, b"GET alone is served here\n", {"Allow": "GET"})
@@ -204,13 +206,6 @@ class _ScrapeHandler(BoundedHandler):
             return False
         shown_token = given[0].removeprefix(_BEARER).strip().encode("utf-8", "surrogateescape")
         return hmac.compare_digest(shown_token, self.server.token.reveal().encode())
-
-    def _send_metrics(self) -> None:
-        encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-        body, more = encode(self.server.registry), {"Content-Type": content_type}
-        if "gzip" in (self.headers.get("Accept-Encoding") or ""):
-            body, more["Content-Encoding"] = gzip.compress(body, compresslevel=1), "gzip"
-        self._send(200, body, more)
 
     def _send(self, status: int, body: bytes, more: dict[str, str] | None = None) -> None:
         self.send_response(status)

@@ -256,10 +256,6 @@ def _say_log(figures: LakeFigures, seen: LogSeen | None) -> None:
     figures.say("evenkeel_checkpoint_timestamp_seconds", seen.written_at)
     figures.say("evenkeel_unlogged_commits", sum(overview.unlogged.values()))
     figures.say("evenkeel_lost_commits", sum(overview.lost.values()))
-    _say_witnesses(figures, overview, size)
-
-
-def _say_witnesses(figures: LakeFigures, overview: LogOverview, size: int) -> None:
     for witness in overview.witnesses[:MOST_WITNESSES]:
         figures.say("evenkeel_witness_timestamp_seconds", witness.at, witness.name)
         figures.say("evenkeel_witness_behind_leaves", max(size - witness.size, 0), witness.name)

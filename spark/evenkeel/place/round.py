@@ -76,7 +76,9 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     noted = waiting_rows(rows, strategy)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     wished = _wished(rows, load, policies, settings)
-    drained = drained_rows(rows, lambda freely: _round(rows, load, _policies(policies, freely), settings, {}))
+    drained = drained_rows(
+        rows, lambda freely: _round(rows, load, replace(policies, groups={}) if freely else policies, settings, {})
+    )
     decided = [{**row, **stamp} for row in (*placed, *wished, *drained, *noted)]
     kept = [*assumed_rows(decided, cycle, settings), *({**row, **stamp} for row in placement_rows(after))]
     return {"placement_decisions": decided, "strategy_state": kept}
@@ -228,7 +230,12 @@ class _View:
         """A round of placing, with `freely` without regard to anti-affinity groups. `leaves`: one more bundle gone."""
         policies = replace(self.policies, groups={}) if freely else self.policies
         gone = self._gone if leaves is None else {**self._gone, leaves: None}
-        owners = _owners_after(self._owners, gone)
+        owners = {
+            broker: [bundle for bundle in bundles if bundle not in gone] for broker, bundles in self._owners.items()
+        }
+        for bundle, destination in gone.items():
+            if destination is not None:
+                owners.setdefault(destination, []).append(bundle)
         return ExtensiblePlacementRound(self._load, policies, owners, self._settings, turn=self._turn)
 
     def place_alone(self, bundle: str, broker: str, *, freely: bool = False) -> Placement:
@@ -242,15 +249,6 @@ def _place(
     """Freed bundles, then lost ones, each in name order and each counting for those after it; and the turn after."""
     freed = [placing.assign(bundle, owner).kept_by(owner) for bundle, owner in sorted(leaving.items())]
     return [*freed, *placing.place(lost)], placing.turn
-
-
-def _owners_after(owners: Mapping[str, tuple[str, ...]], gone: Mapping[str, str | None]) -> dict[str, list[str]]:
-    """Broker -> its bundles once those that leave have left and the transferred ones have arrived."""
-    after = {broker: [bundle for bundle in bundles if bundle not in gone] for broker, bundles in owners.items()}
-    for bundle, destination in gone.items():
-        if destination is not None:
-            after.setdefault(destination, []).append(bundle)
-    return after
 
 
 def _destination(row: Row) -> str | None:
@@ -298,10 +296,6 @@ def planned_places(rows: Rows) -> dict[str, Row]:
 def _is_shed(row: Row) -> bool:
     """Return True if the strategy in force unloads the bundle, and no operator."""
     return is_unload(row) and not is_wished(row) and not is_drained(row)
-
-
-def _policies(policies: Policies, freely: bool) -> Policies:
-    return replace(policies, groups={}) if freely else policies
 
 
 PLACE = Round(decide_remembering, ("placement_decisions",))

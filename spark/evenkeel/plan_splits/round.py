@@ -165,7 +165,16 @@ def _row(
     verdict: Considered, strategy: str, split: PlannedSplit | None, stamp: Row, wish_id: str | None = None
 ) -> dict[str, Any]:
     row = reason_row(verdict, strategy, wish_id)
-    row.update(_UNCUT if split is None else _where(split))
+    row.update(
+        _UNCUT
+        if split is None
+        else {
+            "algorithm": split.algorithm,
+            "cuts": list(split.cuts),
+            "children": list(split.children),
+            "unload_children": split.unload,
+        }
+    )
     row.update(stamp)
     return row
 
@@ -253,15 +262,6 @@ def _range_row(bundle: str, owner: str | None) -> dict[str, Any]:
         "lower": bundle_range.lower,
         "upper": bundle_range.upper,
         "is_last": bundle_range.upper == _LAST,
-    }
-
-
-def _where(split: PlannedSplit) -> dict[str, Any]:
-    return {
-        "algorithm": split.algorithm,
-        "cuts": list(split.cuts),
-        "children": list(split.children),
-        "unload_children": split.unload,
     }
 
 

@@ -237,16 +237,12 @@ def promises_of(view: PlannerView, figures: PlannerFigures, due: Iterable[Planne
             given.setdefault(step.source or "", []).append(bundles[step.bundle])
     promises = {}
     for broker, moved in sorted(given.items()):
-        resource = _busiest(figures, broker)
+        usages = {r: figures.models[r][broker].line.usage(figures.loads[r][broker]) for r in figures.resources}
+        resource = max(usages, key=lambda r: usages[r])
         load = math.fsum(figures.load(bundle, resource) for bundle in moved)
         line, carried = figures.models[resource][broker].line, figures.loads[resource][broker]
         promises[broker] = Promise(view.at, resource, line.slope * load, line.usage(carried), carried - load)
     return promises
-
-
-def _busiest(figures: PlannerFigures, broker: str) -> str:
-    """The resource that a broker has least of."""
-    return max(figures.resources, key=lambda r: figures.models[r][broker].line.usage(figures.loads[r][broker]))
 
 
 def promises_checked(

@@ -14,9 +14,9 @@ from evenkeel.cycle.reading import Row, Rows
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.bundles import namespace_of
-from evenkeel.model.past_commands import Act, past_moves, unsettled_brokers, unsettled_bundles
+from evenkeel.model.past_commands import past_moves, unsettled_brokers, unsettled_bundles
 from evenkeel.publish.commands import Wanted
-from evenkeel.publish.guards.hold_back import Guarded, hold_back, sentence
+from evenkeel.publish.guards.hold_back import hold_back, sentence
 from evenkeel.publish.guards.objection import Verdict
 from evenkeel.publish.guards.situation import Broker, Command, Harm, Pause, Situation, Unsettled
 from evenkeel.settings import Settings
@@ -34,9 +34,10 @@ def guarded(
         return [], []
     situation = situation_of(rows, commands, settings, harms)
     verdicts = hold_back(situation, settings)
-    return [commands[index] for index in verdicts.allowed], _rows(
-        verdicts, commands, reading.the_cycle(rows)["cluster"]
-    )
+    cluster = reading.the_cycle(rows)["cluster"]
+    return [commands[index] for index in verdicts.allowed], [
+        _row(verdict, commands, cluster) for verdict in verdicts.verdicts
+    ]
 
 
 def throughput(row: Row, prefix: str = "") -> float:
@@ -50,6 +51,7 @@ def situation_of(rows: Rows, commands: Sequence[Wanted], settings: Settings, har
     now = datetime.fromisoformat(cycle["cycle_at"])
     traffic = _traffic_of_bundles(rows)
     acts = reading.acts_before(cycle)
+    unsettled = [*unsettled_bundles(acts, now, settings).items(), *unsettled_brokers(acts, now, settings).items()]
     return Situation(
         cluster=cycle["cluster"],
         at=now,
@@ -59,7 +61,7 @@ def situation_of(rows: Rows, commands: Sequence[Wanted], settings: Settings, har
         bundle_counts=_bundle_counts(rows),
         unclear=_unclear(rows),
         moves=past_moves(acts, now, settings),
-        unsettled=_unsettled(acts, now, settings),
+        unsettled=[Unsettled(subject, event.until, event.why) for subject, event in unsettled],
         pauses=[Pause(row.get("reason") or "", row.get("by") or "") for row in reading.pauses(cycle)],
         harms=harms,
     )
@@ -118,15 +120,6 @@ def _brokers(rows: Rows) -> dict[str, Broker]:
         for name in sorted(given.keys() | loads.keys())
         if given.get(name, {}).get("is_listed") is not False
     }
-
-
-def _unsettled(acts: Sequence[Act], now: datetime, settings: Settings) -> list[Unsettled]:
-    unsettled = [*unsettled_bundles(acts, now, settings).items(), *unsettled_brokers(acts, now, settings).items()]
-    return [Unsettled(subject, event.until, event.why) for subject, event in unsettled]
-
-
-def _rows(verdicts: Guarded, commands: Sequence[Wanted], cluster: str) -> list[dict[str, Any]]:
-    return [_row(verdict, commands, cluster) for verdict in verdicts.verdicts]
 
 
 def _row(verdict: Verdict, commands: Sequence[Wanted], cluster: str) -> dict[str, Any]:

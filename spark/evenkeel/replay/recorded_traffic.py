@@ -137,7 +137,10 @@ def error_of(history: History, seen: Sequence[SeenCycle]) -> Error:
         guessed += [abs(means[broker] - usage) for broker, usage in seen[n].usage.items()]
         uneven.append(abs(_unevenness(forecast.values()) - _unevenness(seen[n].usage.values())))
     moves = sum(_moves_between(before, after) for before, after in pairwise(seen))
-    return Error(len(off), _mean(off), _mean(guessed), _mean(uneven), moves, shift_of(seen, _settled_after(history)))
+    last = history.settings[str(history.cycles[-1].planned["settings_digest"])].settings
+    # Figures of moved bundles are not trusted for so long.
+    settling = timedelta(seconds=PERIODS * last.statsUpdateFrequencyInSecs)
+    return Error(len(off), _mean(off), _mean(guessed), _mean(uneven), moves, shift_of(seen, settling))
 
 
 def shift_of(seen: Sequence[SeenCycle], wait: timedelta) -> Shift | None:
@@ -189,12 +192,6 @@ def _inherited(before: SeenCycle, then: SeenCycle) -> dict[str, float]:
             if edges.covers(hashes)
         )
     return inherited
-
-
-def _settled_after(history: History) -> timedelta:
-    """Return the time for which the figures of moved bundles are not trusted."""
-    last = history.settings[str(history.cycles[-1].planned["settings_digest"])].settings
-    return timedelta(seconds=PERIODS * last.statsUpdateFrequencyInSecs)
 
 
 def _first_from(seen: Sequence[SeenCycle], moment: datetime, begin: int = 0) -> int:

@@ -236,7 +236,7 @@ def _sheddings(
     for row in rows:
         if row["subject_kind"] in ("bundle", "topic") and row["outcome"] == "unload":
             taken.setdefault(row["broker"] or "", []).append(row)
-    sheds = {row["subject"]: row for row in rows if row["subject_kind"] == "broker" and _unloads(row)}
+    sheds = {row["subject"]: row for row in rows if row["subject_kind"] == "broker" and row["outcome"] == "unload"}
     return tuple(
         SheddingLine(
             broker,
@@ -265,10 +265,6 @@ def _average(row: Row) -> float | None:
     averages."""
     average: float | None = row["numbers"].get("bundle_throughput")
     return None if row["strategy"] in SHEDDERS_OF["extensible"] else average
-
-
-def _unloads(row: Row) -> bool:
-    return bool(row["outcome"] == "unload")
 
 
 def _placement(row: Row, strategy: str, whys: Whys) -> PlacementLine:

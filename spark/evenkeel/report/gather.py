@@ -237,7 +237,10 @@ def comparable(lake: str | Path, attempts: Sequence[Attempt], rounds: Sequence[L
 
 
 def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: float | None) -> Cycle:
-    traffic = {row["bundle"]: _throughput(row) for row in rows["bundle_load"]}
+    traffic = {
+        row["bundle"]: float((row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0))
+        for row in rows["bundle_load"]
+    }
     goal = {row["subject"]: row["destination"] for row in rows["placement_decisions"]}
     unloads = rows["unload_decisions"]
     # Manual requests are not the shedder's work.
@@ -278,10 +281,6 @@ def _threshold(settings: Sequence[Row]) -> float | None:
     """Return how far over the mean a broker is shed from, as a fraction."""
     value = next((row["value"] for row in settings if row["key"] == THRESHOLD_KEY), None)
     return None if value is None else float(value) / 100.0
-
-
-def _throughput(bundle: Row) -> float:
-    return float((bundle["used_msg_throughput_in"] or 0.0) + (bundle["used_msg_throughput_out"] or 0.0))
 
 
 # The course over the cycles: usage per broker, the band in which the shedder does nothing, and the decisions.
@@ -401,7 +400,11 @@ def _point(course: CourseRows, attempt: Attempt, shown: Attempt, shedder: str, t
         placements=row["placements"] or 0,
         refusals=row["refusals"] or 0,
         plan_id=attempt.plan_id,
-        acts=_acts(course, name),
+        acts=tuple(
+            CourseAct(kind, row["outcome"], row["subject"], row["sentence"])
+            for table, kind in _KINDS.items()
+            for row in course.acts[table][name]
+        ),
     )
 
 
@@ -412,11 +415,3 @@ def _with_shares(point: Point, loads: Sequence[Row]) -> Point:
     total = sum(flow.values())
     shares = {broker: value / total for broker, value in flow.items()} if total > 0 else {}
     return replace(point, usage=shares, compared=shares, mean=1 / len(shares) if shares else None, limit=None)
-
-
-def _acts(course: CourseRows, attempt_id: str) -> tuple[CourseAct, ...]:
-    return tuple(
-        CourseAct(kind, row["outcome"], row["subject"], row["sentence"])
-        for table, kind in _KINDS.items()
-        for row in course.acts[table][attempt_id]
-    )

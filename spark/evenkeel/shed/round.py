@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from evenkeel.cycle import reading, state
-from evenkeel.cycle.extensible_loads import SHEDDER, Remembered, see
+from evenkeel.cycle.extensible_loads import SHEDDER, see
 from evenkeel.cycle.fold import Round, fold
 from evenkeel.cycle.loads import load_of, owned_of
 from evenkeel.cycle.reading import Decided, Row, Rows, acts_before
@@ -16,7 +16,7 @@ from evenkeel.cycle.reasons import named, telling
 from evenkeel.manual_requests.drain import drained
 from evenkeel.manual_requests.round import granted_unloads, unloaded_by, with_unloads
 from evenkeel.model.filters.unload_gates import unload_gates
-from evenkeel.model.past_commands import Act, brokers_unloaded, recently_unloaded
+from evenkeel.model.past_commands import brokers_unloaded, recently_unloaded
 from evenkeel.place.round import PLACE
 from evenkeel.planner.round import decides
 from evenkeel.settings import Settings, settings_in
@@ -117,9 +117,12 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         handed_on = {name: before[name] for name in (HITS, UNLOADED_AT) if name in before}
         last, recent = state.shed_at(rows["state"]), within_grace(seen.load.recently_unloaded, now, settings)
         return _stamped(verdict_rows, state.state_rows(SHEDDER, {**seen.averages, **handed_on}, last, recent), stamp)
+    unloaded = {broker: int(at) for broker, at in before.get(UNLOADED_AT, {}).items()}
+    for broker, at in brokers_unloaded(acts).items():
+        unloaded[broker] = max(at, unloaded.get(broker, at))
     decided = run_transfers(
         replace(seen.load, wished=unloaded_by(wished) | drain.leaving),
-        _state_of(before, acts),
+        TransferState(int(before.get(HITS, {}).get(state.THE_CLUSTER, 0)), unloaded),
         reading.policies(rows),
         seen.owners,
         settings,
@@ -134,13 +137,6 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     ]
     verdict_rows = [*with_unloads(verdicts, SHEDDER, wished), *drain.rows()]
     return _stamped(verdict_rows, state.state_rows(SHEDDER, after, decided.shed_at, decided.recently_unloaded), stamp)
-
-
-def _state_of(before: Remembered, acts: Iterable[Act]) -> TransferState:
-    unloaded = {broker: int(at) for broker, at in before.get(UNLOADED_AT, {}).items()}
-    for broker, at in brokers_unloaded(acts).items():
-        unloaded[broker] = max(at, unloaded.get(broker, at))
-    return TransferState(int(before.get(HITS, {}).get(state.THE_CLUSTER, 0)), unloaded)
 
 
 def _remember(decided: TransferRound, settings: Settings, now: datetime) -> dict[str, Mapping[str, float]]:

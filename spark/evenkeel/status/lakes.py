@@ -142,7 +142,8 @@ def read_lakes_status(lakes: LakeMap, now: datetime, reader: SideBySideReader | 
             continue
         seen.append(lake_seen[0])
         for line in lake_seen[1]:
-            other = _elsewhere(lakes, lake, line.cluster)
+            home = lakes.reader_lake_of(line.cluster)
+            other = None if home is None or home == lake else home.name
             if other is not None:
                 moved.append(MovedCluster(line.cluster, lake.name, other))
             else:
@@ -151,12 +152,6 @@ def read_lakes_status(lakes: LakeMap, now: datetime, reader: SideBySideReader | 
     ordered = tuple((lines[id(line)], line) for line in by_urgency(every))
     counted = tuple(replace(one, clusters=sum(name == one.name for name, _ in ordered)) for one in seen)
     return LakesStatus(now, counted, ordered, tuple(sorted(moved, key=lambda move: (move.cluster, move.before))))
-
-
-def _elsewhere(lakes: LakeMap, lake: ConfiguredLake, cluster: str) -> str | None:
-    """Return the name of the lake that the cluster belongs to, if that is another one."""
-    home = lakes.reader_lake_of(cluster)
-    return None if home is None or home == lake else home.name
 
 
 def _seen(

@@ -58,7 +58,12 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
         results += result_rows(part, judgement)
         rejected += rejected_frames(spark, part, judgement, suites, tables)
         quarantined |= judgement.quarantined
-    frames = {"validation_results": _frame(spark, "validation_results", results)}
+    names = [column.name for column in TABLES["validation_results"].body_columns()]
+    frames = {
+        "validation_results": frame_of_rows(
+            spark, "validation_results", [{name: row.get(name) for name in names} for row in results]
+        )
+    }
     if rejected:
         frames["rejected"] = united(rejected)
     writes = lake.append(spark, frames, handover=handover, task="validate")
@@ -188,8 +193,3 @@ def _with_files(rows: DataFrame, handover: Handover) -> DataFrame:
     named = rows.sparkSession.createDataFrame(paths, "cluster string, at string, _file string")
     files = named.select("cluster", F.to_timestamp("at").alias("cycle_at"), "_file")
     return rows.join(F.broadcast(files), ["cluster", "cycle_at"], how="left")
-
-
-def _frame(spark: SparkSession, table: str, rows: Sequence[Row]) -> DataFrame:
-    names = [column.name for column in TABLES[table].body_columns()]
-    return frame_of_rows(spark, table, [{name: row.get(name) for name in names} for row in rows])
