@@ -19,7 +19,7 @@ from benchmarks.judged_scenarios import BEGIN, STEPS_SETTLE, JudgedScenario
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.model.bounces import FormerOwners
-from evenkeel.planner.memory_rows import bundles_wanted_split
+from evenkeel.planner.round import bundles_wanted_split
 from evenkeel.planner.target import MARGIN, Target, fewest_moves, floor_of
 from evenkeel.publish.plan import max_over_mean
 from evenkeel.repetition import rounds as whole

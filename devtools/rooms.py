@@ -70,7 +70,6 @@ PURE = (
     "shed/strategies",
     "place/strategy.py",
     "place/extensible_placement.py",
-    "place/modular_candidates.py",
     "place/modular_placement.py",
     "place/strategies",
     "publish/guards",
@@ -78,7 +77,6 @@ PURE = (
     "heat/columns.py",
     "heat/key_ranges.py",
     "heat/scale.py",
-    "heat/owner_changes.py",
     "heat/rows_shown.py",
 )
 """Modules that decide: plain values in, plain values out; no Spark, Delta, Airflow or HTTP, no clock and no

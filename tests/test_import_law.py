@@ -41,7 +41,7 @@ PLAIN_PYTHON = {
     "typing",
     "zlib",
 }
-_OF_HEAT = ("blocks", "columns", "key_ranges", "owner_changes", "rows_shown", "scale")
+_OF_HEAT = ("blocks", "columns", "key_ranges", "rows_shown", "scale")
 _OF_PLACEMENTS = ("figures", "placement_search", "relief", "target_placement")
 ARITHMETIC = {
     "model/exact_sums.py": {"numpy", "pyarrow"},

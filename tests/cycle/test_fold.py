@@ -23,7 +23,7 @@ from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import round as split_round
 from evenkeel.planner.memory import PlannerMemory, WantedSplit
-from evenkeel.planner.memory_rows import rows_of
+from evenkeel.planner.round import rows_of
 from evenkeel.publish import plan as plan_round
 from evenkeel.repetition import rounds as whole
 from evenkeel.settings import resolve

@@ -5,7 +5,7 @@ from dataclasses import replace
 from evenkeel.model.filters.broker_filters import version_rank
 from evenkeel.model.filters.ownership import Ownership
 from evenkeel.model.load import BrokerAverages, BrokerReport, BundleHistory, LoadData, Policies, ResourceUsage
-from evenkeel.place.modular_candidates import PlacementView, fewest_bundles, newest_version, same_load_manager
+from evenkeel.place.modular_placement import PlacementView, fewest_bundles, newest_version, same_load_manager
 from evenkeel.place.strategies import least_long_term_message_rate
 from evenkeel.place.strategies import least_resource_usage_with_weight as least_usage
 from evenkeel.place.strategies import round_robin_broker_selector as round_robin

@@ -14,8 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.airflow.dag_names import CONNECTION, expected_dags
-from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped, warn
-from evenkeel.doctor.side_process import Answer, AsideFailed, answer_aside, asked_aside
+from evenkeel.doctor.checks import (
+    Answer,
+    AsideFailed,
+    CheckFinding,
+    Site,
+    answer_aside,
+    asked_aside,
+    fail,
+    ok,
+    skipped,
+    warn,
+)
 from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection
 from evenkeel.pulsar.admin.connection import Credentials, from_environment
 from evenkeel.secret import Secret

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from evenkeel.airflow.dag_names import CONNECTION
-from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped
-from evenkeel.doctor.side_process import Answer, AsideFailed, answer_aside, asked_aside
+from evenkeel.doctor.checks import Answer, AsideFailed, CheckFinding, Site, answer_aside, asked_aside, fail, ok, skipped
 from evenkeel.spark.code import versions
 from evenkeel.spark.command import connect_url, without_token
 from evenkeel.spark.home import Home

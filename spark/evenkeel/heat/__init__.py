@@ -2,8 +2,8 @@
 
 `build` updates the tables `heat_blocks` and `heat_marks` from the record (the DAG `heat`, `evenkeel heat`); `picture`
 reads a cluster's heat over any range of time. Pure modules are the scale and the layers (`scale`), ranges of keys
-(`key_ranges`), the content of a column (`columns`), blocks as bytes (`blocks`), changes of owner (`owner_changes`) and
-a picture's rows (`rows_shown`). No JVM is needed anywhere.
+(`key_ranges`), the content of a column and changes of owner (`columns`), blocks as bytes (`blocks`) and a picture's
+rows (`rows_shown`). No JVM is needed anywhere.
 """
 
 from __future__ import annotations

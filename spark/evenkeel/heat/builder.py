@@ -20,9 +20,8 @@ from typing import Any
 
 from evenkeel.errors import LakeError
 from evenkeel.heat.blocks import Block
-from evenkeel.heat.columns import ColumnMean, overview_of
+from evenkeel.heat.columns import ColumnMean, OwnerChange, OwnerWatch, overview_of
 from evenkeel.heat.key_ranges import Names, Places
-from evenkeel.heat.owner_changes import OwnerChange, OwnerWatch
 from evenkeel.heat.recorded_rows import (
     COLUMNS,
     LOADS,

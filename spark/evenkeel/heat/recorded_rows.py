@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel.errors import BadInput, LakeError
-from evenkeel.heat.columns import CycleLoad
+from evenkeel.heat.columns import Bundle, CycleLoad, OwnerChange, bounces_among
 from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, WIDTH, in_order
-from evenkeel.heat.owner_changes import Bundle, OwnerChange, bounces_among
 from evenkeel.heat.scale import NOBODY, SEVERAL
 from evenkeel.lake.outbox import with_outcomes
 from evenkeel.lake.record import Attempt, Record

@@ -13,7 +13,7 @@ from evenkeel.cycle.fold import REMEMBERED, STATE, Round, fold
 from evenkeel.cycle.loads import load_of, owned_of
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import EXTENSIBLE, Decided, Row, Rows
-from evenkeel.cycle.state import shedder_state
+from evenkeel.cycle.state import PLANNER, shedder_state
 from evenkeel.model.common_rules import REPORTED_TWICE
 from evenkeel.model.consideration import PLANNED
 from evenkeel.model.load import LoadData, Policies
@@ -35,7 +35,6 @@ from evenkeel.place.rows import (
 )
 from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, Turn, state_of, turn_of
 from evenkeel.place.strategy import PlacementState
-from evenkeel.planner.memory_rows import STRATEGY as PLANNER
 from evenkeel.planner.round import TARGETS, decides
 from evenkeel.settings import Settings
 

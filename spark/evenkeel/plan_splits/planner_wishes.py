@@ -22,8 +22,7 @@ from evenkeel.model.split_algorithms.split_option import BundleTopics, Cut, Plan
 from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS
 from evenkeel.plan_splits.rules.planner_splits import HEAVY, Answer, PlannerSplitView, decide_planner_splits
 from evenkeel.planner.memory import WantedSplit
-from evenkeel.planner.memory_rows import has_fallen_back, wanted_splits_of
-from evenkeel.planner.round import ON
+from evenkeel.planner.round import ON, has_fallen_back, wanted_splits_of
 from evenkeel.planner.view import BundleFigures
 from evenkeel.planner.view_from_rows import bundle_figures
 from evenkeel.planner.wanted_splits import is_splittable, open_wishes

@@ -14,6 +14,7 @@ from evenkeel.cycle.loads import looked_at
 from evenkeel.cycle.memo import SharedRows, acts_only, once, once_for
 from evenkeel.cycle.reading import Decided, Histories, Row, Rows
 from evenkeel.cycle.reasons import named, reason_row, telling
+from evenkeel.cycle.state import PLANNER
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.manual_requests.round import (
     BY_REQUEST,
@@ -46,7 +47,6 @@ from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
     without_gone,
 )
 from evenkeel.planner import round as planner_round
-from evenkeel.planner.memory_rows import STRATEGY as PLANNER
 from evenkeel.settings import Settings
 
 if TYPE_CHECKING:

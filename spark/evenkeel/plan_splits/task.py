@@ -24,8 +24,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.wish_schema import HOT, LARGEST
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits import round as split_round
-from evenkeel.planner.memory_rows import bundles_wanted_split
-from evenkeel.planner.round import ON
+from evenkeel.planner.round import ON, bundles_wanted_split
 from evenkeel.settings import settings_in
 from evenkeel.spark.column_types import schema_of
 

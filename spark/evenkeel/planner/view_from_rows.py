@@ -14,6 +14,7 @@ from operator import itemgetter
 
 from evenkeel.cycle import reading
 from evenkeel.cycle.reading import Row, Rows
+from evenkeel.cycle.state import PLANNER
 from evenkeel.manual_requests.drain import Drained, drained
 from evenkeel.manual_requests.request import Granted
 from evenkeel.manual_requests.round import granted_unloads, unloaded_by
@@ -23,7 +24,6 @@ from evenkeel.model.load import BrokerReport
 from evenkeel.model.past_commands import Act, Settling, unsettled_brokers, unsettled_bundles
 from evenkeel.planner.allowed_moves import Held, Places, moves_of
 from evenkeel.planner.memory import part_name
-from evenkeel.planner.memory_rows import STRATEGY
 from evenkeel.planner.verdicts import EMPTIED, SILENT
 from evenkeel.planner.view import DAY, OWN_NAMESPACE, BundleFigures, PlannerBroker, PlannerBundle, PlannerView, Spent
 from evenkeel.settings import Settings
@@ -101,7 +101,7 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
         refused_splits=frozenset(
             row["subject"]
             for row in rows["split_decisions"]
-            if row.get("strategy") == STRATEGY and row["outcome"] == "refused"
+            if row.get("strategy") == PLANNER and row["outcome"] == "refused"
         ),
         has_averages=_has_averages(rows["bundle_load"]),
     )

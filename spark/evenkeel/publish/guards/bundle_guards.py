@@ -12,8 +12,17 @@ from datetime import timedelta
 
 from evenkeel.model.amounts import counted
 from evenkeel.model.bundles import namespace_of
-from evenkeel.publish.guards.objection import Cause, Objection, Unit, duration, points
-from evenkeel.publish.guards.situation import Command, Situation, is_part_of, overlaps
+from evenkeel.publish.guards.situation import (
+    Cause,
+    Command,
+    Objection,
+    Situation,
+    Unit,
+    duration,
+    is_part_of,
+    overlaps,
+    points,
+)
 from evenkeel.settings import Settings
 
 _DAY = timedelta(days=1)

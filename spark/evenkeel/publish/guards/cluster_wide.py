@@ -11,8 +11,18 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from evenkeel.model.amounts import counted
-from evenkeel.publish.guards.objection import Cause, Objection, because, duration, percent, points
-from evenkeel.publish.guards.situation import Broker, Command, Situation, Unsettled
+from evenkeel.publish.guards.situation import (
+    Broker,
+    Cause,
+    Command,
+    Objection,
+    Situation,
+    Unsettled,
+    because,
+    duration,
+    percent,
+    points,
+)
 from evenkeel.settings import Settings
 from evenkeel.settings.parsing import is_within
 

@@ -15,8 +15,7 @@ from evenkeel.publish.guards import budgets, bundle_guards, cluster_wide
 from evenkeel.publish.guards.budgets import FITTING_FIRST, Budgets, too_heavy
 from evenkeel.publish.guards.bundle_guards import bounces, firsts, frozen, harmed, is_worth_it, orphaned, repeated
 from evenkeel.publish.guards.cluster_wide import doubts, refusals
-from evenkeel.publish.guards.objection import Cause, Objection, Verdict
-from evenkeel.publish.guards.situation import Command, Situation
+from evenkeel.publish.guards.situation import Cause, Command, Objection, Situation, Verdict
 from evenkeel.settings import Settings
 
 
