@@ -55,24 +55,20 @@ def run(given: argparse.Namespace) -> int:
     if given.lake is None:
         if given.cluster is not None or given.differing or given.all:
             raise BadInput("--cluster, --all and --differing are about values in force: name the tables with --lake")
-        return _print_keys(given)
+        keys = [key for key in describe() if given.match.lower() in key["key"].lower()]
+        if given.json:
+            print(json.dumps(keys, indent=1, default=sorted))
+        elif keys:
+            print("\n".join(_entry(key) for key in keys))
+        else:
+            print(f"evenkeel: no key contains {given.match!r}", file=sys.stderr)
+        return 0 if keys else 1
     from evenkeel.explain.settings_in_force import read_settings_in_force
 
     in_force = read_settings_in_force(given.lake, given.cluster)
     chosen = [setting for setting in in_force.settings if _is_wanted(setting, given)]
     print(_as_json(in_force, chosen) if given.json else _as_text(in_force, chosen))
     return 0 if chosen else 1
-
-
-def _print_keys(given: argparse.Namespace) -> int:
-    keys = [key for key in describe() if given.match.lower() in key["key"].lower()]
-    if given.json:
-        print(json.dumps(keys, indent=1, default=sorted))
-    elif keys:
-        print("\n".join(_entry(key) for key in keys))
-    else:
-        print(f"evenkeel: no key contains {given.match!r}", file=sys.stderr)
-    return 0 if keys else 1
 
 
 def _entry(key: dict[str, Any]) -> str:

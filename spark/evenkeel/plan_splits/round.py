@@ -102,7 +102,14 @@ def choose_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Dec
 
 def _choose_any(key: Row, rows: Rows) -> Decided:
     if reading.the_cycle(rows)["manager"] == reading.EXTENSIBLE:
-        return _choose_any_extensible(key, rows)
+        settings, reports = reading.settings_of(rows), reading.broker_reports(rows)
+        chosen: dict[str, str | None] = {}
+        if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE:
+            if settings.loadBalancerNamespaceBundleSplitConditionHitCountThreshold >= 0:
+                reports = _by_latest(rows, reports, settings, ())
+            chosen = {bundle: broker for broker, report in reports.items() for bundle in report.stats}
+        chosen |= dict(bundles_to_look_into(rows, settings))
+        return {"chosen": chosen_rows(chosen | planner_wishes.bundles_of_any_wish(rows))}
     return {"chosen": chosen_rows({**_chosen_modular(rows), **planner_wishes.bundles_of_any_wish(rows)})}
 
 
@@ -298,17 +305,6 @@ def choose_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         chosen = {row.subject: row.broker for row in due}
     chosen |= dict(bundles_to_look_into(rows, settings))
     return {"chosen": chosen_rows(chosen | planner_wishes.bundles_to_look_into(rows))}
-
-
-def _choose_any_extensible(key: Row, rows: Rows) -> Decided:
-    settings, reports = reading.settings_of(rows), reading.broker_reports(rows)
-    chosen: dict[str, str | None] = {}
-    if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE:
-        if settings.loadBalancerNamespaceBundleSplitConditionHitCountThreshold >= 0:
-            reports = _by_latest(rows, reports, settings, ())
-        chosen = {bundle: broker for broker, report in reports.items() for bundle in report.stats}
-    chosen |= dict(bundles_to_look_into(rows, settings))
-    return {"chosen": chosen_rows(chosen | planner_wishes.bundles_of_any_wish(rows))}
 
 
 def _plan(rows: Rows, topics: Mapping[str, BundleTopics]) -> ExtensibleSplits:

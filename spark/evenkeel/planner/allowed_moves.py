@@ -109,17 +109,14 @@ class Held:
         self._split = _by_namespace(row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split")
         self._unsettled = _by_namespace(unsettled)
         self._frozen = _by_namespace(settings.evenkeelFrozenBundles)
-        self._harmed = self._harmed_namespaces(cycle)
-        self._whole_namespaces: dict[str, str | None] = {}
-
-    def _harmed_namespaces(self, cycle: Row) -> frozenset[str]:
         hold = timedelta(minutes=self._settings.evenkeelHarmHoldMinutes)
         namespaces = {
             namespace_of(act_of(row).bundle)
             for row in reading.harm_rows(cycle)
             if self._at - datetime.fromisoformat(row["seen_at"]) < hold
         }
-        return frozenset(namespaces - self._settings.evenkeelHarmLiftedNamespaces)
+        self._harmed = frozenset(namespaces - self._settings.evenkeelHarmLiftedNamespaces)
+        self._whole_namespaces: dict[str, str | None] = {}
 
     def why(self, row: Row) -> str | None:
         """Return the rule that holds a bundle; None if it may leave."""

@@ -83,23 +83,20 @@ class _Review:
     def at_all(self) -> Guarded:
         commands = self._situation.commands
         for index in sorted(range(len(commands)), key=lambda index: commands[index].turn):
-            self._look(index)
+            command = self._situation.commands[index]
+            bounce = bounces(command, self._situation, self._settings)
+            excused = bounce if bounce is not None and is_worth_it(bounce) else None
+            objections = self._objections(index, None if excused else bounce)
+            full = self._budgets.objection(command)
+            reviewed = _Found(index, objections, full, excused)
+            if reviewed.is_too_large and self._budgets.lets_one_exceed and self._in_order_of_fit:
+                self._too_large.append(reviewed)
+            else:
+                self._settle(reviewed)
         for too_large in self._too_large:
             self._settle(too_large)
         verdicts = sorted(self._verdicts, key=lambda verdict: verdict.position)
         return Guarded(tuple(sorted(self._allowed)), tuple(verdicts))
-
-    def _look(self, index: int) -> None:
-        command = self._situation.commands[index]
-        bounce = bounces(command, self._situation, self._settings)
-        excused = bounce if bounce is not None and is_worth_it(bounce) else None
-        objections = self._objections(index, None if excused else bounce)
-        full = self._budgets.objection(command)
-        reviewed = _Found(index, objections, full, excused)
-        if reviewed.is_too_large and self._budgets.lets_one_exceed and self._in_order_of_fit:
-            self._too_large.append(reviewed)
-        else:
-            self._settle(reviewed)
 
     @property
     def _in_order_of_fit(self) -> bool:
