@@ -46,7 +46,6 @@ PURE = (
     "model",
     "manual_requests/request.py",
     "manual_requests/split.py",
-    "manual_requests/topic.py",
     "manual_requests/unload.py",
     "aggregate/broker_load.py",
     "aggregate/bundle_load.py",

@@ -52,7 +52,13 @@ def _moment(moment: Moment, where: tzinfo) -> Iterator[str]:
         "What Evenkeel's planner says",
         [line for one in verdicts for line in (f"{one.outcome}: {one.sentence}", f"  {rule_line(one)}")],
     )
-    yield from _section("What else was possible", _others(moment.reasons))
+    lines = []
+    for reason in moment.reasons:
+        lines += [f"{reason.step}: {alternative_line(alternative)}" for alternative in reason.alternatives[:MOST_LINES]]
+        more = len(reason.alternatives) - MOST_LINES
+        if more > 0:
+            lines.append(f"{reason.step}: and {more} more")
+    yield from _section("What else was possible", lines)
     yield from _section("What would have changed the answer", _changes(moment.reasons))
     guards = [reason for reason in moment.reasons if reason.step == "guard"]
     yield from _section("Guards' verdicts", [f"{guard.outcome}: {guard.sentence}" for guard in guards])
@@ -112,16 +118,6 @@ def _margin(value: float, unit: str | None) -> str:
         return f"{points:+.1f} points".replace("-", "−")
     sign = "+" if value > 0 else "−" if value < 0 else ""
     return f"{sign}{amounts.quantity(abs(value), unit)}"
-
-
-def _others(reasons: Sequence[Reason]) -> list[str]:
-    lines = []
-    for reason in reasons:
-        lines += [f"{reason.step}: {alternative_line(alternative)}" for alternative in reason.alternatives[:MOST_LINES]]
-        more = len(reason.alternatives) - MOST_LINES
-        if more > 0:
-            lines.append(f"{reason.step}: and {more} more")
-    return lines
 
 
 def alternative_line(option: OtherOption) -> str:

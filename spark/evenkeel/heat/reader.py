@@ -226,7 +226,10 @@ class _PictureView:
             if ranges * len(columns) <= _MOST_CELLS:
                 grain, where = NAMESPACES, where & among("namespace", names)
         pieces: list[StoredPiece] = []
-        for seconds, layer_columns in _by_layer(columns).items():
+        by_layer: dict[int, list[_Column]] = {}
+        for column in columns:
+            by_layer.setdefault(column.layer.seconds, []).append(column)
+        for seconds, layer_columns in by_layer.items():
             columns_read = [
                 "namespace",
                 "metric",
@@ -426,14 +429,6 @@ def _named(part: str, names: Names) -> list[str]:
     adjacent."""
     exact = [name for name in names if name == part] or [name for name in names if name.startswith(f"{part}/")]
     return exact or [name for name in names if part and name.startswith(part)]
-
-
-def _by_layer(columns: Sequence[_Column]) -> dict[int, list[_Column]]:
-    """Return seconds of a layer -> its columns, in order."""
-    by_layer: dict[int, list[_Column]] = {}
-    for column in columns:
-        by_layer.setdefault(column.layer.seconds, []).append(column)
-    return by_layer
 
 
 def _newest_blocks(columns: Sequence[_Column]) -> list[tuple[int, int]]:

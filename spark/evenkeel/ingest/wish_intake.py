@@ -107,10 +107,13 @@ def _of_bundle(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if kind == SPLIT:
+        value = given.get("unload", False)
+        if not isinstance(value, bool):
+            raise BadInput(f"unload of a wish is true or false, not {value!r}")
         return {
             "algorithm": _text(given, "splitAlgorithmName"),
             "positions": [_position(value) for value in _positions(given.get("splitBoundaries"))],
-            "unload_children": _switch(given.get("unload", False)),
+            "unload_children": value,
             "destination": None,
         }
     destination = _text(given, "destinationBroker")
@@ -156,12 +159,6 @@ def _text(given: Mapping[str, Any], name: str) -> str:
     if any("\ud800" <= sign <= "\udfff" for sign in text):
         raise BadInput(f"{name} of a wish is a name, and {text!a} holds half a character")
     return text
-
-
-def _switch(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise BadInput(f"unload of a wish is true or false, not {value!r}")
-    return value
 
 
 def with_wishes(

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
-from evenkeel.manual_requests.topic import bundle_of_topic, is_topic_unload
+from evenkeel.manual_requests.unload import bundle_of_topic, is_topic_unload
 from evenkeel.settings import Settings
 from evenkeel.steering.admin_request import request_text
 

@@ -111,11 +111,15 @@ def recorded_scenario(history: History, seen: Sequence[SeenCycle]) -> Scenario:
     brokers = sorted({broker for cycle in seen for broker in cycle.usage})
     fits = fits_of(seen, brokers, range(len(seen)), _lag(history))
     per_cycle = [[flow / PIECES for flow in _by_root(cycle.flow, roots) for _ in range(PIECES)] for cycle in seen]
+    edges: dict[str, set[int]] = {}
+    for bundle in roots:
+        bundle_range = range_of(bundle)
+        edges.setdefault(namespace_of(bundle), set()).update((bundle_range.lower, bundle_range.upper))
     return Scenario(
         name="recorded",
         moments=tuple(cycle.at for cycle in seen),
         fits=fits,
-        boundaries=_boundaries(roots),
+        boundaries={namespace: tuple(sorted(bundle_range)) for namespace, bundle_range in sorted(edges.items())},
         topics=topics,
         owners={bundle: owner if owner in fits else None for bundle, owner in seen[0].owner.items()},
         throughputs=lambda n: per_cycle[n],
@@ -263,14 +267,6 @@ def _pieces(bundle: str, message_bytes: float) -> list[Topic]:
 def _message_bytes(bundle: str, seen: Sequence[SeenCycle]) -> float:
     flow, rate = (math.fsum(getattr(cycle, name).get(bundle, 0.0) for cycle in seen) for name in ("flow", "rate"))
     return flow / rate if flow > 0 and rate > 0 else 1_024.0
-
-
-def _boundaries(bundles: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    edges: dict[str, set[int]] = {}
-    for bundle in bundles:
-        bundle_range = range_of(bundle)
-        edges.setdefault(namespace_of(bundle), set()).update((bundle_range.lower, bundle_range.upper))
-    return {namespace: tuple(sorted(bundle_range)) for namespace, bundle_range in sorted(edges.items())}
 
 
 def _both(row: Mapping[str, Any], name: str) -> float:

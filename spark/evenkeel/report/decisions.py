@@ -11,7 +11,7 @@ from evenkeel.explain.rendering import MOST_LINES, alternative_line, rule_line
 from evenkeel.lake.record import Row
 from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.manual_requests.round import BY_REQUEST
-from evenkeel.manual_requests.topic import bundle_of_topic, is_topic_unload
+from evenkeel.manual_requests.unload import bundle_of_topic, is_topic_unload
 from evenkeel.model import amounts
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 
