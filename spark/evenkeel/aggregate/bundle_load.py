@@ -223,9 +223,6 @@ def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, 
     return row
 
 
-# The owner of a bundle.
-
-
 def _ownership(bundle: str, claimants: Set[str], owners: Owners) -> str:
     """Return the ownership of a bundle, one of four words.
 
@@ -248,9 +245,6 @@ def _size(claim: Row) -> list[tuple[bool, bool, float]]:
     """Return a sort key in the order of SQL: NULL is less than anything, not-a-number more."""
     sizes = [claim[name] for name in SAID]
     return [(x is not None, x != x, 0.0 if x is None or x != x else x) for x in sizes]
-
-
-# The measured figures, and why they may not be used.
 
 
 def _gap(bundle: str, claimants: Set[str], owners: Owners, known: Known, trusted: _Trusted) -> str | None:

@@ -250,8 +250,6 @@ def _options(wish: Mapping[str, Any]) -> str:
     return "".join(f" {word}" for word in words)
 
 
-# Recorded requests, with the cycle that took each of them.
-
 _WHO_TOOK = (
     "cluster",
     "cycle_at",

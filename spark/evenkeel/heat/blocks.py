@@ -165,8 +165,6 @@ class Block:
         for start, digest, slices in columns:
             self._append(start, digest, slices)
 
-    # As rows
-
     def rows(self) -> Iterator[BlockRow]:
         """Yield the block as rows of `heat_blocks`, without cluster: the overview first, then metric by metric all
         namespaces."""

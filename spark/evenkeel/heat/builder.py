@@ -221,8 +221,6 @@ class _Build:
         moments = pc.unique(new.column("cycle_at")).cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
         return sorted((moments / 1e6).tolist()), int(pc.max(new.column("sequence")).as_py())
 
-    # One window
-
     def _window(self, window: _Window) -> None:
         first, last = self._span(window)
         attempts = self._record.cycles(self._cluster, first, last, _MANIFEST)
@@ -355,8 +353,6 @@ class _Build:
         if (layer, start) not in self._pending:
             self._pending[layer, start] = self._tables.block(self._cluster, layer, start)
         return self._pending[layer, start]
-
-    # Committing
 
     def _flush(self, state: HeatState | None) -> None:
         """Commit the built columns: marks first, then blocks, and with them, at the end, the state."""

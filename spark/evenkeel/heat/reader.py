@@ -165,8 +165,6 @@ class _PictureView:
             tuple(self._brokers), marks, left_out, None if since is None else int(since.timestamp()), grain,
         )  # fmt: skip
 
-    # Columns
-
     def _layer(self, most_columns: int) -> Layer:
         """Return the finest layer that fits; only the part of the range that may have cycles counts."""
         first = max(self._first, COARSEST.oldest(self._newest))
@@ -210,8 +208,6 @@ class _PictureView:
                 ]
             first = max(first, until)
         return columns, brokers
-
-    # What is stored of them
 
     def _pieces(
         self, columns: Sequence[_Column], brokers: Mapping[tuple[int, int], list[str]]
@@ -306,8 +302,6 @@ class _PictureView:
             table[code] = self._brokers.setdefault(name, len(self._brokers) + 1)
         return table
 
-    # The part that is shown
-
     def _part(self) -> str:
         return repr(self._within if isinstance(self._within, str) else (self._within or ("",))[0])[:80]
 
@@ -358,8 +352,6 @@ class _PictureView:
                 return []
             first, last = places_of(names.index(namespace), low, high)
         return [part for piece in pieces if len((part := piece.inside(first, last)).lower)]
-
-    # Marks
 
     def _marks(
         self,

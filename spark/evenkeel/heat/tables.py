@@ -104,8 +104,6 @@ class HeatTables:
         """Return True if anything was ever built."""
         return self._opened[BLOCKS] is not None
 
-    # Reading
-
     def places(self) -> dict[str, list[tuple[int, str, int]]]:
         """Return cluster -> layer, grain and start of each of its blocks, from the log alone."""
         import pyarrow as pa
@@ -213,8 +211,6 @@ class HeatTables:
 
     def _none(self, name: str) -> pa.Table:
         return arrow_schema(HEAT_TABLES[name].columns).empty_table()
-
-    # Writing
 
     def replace(self, cluster: str, blocks: Iterable[Block], state: HeatState | None) -> None:
         """Replace blocks, and the state with them, in one commit; raises HeatConflict if another writer changed one of

@@ -55,9 +55,6 @@ Positions = Mapping[CycleKey, tuple[int, Sequence[int]]]
 """Cycle -> number of a snapshot, and positions of answers in it."""
 
 
-# Rows that come from this process.
-
-
 def body_frame(spark: SparkSession, table: str, rows: Sequence[Row]) -> DataFrame:
     """Return rows of a table as a frame of one partition, hence one file; a column that a row lacks is NULL."""
     return _sent(spark, table, rows).coalesce(1)
@@ -170,9 +167,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# Answers that Spark reads.
-
-
 def answers_at(requests: DataFrame, wanted: Positions) -> DataFrame:
     """Return the answers, or topics in them, at these positions, with cluster and `cycle_at`."""
     from pyspark.sql import functions as F
@@ -218,9 +212,6 @@ def _stands_at(number: int, positions: Sequence[int]) -> Column:
     if not positions:
         return F.lit(False)
     return (F.col("snapshot") == number) & F.col("n").isin(list(positions))
-
-
-# Topics.
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,9 +357,6 @@ def _number(long: LongAnswers, intake: SnapshotIntake, *, lent: bool) -> int:
     landed = intake.lent if lent and intake.lent is not None else intake.own
     assert landed is not None
     return long.number(landed.path)
-
-
-# All requests of the snapshots: rows of raw_answers.
 
 
 def raw_answers(

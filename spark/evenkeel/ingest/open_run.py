@@ -406,9 +406,6 @@ def _named(source: ClusterSource, recording: Recording) -> Callable[[Snapshot], 
     return lambda snapshot: replace(source, cluster=names.of(snapshot))
 
 
-# A window: every landed snapshot of a range.
-
-
 def window_of(source: ClusterSource, since: datetime | None, until: datetime | None) -> list[ClusterCycle]:
     """Return a cluster's cycles of a range, oldest first: one for each snapshot that was landed in it.
 

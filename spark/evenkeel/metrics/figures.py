@@ -244,9 +244,6 @@ def _seconds(at: datetime | None) -> float | None:
     return None if at is None else at.timestamp()
 
 
-# The transparency log, and the last `verify`.
-
-
 def _say_log(figures: LakeFigures, seen: LogSeen | None) -> None:
     if seen is None:
         return

@@ -38,9 +38,6 @@ class PlannerVerdict:
     basis: str | None = None
 
 
-# The cluster.
-
-
 def _cluster(words: str) -> Sentence:
     """Return a sentence about the state of the cluster, and `words` about the consequence."""
 
@@ -114,8 +111,6 @@ OF_CLUSTER = by_name(
     *(OUTSIDE_WINDOWS, TOO_MANY_SILENT, OWNERSHIP_UNCLEAR),
 )
 
-# Brokers.
-
 
 def _broker(words: str) -> Sentence:
     def text(row: Considered) -> str:
@@ -141,8 +136,6 @@ STAYS = Rule("kept", "stays", _broker("it keeps what it has"))
 STAYS_ABOVE = Rule("kept", "stays_above", _broker("what it has fits nowhere else"))
 SILENT = Rule("skipped", "no_report", lambda row: f"{row.subject} has no report that can be used: it is left alone.")
 EMPTIED = Rule("skipped", "draining", lambda row: f"{row.subject} is being emptied: it gets no bundle.")
-
-# Bundles.
 
 
 def _moves(words: str) -> Sentence:

@@ -443,8 +443,6 @@ def _taken(lease: Lease) -> str:
     return f"{lease.cluster} is being steered by {lease.holder} until {lease.until.isoformat()}"
 
 
-# How a hand-over's cluster is reached when it is to be steered.
-
 _CONNECTIONS = 16
 
 

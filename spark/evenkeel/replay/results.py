@@ -119,9 +119,6 @@ def _replay(lake: str | Path, row: Row) -> ReplayOnRecord:
         raise damaged(lake, RUNS, error) from error
 
 
-# The course of each variant.
-
-
 @dataclass(frozen=True, slots=True)
 class VariantCourse:
     """One variant over the moments of a `Courses`, None where it has no cycle.

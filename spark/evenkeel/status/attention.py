@@ -148,9 +148,6 @@ def answer_by(attempt: Attempt, settings: Sequence[Row]) -> datetime | None:
     return attempt.cycle_at.astimezone(UTC) + timedelta(seconds=float(settings[0]["value"]))
 
 
-# The kinds.
-
-
 def _newer(rows: StatusRows, _: datetime) -> Finding | None:
     if not is_newer(rows.newest):
         return None

@@ -117,8 +117,6 @@ def _rule(path: Path, table: str, expectation: Mapping[str, Any]) -> ValidationR
     return rule
 
 
-# Definition of a rule, and its result for one cycle.
-
 REJECT = "reject"
 QUARANTINE = "quarantine"
 WARN = "warn"

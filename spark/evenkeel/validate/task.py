@@ -112,8 +112,6 @@ def settings_of(handover: Handover) -> dict[CycleKey, Settings]:
     return {cycle.key: read[cycle.settings] for cycle in handover.open_cycles()}
 
 
-# Rows that validate writes.
-
 _RATELESS = "loaded_topics_have_rates"
 
 

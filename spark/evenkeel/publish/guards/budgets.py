@@ -122,9 +122,6 @@ class Budgets:
         return Objection("bundle_maximum", setting, before + command.cuts, most, "count", numbers, words)
 
 
-# The causes in words.
-
-
 def _most(noun: str, where: str = "") -> Cause:
     """A budget of a number of commands that is used up, or that was none from the start."""
 

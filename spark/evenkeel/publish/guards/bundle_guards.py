@@ -158,9 +158,6 @@ def orphaned(command: Command, split: Sequence[str], asked: Collection[str]) -> 
     return None if missing is None else Objection("parent_not_split", words={"parent": missing}, keeps_place=True)
 
 
-# The causes in words.
-
-
 def _gain(o: Objection) -> str:
     """Return the gain that a bounce needs, and the gain that it has."""
     noun = "point" if o.threshold == 1 else "points"

@@ -158,9 +158,6 @@ def _report(name: str, situation: Situation, settings: Settings) -> Iterator[Obj
     yield Objection("report_too_old", setting, broker.report_age, most, "s", words=words, keeps_place=True)
 
 
-# The causes in words.
-
-
 def _paused_words(o: Objection) -> str:
     by = f" by {o.words['by']}" if o.words.get("by") else ""
     return f"it is paused{by}{because(o.words.get('reason', ''))}"
