@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.cli.options import engine_home
 from evenkeel.cli.output import QUIET_S, ProgressLine, add_json, as_line, duration, is_coloured, print_result
 from evenkeel.spark.code import folder_beside, source_root, suites_folder
-from evenkeel.spark.server import ensure, status, stop
 
 if TYPE_CHECKING:
     from evenkeel.doctor.checks import CheckResult, Site
@@ -58,6 +56,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run_doctor(given: argparse.Namespace) -> int:
     """Run the checks and print a line each, in their order, as soon as it is ready."""
+    from evenkeel.cli.options import engine_home
     from evenkeel.doctor.catalogue import chosen_checks, site_of
     from evenkeel.doctor.checks import exit_code, run_checks
 
@@ -129,6 +128,9 @@ def run_engine(given: argparse.Namespace) -> int:
 
     `connection` prints the value of Airflow's connection to the server, which holds its token.
     """
+    from evenkeel.cli.options import engine_home
+    from evenkeel.spark.server import ensure, status, stop
+
     home = engine_home()
     if given.action == "connection":
         value = ensure(home).airflow_connection()
