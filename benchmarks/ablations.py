@@ -24,10 +24,7 @@ from benchmarks.judged_series import PublicFiles
 from benchmarks.judged_variants import NOBODY, PLANNER, settings_with
 from benchmarks.machine import description
 from evenkeel.plan_splits import planner_wishes
-from evenkeel.planner import loads as seen
-from evenkeel.planner import plan, promises, reconciler, relief, usage_model, view
-from evenkeel.planner import room_making as made_room
-from evenkeel.planner import target_placement as desired
+from evenkeel.planner import figures, plan, reconciler, relief, target_placement, usage_model, view
 from evenkeel.settings import Settings
 
 TOLD_FROM = 0.01
@@ -54,7 +51,7 @@ def _within_the_window(one: Any, *, may_return: bool) -> frozenset[str]:
 
 
 def _busiest_alone(brokers: Any) -> tuple[str, ...]:
-    """`seen._resources` with the busiest resource only."""
+    """`figures._resources` with the busiest resource only."""
     every = [*brokers]
     found = _RESOURCES(every)
     return tuple(sorted(found, key=lambda r: -max(one.usages.get(r, 0.0) for one in every))[:1])
@@ -71,12 +68,12 @@ def _in_order(self: Any, units: Any) -> Any:
 
 
 def _averages_alone(memory: Any, _cycles: int) -> float:
-    """`seen._latest_part` that expects nothing of the latest figures where load swings."""
+    """`figures._latest_part` that expects nothing of the latest figures where load swings."""
     return 0.0 if _SWINGS(memory) else 1.0
 
 
 def _next_cycle_alone(memory: Any, _cycles: int) -> float:
-    """`seen._latest_part` that asks what is still there in the next cycle, and not for how long."""
+    """`figures._latest_part` that asks what is still there in the next cycle, and not for how long."""
     return _LATEST_PART(memory, 1)
 
 
@@ -90,8 +87,8 @@ def _places_nobody(self: Any, moves: Any, bound: str) -> Any:
     return [step for step in _RUN(self, moves, bound) if step.source is not None]
 
 
-_PLACES, _RESOURCES, _RUN, _SWINGS = plan._places, seen._resources, reconciler.Reconciler.run, seen._swings
-_LATEST_PART = seen._latest_part
+_PLACES, _RESOURCES, _RUN, _SWINGS = plan._places, figures._resources, reconciler.Reconciler.run, figures._swings
+_LATEST_PART = figures._latest_part
 _NOTHING: Callable[..., Any] = lambda *_, **__: ()  # noqa: E731
 _AS_WANTED: Callable[..., Any] = lambda wanted, *_: {**wanted}  # noqa: E731
 _NO_SPLITS: Callable[..., Any] = lambda *_: {}  # noqa: E731
@@ -100,10 +97,10 @@ _NO: Callable[..., Any] = lambda *_, **__: False  # noqa: E731
 PARTS: Mapping[str, Part] = {
     "nothing": Part(),
     "fitted usage": Part(((usage_model.UsageSums, "is_proven", False),)),
-    "usage (traffic alone)": Part(((seen, "_resources", _NOTHING),)),
-    "messages in a load": Part(((seen, "_message_bytes", lambda *_: 0.0),)),
+    "usage (traffic alone)": Part(((figures, "_resources", _NOTHING),)),
+    "messages in a load": Part(((figures, "_message_bytes", lambda *_: 0.0),)),
     "proportion of the last cycles alone": Part(((usage_model, "ANOTHER_LOAD", math.inf),)),
-    "all resources but the busiest": Part(((seen, "_resources", _busiest_alone),)),
+    "all resources but the busiest": Part(((figures, "_resources", _busiest_alone),)),
     "gain per cost (by gain)": Part(((reconciler.Reconciler, "_worth", _by_gain),)),
     "most gain first where not all may leave": Part(
         ((reconciler.Reconciler, "_relief", reconciler.Reconciler._worth),)
@@ -115,27 +112,27 @@ PARTS: Mapping[str, Part] = {
         settings=(("evenkeelPlannerActAbovePercent", STOP_PERCENT), ("evenkeelPlannerLeastGainPoints", 0.0))
     ),
     "least gain": Part(settings=(("evenkeelPlannerLeastGainPoints", 0.0),)),
-    "a first look": Part(((seen.SeenLoads, "is_steady", True),)),
+    "a first look": Part(((figures.SeenLoads, "is_steady", True),)),
     "two settled cycles": Part(((plan, "CYCLES_ABOVE", 1),)),
     "at once from far above": Part(settings=(("evenkeelPlannerActAtOnceAbovePercent", 1_000.0),)),
     "settled figures": Part(((view.PlannerView, "is_settled", True),)),
-    "waiting for steady load": Part(((seen, "MOST_UNSTEADY", 0),)),
-    "averages where load swings": Part(((seen, "_swings", _NO),)),
-    "the latest figures beside averages": Part(((seen, "_latest_part", _averages_alone),)),
-    "a narrower band for averages": Part(((seen, "NARROWER", 1.0),)),
-    "how long a difference lasts": Part(((seen, "_latest_part", _next_cycle_alone),)),
+    "waiting for steady load": Part(((figures, "MOST_UNSTEADY", 0),)),
+    "averages where load swings": Part(((figures, "_swings", _NO),)),
+    "the latest figures beside averages": Part(((figures, "_latest_part", _averages_alone),)),
+    "a narrower band for averages": Part(((figures, "NARROWER", 1.0),)),
+    "how long a difference lasts": Part(((figures, "_latest_part", _next_cycle_alone),)),
     "saving moves": Part(((relief, "_is_worth_it", _NO),)),
     "making room": Part(((relief, "room_is_made", _NO),)),
-    "making room by several": Part(((made_room, "_MOST_THAT_MAKE_ROOM", 1),)),
-    "trying every placement": Part(((desired, "all_tried", lambda _: None),)),
-    "filling idle brokers": Part(((seen.SeenLoads, "idle", _NOTHING),)),
+    "making room by several": Part(((relief, "_MOST_THAT_MAKE_ROOM", 1),)),
+    "trying every placement": Part(((target_placement, "all_tried", lambda _: None),)),
+    "filling idle brokers": Part(((figures.SeenLoads, "idle", _NOTHING),)),
     "placing by target": Part(((reconciler.Reconciler, "run", _places_nobody),)),
     "asking for splits": Part(((plan, "_too_hot", _NO_SPLITS), (plan, "stuck", _NO_SPLITS))),
     "waiting for a split first asked for": Part(((plan, "_owners_of_first_asked", lambda *_: frozenset()),)),
     "cuts where parts have room (Pulsar's algorithms)": Part(((plan, "with_rooms", _AS_WANTED),)),
     "splits for moves above every budget": Part(((plan, "_possible", _all_possible),)),
     "parts of any split stay": Part(((planner_wishes, "places_children", _NO),)),
-    "falling back": Part(((promises, "MOST_MISSES", math.inf),)),
+    "falling back": Part(((plan, "MOST_MISSES", math.inf),)),
 }
 """Part -> what is the planner without it."""
 

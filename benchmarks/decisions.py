@@ -52,7 +52,7 @@ from evenkeel.repetition import BUNDLE_COLUMNS
 from evenkeel.settings import Settings
 from evenkeel.shed.strategies import MODULAR
 from evenkeel.shed.strategies.transfer_shedder import TransferState, find_bundles_for_unloading
-from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
+from evenkeel.shed.strategies.transfer_shedder.conditions import TransferPolicies
 
 MIB = 1_048_576.0
 SIZES = (100, 1_000)

@@ -26,8 +26,7 @@ from evenkeel.heat import build, picture
 from evenkeel.heat.blocks import Block, Piece
 from evenkeel.heat.columns import MOST_RANGES
 from evenkeel.heat.key_ranges import WIDTH, between, chosen_again, in_order, overlaps
-from evenkeel.heat.layers import LAYERS, Layer
-from evenkeel.heat.scale import METRICS
+from evenkeel.heat.scale import LAYERS, METRICS, Layer
 from evenkeel.heat.tables import MARK_BLOCK_SECONDS, HeatState, HeatTables
 from evenkeel.model.bundles import BundleRange
 from tests.lakes.small_lake import SmallLake

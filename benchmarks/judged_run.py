@@ -20,9 +20,8 @@ from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.model.past_commands import FormerOwners
-from evenkeel.planner.floor import fewest_moves, floor_of
-from evenkeel.planner.memory_rows import bundles_wanted_split
-from evenkeel.planner.target import MARGIN, Target
+from evenkeel.planner.round import bundles_wanted_split
+from evenkeel.planner.target import MARGIN, Target, fewest_moves, floor_of
 from evenkeel.publish.plan import max_over_mean
 from evenkeel.replay.fold import goes_to
 from evenkeel.settings import EffectiveSettings, Settings

@@ -31,9 +31,8 @@ from benchmarks.moves_needed import moves_needed
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
 from evenkeel.planner import round as planner_round
-from evenkeel.planner.floor import floor_of
 from evenkeel.planner.placement_search import DesiredPlacement, OwnedBundle
-from evenkeel.planner.target import BundleKind, UsageLine, target_of
+from evenkeel.planner.target import BundleKind, UsageLine, floor_of, target_of
 from evenkeel.planner.target_placement import desired_placement
 from tests.cycle.rows import bundle, cycle, report, rows
 

@@ -50,8 +50,7 @@ from typing import Any
 from airflow.sdk import Param, dag, task
 
 from evenkeel.airflow.dag_files import START_DATE, outlets, timetable_in, tried_again
-from evenkeel.airflow.dag_names import HEAT_DAG, dag_id_of
-from evenkeel.airflow.lake_dags import every_lake, lake_tags
+from evenkeel.airflow.dag_names import HEAT_DAG, dag_id_of, every_lake, lake_tags
 
 # `none` leaves the DAG to manual runs.
 SCHEDULE = timetable_in("EVENKEEL_HEAT_SCHEDULE", "*/10 * * * *")

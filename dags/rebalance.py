@@ -72,8 +72,7 @@ from airflow.sdk import DAG, dag, task
 from evenkeel import pipeline
 from evenkeel.airflow.approval import PlanQuestion
 from evenkeel.airflow.dag_files import START_DATE, rebalance_params, timetable_in, tried_again
-from evenkeel.airflow.dag_names import APPROVAL_DAG, ASK, DECIDING_DAG, WAITING, dag_id_of
-from evenkeel.airflow.lake_dags import deciding_lakes, lake_tags
+from evenkeel.airflow.dag_names import APPROVAL_DAG, ASK, DECIDING_DAG, WAITING, dag_id_of, deciding_lakes, lake_tags
 from evenkeel.airflow.wiring import seven_tasks
 
 # `none` leaves the DAG to manual runs and triggers.

@@ -55,8 +55,7 @@ from airflow.sdk import Param, dag, task
 
 from evenkeel.airflow.approval import PlanApproval, answer_params
 from evenkeel.airflow.dag_files import START_DATE, outlets, tried_again
-from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, dag_id_of
-from evenkeel.airflow.lake_dags import deciding_lakes, lake_tags
+from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, dag_id_of, deciding_lakes, lake_tags
 from evenkeel.airflow.wiring import step
 
 APPROVE_DOC = """Asks if the plan is to be carried out.

@@ -69,8 +69,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, dag
 
 from evenkeel import pipeline
 from evenkeel.airflow.dag_files import START_DATE, history_params, intervals_in, tried_again
-from evenkeel.airflow.dag_names import HISTORY_DAG, dag_id_of
-from evenkeel.airflow.lake_dags import deciding_lakes, lake_tags
+from evenkeel.airflow.dag_names import HISTORY_DAG, dag_id_of, deciding_lakes, lake_tags
 from evenkeel.airflow.wiring import seven_tasks
 
 SCHEDULE = intervals_in("EVENKEEL_HISTORY_SCHEDULE", "0 0 * * *")

@@ -57,8 +57,7 @@ from typing import Any
 from airflow.sdk import Param, dag, task
 
 from evenkeel.airflow.dag_files import START_DATE, timetable_in, tried_again
-from evenkeel.airflow.dag_names import UPKEEP_DAG, dag_id_of
-from evenkeel.airflow.lake_dags import every_lake, lake_tags
+from evenkeel.airflow.dag_names import UPKEEP_DAG, dag_id_of, every_lake, lake_tags
 from evenkeel.airflow.wiring import step
 from evenkeel.maintenance.expiry import MEANINGS, MOST_DAYS, NAMES
 

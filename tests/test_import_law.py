@@ -41,8 +41,8 @@ PLAIN_PYTHON = {
     "typing",
     "zlib",
 }
-_OF_HEAT = ("blocks", "columns", "key_ranges", "owner_changes", "rows_shown", "scale")
-_OF_PLACEMENTS = ("figures", "idle_brokers", "forced_moves", "placement_search", "room_making")
+_OF_HEAT = ("blocks", "columns", "key_ranges", "rows_shown", "scale")
+_OF_PLACEMENTS = ("figures", "placement_search", "relief", "target_placement")
 ARITHMETIC = {
     "model/exact_sums.py": {"numpy", "pyarrow"},
     **{f"planner/{name}.py": {"numpy"} for name in _OF_PLACEMENTS},

@@ -13,7 +13,7 @@ from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerReport, ExtensibleLoad, TopBundle
 from evenkeel.settings import Settings, simple_class_name
 from evenkeel.shed.strategies.transfer_shedder import Transfers, TransferState, find_bundles_for_unloading
-from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
+from evenkeel.shed.strategies.transfer_shedder.conditions import TransferPolicies
 
 
 def transfer_shed(case: dict[str, Any]) -> dict[str, Any]:

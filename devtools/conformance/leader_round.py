@@ -12,9 +12,8 @@ from evenkeel.model.averages import broker_averages, default_history, update_his
 from evenkeel.model.bundles import parse_boundaries
 from evenkeel.model.filters.broker_filters import unload_gates
 from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, Policies
-from evenkeel.place.modular_placement import PlacementRound
+from evenkeel.place.modular_placement import PlacementRound, hash_order, in_pulsars_order
 from evenkeel.place.strategy import PlacementState
-from evenkeel.place.unload_order import hash_order, in_pulsars_order
 from evenkeel.plan_splits.rules.apply_splits import refusal, unloads_children
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, decide_splits
 from evenkeel.settings import Settings

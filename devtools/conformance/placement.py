@@ -12,12 +12,11 @@ from evenkeel.errors import BadInput
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.filters.anti_affinity import AntiAffinity
 from evenkeel.model.load import Ownership
-from evenkeel.place import modular_candidates as candidates
-from evenkeel.place.broker_figures import BrokerFigures, broker_figures
+from evenkeel.place import modular_placement as candidates
 from evenkeel.place.strategies import least_long_term_message_rate
 from evenkeel.place.strategies import least_resource_usage_with_weight as least_usage
 from evenkeel.place.strategies import round_robin_broker_selector as round_robin
-from evenkeel.place.strategy import PlacementState
+from evenkeel.place.strategy import BrokerFigures, PlacementState, broker_figures
 from evenkeel.settings import Settings
 
 Answered = tuple[dict[str, Any], PlacementState]

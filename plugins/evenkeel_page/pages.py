@@ -30,9 +30,8 @@ from evenkeel.report.plan_cost import PlanCost, read_plan_cost
 from evenkeel.settings.lakes import LakeMap
 from evenkeel.status import LakeStatus, read_status
 from evenkeel.status.attention import AGE_KEY, answer_by, waits_for_approval
-from evenkeel.status.lakes import LakesStatus, read_lakes_status
+from evenkeel.status.lakes import LakesStatus, SideBySideReader, read_lakes_status
 from evenkeel.status.line import ClusterStatus, stretches
-from evenkeel.status.side_by_side import SideBySideReader
 from evenkeel.times import time_given
 from evenkeel.transparency.overview import read_overview
 from evenkeel.verify.prove import prove_cycle

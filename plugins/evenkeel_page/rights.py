@@ -14,8 +14,7 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from fastapi import HTTPException, Request
 
-from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, REPLAY_DAG
-from evenkeel.airflow.lake_dags import dag_of_rights
+from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, REPLAY_DAG, dag_of_rights
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,8 @@ from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoLake, NoSuchCy
 from evenkeel.lake.record import Record
 from evenkeel.replay.closed_loop import MEANINGS
 from evenkeel.replay.history import HistorySpan, read_span
-from evenkeel.replay.results import Courses, ReplayOnRecord, find_replays, list_replays, read_courses
+from evenkeel.replay.results import Courses, ReplayOnRecord, find_replays, lines_of, list_replays, read_courses
 from evenkeel.replay.run_params import NUMBERS, SIMULATE, CheckedParams, check_params
-from evenkeel.replay.variant_settings import lines_of
 from evenkeel.replay.variants import PLANNER, RECORDED
 from evenkeel.settings.compatibility import PLACEMENTS_OF
 from evenkeel.settings.keys.balancing import SHEDDERS_OF

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.aggregate.broker_load import RESOURCES, percent, weighted_usage, weights_in
-from evenkeel.aggregate.bundles_in_force import edges_of, is_broker_namespace, is_system_namespace, namespaces_in_force
+from evenkeel.aggregate.bundle_load import edges_of, is_broker_namespace, is_system_namespace, namespaces_in_force
 from evenkeel.aggregate.topic_sums import Namespace, ranges_of, with_bundle
 from evenkeel.model.exact_sums import exact_sum, exact_sums
 from evenkeel.settings import resolve

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evenkeel.aggregate.bundles_in_force import bundles_of
+from evenkeel.aggregate.bundle_load import bundles_of
 from evenkeel.aggregate.inputs import OBSERVED, namespaces_of
 from evenkeel.aggregate.round import LOADS_BEFORE, OUTPUTS, SPLITS_BEFORE, decide
 from evenkeel.cycle.runner import local_rows

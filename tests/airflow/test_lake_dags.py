@@ -7,8 +7,19 @@ from typing import Any
 
 import pytest
 
-from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, HEAT_DAG, dag_id_of, kind_of_dag, lake_in
-from evenkeel.airflow.lake_dags import dag_of_rights, deciding_lakes, every_lake, expected_dags, lake_tags
+from evenkeel.airflow.dag_names import (
+    APPROVAL_DAG,
+    DECIDING_DAG,
+    HEAT_DAG,
+    dag_id_of,
+    dag_of_rights,
+    deciding_lakes,
+    every_lake,
+    expected_dags,
+    kind_of_dag,
+    lake_in,
+    lake_tags,
+)
 from evenkeel.airflow.lake_guard import LakeGuard, without_moved
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.handover import OPEN, SKIPPED, ClusterCycle, Handover, Run, Snapshot

@@ -6,7 +6,7 @@ Left out: what a part is good for. That is what the benchmark measures.
 import pytest
 
 from benchmarks.ablations import PARTS, main, without
-from evenkeel.planner import loads as seen
+from evenkeel.planner import figures
 from evenkeel.planner.usage_model import UsageSums
 from evenkeel.settings import Settings
 
@@ -35,7 +35,7 @@ def test_without_a_part_the_planner_goes_by_what_is_left() -> None:
     with without(PARTS["fitted usage"]):
         assert not sums.is_proven
     with without(PARTS["all resources but the busiest"]):
-        assert len(seen._resources([])) == 0
+        assert len(figures._resources([])) == 0
 
 
 def test_the_table_has_a_line_for_each_part(capsys: pytest.CaptureFixture[str]) -> None:

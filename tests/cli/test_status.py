@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.cli.progress import is_coloured
+from evenkeel.cli.output import is_coloured
 from evenkeel.status.attention import KINDS
 from tests.lakes.urgent_lake import XSS, UrgentLake, urgent_lake
 

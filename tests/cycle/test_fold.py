@@ -22,10 +22,9 @@ from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.place import round as place_round
-from evenkeel.plan_splits import planner_round as planned
 from evenkeel.plan_splits import round as split_round
 from evenkeel.planner.memory import PlannerMemory, WantedSplit
-from evenkeel.planner.memory_rows import rows_of
+from evenkeel.planner.round import rows_of
 from evenkeel.publish import plan as plan_round
 from evenkeel.settings import resolve
 from evenkeel.shed import round as shed_round
@@ -89,8 +88,8 @@ def in_a_window(
                 written[table] = rows[table] = read_back(table, own)  # type: ignore[assignment]
 
     state = [*recorded]
-    plan_splits = split_round if planner == "off" else planned
-    take(plan_splits.decide_cycles(KEY, {**rows, STATE: state}, parameters=parameters))
+    plan_splits = split_round.decide_cycles if planner == "off" else split_round.decide_and_plan_cycles
+    take(plan_splits(KEY, {**rows, STATE: state}, parameters=parameters))
     given_shed = {**rows, STATE: [*recorded, *within(written, moments)]}
     if looks_ahead:
         take(shed_round.decide_cycles(KEY, given_shed, parameters=parameters))

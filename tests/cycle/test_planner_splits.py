@@ -12,7 +12,7 @@ from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.model.bundles import HIGHEST_HASH, BundleRange, bundle_name, initial_boundaries, ranges_of
 from evenkeel.planner.memory import PlannerMemory
-from evenkeel.planner.memory_rows import bundles_wanted_split, rows_of
+from evenkeel.planner.round import bundles_wanted_split, rows_of
 from evenkeel.replay.fold import goes_to
 from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
 from evenkeel.settings import resolve

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.airflow.first_question import ask_spark_first
+from evenkeel.airflow.wiring import ask_spark_first
 from evenkeel.lake.schemas import TABLES
 
 pytestmark = pytest.mark.airflow

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.doctor import airflow_state
-from evenkeel.doctor.findings import CheckOutcome, Site
+from evenkeel.doctor.checks import CheckOutcome, Site
 from evenkeel.sources.configuration import ClusterSource, LiveSource, QueueSource, ZoneSource
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.doctor import clusters
-from evenkeel.doctor.findings import CheckFinding, CheckOutcome, Site
+from evenkeel.doctor.checks import CheckFinding, CheckOutcome, Site
 from evenkeel.errors import EvenkeelError, Unreachable
 from evenkeel.pulsar.admin.connection import Credentials
 from evenkeel.secret import Secret

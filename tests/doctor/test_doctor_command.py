@@ -114,7 +114,7 @@ def test_a_check_that_hangs_keeps_the_process_no_longer_than_its_time(tmp_path: 
     java.write_text("#!/bin/sh\nexec sleep 300\n", encoding="utf-8")
     java.chmod(0o755)
     program = (
-        "import sys; from evenkeel.doctor import catalogue, findings; import dataclasses\n"
+        "import sys; from evenkeel.doctor import catalogue, checks; import dataclasses\n"
         "catalogue.CHECKS = tuple(dataclasses.replace(one, seconds=1.0) for one in catalogue.CHECKS)\n"
         "from evenkeel.cli.__main__ import run\n"
         "sys.argv = ['evenkeel', 'doctor', '--only', 'java']\n"

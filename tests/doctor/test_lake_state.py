@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from evenkeel.doctor import lake_state
-from evenkeel.doctor.findings import CheckFinding, CheckOutcome, Site
+from evenkeel.doctor import storage
+from evenkeel.doctor.checks import CheckFinding, CheckOutcome, Site
 from evenkeel.errors import EvenkeelError
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.transparency.keys import make_key_file
@@ -44,7 +44,7 @@ def site(lake: Path, **environment: str) -> Site:
 
 
 def tables(lake: Path) -> CheckFinding:
-    return lake_state.check_tables(site(lake), "")
+    return storage.check_tables(site(lake), "")
 
 
 def add_columns(lake: Path, table: str, columns: pa.Schema) -> None:
@@ -91,9 +91,9 @@ def test_a_damaged_table_is_told_and_a_folder_without_a_lake_is_none_yet(lake: P
 
 @pytest.mark.skipif(sys.platform != "linux", reason="who holds a lock is asked of Linux only")
 def test_another_server_that_holds_the_lock_is_named(lake: Path) -> None:
-    assert lake_state.check_writer(site(lake), "").outcome == CheckOutcome.OK
+    assert storage.check_writer(site(lake), "").outcome == CheckOutcome.OK
     with held(lake):
-        found = lake_state.check_writer(site(lake), "")
+        found = storage.check_writer(site(lake), "")
     assert found.outcome == CheckOutcome.WARN
     assert "alice on host-7, server of /srv/evenkeel" in found.words
 
@@ -101,27 +101,27 @@ def test_another_server_that_holds_the_lock_is_named(lake: Path) -> None:
 def test_a_probe_writes_one_file_and_leaves_none(lake: Path) -> None:
     before = sorted(lake.iterdir())
     looked = site(lake)
-    assert "with --probe alone" in lake_state.check_rights(looked, "").words
+    assert "with --probe alone" in storage.check_rights(looked, "").words
     assert looked.wrote == []
     probing = Site(lake=str(lake), environment={}, probe=True)
-    found = lake_state.check_rights(probing, "")
+    found = storage.check_rights(probing, "")
     assert (found.outcome, "was written, read and removed" in found.words) == (CheckOutcome.OK, True)
     (name,) = probing.wrote
     assert Path(name).parent == lake
     assert sorted(lake.iterdir()) == before
     new = Site(lake=str(lake / "not" / "yet"), environment={}, probe=True)
-    assert lake_state.check_rights(new, "").outcome == CheckOutcome.OK
+    assert storage.check_rights(new, "").outcome == CheckOutcome.OK
     assert new.wrote == []
     assert not (lake / "not").exists()
 
 
 def test_a_folder_without_rights_and_a_file_in_the_way_fail(lake: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    assert "is a file" in lake_state.check_rights(site(tmp_path / "file" / "lake"), "").words
+    assert "is a file" in storage.check_rights(site(tmp_path / "file" / "lake"), "").words
     if os.geteuid() == 0:
         pytest.skip("root may read and write anything")
     (lake / "controls" / "_delta_log").chmod(0o500)
-    found = lake_state.check_rights(site(lake), "")
+    found = storage.check_rights(site(lake), "")
     (lake / "controls" / "_delta_log").chmod(0o700)
     assert found.outcome == CheckOutcome.FAIL
     assert "controls/_delta_log" in found.words
@@ -132,26 +132,26 @@ def test_a_log_is_told_with_its_key_and_what_has_no_leaf(small: Path, tmp_path: 
     key = tmp_path / "log.key"
     make_key_file(key, LOG_KEY.secret())
     own = {"EVENKEEL_LOG_KEY_FILE": str(key)}
-    assert lake_state.check_log(site(lake), "").outcome == CheckOutcome.SKIPPED
-    assert lake_state.check_witnesses(site(lake), "").outcome == CheckOutcome.SKIPPED
-    found = lake_state.check_log(site(lake, **own), "")
+    assert storage.check_log(site(lake), "").outcome == CheckOutcome.SKIPPED
+    assert storage.check_witnesses(site(lake), "").outcome == CheckOutcome.SKIPPED
+    found = storage.check_log(site(lake, **own), "")
     assert (found.outcome, "evenkeel log begin" in found.advice) == (CheckOutcome.WARN, True)
     begin(str(lake), [LOG_KEY])
-    assert lake_state.check_log(site(lake, **own), "").outcome == CheckOutcome.OK
-    assert "its key is not set on this machine" in lake_state.check_log(site(lake), "").words
+    assert storage.check_log(site(lake, **own), "").outcome == CheckOutcome.OK
+    assert "its key is not set on this machine" in storage.check_log(site(lake), "").words
     publish_more(lake, "modular", 2)
-    found = lake_state.check_log(site(lake, **own), "")
+    found = storage.check_log(site(lake, **own), "")
     assert found.outcome == CheckOutcome.WARN
     assert "cycles: 2 commits without a leaf: " in found.words
     key.chmod(0o640)
     with pytest.raises(EvenkeelError, match="chmod 600"):
-        lake_state.check_log(site(lake, **own), "")
+        storage.check_log(site(lake, **own), "")
 
 
 def test_commits_that_the_log_vouches_for_and_that_are_gone_fail(small: Path) -> None:
     begin(str(small), [LOG_KEY])
     set_back(small)
-    found = lake_state.check_log(site(small), "")
+    found = storage.check_log(site(small), "")
     assert found.outcome == CheckOutcome.FAIL
     assert "cycles: 1 commit lost" in found.words
     assert "evenkeel verify" in found.advice
@@ -178,7 +178,7 @@ def test_witnesses_are_told_with_how_far_behind_each_is(
     if state:
         text = json.dumps({"https://w.example": {"name": "https://w.example", **state}})
         storage_of(str(lake)).put("witnesses", text.encode())
-    found = lake_state.check_witnesses(site(lake), "")
+    found = storage.check_witnesses(site(lake), "")
     assert found.outcome == outcome
     assert ("https://w.example" in found.words) == bool(state)
     assert OTHER_KEY.verifier.text not in found.words

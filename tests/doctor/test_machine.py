@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evenkeel.doctor import machine
-from evenkeel.doctor.findings import CheckFinding, CheckOutcome, Site
+from evenkeel.doctor.checks import CheckFinding, CheckOutcome, Site
 from evenkeel.errors import EvenkeelError
 from evenkeel.sources.configuration import ClusterSource, LiveSource
 from evenkeel.spark.jars import DELTA, cache_folder, locked_jars

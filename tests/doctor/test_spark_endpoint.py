@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.doctor import spark_endpoint
-from evenkeel.doctor.findings import CheckOutcome, Site
+from evenkeel.doctor.checks import CheckOutcome, Site
 from evenkeel.spark.command import without_token
 from evenkeel.spark.home import Home
 from evenkeel.spark.server import Engine
@@ -70,7 +70,7 @@ def test_workers_of_other_code_are_told(engine: Engine, monkeypatch: pytest.Monk
     """The client is a copy of the package in which one file of the workers differs."""
     import shutil
 
-    from evenkeel.doctor import side_process as aside
+    from evenkeel.doctor import checks as aside
     from evenkeel.spark.code import source_root
 
     shutil.copytree(source_root() / "evenkeel", tmp_path / "evenkeel", ignore=shutil.ignore_patterns("__pycache__"))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from evenkeel.doctor import lake_state, stores
-from evenkeel.doctor.findings import CheckOutcome, Site
+from evenkeel.doctor import storage
+from evenkeel.doctor.checks import CheckOutcome, Site
 from evenkeel.errors import EvenkeelError
 from evenkeel.lake.table_files import _arrow_of
 from evenkeel.sources.configuration import ClusterSource, QueueSource, ZoneSource
@@ -55,12 +55,12 @@ def objects(store: Store) -> list[str]:
 
 def test_a_zone_is_listed_and_only_a_probe_writes(store: Store, faults: Faults) -> None:
     looked = site()
-    assert stores.zone_clusters(looked) == ["far"]
-    found = stores.check_zone(looked, "far")
+    assert storage.zone_clusters(looked) == ["far"]
+    found = storage.check_zone(looked, "far")
     assert (found.outcome, "with --probe alone" in found.words) == (CheckOutcome.OK, True)
     assert faults.count("PUT") == faults.count("DELETE") == 0
     probing = site(probe=True)
-    found = stores.check_zone(probing, "far")
+    found = storage.check_zone(probing, "far")
     assert (found.outcome, "written, read and removed" in found.words) == (CheckOutcome.OK, True)
     assert faults.count("PUT") == faults.count("DELETE") == 1
     assert [name.startswith("s3://lakes/zone/_doctor-") for name in probing.wrote] == [True]
@@ -70,7 +70,7 @@ def test_a_zone_is_listed_and_only_a_probe_writes(store: Store, faults: Faults) 
 @pytest.mark.parametrize(("method", "words"), [("GET", "may not"), ("PUT", "may not")])
 def test_missing_rights_on_a_prefix_are_told(store: Store, faults: Faults, method: str, words: str) -> None:
     faults.on(method, "zone", refuse(403, "AccessDenied"), times=9)
-    found = stores.check_zone(site(probe=True), "far")
+    found = storage.check_zone(site(probe=True), "far")
     assert found.outcome == CheckOutcome.FAIL
     assert "s3://lakes/zone" in found.words
     assert found.advice
@@ -78,10 +78,10 @@ def test_missing_rights_on_a_prefix_are_told(store: Store, faults: Faults, metho
 
 
 def test_no_such_bucket_and_a_wrong_key_are_told(faults: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = stores.check_zone(site(url="s3://nowhere/zone"), "far")
+    found = storage.check_zone(site(url="s3://nowhere/zone"), "far")
     assert (found.outcome, "nowhere" in found.words) == (CheckOutcome.FAIL, True)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another-secret-key")
-    found = stores.check_zone(site(), "far")
+    found = storage.check_zone(site(), "far")
     assert found.outcome == CheckOutcome.FAIL
     assert "another-secret-key" not in f"{found.words} {found.advice}"
 
@@ -89,16 +89,16 @@ def test_no_such_bucket_and_a_wrong_key_are_told(faults: Faults, monkeypatch: py
 def test_the_zone_of_a_connection_is_left_to_whoever_knows_it(faults: Faults) -> None:
     own = ClusterSource("far", Path("landing"), zone=ZoneSource("s3://lakes/zone", "aws_far"))
     looked = Site(sources=(own,), environment={"AIRFLOW_HOME": "/nowhere"})
-    assert stores.check_zone(looked, "far").outcome == CheckOutcome.SKIPPED
+    assert storage.check_zone(looked, "far").outcome == CheckOutcome.SKIPPED
 
 
 def test_the_stores_clock_is_read_from_an_answer(store: Store, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert stores.check_store_clock(site("/a/folder"), "").outcome == CheckOutcome.SKIPPED
+    assert storage.check_store_clock(site("/a/folder"), "").outcome == CheckOutcome.SKIPPED
     with monkeypatch.context() as straight:  # the proxy passes no Date on
         straight.setenv("AWS_ENDPOINT_URL", store.url)
-        found = stores.check_store_clock(site("s3a://lakes/lake"), "")
+        found = storage.check_store_clock(site("s3a://lakes/lake"), "")
     assert (found.outcome, found.words) == (CheckOutcome.OK, "the clocks of 1 store are within 5 s of this machine's")
-    assert stores.check_store_clock(site("s3a://lakes/lake"), "").outcome == CheckOutcome.SKIPPED
+    assert storage.check_store_clock(site("s3a://lakes/lake"), "").outcome == CheckOutcome.SKIPPED
 
     def skewed(exchange: Exchange) -> None:
         body = b'<?xml version="1.0"?><ListBucketResult><Name>lakes</Name></ListBucketResult>'
@@ -110,23 +110,23 @@ def test_the_stores_clock_is_read_from_an_answer(store: Store, faults: Faults, m
         exchange.wfile.write(body)
 
     faults.on("GET", "lakes", skewed)
-    found = stores.check_store_clock(site("s3a://lakes/lake"), "")
+    found = storage.check_store_clock(site("s3a://lakes/lake"), "")
     assert (found.outcome, "the store is" in found.words, "behind" in found.words) == (CheckOutcome.FAIL, True, True)
     faults.on("GET", "lakes", refuse(403, "RequestTimeTooSkewed"), times=3)
-    found = stores.check_store_clock(site("s3a://lakes/lake"), "")
+    found = storage.check_store_clock(site("s3a://lakes/lake"), "")
     assert (found.outcome, "clock" in found.words) == (CheckOutcome.FAIL, True)
 
 
 def test_a_lake_in_a_bucket_is_listed_and_probed(store: Store, faults: Faults) -> None:
     _arrow_of.cache_clear()
-    assert lake_state.check_tables(site("s3a://lakes/lake"), "").outcome == CheckOutcome.OK
-    assert lake_state.check_rights(site("s3a://lakes/lake"), "").outcome == CheckOutcome.OK
+    assert storage.check_tables(site("s3a://lakes/lake"), "").outcome == CheckOutcome.OK
+    assert storage.check_rights(site("s3a://lakes/lake"), "").outcome == CheckOutcome.OK
     assert faults.count("PUT") == 0
     probing = site("s3a://lakes/lake", probe=True)
-    found = lake_state.check_rights(probing, "")
+    found = storage.check_rights(probing, "")
     assert (found.outcome, "written, read and removed" in found.words) == (CheckOutcome.OK, True)
     assert not [name for name in objects(store) if "_doctor" in name]
-    found = lake_state.check_rights(site("s3a://nowhere/lake"), "")
+    found = storage.check_rights(site("s3a://nowhere/lake"), "")
     assert (found.outcome, "no such bucket" in found.words) == (CheckOutcome.FAIL, True)
 
 
@@ -160,9 +160,9 @@ def queues(elasticmq: str, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> C
 
 def test_queues_are_looked_at_and_nothing_is_sent(queues: Callable[..., Site]) -> None:
     looked = queues(EVENKEEL_KEYS_QUEUE_FAR=SECRET)
-    assert stores.queue_clusters(looked) == ["far"]
+    assert storage.queue_clusters(looked) == ["far"]
     for one in (looked, dataclasses.replace(looked, probe=True)):
-        found = stores.check_queues(one, "far")
+        found = storage.check_queues(one, "far")
         assert found.outcome == CheckOutcome.OK
         assert "doctor.fifo: 0 messages; doctor-reports.fifo: 0 messages; their keys are known" in found.words
     assert SECRET not in found.words
@@ -172,6 +172,6 @@ def test_a_queue_that_is_not_there_and_keys_that_nobody_knows_are_told(
     queues: Callable[..., Site], elasticmq: str
 ) -> None:
     with pytest.raises(EvenkeelError, match=r"absent\.fifo"):
-        stores.check_queues(queues(f"{elasticmq}/000000000000/absent.fifo"), "far")
+        storage.check_queues(queues(f"{elasticmq}/000000000000/absent.fifo"), "far")
     with pytest.raises(EvenkeelError, match="set EVENKEEL_KEYS_QUEUE_FAR"):
-        stores.check_queues(queues(), "far")
+        storage.check_queues(queues(), "far")

@@ -14,9 +14,10 @@ from evenkeel.cycle.fold import decide_cycle
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Row, broker_reports, cycle_row, settings_of
 from evenkeel.cycle.reasons import reason_row
-from evenkeel.explain.changes import AskedCycle, Change
+from evenkeel.explain.changes import Change
 from evenkeel.explain.changes import question as question_module
 from evenkeel.explain.changes.figures import figures_of
+from evenkeel.explain.changes.question import AskedCycle
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.model.consideration import Rule
 from evenkeel.place import round as place_round

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.explain.changes.change import at_least, at_most
+from evenkeel.explain.changes import at_least, at_most
 
 UNITS = st.sampled_from(["fraction", "percent", "points", "byte/s", "msg/s", "ms", "s", "count", ""])
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evenkeel.heat.layers import LAYERS
-from evenkeel.heat.scale import SEVERAL
+from evenkeel.heat.scale import LAYERS, SEVERAL
 from evenkeel.heat.tables import HeatTables
 from evenkeel.model.bundles import BundleRange
 from tests.lakes.small_lake import SmallLake

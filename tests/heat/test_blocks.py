@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from evenkeel.heat.blocks import Block
 from evenkeel.heat.columns import ColumnMean, CycleLoad, HeatColumn, overview_of
 from evenkeel.heat.key_ranges import WIDTH, in_order
-from evenkeel.heat.layers import COARSEST, FINEST, LAYERS
-from evenkeel.heat.scale import METRICS, SEVERAL
+from evenkeel.heat.scale import COARSEST, FINEST, LAYERS, METRICS, SEVERAL
 
 BROKERS = ("b1", "b2", "b3")
 

@@ -15,7 +15,7 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.errors import NoLake, NoSuchCycle
 from evenkeel.heat import build
-from evenkeel.heat.layers import LAYERS
+from evenkeel.heat.scale import LAYERS
 from evenkeel.heat.tables import BLOCKS, HeatConflict, HeatTables
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.schemas import HEAT_TABLES, OF_RECORD, TABLES

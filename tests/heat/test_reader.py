@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from evenkeel.errors import BadInput, NoLake
-from evenkeel.heat import HeatPicture, build, picture
-from evenkeel.heat import reader as reading
+from evenkeel.heat import HeatPicture, build, heat_picture, picture
 from evenkeel.heat.scale import METRICS, SEVERAL
 from evenkeel.heat.tables import BLOCKS, HeatTables
 from evenkeel.lake.record import read_cycles, read_rows
@@ -205,7 +204,7 @@ def test_fewer_rows_hold_the_same_in_all(lake: Path) -> None:
 
 def test_a_picture_that_would_be_too_large_is_made_smaller(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = hours(lake, 0, 12)
-    monkeypatch.setattr(reading, "MOST_BYTES", 3_500)
+    monkeypatch.setattr(heat_picture, "MOST_BYTES", 3_500)
     small = hours(lake, 0, 12)
     assert len(small.to_json()) <= 3_500 < len(whole.to_json())
     assert len(small.starts) < len(whole.starts)

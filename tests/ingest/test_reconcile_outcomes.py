@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evenkeel.handover import ClusterCycle, Snapshot
-from evenkeel.ingest.reconcile_outcomes import settled
+from evenkeel.ingest.task import settled
 from evenkeel.lake.outbox import as_text
 from tests.steering.commands import split, unload
 

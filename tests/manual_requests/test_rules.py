@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, UnloadWish
 from evenkeel.manual_requests.split import grant_split
-from evenkeel.manual_requests.topic import bundle_left_to, grant_topic_unload
-from evenkeel.manual_requests.unload import grant_unload
+from evenkeel.manual_requests.unload import bundle_left_to, grant_topic_unload, grant_unload
 from evenkeel.model.averages import updated
 from evenkeel.model.bundles import bundle_name, initial_boundaries, range_of, ranges_of
 from evenkeel.model.load import BundleStats

@@ -10,10 +10,9 @@ import pytest
 from evenkeel.errors import NoLake
 from evenkeel.handover import PULSAR_ADMIN
 from evenkeel.lake.record import Attempt, read_attempts
-from evenkeel.metrics import log_figures
+from evenkeel.metrics import figures as readers
 from evenkeel.metrics.declarations import NEEDS, OUTCOMES
-from evenkeel.metrics.figures import LakeFigures, LakeReader
-from evenkeel.metrics.task_times import CommitTimes
+from evenkeel.metrics.figures import CommitTimes, LakeFigures, LakeReader
 from evenkeel.status import LakeStatus, read_status
 from evenkeel.transparency.lake_log import begin, storage_of
 from evenkeel.transparency.overview import read_overview
@@ -200,13 +199,13 @@ def test_a_log_is_read_again_once_it_has_changed_and_not_too_often(tmp_path: Pat
     lake = small_lake(tmp_path)
     begin(str(lake), [LOG_KEY])
     reader, readings = LakeReader(str(lake)), []
-    monkeypatch.setattr(log_figures, "read_overview", lambda path: readings.append(path) or read_overview(path))
-    monkeypatch.setattr(log_figures, "REST", 0)
+    monkeypatch.setattr(readers, "read_overview", lambda path: readings.append(path) or read_overview(path))
+    monkeypatch.setattr(readers, "REST", 0)
     first = reader.read(LATER).values["evenkeel_log_leaves"]
     assert (reader.read(LATER).values["evenkeel_log_leaves"], len(readings)) == (first, 1)
     commits = publish_more(lake, "lab")
     assert reader.read(LATER).values["evenkeel_unlogged_commits"] == {(): 2}
-    monkeypatch.setattr(log_figures, "REST", 1e6)
+    monkeypatch.setattr(readers, "REST", 1e6)
     grow(lake, commits)
     assert reader.read(LATER).values["evenkeel_log_leaves"] == {(): first[()] + 2}
     publish_more(lake, "lab")

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from evenkeel.metrics.configuration_watch import ConfigurationWatch
+from evenkeel.metrics.lake_watch import ConfigurationWatch
 from tests.lakes.several_lakes import MOVED, Installation, configuration, lakes_in_force
 from tests.metrics.exporting import Scraped, exporter, exporting, scrape, scraped, value_of
 

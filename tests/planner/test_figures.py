@@ -1,12 +1,13 @@
-"""What is found of a cluster for all of its bundles at once is what is found for each of them."""
+"""The planner's figures: usage alone on the best broker, and loads that swing from cycle to cycle."""
 
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
 
-from evenkeel.planner.figures import ALWAYS_HELD, AloneOnBest, PlannerFigures
-from evenkeel.planner.memory import PlannerMemory
+from evenkeel.planner.figures import ALWAYS_HELD, AloneOnBest, PlannerFigures, planned_load
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory
 from evenkeel.planner.plan import plan
 from evenkeel.planner.usage_model import load_of
 from evenkeel.planner.view import BundleFigures, PlannerBroker, PlannerBundle, PlannerView
@@ -44,3 +45,87 @@ def test_the_best_broker_for_a_bundle_alone_is_that_of_a_look_at_each(seed: int)
     assert found is not None
     on_best = AloneOnBest(found)
     assert [on_best.usage(one) for one in bundles] == [one_by_one(one, found) for one in bundles]
+
+
+BROKERS = ("b1", "b2")
+
+
+def figures(
+    reversals: float,
+    changes: float = 5.0,
+    minutes: float = 60.0,
+    window: int = 60,
+    known: Mapping[str, BrokerMemory] | None = None,
+) -> PlannerFigures:
+    """What is planned with for two brokers, so many minutes after the cycle before. Each has one bundle, of 40 byte/s
+    on average; the bundle of `b1` has 100 byte/s in the latest cycle, that of `b2` has 40."""
+    view = PlannerView(
+        at=AT,
+        brokers={name: PlannerBroker(name, {"cpu": 0.5}) for name in BROKERS},
+        bundles=[
+            PlannerBundle(
+                f"a/b/{name}",
+                name,
+                BundleFigures(bytes_in=load),
+                BundleFigures(bytes_in=40.0),
+                brokers=frozenset(BROKERS),
+            )
+            for name, load in zip(BROKERS, (100.0, 40.0), strict=True)
+        ],
+    )
+    memory = PlannerMemory(
+        at=AT - timedelta(minutes=minutes), reversals=reversals, changes=changes, brokers=known or {}
+    )
+    found = plan(view, memory, Settings(evenkeelPlannerReturnWindowMinutes=window)).figures
+    assert found is not None
+    one = view.bundles[0]
+    assert found.load(one, "cpu") == planned_load(one, "cpu", 0.0, found.latest_part) == found.loads["cpu"]["b1"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("undone", "load"), [(0.8, 40.0), (0.5, 40.0), (0.4, 52.0), (0.25, 70.0), (0.125, 85.0), (0.0, 85.0), (-0.2, 100.0)]
+)
+def test_the_less_of_a_change_is_undone_the_more_the_latest_figures_count(undone: float, load: float) -> None:
+    found = figures(-undone * 5.0)
+    assert found.loads["cpu"]["b1"] == pytest.approx(load)
+    assert found.loads["cpu"]["b2"] == pytest.approx(40.0)
+    assert found.is_swinging == (load < 100.0)
+
+
+@pytest.mark.parametrize(("before", "latest_part"), [(0.0, 1.0), (0.0144, 0.75)])
+def test_one_jump_is_no_swing_and_another_is(before: float, latest_part: float) -> None:
+    """Each broker has one bundle, as before, and `b1` has 100 byte/s where it had 40; `before`: one such change."""
+    known = {name: BrokerMemory(1.0, 40.0) for name in BROKERS}
+    assert figures(0.0, before, known=known).latest_part == latest_part
+
+
+def test_small_changes_are_no_swing_whatever_is_undone() -> None:
+    assert figures(-0.002, 0.004).latest_part == 1.0
+
+
+@pytest.mark.parametrize(
+    ("minutes", "part"),
+    [(60.0, 0.5), (30.0, (0.5 + 0.25) / 2), (15.0, (0.5 + 0.25 + 0.125 + 0.0625) / 4), (240.0, 0.5)],
+)
+def test_what_lasts_for_a_cycle_counts_less_the_more_cycles_a_bundle_stays_where_it_is(
+    minutes: float, part: float
+) -> None:
+    assert figures(-1.25, minutes=minutes).latest_part == pytest.approx(part)
+
+
+def test_cycles_at_once_and_no_window_at_all_are_borne() -> None:
+    assert figures(-1.25, minutes=0.0).latest_part == pytest.approx(1.0 / 60.0)
+    assert figures(-1.25, minutes=15.0, window=0).latest_part == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("reversals", "part"), [(-2.5, 0.8), (2.5, 1.0)])
+def test_the_band_is_narrower_where_averages_are_gone_by(reversals: float, part: float) -> None:
+    found, settings = figures(reversals), Settings()
+    levels = (found.stop, found.act, found.at_once)
+    percents = (
+        settings.evenkeelPlannerStopAtPercent,
+        settings.evenkeelPlannerActAbovePercent,
+        settings.evenkeelPlannerActAtOnceAbovePercent,
+    )
+    assert [level / found.even for level in levels] == pytest.approx([1.0 + part * one / 100.0 for one in percents])

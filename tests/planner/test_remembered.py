@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.cycle.fold import state_row
+from evenkeel.cycle.fold import PLANNER, state_row
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory, Promise, WantedSplit
-from evenkeel.planner.memory_rows import PACKED, STRATEGY, WANTED, has_fallen_back, memory_of, rows_of
+from evenkeel.planner.round import PACKED, WANTED, has_fallen_back, memory_of, rows_of
 from evenkeel.planner.usage_model import SUM_NAMES, UsageSums
 from tests.cycle.rows import as_read
 
@@ -76,10 +76,10 @@ def test_a_figure_a_row_as_it_was_before_is_passed_over_and_the_cluster_is_still
     """Such rows are in lakes of cycles before; each broker had one for every figure."""
     figures = ("bundles", "load", "change", *(f"cpu {name}" for name in SUM_NAMES), "promised cpu gain")
     rows = [
-        *(state_row(STRATEGY, "b1", name, value=1.0) for name in figures),
-        *(state_row(STRATEGY, "b1", name, at=AT) for name in ("bundles since", "promised cpu at")),
-        *(state_row(STRATEGY, "cluster", name, value=2.0) for name in ("message_bytes", "misses")),
-        state_row(STRATEGY, "cluster", "seen", at=AT),
+        *(state_row(PLANNER, "b1", name, value=1.0) for name in figures),
+        *(state_row(PLANNER, "b1", name, at=AT) for name in ("bundles since", "promised cpu at")),
+        *(state_row(PLANNER, "cluster", name, value=2.0) for name in ("message_bytes", "misses")),
+        state_row(PLANNER, "cluster", "seen", at=AT),
     ]
     assert memory_of(as_read(rows)) == PlannerMemory(at=AT, message_bytes=2.0, misses=2)
     assert memory_of([]) == PlannerMemory()
@@ -88,7 +88,7 @@ def test_a_figure_a_row_as_it_was_before_is_passed_over_and_the_cluster_is_still
 def test_what_cannot_be_read_is_left_out() -> None:
     for text in ("", "{", "[]", '{"load":[1.0]}', '{"load":[1.0,NaN,2.0]}', '{"promise":["cpu","?",1.0,1.0,1.0]}',
                  '{"sums":{"cpu":[true]}}', '{"sums":[]}', '{"promise":[1]}', '{"load":[1.0,"2",3.0]}'):  # fmt: skip
-        assert memory_of(as_read([state_row(STRATEGY, "b1", PACKED + text)])) == PlannerMemory()
+        assert memory_of(as_read([state_row(PLANNER, "b1", PACKED + text)])) == PlannerMemory()
     for text in (
         "",
         "[]",
@@ -99,12 +99,12 @@ def test_what_cannot_be_read_is_left_out() -> None:
         '["cpu",1.0,2.0,3.0,true,null,1.0]',
         '["cpu",1.0,2.0,3.0,true,null,1.0,"2"]',
     ):
-        assert memory_of(as_read([state_row(STRATEGY, "a", WANTED + text, at=AT)])) == PlannerMemory()
+        assert memory_of(as_read([state_row(PLANNER, "a", WANTED + text, at=AT)])) == PlannerMemory()
 
 
 def test_a_wish_of_an_older_record_says_nothing_of_rooms() -> None:
     text = '["cpu",1.0,2.0,3.0,true,null]'
     old = WantedSplit(AT, "cpu", 1.0, 2.0, 3.0, True)
-    assert memory_of(as_read([state_row(STRATEGY, "a", WANTED + text, at=AT)])).splits == {"a": old}
+    assert memory_of(as_read([state_row(PLANNER, "a", WANTED + text, at=AT)])).splits == {"a": old}
     (row,) = [row for row in rows_of(PlannerMemory(splits={"a": old})) if row["subject"] == "a"]
     assert row["name"] == WANTED + text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER, CycleBudget
+from evenkeel.planner.reconciler import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER, CycleBudget
 from evenkeel.planner.target import UsageLine
 from evenkeel.planner.usage_model import UsageSums, by_traffic, load_of, models_of
 from evenkeel.planner.view import BundleFigures, Spent

@@ -13,7 +13,7 @@ from evenkeel import repetition as whole
 from evenkeel.cycle.fold import state_row
 from evenkeel.planner import round as planner_round
 from evenkeel.planner.memory import PlannerMemory, WantedSplit
-from evenkeel.planner.memory_rows import bundles_wanted_split, memory_of, rows_of, wanted_splits_of
+from evenkeel.planner.round import bundles_wanted_split, memory_of, rows_of, wanted_splits_of
 from evenkeel.planner.view import PlannerBundle, PlannerView
 from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER, open_wishes, remembered
 from tests.cycle.rows import AT, MIB, as_read, report

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel.model.past_commands import Move
-from evenkeel.publish.guards.hold_back import Guarded, hold_back
-from evenkeel.publish.guards.sentences import sentence
+from evenkeel.publish.guards.hold_back import Guarded, hold_back, sentence
 from evenkeel.publish.guards.situation import Broker, Command, Situation
 from evenkeel.settings import Settings
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.past_commands import Move
-from evenkeel.publish.guards.hold_back import Guarded, hold_back
-from evenkeel.publish.guards.sentences import CAUSES, EXCEPTIONS, sentence
+from evenkeel.publish.guards.hold_back import CAUSES, EXCEPTIONS, Guarded, hold_back, sentence
 from evenkeel.publish.guards.situation import Broker, Command, Harm, Pause, Situation, Unsettled
 from evenkeel.settings import Settings, contradictions
 from tests.publish.situations import NOW, bundle

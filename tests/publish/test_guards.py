@@ -8,10 +8,18 @@ import pytest
 
 from evenkeel.model.past_commands import Move
 from evenkeel.publish.guards.bundle_guards import gain_points
-from evenkeel.publish.guards.hold_back import hold_back
-from evenkeel.publish.guards.objection import Objection, Verdict, duration
-from evenkeel.publish.guards.sentences import CAUSES, EXCEPTIONS, sentence
-from evenkeel.publish.guards.situation import Broker, Command, Harm, Pause, Situation, Unsettled
+from evenkeel.publish.guards.hold_back import CAUSES, EXCEPTIONS, hold_back, sentence
+from evenkeel.publish.guards.situation import (
+    Broker,
+    Command,
+    Harm,
+    Objection,
+    Pause,
+    Situation,
+    Unsettled,
+    Verdict,
+    duration,
+)
 from evenkeel.settings import registry, resolve, settings_in
 from tests.publish.situations import (
     B1,

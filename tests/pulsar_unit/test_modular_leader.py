@@ -14,8 +14,7 @@ from evenkeel.model.filters.broker_filters import unload_gates
 from evenkeel.model.filters.isolation import Isolation
 from evenkeel.model.load import BrokerReport, BundleHistory, IsolationPolicy, LoadData, Policies
 from evenkeel.model.split_algorithms.split_option import NO_TOPICS
-from evenkeel.place.modular_placement import PlacementRound
-from evenkeel.place.unload_order import in_pulsars_order
+from evenkeel.place.modular_placement import PlacementRound, in_pulsars_order
 from evenkeel.plan_splits.rules.apply_splits import carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import decide_splits, find_bundles_to_split
 from evenkeel.settings import Settings

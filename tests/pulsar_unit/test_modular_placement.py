@@ -12,13 +12,12 @@ from evenkeel.model.load import (
     Policies,
     ResourceUsage,
 )
-from evenkeel.place.broker_figures import broker_figures
-from evenkeel.place.modular_candidates import PlacementView, fewest_bundles, newest_version, same_load_manager
+from evenkeel.place.modular_placement import PlacementView, fewest_bundles, newest_version, same_load_manager
 from evenkeel.place.strategies import least_long_term_message_rate
 from evenkeel.place.strategies import least_resource_usage_with_weight as least_usage
 from evenkeel.place.strategies import round_robin_broker_selector as round_robin
 from evenkeel.place.strategies.avg_shedder import ByAverages
-from evenkeel.place.strategy import Asked, PlacementState
+from evenkeel.place.strategy import Asked, PlacementState, broker_figures
 from evenkeel.settings import Settings
 from tests.pulsar_unit.given import EXTENSIBLE, FULL, MODULAR, history, load_of, report, settings, usage, usages
 from tests.pulsar_unit.mirror import mirrors

@@ -7,9 +7,8 @@ import pytest
 
 from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, ResourceUsage
 from evenkeel.model.usage import percent
-from evenkeel.place.broker_figures import broker_figures
 from evenkeel.place.strategies.avg_shedder import ByAverages, ByName
-from evenkeel.place.strategy import Asked
+from evenkeel.place.strategy import Asked, broker_figures
 from evenkeel.settings import Settings
 from evenkeel.shed.shedder import Shed, without_gone
 from evenkeel.shed.strategies import avg_shedder, overload_shedder, threshold_shedder, uniform_load_shedder

@@ -10,12 +10,11 @@ import pytest
 from evenkeel.model.filters.broker_filters import BrokerFilters
 from evenkeel.model.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerLoadData, IsolationPolicy, Policies
-from evenkeel.place.unload_order import hash_order
+from evenkeel.place.modular_placement import hash_order
 from evenkeel.settings import Settings
 from evenkeel.shed.strategies import transfer_shedder
 from evenkeel.shed.strategies.transfer_shedder import TransferState
-from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
-from evenkeel.shed.strategies.transfer_shedder.load_stats import LoadStats
+from evenkeel.shed.strategies.transfer_shedder.conditions import LoadStats, TransferPolicies
 from tests.pulsar_unit.given import NOW, stats
 from tests.pulsar_unit.mirror import mirrors
 from tests.pulsar_unit.transfers import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evenkeel.doctor import spark_endpoint
-from evenkeel.doctor.findings import CheckOutcome, Site
+from evenkeel.doctor.checks import CheckOutcome, Site
 from evenkeel.errors import EngineError, StaleCode
 from evenkeel.spark.code import source_root
 from evenkeel.spark.session import ISOLATION, close, connect

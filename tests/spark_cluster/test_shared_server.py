@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.short_sessions import LEVEL_WITHIN, heap_contents, short_session
-from evenkeel.doctor import spark_side
+from evenkeel.doctor import spark_endpoint
 from evenkeel.spark.session import close, connect
 from tests.spark_cluster.standalone import StandaloneCluster
 
@@ -35,7 +35,7 @@ def test_what_short_sessions_send_and_name_goes_with_them(cluster: StandaloneClu
     for _ in range(WITH_CODE):
         spark = connect(cluster.url, "tests")
         spark.range(3).createOrReplaceTempView("mine")
-        assert spark_side._workers(spark) == ""
+        assert spark_endpoint._workers(spark) == ""
         assert cluster.pythons()
         close(spark)
     other = connect(cluster.url, "a neighbour")

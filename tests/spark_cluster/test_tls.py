@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.spark, pytest.mark.slow]
 # gRPC reads the authorities once in a process; each answer comes with its seconds.
 WORK = """
 import json, os, sys, time
-from evenkeel.doctor.spark_side import _workers
+from evenkeel.doctor.spark_endpoint import _workers
 from evenkeel.errors import EngineError
 from evenkeel.spark.session import close, connect
 said = []

@@ -7,8 +7,7 @@ from threading import Barrier, Event
 import pytest
 
 from evenkeel.lake.record.recent_rows import Recent
-from evenkeel.status.lakes import LakesStatus, read_lakes_status
-from evenkeel.status.side_by_side import SideBySideReader
+from evenkeel.status.lakes import LakesStatus, SideBySideReader, read_lakes_status
 from tests.lakes.several_lakes import Installation, several_lakes
 
 pytestmark = pytest.mark.slow

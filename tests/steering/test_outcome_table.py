@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.ingest.reconcile_outcomes import settle
+from evenkeel.ingest.task import settle
 from evenkeel.lake.outbox import OPEN, as_text
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.connection import AdminConnection

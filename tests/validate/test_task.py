@@ -19,8 +19,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.spark.sql import iso
 from evenkeel.validate import facts, judging
 from evenkeel.validate import task as validate
-from evenkeel.validate.facts import AT, fetch
-from evenkeel.validate.local_facts import facts_at_hand
+from evenkeel.validate.facts import AT, facts_at_hand, fetch
 from evenkeel.validate.suites import read_suites
 from tests.builders import NOON, ClusterBuilder, cluster, observed
 from tests.written_rows import rows_digest

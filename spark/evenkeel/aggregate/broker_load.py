@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any
 
-from evenkeel.aggregate.bundle_load import AVERAGES
-from evenkeel.aggregate.bundles_in_force import Row
+from evenkeel.aggregate.bundle_load import AVERAGES, Row
 from evenkeel.model.averages import DEFAULT_STATS
 from evenkeel.model.exact_sums import exact_sums
 from evenkeel.model.load import RATES, ResourceUsage

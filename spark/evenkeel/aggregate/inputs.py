@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from evenkeel.aggregate.broker_load import RESOURCES
-from evenkeel.aggregate.bundle_load import AVERAGES, CLIENTS, SAID
-from evenkeel.aggregate.bundles_in_force import bundles_of, namespaces_in_force
+from evenkeel.aggregate.bundle_load import AVERAGES, CLIENTS, SAID, bundles_of, namespaces_in_force
 from evenkeel.aggregate.round import LOADS_BEFORE, SPLITS_BEFORE
 from evenkeel.aggregate.topic_sums import (
     CYCLE,
@@ -48,7 +47,7 @@ BESIDE = ("namespace_bundles", "broker_reports")
 OBSERVED = ("namespace_bundles", "bundle_ownership", "broker_reports", "resource_quotas")
 TOPIC_SUMS, LOST_TOPICS, CHILDREN, REJECTED = "topic_sums", "lost_topics", "children", "rejected"
 
-# A first sieve: `bundles_in_force` decides which are brokers' own namespaces.
+# A first sieve: `bundle_load` decides which are brokers' own namespaces.
 _BROKERS_OWN = "^(pulsar|sla-monitor)/"
 TABLE_OF = {LOADS_BEFORE: "bundle_load", SPLITS_BEFORE: "split_decisions"}
 """The tables of those small inputs that do not bear a table's name."""
@@ -157,7 +156,8 @@ def add_sums(spark: SparkSession, loads: LoadInputs) -> list[Namespace]:
     if loads.rejected is not None:
         loads.rounds.add_local(REJECTED, tables[REJECTED])
         if any(row["rejected_from"] == "topic_stats" for row in rows[REJECTED]):
-            loads.rounds.add_local(LOST_TOPICS, _lost_topics(spark, loads.rejected, namespaces))
+            placed = with_bundle(rejected_topics(loads.rejected), ranges_of(namespaces))
+            loads.rounds.add_local(LOST_TOPICS, arrow_of(placed.select(*CYCLE, "bundle").distinct()))
     if loads.earlier_topics is not None:
         loads.rounds.add_local(CHILDREN, _children(spark, loads, loads.earlier_topics, namespaces))
     return namespaces
@@ -218,12 +218,6 @@ def topic_sums(topic_stats: DataFrame, claims: DataFrame, namespaces: Sequence[N
     again = arrow_of(bundle_sums(topics_once(some, sole_owners(claims))))
     others = sums.filter(pc.invert(pc.is_in(sums["bundle"], odd)))
     return pa.concat_tables([others, again.cast(sums.schema)])
-
-
-def _lost_topics(spark: SparkSession, rejected: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
-    """cluster, cycle_at, bundle: those that lost a topic to a rejection, so that their sums are not known."""
-    placed = with_bundle(rejected_topics(rejected), ranges_of(namespaces))
-    return arrow_of(placed.select(*CYCLE, "bundle").distinct())
 
 
 def _children(spark: SparkSession, loads: LoadInputs, topics: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from evenkeel.aggregate.broker_load import broker_rows, reports_once
-from evenkeel.aggregate.bundle_load import Heir, Known, Owners, bundle_rows
-from evenkeel.aggregate.bundles_in_force import bundles_of, namespaces_in_force
+from evenkeel.aggregate.bundle_load import Heir, Known, Owners, bundle_rows, bundles_of, namespaces_in_force
 from evenkeel.cycle import reading
 from evenkeel.cycle.fold import REMEMBERED, STATE, Round, fold
 from evenkeel.cycle.loads import forgets_history

@@ -193,9 +193,6 @@ def _looked_up(topics: DataFrame, found: DataFrame, by: Sequence[str]) -> DataFr
     return placed.withColumn(_IS_FOUND, is_found).drop("place", *(f"found_{name}" for name in by))
 
 
-# Sums of topic figures per bundle, each topic once.
-
-
 def bundle_sums(topics: DataFrame) -> DataFrame:
     """Per bundle: topics (loaded), listed_topics (known), consumers, producers, msg_backlog, four figures,
     has_non_persistent.

@@ -84,9 +84,6 @@ def must_wait(
     return state in _UNDER_WAY
 
 
-# Errors between Evenkeel and its Airflow.
-
-
 class AirflowError(EvenkeelError):
     """Airflow does not start, does not answer, or refuses a request; the text is fit for an operator."""
 

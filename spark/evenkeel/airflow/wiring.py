@@ -13,7 +13,6 @@ from airflow.sdk import TriggerRule, task
 from evenkeel import pipeline
 from evenkeel.airflow.dag_files import outlets
 from evenkeel.airflow.dag_names import CONNECTION
-from evenkeel.airflow.first_question import ask_spark_first
 
 PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
 
@@ -69,3 +68,29 @@ def carried(run_task: pipeline.Task) -> Any:
 
 def _doc_of(run_task: pipeline.Task) -> str:
     return f"{run_task.__doc__}\n\nClear it freely."
+
+
+def ask_spark_first(context: Any) -> None:
+    """Fail the task if its external server accepts no client, and leave the reason for *publish*.
+
+    Airflow calls this right before its operator opens a session (`pre_execute`). The operator retries for ten minutes
+    whatever the error, and then shows gRPC's own words. So a task fails within about a minute, with one line that
+    states what to do.
+    """
+    from evenkeel.airflow import steps
+
+    steps.told(_ask, context["ti"])
+
+
+def _ask() -> None:
+    from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+    from airflow.sdk import BaseHook
+
+    from evenkeel.spark.endpoint import demand_answer
+    from evenkeel.spark.session import is_elsewhere
+
+    if BaseHook.get_connection(CONNECTION).conn_type != SparkConnectHook.conn_type:
+        return
+    url = SparkConnectHook(CONNECTION).get_connection_url()
+    if is_elsewhere(url):
+        demand_answer(url)

@@ -8,7 +8,7 @@ import threading
 
 from evenkeel.cli import main
 from evenkeel.cli.completion import answer_shell
-from evenkeel.cli.progress import HANGING
+from evenkeel.cli.output import HANGING
 
 _OBJECTS = 100_000
 """Minimum number of new objects between two garbage collections: imported modules stay, and checking them again and
@@ -25,8 +25,12 @@ def run() -> None:
         code = main()
         sys.stdout.flush()
     except BrokenPipeError:
-        if not _reader_is_gone():
+        poll, output = select.poll(), sys.stdout.fileno()
+        poll.register(output, select.POLLOUT)
+        if not any(event & select.POLLERR for _, event in poll.poll(0)):
             raise
+        # No process reads standard output any more, as in `evenkeel settings | head`: the rest is dropped.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
         code = READER_GONE
     if any(thread.name.startswith(HANGING) for thread in threading.enumerate()):
         sys.stdout.flush()
@@ -34,16 +38,6 @@ def run() -> None:
         os._exit(code)  # a hanging process would be waited for
     gc.freeze()  # as it ends, Python would look through all of it once more
     sys.exit(code)
-
-
-def _reader_is_gone() -> bool:
-    """Return True if no process reads standard output any more, as in `evenkeel settings | head`; drop the rest."""
-    poll, output = select.poll(), sys.stdout.fileno()
-    poll.register(output, select.POLLOUT)
-    is_gone = any(event & select.POLLERR for _, event in poll.poll(0))
-    if is_gone:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
-    return is_gone
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from evenkeel.cli import options
 from evenkeel.cli.options import engine_home
-from evenkeel.cli.serving import log_to_stderr
+from evenkeel.cli.output import log_to_stderr
 from evenkeel.errors import SettingsError
 from evenkeel.steering.agent.setup import AgentSettings
 from evenkeel.steering.outcome import LONGEST_REQUEST_S
@@ -20,7 +20,6 @@ from evenkeel.steering.outcome import LONGEST_REQUEST_S
 if TYPE_CHECKING:
     from evenkeel.pulsar.admin import AdminConnection
     from evenkeel.sources.configuration import ClusterSource
-    from evenkeel.steering.queue.signing import Signature
 
 PAUSED_VARIABLE = "EVENKEEL_PAUSED_FILE"
 _DAY_S = 86_400.0
@@ -112,8 +111,15 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _settings(given: argparse.Namespace, source: ClusterSource | None) -> AgentSettings:
+    from evenkeel.settings.names import default_keys
+    from evenkeel.steering.queue.signing import Signature, resolved_keys
+
+    configured = source.queues.keys if source is not None and source.queues is not None else None
+    name = given.keys if given.keys is not None else configured or default_keys(given.cluster)
+    if not 0 <= given.clock_tolerance <= _DAY_S:
+        raise SettingsError(f"--clock-tolerance {given.clock_tolerance:g}: from 0 to {_DAY_S:g} seconds")
     return AgentSettings(
-        signature=_signature(given, source),
+        signature=Signature(given.cluster, resolved_keys(name), timedelta(seconds=given.clock_tolerance)),
         queue=given.queue,
         reports=given.reports,
         ledger=Path(given.ledger) if given.ledger else _own_ledger(given.cluster),
@@ -132,17 +138,6 @@ def _own_ledger(cluster: str) -> Path:
     from evenkeel.spark.home import Home
 
     return Home.of(engine_home()).folder / "agent" / f"{quote(cluster, safe='')}.db"
-
-
-def _signature(given: argparse.Namespace, source: ClusterSource | None) -> Signature:
-    from evenkeel.settings.names import default_keys
-    from evenkeel.steering.queue.signing import Signature, resolved_keys
-
-    configured = source.queues.keys if source is not None and source.queues is not None else None
-    name = given.keys if given.keys is not None else configured or default_keys(given.cluster)
-    if not 0 <= given.clock_tolerance <= _DAY_S:
-        raise SettingsError(f"--clock-tolerance {given.clock_tolerance:g}: from 0 to {_DAY_S:g} seconds")
-    return Signature(given.cluster, resolved_keys(name), timedelta(seconds=given.clock_tolerance))
 
 
 def _source(given: argparse.Namespace) -> ClusterSource:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli import options
 from evenkeel.cli.output import add_json, as_line
-from evenkeel.errors import EvenkeelError, LandingError, SettingsError, Unreachable
+from evenkeel.errors import LandingError, SettingsError, Unreachable
 from evenkeel.model.amounts import plural
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class _CollectRun:
             self._missed += 1
             print(f"{label} {_now()}  not taken: {error}", file=sys.stderr, flush=True)
             if self._missed == self._count:
-                raise _nothing(self._missed, error) from None
+                raise type(error)(f"none of {self._missed} snapshots could be taken; the last one: {error}") from None
             return
         if not taken.committed:
             raise LandingError(
@@ -159,10 +159,6 @@ class _CollectRun:
         print(f"{label} {_line(wanted, taken)}", file=sys.stderr, flush=True)
         if self._given.json:
             print(as_line(_result(wanted, taken)), flush=True)
-
-
-def _nothing(tries: int, error: EvenkeelError) -> EvenkeelError:
-    return type(error)(f"none of {tries} snapshots could be taken; the last one: {error}")
 
 
 def _result(wanted: WantedSnapshot, taken: TakenSnapshot) -> dict[str, Any]:

@@ -22,12 +22,6 @@ _READING = "reading the record"
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `explain` and of `trace`."""
-    _add_explain(commands)
-    _add_trace(commands)
-
-
-def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The options of `explain`."""
     parser = commands.add_parser("explain", help="say why something was decided, and what would have changed it")
     parser.add_argument("subject", metavar="SUBJECT", help="a bundle, a topic, a broker (host:port) or a command id")
     add_lake(parser)
@@ -37,6 +31,7 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_zone(parser)
     parser.add_argument("--json", action="store_true", help="for a program")
     parser.set_defaults(run=run_explain)
+    _add_trace(commands)
 
 
 def add_lake(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +106,7 @@ def _name(lakes: LakeMap, path: str) -> str:
 
 def run_explain(given: argparse.Namespace) -> int:
     """Print the explanation."""
-    from evenkeel.cli.progress import busy_with
+    from evenkeel.cli.output import busy_with
     from evenkeel.explain import as_json, as_text, explain, times
 
     when = times(given.at, given.first, given.last, given.tz)
@@ -152,7 +147,7 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run_trace(given: argparse.Namespace) -> int:
     """Print the trace."""
-    from evenkeel.cli.progress import busy_with
+    from evenkeel.cli.output import busy_with
     from evenkeel.explain import times, trace
 
     when = times(given.at, given.first, given.last, given.tz)

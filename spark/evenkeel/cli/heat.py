@@ -19,7 +19,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(given: argparse.Namespace) -> int:
     """Build missing or outdated columns, and report the amount per cluster."""
-    from evenkeel.cli.progress import QUIET_S, ProgressLine, course_text
+    from evenkeel.cli.output import QUIET_S, ProgressLine, course_text
     from evenkeel.heat import as_json, as_text, build
 
     line, begun = ProgressLine(sys.stderr, quiet=QUIET_S), time.monotonic()

@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
+import signal
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from socketserver import BaseServer
 
 from evenkeel.cli.lakes import add_lake_option, lakes_chosen
-from evenkeel.cli.serving import address_in, cannot_listen, log_to_stderr, serve_until_ended
+from evenkeel.cli.output import log_to_stderr
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.secret import Secret, private_text
 from evenkeel.settings.operation import CONFIGURATION
-
-if TYPE_CHECKING:
-    from evenkeel.metrics.exporter import MetricsServer
 
 _EVERY = (1.0, 3600.0)
 _SHORTEST_TOKEN = 32
@@ -60,9 +59,8 @@ def run(given: argparse.Namespace) -> int:
     if not _EVERY[0] <= given.every <= _EVERY[1]:
         raise BadInput(f"--every {given.every:g}: from {_EVERY[0]:g} to {_EVERY[1]:g} seconds")
     lakes = lakes_chosen(given)
-    from evenkeel.metrics.configuration_watch import ConfigurationWatch
     from evenkeel.metrics.exporter import MetricsServer
-    from evenkeel.metrics.lake_watch import LakeWatch
+    from evenkeel.metrics.lake_watch import ConfigurationWatch, LakeWatch
 
     log_to_stderr("evenkeel.metrics")
     is_configured = not given.lake and os.environ.get(CONFIGURATION)
@@ -75,17 +73,13 @@ def run(given: argparse.Namespace) -> int:
     except OSError as error:
         raise cannot_listen("--listen", given.listen, error) from None
     watch.start()
-    print(_address_of(server), flush=True)
+    host, port = str(server.server_address[0]), int(server.server_address[1])
+    print(f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics", flush=True)
     try:
         serve_until_ended(server)
     finally:
         watch.stop()
     return 0
-
-
-def _address_of(server: MetricsServer) -> str:
-    host, port = str(server.server_address[0]), int(server.server_address[1])
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
 
 
 def _is_loopback(host: str) -> bool:
@@ -104,3 +98,31 @@ def _token(file: str | None) -> Secret | None:
             f"--token-file {file}: the token has fewer than {_SHORTEST_TOKEN} characters: `openssl rand -hex 32`"
         )
     return token
+
+
+def address_in(text: str, option: str, example: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT, an IPv6 host in brackets. Raises BadInput."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise BadInput(f"{option} {text[:60]!r}: write HOST:PORT, e.g. {example}")
+    return host.strip("[]"), int(port)
+
+
+def cannot_listen(option: str, text: str, error: OSError) -> BadInput:
+    """Return the error for an address that cannot be listened at."""
+    return BadInput(f"{option} {text}: nothing can listen there: {error.strerror or error}")
+
+
+def serve_until_ended(server: BaseServer) -> None:
+    """Serve until SIGTERM or SIGINT, and close the server."""
+
+    def end(number: int, frame: object) -> None:
+        threading.Thread(target=server.shutdown).start()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        server.serve_forever()
+    finally:
+        server.server_close()
+        for number, handler in before.items():
+            signal.signal(number, handler)

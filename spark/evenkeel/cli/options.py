@@ -59,11 +59,7 @@ def overrides_of(given: argparse.Namespace) -> dict[str, Any]:
             raise SettingsError(f"--set {pair!r}: write KEY=VALUE")
         overrides[key] = value
     resolve(observed=None, overrides=overrides)
-    return {key: _sorted_if_set(value) for key, value in overrides.items()}
-
-
-def _sorted_if_set(value: Any) -> Any:
-    return sorted(value) if isinstance(value, frozenset) else value
+    return {key: sorted(value) if isinstance(value, frozenset) else value for key, value in overrides.items()}
 
 
 def check_folder(path: str | Path, option: str) -> None:

@@ -1,12 +1,20 @@
-"""Results on standard output: for a person in lines, with `--json` as one JSON object a result."""
+"""Results on standard output, for a person in lines, with `--json` as one JSON object a result; and progress of long
+work on standard error, which a program that reads the result does not see.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TextIO
 
 VERSION = 1
 """Rises when a member of a result changes its meaning or goes; docs/reference/json.md has the schemas."""
@@ -29,3 +37,163 @@ def as_line(result: Mapping[str, Any]) -> str:
 
 def _plain(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime | date) else str(value)
+
+
+def log_to_stderr(name: str) -> None:
+    """Send a logger's lines to standard error, with or without --verbose: a server shows nothing else."""
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = logging.Formatter("%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    log = logging.getLogger(name)
+    log.handlers[:] = [handler]
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+
+_EVERY_S = 10.0
+"""Interval of plain lines, where lines stay (seconds)."""
+_TELLS_EVERY_S = 1.0
+QUIET_S = 5.0
+"""Minimum duration of work that is shown (seconds)."""
+HANGING = "evenkeel check "
+"""Begins the name of a thread that may not end: a process with such a one ends without it."""
+_CLEARED = "\r\x1b[K"
+
+
+class ProgressLine:
+    """One line on a stream.
+
+    On a terminal it is written again with every step; in a file a line comes every ten seconds at most, and the last
+    one always. `quiet`: nothing is shown for so many seconds.
+    """
+
+    def __init__(self, stream: TextIO, *, every: float = _EVERY_S, quiet: float = 0.0) -> None:
+        self._stream, self._every = stream, every
+        self._rewrites = is_screen(stream)
+        self._from = time.monotonic() + quiet
+        self._shown, self._pending, self._at = "", "", -every
+
+    def show(self, text: str) -> None:
+        """The line as it is from now on."""
+        if time.monotonic() < self._from:
+            return
+        if self._rewrites:
+            self._stream.write(f"{_CLEARED}{text}")
+            self._shown = text
+        elif time.monotonic() - self._at >= self._every:
+            self._stream.write(f"{text}\n")
+            self._at, text = time.monotonic(), ""
+        self._pending = "" if self._rewrites else text
+        self._stream.flush()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Make room for other output, on this stream or another one; the line comes back below it."""
+        if self._shown:
+            self._stream.write(_CLEARED)
+            self._stream.flush()
+        yield
+        if self._shown:
+            sys.stdout.flush()
+            self._stream.write(self._shown)
+            self._stream.flush()
+
+    def end(self) -> None:
+        """End the line and keep its last text."""
+        if self._shown:
+            self._stream.write("\n")
+        elif self._pending:
+            self._stream.write(f"{self._pending}\n")
+        self._shown = self._pending = ""
+        self._stream.flush()
+
+
+class WorkProgress:
+    """Progress of long work, on a line; called with the amount done and the whole amount."""
+
+    def __init__(self, line: ProgressLine, noun: str) -> None:
+        self._line, self._noun, self._begin = line, noun, time.monotonic()
+
+    def __call__(self, done: int, of: int) -> None:
+        share = done / max(of, 1)
+        self._line.show(course_text(done, of, share, time.monotonic() - self._begin, self._noun))
+
+    def say(self, text: str) -> None:
+        """Print a separate line on standard error, above the progress line."""
+        with self._line.aside():
+            print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def course_of(noun: str) -> Iterator[WorkProgress]:
+    """The course of work that is counted in `noun` (in the plural), on standard error: from the fifth second on."""
+    line = ProgressLine(sys.stderr, quiet=QUIET_S)
+    try:
+        yield WorkProgress(line, noun)
+    finally:
+        line.end()
+
+
+@contextmanager
+def busy_with(work: str) -> Iterator[None]:
+    """Report on a terminal how long `work` has taken, from the fifth second on, and remove the line at the end.
+
+    For work without a known duration.
+    """
+    stream, begin, is_over = sys.stderr, time.monotonic(), threading.Event()
+    if not is_screen(stream):
+        yield
+        return
+
+    def tell() -> None:
+        is_over.wait(QUIET_S)
+        while not is_over.wait(_TELLS_EVERY_S):
+            stream.write(f"{_CLEARED}{work}, {duration(time.monotonic() - begin)} so far")
+            stream.flush()
+
+    telling = threading.Thread(target=tell, name="busy", daemon=True)
+    telling.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        telling.join()
+        if time.monotonic() - begin > QUIET_S:
+            stream.write(_CLEARED)
+            stream.flush()
+
+
+def is_screen(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return True if a line can be written again: on a terminal that is not a dumb one."""
+    return stream.isatty() and environment.get("TERM") != "dumb"
+
+
+def is_coloured(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return True if to write in colours: on such a terminal, unless NO_COLOR is set to anything (no-color.org)."""
+    return is_screen(stream, environment) and not environment.get("NO_COLOR")
+
+
+def course_text(done: int, of: int, share: float, seconds: float, noun: str = "cycles") -> str:
+    """Return `288 of 8,640 cycles, 3 %, 15.2 cycles/s, 9 min 10 s to go`; unknown parts are left out.
+
+    `share` is the part of the work that is done (0 to 1), `seconds` its duration so far.
+    """
+    parts = [f"{done:,} of {of:,} {noun}", f"{100 * share:.0f} %"]
+    if done and seconds > 0:
+        parts.append(f"{done / seconds:.1f} {noun}/s")
+    if 0 < share < 1 and seconds > 0:
+        parts.append(f"{duration(seconds * (1 - share) / share)} to go")
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `3 min 20 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, remainder = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {remainder} s"
+    hours, minutes = divmod(round(whole / 60), 60)
+    return f"{hours} h {minutes} min"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import add_source, check_folder, overrides_of, session
-from evenkeel.cli.progress import QUIET_S, ProgressLine, course_text
+from evenkeel.cli.output import QUIET_S, ProgressLine, course_text
 from evenkeel.errors import BadInput, EvenkeelError
 from evenkeel.handover import FAILED, ClusterCycle, Handover
 from evenkeel.ingest.chunks import Chunk, landed_bytes, landed_in

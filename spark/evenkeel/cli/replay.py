@@ -9,8 +9,7 @@ import uuid
 from pathlib import Path
 
 from evenkeel.cli.options import check_folder, session
-from evenkeel.cli.output import VERSION
-from evenkeel.cli.progress import course_of
+from evenkeel.cli.output import VERSION, course_of
 from evenkeel.model.amounts import plural
 from evenkeel.replay.variants import check_limit
 from evenkeel.times import IN_UTC

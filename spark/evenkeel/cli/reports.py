@@ -43,7 +43,7 @@ def _add_cycle(parser: argparse.ArgumentParser) -> None:
 
 def run_report(given: argparse.Namespace) -> int:
     """Write the page and report where."""
-    from evenkeel.cli.progress import busy_with
+    from evenkeel.cli.output import busy_with
     from evenkeel.errors import BadInput
     from evenkeel.report import build_report
     from evenkeel.report.compare import LOG
@@ -78,7 +78,7 @@ def _each_lake(given: argparse.Namespace, lakes: LakeMap, drawn: Callable[[Confi
 
 def run_data_docs(given: argparse.Namespace) -> int:
     """Write the pages and report where the first one is."""
-    from evenkeel.cli.progress import busy_with
+    from evenkeel.cli.output import busy_with
     from evenkeel.errors import BadInput, LakeError
     from evenkeel.lake.record import find_cycles, read_rows
     from evenkeel.validate.data_docs import render

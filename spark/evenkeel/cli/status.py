@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from evenkeel.cli.lakes import ALL, LAKE_UNREAD, add_lake_option, first_with, lakes_chosen
-from evenkeel.cli.output import add_json, as_line
-from evenkeel.cli.progress import is_coloured, is_screen
+from evenkeel.cli.output import add_json, as_line, is_coloured, is_screen
 
 if TYPE_CHECKING:
     from evenkeel.settings.lakes import LakeMap

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
 
 from evenkeel.maintenance.expiry import MEANINGS, NAMES, Periods, settled
-
-if TYPE_CHECKING:
-    from evenkeel.maintenance.upkeep import Request
 
 _NAME = "evenkeel upkeep"
 
@@ -35,27 +31,28 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run_upkeep(given: argparse.Namespace) -> int:
     """Maintain the lake and print the result per table."""
     from evenkeel.cli.options import said_by, session
-    from evenkeel.cli.progress import course_of
-    from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_json, upkeep_as_text
+    from evenkeel.cli.output import course_of
+    from evenkeel.lake.record import Record, read_table_if_any
+    from evenkeel.maintenance.upkeep import (
+        UPKEEPS,
+        Request,
+        keep,
+        newest_promise,
+        upkeep_as_json,
+        upkeep_as_text,
+    )
 
     periods = {name: getattr(given, name) for name in NAMES}
     request = Request(given.lake, said_by(given), periods, given.shorten)
-    _check(request)
+    # NoLake and SettingsError are raised before Spark is started.
+    Record(request.lake).clusters()
+    promised = newest_promise(read_table_if_any(request.lake, UPKEEPS))
+    settled(promised, request.given, shorten=request.shorten)
     with session(_NAME, given.lake, writes=True) as spark, course_of("steps") as course:
         done = keep(spark, request, course.say, course=course)
     lines = map(json.dumps, upkeep_as_json(done)) if given.json else upkeep_as_text(done)
     print("\n".join(lines))
     return 0
-
-
-def _check(request: Request) -> None:
-    """Raise NoLake and SettingsError before Spark is started."""
-    from evenkeel.lake.record import Record, read_table_if_any
-    from evenkeel.maintenance.upkeep import UPKEEPS, newest_promise
-
-    Record(request.lake).clusters()
-    promised = newest_promise(read_table_if_any(request.lake, UPKEEPS))
-    settled(promised, request.given, shorten=request.shorten)
 
 
 def run_storage(given: argparse.Namespace) -> int:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.lakes import LAKE_UNREAD, add_lake_option, each_of, lakes_chosen, say_unread
 from evenkeel.cli.options import session
-from evenkeel.cli.output import VERSION
-from evenkeel.cli.progress import course_of
+from evenkeel.cli.output import VERSION, course_of
 from evenkeel.errors import BadInput
 from evenkeel.model.amounts import plural
 from evenkeel.times import IN_UTC, bounds_given
@@ -105,7 +104,9 @@ def run(given: argparse.Namespace) -> int:
     """Verify and print the result."""
     lakes = lakes_chosen(given)
     if not lakes.is_several:
-        return _verified(given, lakes.lakes[0].path)
+        report = _found(given, lakes.lakes[0].path)
+        print(json.dumps(as_json(report), indent=2, ensure_ascii=False) if given.json else as_text(report))
+        return 0 if report.is_sound else NOT_SOUND
     if given.cluster is not None:
         lakes = _with_cluster(lakes, given.cluster)
     codes, results = [], dict[str, Any]()
@@ -130,21 +131,12 @@ def _with_cluster(lakes: LakeMap, cluster: str) -> LakeMap:
     from evenkeel.lake.record import Record
 
     having = {
-        lake.name for lake, names in each_of(lakes, lambda path: Record(path).clusters()) if cluster in _names(names)
+        lake.name
+        for lake, names in each_of(lakes, lambda path: Record(path).clusters())
+        if cluster in ([] if isinstance(names, Exception) else names)
     }
     kept = tuple(lake for lake in lakes.lakes if lake.name in having)
     return replace(lakes, lakes=kept or lakes.lakes)
-
-
-def _names(names: list[str] | Exception) -> list[str]:
-    return [] if isinstance(names, Exception) else names
-
-
-def _verified(given: argparse.Namespace, lake: str) -> int:
-    """Verify one lake, and print the result."""
-    report = _found(given, lake)
-    print(json.dumps(as_json(report), indent=2, ensure_ascii=False) if given.json else as_text(report))
-    return 0 if report.is_sound else NOT_SOUND
 
 
 def _found(given: argparse.Namespace, lake: str) -> VerifyReport:

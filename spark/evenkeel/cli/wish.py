@@ -210,15 +210,11 @@ def run_list(given: argparse.Namespace) -> int:
         print_result(given, "", {"wishes": listed})
         return 0
     for wish, course in zip(wishes, courses, strict=True):
-        print(_line(wish, course))
+        taken = wish["taken_at"].isoformat() if wish["taken_at"] else "waiting"
+        head = f"{wish['wish_id'][:12]}  {wish['made_at'].isoformat()}  {wish['made_by']}  {wish['cluster']}"
+        subject = wish.get("broker") or wish.get("topic") or f"{wish['namespace']}/{wish['bundle']}{_options(wish)}"
+        print(f"{head}  {wish['kind']} {subject}  {course or taken}")
     return 0
-
-
-def _line(wish: Mapping[str, Any], progress: str) -> str:
-    taken = wish["taken_at"].isoformat() if wish["taken_at"] else "waiting"
-    head = f"{wish['wish_id'][:12]}  {wish['made_at'].isoformat()}  {wish['made_by']}  {wish['cluster']}"
-    subject = wish.get("broker") or wish.get("topic") or f"{wish['namespace']}/{wish['bundle']}{_options(wish)}"
-    return f"{head}  {wish['kind']} {subject}  {progress or taken}"
 
 
 def _progress(lake: str, wish: Mapping[str, Any], ended: Collection[str]) -> str:
@@ -253,8 +249,6 @@ def _options(wish: Mapping[str, Any]) -> str:
         words.append(f"-d {wish['destination']}")
     return "".join(f" {word}" for word in words)
 
-
-# Recorded requests, with the cycle that took each of them.
 
 _WHO_TOOK = (
     "cluster",

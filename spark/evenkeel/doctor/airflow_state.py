@@ -1,16 +1,31 @@
-"""Checks of Airflow on this machine: its version, whether our DAGs can be imported, and the connections they need."""
+"""Checks of Airflow on this machine: its version, whether our DAGs can be imported, and the connections they need.
+
+Airflow is asked in a separate process, which runs this module. The content of connections goes through the pipe to the
+calling process, and to no other place.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Mapping
+from dataclasses import fields
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
-from evenkeel.airflow.dag_names import CONNECTION
-from evenkeel.airflow.lake_dags import expected_dags
-from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
-from evenkeel.doctor.side_process import AsideFailed, asked_aside
+from evenkeel.airflow.dag_names import CONNECTION, expected_dags
+from evenkeel.doctor.checks import (
+    Answer,
+    AsideFailed,
+    CheckFinding,
+    Site,
+    answer_aside,
+    asked_aside,
+    fail,
+    ok,
+    skipped,
+    warn,
+)
 from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection
 from evenkeel.pulsar.admin.connection import Credentials, from_environment
 from evenkeel.secret import Secret
@@ -18,7 +33,7 @@ from evenkeel.steering.queue.signing import keys_from_environment
 from evenkeel.transparency import LOG_CONNECTION
 
 SECONDS = 120.0
-_SIDE = "evenkeel.doctor.airflow_side"
+_SIDE = "evenkeel.doctor.airflow_state"
 _NOT_HERE = "no Airflow runs on this machine: AIRFLOW_HOME (else ~/airflow) is not the home of one"
 
 
@@ -83,17 +98,17 @@ class AirflowTokens:
             return credentials
         with self._lock:
             if self._known is None:
-                self._known = self._asked()
+                names = [
+                    s.live.connection for s in self._site.sources or () if s.live is not None and s.live.connection
+                ]
+                tokens = asked_aside(_SIDE, {"tokens": names}, SECONDS)["tokens"]
+                self._known = {
+                    name: None
+                    if token is None
+                    else Credentials(Secret(token["token"]) if token["token"] else None, tuple(token["urls"]))
+                    for name, token in tokens.items()
+                }
         return self._known.get(connection)
-
-    def _asked(self) -> dict[str, Credentials | None]:
-        names = [s.live.connection for s in self._site.sources or () if s.live is not None and s.live.connection]
-        tokens = asked_aside(_SIDE, {"tokens": names}, SECONDS)["tokens"]
-        return {name: None if token is None else _credentials(token) for name, token in tokens.items()}
-
-
-def _credentials(reply: Mapping[str, Any]) -> Credentials:
-    return Credentials(Secret(reply["token"]) if reply["token"] else None, tuple(reply["urls"]))
 
 
 def store_in_airflow(name: str) -> S3Connection | None:
@@ -121,3 +136,81 @@ def connections_of(site: Site) -> dict[str, str]:
         if queues is not None and keys_from_environment(queues.keys, site.environment) is None:
             use_of[queues.keys] = f"the keys of the queues of {source.cluster}"
     return use_of
+
+
+_SHOWN = 300
+
+
+def answer(question: dict[str, Any]) -> Answer:
+    """Return `version`, and by request `dags`, `faults`, `missing`, `tokens` and `stores`.
+
+    `dags`: ids; `faults`: file -> why it cannot be imported; `missing`: unknown connections; `tokens` and `stores`:
+    connection -> its content, None if unknown.
+    """
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")  # connections are looked up in Airflow's database too
+    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+    import airflow
+
+    reply: Answer = {"version": airflow.__version__}
+    if question.get("dags"):
+        reply |= _dags()
+    if "connections" in question:
+        reply["missing"] = [name for name in question["connections"] if not _is_known(name)]
+    if "tokens" in question:
+        reply["tokens"] = {name: _token(name) for name in question["tokens"]}
+    if "stores" in question:
+        reply["stores"] = {name: _store(name) for name in question["stores"]}
+    return reply
+
+
+def _token(name: str) -> dict[str, Any] | None:
+    from evenkeel.airflow.credentials import from_airflow
+
+    known = from_airflow(name)
+    if known is None:
+        return None
+    return {"token": None if known.token is None else known.token.reveal(), "urls": known.urls}
+
+
+def _store(name: str) -> dict[str, Any] | None:
+    from evenkeel.airflow.credentials import store_from_airflow
+
+    known = store_from_airflow(name)
+    if known is None:
+        return None
+    texts = {field.name: getattr(known, field.name) for field in fields(known)}
+    return {part: text.reveal() if isinstance(text, Secret) else text for part, text in texts.items()}
+
+
+def _dags() -> Answer:
+    from airflow.configuration import conf
+    from airflow.dag_processing.dagbag import DagBag
+
+    folder = conf.get("core", "dags_folder")
+    bag = DagBag(dag_folder=folder)
+    faults = {file: str(message).strip().splitlines()[-1][:_SHOWN] for file, message in bag.import_errors.items()}
+    ours = {file: message for file, message in faults.items() if _imports_ours(file, folder)}
+    return {"folder": folder, "dags": sorted(bag.dags), "faults": ours}
+
+
+def _imports_ours(file: str, folder: str) -> bool:
+    path = Path(file) if Path(file).is_absolute() else Path(folder) / file
+    try:
+        return "evenkeel" in path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+
+
+def _is_known(name: str) -> bool:
+    from airflow.models.connection import Connection
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        Connection.get_connection_from_secrets(name)
+    except AirflowNotFoundException:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    answer_aside(answer)

@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 
-from evenkeel.doctor import airflow_state, clusters, lake_state, machine, spark_endpoint, stores
+from evenkeel.doctor import airflow_state, clusters, machine, spark_endpoint, storage
+from evenkeel.doctor.checks import CheckFinding, Site, SiteCheck, fail, ok, skipped
 from evenkeel.doctor.configuration_faults import configuration_faults
-from evenkeel.doctor.findings import CheckFinding, Site, SiteCheck, fail, ok, skipped
 from evenkeel.doctor.spark_endpoint import SPARK_SECONDS, WORKERS_SECONDS
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.settings.lakes import LakeMap, configured_lakes
@@ -55,12 +55,12 @@ CHECKS = (
     SiteCheck("secret_files", "files with tokens and keys, and their permissions", machine.check_secret_files),
     SiteCheck("spark", "the Spark endpoint: reachable, token, version", spark_endpoint.check_spark, SPARK_SECONDS),
     SiteCheck("spark_workers", "the code of Spark's workers", spark_endpoint.check_workers, WORKERS_SECONDS),
-    _lake_check("lake", "the tables and their version", lake_state.check_tables),
-    _lake_check("lake_writer", "the holder of the lake's lock", lake_state.check_writer),
-    _lake_check("lake_rights", "rights on the lake's folder or bucket", lake_state.check_rights),
-    _lake_check("store_clock", "the clock of the lake's store", stores.check_store_clock, stores.SECONDS),
-    _lake_check("log", "the transparency log and its key", lake_state.check_log, 120.0),
-    _lake_check("witnesses", "the witnesses of the log", lake_state.check_witnesses, 120.0),
+    _lake_check("lake", "the tables and their version", storage.check_tables),
+    _lake_check("lake_writer", "the holder of the lake's lock", storage.check_writer),
+    _lake_check("lake_rights", "rights on the lake's folder or bucket", storage.check_rights),
+    _lake_check("store_clock", "the clock of the lake's store", storage.check_store_clock, storage.SECONDS),
+    _lake_check("log", "the transparency log and its key", storage.check_log, 120.0),
+    _lake_check("witnesses", "the witnesses of the log", storage.check_witnesses, 120.0),
     SiteCheck("airflow", "Airflow's version and configuration", airflow_state.check_airflow, airflow_state.SECONDS),
     SiteCheck("dags", "whether the DAG files can be imported", airflow_state.check_dags, airflow_state.SECONDS),
     SiteCheck("connections", "Airflow's connections", airflow_state.check_connections, airflow_state.SECONDS),
@@ -75,12 +75,12 @@ CHECKS = (
         )
     ),
     SiteCheck(
-        "landing_zone", "rights on the landing zone", stores.check_zone,
-        stores.SECONDS, stores.zone_clusters, stores.NO_ZONE,
+        "landing_zone", "rights on the landing zone", storage.check_zone,
+        storage.SECONDS, storage.zone_clusters, storage.NO_ZONE,
     ),
     SiteCheck(
-        "queues", "the queues of an agent, and their keys", stores.check_queues,
-        stores.SECONDS, stores.queue_clusters, stores.NO_QUEUE,
+        "queues", "the queues of an agent, and their keys", storage.check_queues,
+        storage.SECONDS, storage.queue_clusters, storage.NO_QUEUE,
     ),
 )  # fmt: skip
 """Every check."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import wraps
 
-from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
+from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped, warn
 from evenkeel.errors import Unreachable
 from evenkeel.model.amounts import plural
 from evenkeel.pulsar.admin import AdminClient, admin_path, trouble

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 import evenkeel
-from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped, warn
+from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped, warn
 from evenkeel.object_store import is_object_store
 from evenkeel.secret import FILE
 from evenkeel.settings.operation import CONFIGURATION

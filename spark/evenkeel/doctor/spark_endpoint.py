@@ -1,21 +1,25 @@
-"""Checks of the Spark endpoint: which one, whether it answers, its version, and the code of its workers."""
+"""Checks of the Spark endpoint: which one, whether it answers, its version, and the code of its workers.
+
+The endpoint is asked in a separate process, which runs this module.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 from evenkeel.airflow.dag_names import CONNECTION
-from evenkeel.doctor.findings import CheckFinding, Site, fail, ok, skipped
-from evenkeel.doctor.side_process import Answer, AsideFailed, asked_aside
+from evenkeel.doctor.checks import Answer, AsideFailed, CheckFinding, Site, answer_aside, asked_aside, fail, ok, skipped
 from evenkeel.spark.code import versions
 from evenkeel.spark.command import connect_url, without_token
 from evenkeel.spark.home import Home
 from evenkeel.spark.server import status
+from evenkeel.spark.session import CONNECT_SCHEMES, close, connect
 
 SPARK_SECONDS = 120.0
 WORKERS_SECONDS = 120.0
-_SIDE = "evenkeel.doctor.spark_side"
+_SIDE = "evenkeel.doctor.spark_endpoint"
 _ASIDE_SECONDS = 55.0
 
 
@@ -80,3 +84,61 @@ def _local_words(site: Site) -> str:
     if state == "stale":
         return "the local server is of other code; the next command replaces it"
     return f"the local server is {state}; a command starts one, `evenkeel engine start` keeps one"
+
+
+_PARTITIONS = 8
+
+
+def answer(question: dict[str, Any]) -> Answer:
+    """Return `version`: the server's; and `workers`, if requested: "" if they have the same code, else why not.
+
+    For a `connection` of Airflow in place of a `url`: `absent` if Airflow does not know it, `classic` if it is a
+    classic master.
+    """
+    url = question["url"] if "url" in question else _of_airflow(question["connection"])
+    if url is None:
+        return {"absent": True}
+    if not url.startswith(CONNECT_SCHEMES):
+        return {"classic": True}
+    spark = connect(url, "evenkeel doctor")
+    try:
+        reply: Answer = {"version": spark.version, "answered": spark.range(1).count() == 1}
+        if question.get("workers"):
+            reply["workers"] = _workers(spark)
+        return reply
+    finally:
+        close(spark)
+
+
+def _of_airflow(name: str) -> str | None:
+    """The connection string, with its token: secret."""
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")  # Airflow's database is asked too
+    from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        known = BaseHook.get_connection(name)
+    except AirflowNotFoundException:
+        return None
+    if known.conn_type != SparkConnectHook.conn_type or not known.host:
+        return str(known.host or known.conn_type)
+    return str(SparkConnectHook(name).get_connection_url())
+
+
+def _workers(spark: Any) -> str:
+    from evenkeel.errors import EngineError
+    from evenkeel.spark.grouped import grouped_map
+    from evenkeel.spark.worker import same_rows
+
+    rows = spark.range(0, _PARTITIONS, 1, _PARTITIONS)
+    try:
+        grouped_map({"rows": rows}, by=["id"], decide=same_rows, outputs={"rows": rows.schema})
+    except EngineError as error:
+        return str(error)
+    return ""
+
+
+if __name__ == "__main__":
+    answer_aside(answer)
+    os._exit(0)  # a client whose server goes may wait for minutes as it ends

@@ -7,19 +7,25 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
-from evenkeel.errors import BadInput, LakeError
+from evenkeel.errors import BadInput, EvenkeelError, LakeError
 from evenkeel.explain import missing_data as missing
 from evenkeel.explain.changes import Change
-from evenkeel.explain.changes.inputs import question_of
 from evenkeel.explain.changes.question import AskedCycle
 from evenkeel.explain.cycles import bundle_of, course_of, facts_of, places_of, require_rows
 from evenkeel.explain.explanation import Course, Moment, moment_of
 from evenkeel.explain.subject import RecordedCommand, Subject, find_command, parse_subject
 from evenkeel.explain.wording import time
+from evenkeel.lake.plain_rows import as_read, types_of
 from evenkeel.lake.record import LATEST, Attempt, Record, Row
 from evenkeel.lake.record.known_files import LAST_MOMENT
+from evenkeel.lake.record.tables import is_in
+from evenkeel.lake.schema import STAMP_NAMES
+from evenkeel.lake.store import Lake
 from evenkeel.model.amounts import duration, plural
+from evenkeel.repetition import OBSERVED, ROUNDS, STATE, columns_looked_at
+from evenkeel.spark.rows import rows_of
 from evenkeel.times import Given, range_given, time_given, zone
+from evenkeel.verify.recorded_cycle import again, background_of
 
 _LATE = timedelta(minutes=10)
 
@@ -257,3 +263,39 @@ def _bounds(record: Record, clusters: Sequence[str], when: Times) -> tuple[datet
     assert ends is not None, "clusters are those with a cycle on record"
     first = when.first.first if when.first else ends[0]
     return first, when.last.last if when.last else ends[1] + timedelta(seconds=1)
+
+
+def question_of(record: Record, attempt: Attempt) -> AskedCycle:
+    """Return the question that repeats the decisions of an attempt; LakeError if some of its rows are gone."""
+    try:
+        cycle = again(attempt, background_of(Lake(str(record.lake)), [attempt])).cycle_row
+    except (LookupError, EvenkeelError) as error:
+        raise LakeError(str(error)) from error
+    # Decisions without an act, which expire first, are not used by the later rounds.
+    tables = (*OBSERVED, *(table for task_round in ROUNDS for table in task_round.tables))
+    rows: dict[str, Sequence[Row]] = {table: _rows(record, attempt, table) for table in tables}
+    return AskedCycle({**rows, "cycle": [cycle], "state": _state_before(record, attempt)})
+
+
+def _rows(record: Record, attempt: Attempt, table: str) -> list[Row]:
+    kinds = types_of(table)
+    wanted = columns_looked_at(table, list(kinds)) if table in OBSERVED else list(kinds)
+    columns = {name: kinds[name] for name in wanted if name not in STAMP_NAMES}
+    table_rows = record.arrow_rows([attempt], table, [*columns])
+    rows = [] if table_rows is None else rows_of(table_rows, columns)
+    listed = sum(write.rows for write in attempt.writes_of(table))
+    if table in OBSERVED and len(rows) < listed:
+        raise LakeError(f"rows of {table} are past their retention")
+    return rows
+
+
+def _state_before(record: Record, attempt: Attempt) -> list[Row]:
+    """Return the state of the previous cycle: the rows of `strategy_state` that this one took over."""
+    taken = sorted({write.write_id for write in attempt.reads_of(STATE)})
+    at = attempt.planned["predecessor_cycle_at"]
+    if not taken or at is None:
+        return []
+    rows = record.outbox(STATE, attempt.cluster, at, at, where=is_in("write_id", taken))
+    if not rows:
+        raise LakeError(f"the rows of {STATE} of the cycle before are past their retention")
+    return [as_read(STATE, row) for row in rows]

@@ -184,6 +184,7 @@ class CycleFacts:
 def moment_of(facts: CycleFacts, ask: Ask = ask_nothing) -> Moment:
     """Return the explanation of one cycle. `ask`: returns the changes that would have changed a decision."""
     attempt, reasons = facts.attempt, tuple(_reasons(facts, ask))
+    once = {row["command_id"]: row for row in facts.commands}
     return Moment(
         subject=facts.subject,
         bundle=facts.bundle,
@@ -198,7 +199,7 @@ def moment_of(facts: CycleFacts, ask: Ask = ask_nothing) -> Moment:
         plan_id=attempt.plan_id,
         where=_where(facts),
         reasons=reasons,
-        commands=_sent(facts),
+        commands=tuple(_command(row, facts.outcomes) for row in sorted(once.values(), key=_step)),
         notes=(*_of_quota(facts), *_of_shadow(facts, reasons), *facts.notes),
     )
 
@@ -281,15 +282,12 @@ def reason_of(table: str, row: Row, rows: Sequence[Row], settings: Sequence[Row]
     repeated: a search decides them.
     """
     step = STEPS.get(table, "guard")
-    others = _under_their_limit(row, rows)[:MOST_OTHERS] if _sheds(table, row) else []
+    sheds = table == "unload_decisions" and row["subject_kind"] == "broker" and row["outcome"] == "unload"
+    others = _under_their_limit(row, rows)[:MOST_OTHERS] if sheds else []
     asked = () if step == "planner" else (row, *others)
     changes = [change for subject in asked for change in _of_other(subject, row, ask(table, subject))]
     groups = without_groups(row) if step == "placement" else []
     return _reason(row, step, _alternatives(row, step, rows, settings), (*changes, *groups))
-
-
-def _sheds(table: str, row: Row) -> bool:
-    return bool(table == "unload_decisions" and row["subject_kind"] == "broker" and row["outcome"] == "unload")
 
 
 def _of_other(other_row: Row, row: Row, changes: Sequence[Change]) -> Sequence[Change]:
@@ -366,7 +364,10 @@ def _alternatives(row: Row, step: str, rows: Sequence[Row], settings: Sequence[R
             if alternative["verdict"] != "best"
         ]
     if step == "unload" and row["subject_kind"] == "broker":
-        return _other_brokers(row, rows)
+        return [
+            OtherOption(other["subject"], "under its limit", other["measured"], -other["margin"], other["unit"] or "")
+            for other in _under_their_limit(row, rows)[:MOST_OTHERS]
+        ]
     if step == "unload" and row["subject_kind"] == "bundle" and row["outcome"] == "unload":
         bundle_traffic = row["numbers"].get("bundle_throughput")
         return [
@@ -411,13 +412,6 @@ def _brokers_looked_at(row: Row, settings: Sequence[Row]) -> list[OtherOption]:
     ]
 
 
-def _other_brokers(row: Row, rows: Sequence[Row]) -> list[OtherOption]:
-    return [
-        OtherOption(other["subject"], "under its limit", other["measured"], -other["margin"], other["unit"] or "")
-        for other in _under_their_limit(row, rows)[:MOST_OTHERS]
-    ]
-
-
 def _under_their_limit(row: Row, rows: Sequence[Row]) -> list[Row]:
     """Return the other checked brokers without an act, the nearest to their limit first."""
     others = [
@@ -429,11 +423,6 @@ def _under_their_limit(row: Row, rows: Sequence[Row]) -> list[Row]:
         and other["margin"] is not None
     ]
     return sorted(others, key=lambda other: (-other["margin"], other["subject"]))
-
-
-def _sent(facts: CycleFacts) -> tuple[SentCommand, ...]:
-    once = {row["command_id"]: row for row in facts.commands}
-    return tuple(_command(row, facts.outcomes) for row in sorted(once.values(), key=_step))
 
 
 def _step(row: Row) -> tuple[int, str]:

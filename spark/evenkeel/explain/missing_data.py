@@ -200,7 +200,8 @@ def _relatives(record: Record, attempt: Attempt, subject: Subject, siblings: Seq
         split = _split_before(record, attempt, subject.name)
         return f"It was split{split}: {_named(children)} have its range now."
     if parent is not None:
-        split = _split_after(record, attempt, parent)
+        asked = [at for at in _splits_asked(record, attempt.cluster, parent) if at >= attempt.cycle_at]
+        split = f"; its split was asked in the cycle of {time(min(asked))}" if asked else ""
         return f"It is a part of {parent}, which is whole in that cycle{split}."
     across = [name for name in siblings if _overlaps(hashes, range_of(name))]
     return f"Its namespace has other boundaries: {_named(across)} overlap its range."
@@ -221,11 +222,6 @@ def _split_before(record: Record, attempt: Attempt, bundle: str) -> str:
     if asked:
         return f", as asked in the cycle of {time(max(asked))}"
     return _last_seen(record, attempt, Subject("bundle", bundle)).rstrip(".").replace(" It was", ", and was")
-
-
-def _split_after(record: Record, attempt: Attempt, parent: str) -> str:
-    asked = [at for at in _splits_asked(record, attempt.cluster, parent) if at >= attempt.cycle_at]
-    return f"; its split was asked in the cycle of {time(min(asked))}" if asked else ""
 
 
 def _splits_asked(record: Record, cluster: str, bundle: str) -> list[datetime]:

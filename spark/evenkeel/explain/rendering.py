@@ -9,7 +9,6 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from evenkeel.explain import wording
-from evenkeel.explain.changes import Change
 from evenkeel.explain.explanation import Course, Moment, OtherOption, Quiet, Reason, SentCommand, Where
 from evenkeel.model import amounts
 from evenkeel.model.past_commands import HARMED
@@ -48,8 +47,18 @@ def _moment(moment: Moment, where: tzinfo) -> Iterator[str]:
     yield "Where it was"
     yield f"  {_where(moment)}"
     yield from _decided(moment)
-    yield from _section("What Evenkeel's planner says", _of_planner(moment.reasons))
-    yield from _section("What else was possible", _others(moment.reasons))
+    verdicts = [reason for reason in moment.reasons if reason.step == "planner"]
+    yield from _section(
+        "What Evenkeel's planner says",
+        [line for one in verdicts for line in (f"{one.outcome}: {one.sentence}", f"  {rule_line(one)}")],
+    )
+    lines = []
+    for reason in moment.reasons:
+        lines += [f"{reason.step}: {alternative_line(alternative)}" for alternative in reason.alternatives[:MOST_LINES]]
+        more = len(reason.alternatives) - MOST_LINES
+        if more > 0:
+            lines.append(f"{reason.step}: and {more} more")
+    yield from _section("What else was possible", lines)
     yield from _section("What would have changed the answer", _changes(moment.reasons))
     guards = [reason for reason in moment.reasons if reason.step == "guard"]
     yield from _section("Guards' verdicts", [f"{guard.outcome}: {guard.sentence}" for guard in guards])
@@ -91,11 +100,6 @@ def _decided(moment: Moment) -> Iterator[str]:
         yield f"    {rule_line(reason)}"
 
 
-def _of_planner(reasons: Sequence[Reason]) -> list[str]:
-    verdicts = [reason for reason in reasons if reason.step == "planner"]
-    return [line for one in verdicts for line in (f"{one.outcome}: {one.sentence}", f"  {rule_line(one)}")]
-
-
 def rule_line(reason: Reason) -> str:
     """The rule that decided, with its numbers."""
     text = f"rule {reason.rule}" + (f" of {reason.strategy}" if reason.strategy else "")
@@ -114,16 +118,6 @@ def _margin(value: float, unit: str | None) -> str:
         return f"{points:+.1f} points".replace("-", "−")
     sign = "+" if value > 0 else "−" if value < 0 else ""
     return f"{sign}{amounts.quantity(abs(value), unit)}"
-
-
-def _others(reasons: Sequence[Reason]) -> list[str]:
-    lines = []
-    for reason in reasons:
-        lines += [f"{reason.step}: {alternative_line(alternative)}" for alternative in reason.alternatives[:MOST_LINES]]
-        more = len(reason.alternatives) - MOST_LINES
-        if more > 0:
-            lines.append(f"{reason.step}: and {more} more")
-    return lines
 
 
 def alternative_line(option: OtherOption) -> str:
@@ -194,26 +188,26 @@ def as_json(answer: Moment | Course) -> str:
 
 def course_body(course: Course) -> dict[str, Any]:
     """A range: `steps` in the order of time."""
-    steps = [_quiet(step) if isinstance(step, Quiet) else moment_body(step) for step in course.steps]
+    steps = [
+        {"type": "quiet", **asdict(step)} if isinstance(step, Quiet) else moment_body(step) for step in course.steps
+    ]
     return {"type": "course", **_plain(course, without=("steps",)), "steps": steps}
 
 
 def moment_body(moment: Moment) -> dict[str, Any]:
     """Return one cycle as JSON."""
     body = _plain(moment, without=("reasons",))
-    return {"type": "moment", **body, "reasons": [_reason(reason) for reason in moment.reasons]}
-
-
-def _quiet(quiet: Quiet) -> dict[str, Any]:
-    return {"type": "quiet", **asdict(quiet)}
-
-
-def _reason(reason: Reason) -> dict[str, Any]:
-    return {**_plain(reason, without=("changes",)), "changes": [_change(change) for change in reason.changes]}
-
-
-def _change(change: Change) -> dict[str, Any]:
-    return {**asdict(change), "by": change.by}
+    return {
+        "type": "moment",
+        **body,
+        "reasons": [
+            {
+                **_plain(reason, without=("changes",)),
+                "changes": [{**asdict(change), "by": change.by} for change in reason.changes],
+            }
+            for reason in moment.reasons
+        ],
+    }
 
 
 def _plain(fields: Any, *, without: tuple[str, ...]) -> dict[str, Any]:

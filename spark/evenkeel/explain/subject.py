@@ -60,8 +60,6 @@ def _range(text: str, given: str) -> str:
         raise BadInput(f"{text!r} is not a bundle: {error}.") from error
 
 
-# Finding a command by its id, or by the beginning of it.
-
 _WHOLE = 64
 _MOST_NAMED = 5
 

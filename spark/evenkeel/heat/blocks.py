@@ -15,8 +15,7 @@ import numpy as np
 
 from evenkeel.heat.columns import HeatColumn
 from evenkeel.heat.key_ranges import NAMESPACE_BITS, WIDTH, Names, Places
-from evenkeel.heat.layers import Layer
-from evenkeel.heat.scale import METRICS, OWNER
+from evenkeel.heat.scale import METRICS, OWNER, Layer
 
 FORMAT = 1
 """Version of the meaning of the bytes; a reader refuses rows of a newer one."""
@@ -165,8 +164,6 @@ class Block:
         self.starts, self.digests, self.pieces = [], [], {}
         for start, digest, slices in columns:
             self._append(start, digest, slices)
-
-    # As rows
 
     def rows(self) -> Iterator[BlockRow]:
         """Yield the block as rows of `heat_blocks`, without cluster: the overview first, then metric by metric all

@@ -20,12 +20,19 @@ from typing import Any
 
 from evenkeel.errors import LakeError
 from evenkeel.heat.blocks import Block
-from evenkeel.heat.columns import ColumnMean, overview_of
+from evenkeel.heat.columns import ColumnMean, OwnerChange, OwnerWatch, overview_of
 from evenkeel.heat.key_ranges import Names, Places
-from evenkeel.heat.layers import COARSEST, LAYERS, Layer
-from evenkeel.heat.loads import COLUMNS, LOADS, BrokerCodes, loads_of
-from evenkeel.heat.marks import MarkRow, bounce_marks, command_marks, microseconds
-from evenkeel.heat.owner_changes import OwnerChange, OwnerWatch
+from evenkeel.heat.recorded_rows import (
+    COLUMNS,
+    LOADS,
+    BrokerCodes,
+    MarkRow,
+    bounce_marks,
+    command_marks,
+    loads_of,
+    microseconds,
+)
+from evenkeel.heat.scale import COARSEST, LAYERS, Layer
 from evenkeel.heat.tables import BLOCKS, MARK_BLOCK_SECONDS, MARKS, HeatConflict, HeatState, HeatTables
 from evenkeel.lake.record import Attempt, Record, chunked, clusters_of
 from evenkeel.model.amounts import plural
@@ -214,8 +221,6 @@ class _Build:
         moments = pc.unique(new.column("cycle_at")).cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
         return sorted((moments / 1e6).tolist()), int(pc.max(new.column("sequence")).as_py())
 
-    # One window
-
     def _window(self, window: _Window) -> None:
         first, last = self._span(window)
         attempts = self._record.cycles(self._cluster, first, last, _MANIFEST)
@@ -348,8 +353,6 @@ class _Build:
         if (layer, start) not in self._pending:
             self._pending[layer, start] = self._tables.block(self._cluster, layer, start)
         return self._pending[layer, start]
-
-    # Committing
 
     def _flush(self, state: HeatState | None) -> None:
         """Commit the built columns: marks first, then blocks, and with them, at the end, the state."""

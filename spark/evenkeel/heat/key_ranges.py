@@ -160,9 +160,6 @@ def overlaps(lower: Places, upper: Places, to_lower: Places, to_upper: Places) -
     return Overlaps(source, target, share, len(lower), len(to_lower))
 
 
-# The overview: as few ranges as a picture has rows.
-
-
 def chosen(lower: Places, weight: Numbers, most: int, *, spare: bool = True) -> Places:
     """Return the begins of ranges that together hold all bundles, `most` at most: first places of some bundles.
 

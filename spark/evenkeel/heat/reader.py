@@ -6,11 +6,8 @@ it of that part's namespaces.
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
@@ -21,137 +18,30 @@ import numpy.typing as npt
 
 from evenkeel.errors import BadInput, HeatNotBuilt, NoLake
 from evenkeel.heat.blocks import COLUMNS, NAMESPACES, OVERVIEW
-from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, Flags, Names, Owners, in_order
-from evenkeel.heat.layers import COARSEST, LAYERS, Layer
-from evenkeel.heat.marks import KINDS
-from evenkeel.heat.rows_shown import Shown, StoredPiece, places_of, rows_for, shown, side_by_side
-from evenkeel.heat.scale import FIRST_STEP, LAST_STEP, OWNER, SEVERAL, Codes, Metric, metric_named
+from evenkeel.heat.heat_picture import HeatPicture, groups_of, small_enough
+from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, Flags, Names, in_order
+from evenkeel.heat.recorded_rows import KINDS
+from evenkeel.heat.rows_shown import StoredPiece, places_of, rows_for, shown, side_by_side
+from evenkeel.heat.scale import (
+    COARSEST,
+    LAYERS,
+    OWNER,
+    SEVERAL,
+    Layer,
+    Metric,
+    metric_named,
+)
 from evenkeel.heat.tables import MARK_BLOCK_SECONDS, HeatState, HeatTables, among
 from evenkeel.lake.record.ranges import nearest
 from evenkeel.lake.record.tables import is_table
 
 MOST_ROWS = MOST_COLUMNS = 1_536
-MOST_BYTES = 2_000_000
-"""The most bytes of a picture's JSON."""
 MOST_MARKS = 2_000
 MOST_DAYS = COARSEST.days + 1
 _MOST_CELLS = 8_000_000
 """Number of cells above which a part of a cluster is shown by the cluster's overview."""
 _DAY = 86_400
-_QUICK = 1
 Within = str | tuple[str, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class HeatPicture:
-    """A picture's columns, rows and cells; `to_json` describes each.
-
-    `codes`, `owner` and `shared` are [columns, rows].
-    """
-
-    cluster: str
-    metric: Metric
-    layer_seconds: int
-    starts: npt.NDArray[np.int64]
-    ends: npt.NDArray[np.int64]
-    complete_until: int
-    names: Names
-    rows: Shown
-    brokers: Names
-    marks: tuple[tuple[int, str, int, str], ...]
-    marks_left_out: Mapping[str, int]
-    exact_since: int | None
-    grain: str
-    _made: list[bytes] = field(default_factory=list, init=False, compare=False, repr=False)
-
-    @property
-    def codes(self) -> Codes:
-        """The cells' codes on the metric's scale."""
-        return self.rows.codes
-
-    @property
-    def owner(self) -> Owners:
-        """The cells' owners: 0 unknown, 65535 several, else the position in `brokers` from 1."""
-        return self.rows.owner
-
-    @property
-    def shared(self) -> Flags:
-        """True for cells whose value was shared by width."""
-        return self.rows.shared
-
-    def to_json(self) -> bytes:
-        """Return the picture as JSON, in columns; matrices are row by row, zlib, base64.
-
-        * `cluster`, `metric`, `unit`; `layer_seconds`: length of the layer's columns.
-        * `starts`, `ends`: from when to when (seconds since 1970) each column is to be drawn, in order. Between two
-          there may be a gap without data. At the right edge columns are those of finer layers.
-        * `complete_until`: columns behind this moment may still change.
-        * `scale`: of a code v >= 2 the value is `lowest * (highest / lowest) ** ((v - 2) / 253)`, in `unit`; 1 is 0,
-          known to be zero; 0 is unknown. `steps` is 254; a value is right within the factor `(highest / lowest) **
-          (1 / 506)`, twice that if values were added up or shared.
-        * `namespaces`; of each row `row_namespace` and `row_last_namespace` (positions in them: a row of an overview
-          may cover several), `row_lower`, `row_upper` (first hash in the first, hash after the range in the last one,
-          as bundles are named: 4294967295 closes the last) and `row_bundles`: bundles in it, 1 if the row is a
-          bundle.
-        * `values`: a byte per cell, the code. For several bundles it is the sum, for broker_share the largest.
-        * `shared`: packed bits, "" if none is set: a bundle's value was shared by width, as before its split.
-        * `brokers`; `owners`: 16 bits, little-endian: 0 unknown, 65535 several, else position in `brokers` from 1.
-        * `texts`; `marks`: [seconds since 1970, kind, row, position in `texts`], in order of time; `marks_left_out`:
-          kind to how many more there were: marks of one kind in one cell are one, and each kind has its share of 2,000.
-        * `exact_since`: first moment of the exact rows kept at the last build, or null.
-        * `grain`: `overview`, or `namespaces` if all bundles of the part were read.
-        """
-        if not self._made:
-            self._made.append(self._json())
-        return self._made[0]
-
-    def _json(self) -> bytes:
-        shown_ = self.rows
-        texts = list(dict.fromkeys(mark[3] for mark in self.marks))
-        place = {text: n for n, text in enumerate(texts)}
-        body = {
-            "cluster": self.cluster,
-            "metric": self.metric.name,
-            "unit": self.metric.unit,
-            "layer_seconds": self.layer_seconds,
-            "starts": self.starts.tolist(),
-            "ends": self.ends.tolist(),
-            "complete_until": self.complete_until,
-            "scale": {
-                "lowest": self.metric.lowest,
-                "highest": self.metric.highest,
-                "steps": LAST_STEP - FIRST_STEP + 1,
-            },
-            **self._row_columns(),
-            "values": _packed(np.ascontiguousarray(shown_.codes.T)),
-            "shared": _packed(np.packbits(shown_.shared.T)) if shown_.shared.any() else "",
-            "brokers": list(self.brokers),
-            "owners": _packed(np.ascontiguousarray(shown_.owner.T).astype("<u2")),
-            "texts": texts,
-            "marks": [[at, kind, row, place[text]] for at, kind, row, text in self.marks],
-            "marks_left_out": dict(self.marks_left_out),
-            "exact_since": self.exact_since,
-            "grain": self.grain,
-        }
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-
-    def _row_columns(self) -> dict[str, Any]:
-        first = self.rows.lower >> NAMESPACE_BITS
-        last = (self.rows.upper - 1) >> NAMESPACE_BITS
-        seen = np.unique(np.concatenate((first, last)))
-        upper = np.minimum(self.rows.upper - (last << NAMESPACE_BITS), HIGHEST)
-        return {
-            "namespaces": [self.names[rank] for rank in seen.tolist()],
-            "row_namespace": np.searchsorted(seen, first).tolist(),
-            "row_last_namespace": np.searchsorted(seen, last).tolist(),
-            "row_lower": (self.rows.lower - (first << NAMESPACE_BITS)).tolist(),
-            "row_upper": upper.tolist(),
-            "row_bundles": self.rows.bundles.tolist(),
-        }
-
-
-def _packed(array: npt.NDArray[Any]) -> str:
-    return base64.b64encode(zlib.compress(array.tobytes(), _QUICK)).decode("ascii")
 
 
 def picture(
@@ -184,7 +74,7 @@ def picture(
     if state is None:
         raise _unknown(tables, cluster, places)
     view = _PictureView(tables, cluster, state, wanted, limits, within)
-    return _small_enough(view.picture(most_rows, most_columns))
+    return small_enough(view.picture(most_rows, most_columns))
 
 
 def _range(start: datetime, end: datetime, most_rows: int, most_columns: int) -> tuple[float, float]:
@@ -261,7 +151,7 @@ class _PictureView:
         rows = shown(pieces, len(columns), lower, upper, self._metric)
         starts = np.array([column.start for column in columns], np.int64)
         ends = _ends(columns)
-        groups = _groups(len(columns), most_columns)
+        groups = groups_of(len(columns), most_columns)
         if len(groups) < len(columns):
             rows, starts, ends = (
                 rows.merged(groups, self._metric),
@@ -274,8 +164,6 @@ class _PictureView:
             self._cluster, self._metric, layer.seconds, starts, ends, layer.complete_until(self._newest), names, rows,
             tuple(self._brokers), marks, left_out, None if since is None else int(since.timestamp()), grain,
         )  # fmt: skip
-
-    # Columns
 
     def _layer(self, most_columns: int) -> Layer:
         """Return the finest layer that fits; only the part of the range that may have cycles counts."""
@@ -321,8 +209,6 @@ class _PictureView:
             first = max(first, until)
         return columns, brokers
 
-    # What is stored of them
-
     def _pieces(
         self, columns: Sequence[_Column], brokers: Mapping[tuple[int, int], list[str]]
     ) -> tuple[str, list[StoredPiece]]:
@@ -336,7 +222,10 @@ class _PictureView:
             if ranges * len(columns) <= _MOST_CELLS:
                 grain, where = NAMESPACES, where & among("namespace", names)
         pieces: list[StoredPiece] = []
-        for seconds, layer_columns in _by_layer(columns).items():
+        by_layer: dict[int, list[_Column]] = {}
+        for column in columns:
+            by_layer.setdefault(column.layer.seconds, []).append(column)
+        for seconds, layer_columns in by_layer.items():
             columns_read = [
                 "namespace",
                 "metric",
@@ -413,8 +302,6 @@ class _PictureView:
             table[code] = self._brokers.setdefault(name, len(self._brokers) + 1)
         return table
 
-    # The part that is shown
-
     def _part(self) -> str:
         return repr(self._within if isinstance(self._within, str) else (self._within or ("",))[0])[:80]
 
@@ -465,8 +352,6 @@ class _PictureView:
                 return []
             first, last = places_of(names.index(namespace), low, high)
         return [part for piece in pieces if len((part := piece.inside(first, last)).lower)]
-
-    # Marks
 
     def _marks(
         self,
@@ -538,14 +423,6 @@ def _named(part: str, names: Names) -> list[str]:
     return exact or [name for name in names if part and name.startswith(part)]
 
 
-def _by_layer(columns: Sequence[_Column]) -> dict[int, list[_Column]]:
-    """Return seconds of a layer -> its columns, in order."""
-    by_layer: dict[int, list[_Column]] = {}
-    for column in columns:
-        by_layer.setdefault(column.layer.seconds, []).append(column)
-    return by_layer
-
-
 def _newest_blocks(columns: Sequence[_Column]) -> list[tuple[int, int]]:
     """Return layer and start of the first and the last block that hold columns."""
     ends = [columns[0], columns[-1]] if columns else []
@@ -577,19 +454,3 @@ def _ends(columns: Sequence[_Column]) -> npt.NDArray[np.int64]:
     following = np.r_[starts[1:], starts[-1] + max(lengths[-1], usual[-1] * 2 // 3)]
     ends: npt.NDArray[np.int64] = np.minimum(following, starts + usual)
     return ends
-
-
-def _groups(count: int, most: int) -> npt.NDArray[np.intp]:
-    """Return the first of the columns that are merged, so that at most so many are left."""
-    each = -(-count // most) if count else 1
-    return np.arange(0, count, each, dtype=np.intp)
-
-
-def _small_enough(large: HeatPicture) -> HeatPicture:
-    """Return the picture, with columns merged until its JSON is small enough."""
-    while len(large.to_json()) > MOST_BYTES and len(large.starts) > 1:
-        groups = _groups(len(large.starts), -(-len(large.starts) // 2))
-        ends = large.ends[np.r_[groups[1:], len(large.ends)] - 1]
-        rows = large.rows.merged(groups, large.metric)
-        large = replace(large, rows=rows, starts=large.starts[groups], ends=ends)
-    return large

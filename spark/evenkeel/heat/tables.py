@@ -18,8 +18,7 @@ import numpy as np
 from evenkeel.errors import BadInput
 from evenkeel.heat.blocks import COLUMNS, FORMAT, OVERVIEW, Block
 from evenkeel.heat.key_ranges import Names, Places
-from evenkeel.heat.layers import Layer
-from evenkeel.heat.scale import OWNER
+from evenkeel.heat.scale import OWNER, Layer
 from evenkeel.lake.record.tables import FileFilter, all_of, damaged, dataset_of
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import HEAT_TABLES
@@ -104,8 +103,6 @@ class HeatTables:
     def are_there(self) -> bool:
         """Return True if anything was ever built."""
         return self._opened[BLOCKS] is not None
-
-    # Reading
 
     def places(self) -> dict[str, list[tuple[int, str, int]]]:
         """Return cluster -> layer, grain and start of each of its blocks, from the log alone."""
@@ -215,8 +212,6 @@ class HeatTables:
     def _none(self, name: str) -> pa.Table:
         return arrow_schema(HEAT_TABLES[name].columns).empty_table()
 
-    # Writing
-
     def replace(self, cluster: str, blocks: Iterable[Block], state: HeatState | None) -> None:
         """Replace blocks, and the state with them, in one commit; raises HeatConflict if another writer changed one of
         them."""
@@ -227,7 +222,9 @@ class HeatTables:
             rows += block.rows()
         if state is not None:
             places.append(f"(layer_seconds = 0 AND grain = {_literal(STATE)})")
-            rows.append(_state_row(state))
+            place = {"layer_seconds": 0, "grain": STATE, "block_start": 0, "namespace": "", "metric": STATE, "piece": 0}
+            known = {"through_sequence": state.sequence, "through_at": state.at, "exact_since": state.exact_since}
+            rows.append({**place, **known, "format": FORMAT})
         if places:
             self._put(BLOCKS, cluster, rows, " OR ".join(places))
 
@@ -244,7 +241,7 @@ class HeatTables:
             self._committed(name, lambda: opened.delete(f"cluster = {_literal(cluster)} AND ({where})"))
 
     def _put(self, name: str, cluster: str, rows: Sequence[Mapping[str, Any]], where: str) -> None:
-        from deltalake import write_deltalake
+        from deltalake import ColumnProperties, WriterProperties, write_deltalake
 
         opened = self._opened[name]
         assert opened is not None
@@ -253,7 +250,14 @@ class HeatTables:
             self._committed(name, lambda: opened.delete(predicate))
             return
         body = _as_arrow(HEAT_TABLES[name], cluster, rows)
-        written = _writer_properties(max(16, _ROW_GROUP_BYTES * len(rows) // max(1, body.nbytes)))
+        plain = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
+        names = ("cells", "shared", "bundles")
+        columns = {**dict.fromkeys(names, plain), "boundaries": ColumnProperties(statistics_enabled="NONE")}
+        written = WriterProperties(
+            compression="ZSTD",
+            max_row_group_size=max(16, _ROW_GROUP_BYTES * len(rows) // max(1, body.nbytes)),
+            column_properties=columns,
+        )
         self._committed(
             name,
             lambda: write_deltalake(opened, body, mode="overwrite", predicate=predicate, writer_properties=written),
@@ -272,6 +276,7 @@ class HeatTables:
 
     def tidy(self) -> None:
         """Remove, once in a while, files that no version of the last hours names."""
+
         for name, opened in self._opened.items():
             if opened is not None and self._began[name] // _VACUUM_EVERY != opened.version() // _VACUUM_EVERY:
                 opened.vacuum(retention_hours=_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
@@ -291,15 +296,6 @@ def _created(table: Table, path: str) -> DeltaTable:
     )
 
 
-def _writer_properties(rows: int) -> Any:
-    from deltalake import ColumnProperties, WriterProperties
-
-    plain = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
-    names = ("cells", "shared", "bundles")
-    columns = {**dict.fromkeys(names, plain), "boundaries": ColumnProperties(statistics_enabled="NONE")}
-    return WriterProperties(compression="ZSTD", max_row_group_size=rows, column_properties=columns)
-
-
 def _as_arrow(table: Table, cluster: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     import pyarrow as pa
 
@@ -311,12 +307,6 @@ def _as_arrow(table: Table, cluster: str, rows: Sequence[Mapping[str, Any]]) -> 
         for name in schema.names
     ]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _state_row(state: HeatState) -> dict[str, Any]:
-    place = {"layer_seconds": 0, "grain": STATE, "block_start": 0, "namespace": "", "metric": STATE, "piece": 0}
-    known = {"through_sequence": state.sequence, "through_at": state.at, "exact_since": state.exact_since}
-    return {**place, **known, "format": FORMAT}
 
 
 def _literal(text: str) -> str:

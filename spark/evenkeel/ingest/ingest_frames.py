@@ -54,9 +54,6 @@ Positions = Mapping[CycleKey, tuple[int, Sequence[int]]]
 """Cycle -> number of a snapshot, and positions of answers in it."""
 
 
-# Rows that come from this process.
-
-
 def body_frame(spark: SparkSession, table: str, rows: Sequence[Row]) -> DataFrame:
     """Return rows of a table as a frame of one partition, hence one file; a column that a row lacks is NULL."""
     return _sent(spark, table, rows).coalesce(1)
@@ -169,14 +166,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# Answers that Spark reads.
-
-
 def answers_at(requests: DataFrame, wanted: Positions) -> DataFrame:
     """Return the answers, or topics in them, at these positions, with cluster and `cycle_at`."""
+    from pyspark.sql import functions as F
+
     if len(wanted) == 1:
         ((key, (number, positions)),) = wanted.items()
-        return requests.where(_stands_at(number, positions)).select(*_literals(key), "*")
+        literals = F.lit(key[0]).alias("cluster"), moment(key[1]).alias("cycle_at")
+        return requests.where(_stands_at(number, positions)).select(*literals, "*")
     named = [(number, n, *key) for key, (number, positions) in wanted.items() for n in sorted(set(positions))]
     return requests.join(_cycles(requests.sparkSession, named, "snapshot int, n int"), ["snapshot", "n"])
 
@@ -214,15 +211,6 @@ def _stands_at(number: int, positions: Sequence[int]) -> Column:
     if not positions:
         return F.lit(False)
     return (F.col("snapshot") == number) & F.col("n").isin(list(positions))
-
-
-def _literals(key: CycleKey) -> tuple[Column, Column]:
-    from pyspark.sql import functions as F
-
-    return F.lit(key[0]).alias("cluster"), moment(key[1]).alias("cycle_at")
-
-
-# Topics.
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,9 +356,6 @@ def _number(long: LongAnswers, intake: SnapshotIntake, *, lent: bool) -> int:
     landed = intake.lent if lent and intake.lent is not None else intake.own
     assert landed is not None
     return long.number(landed.path)
-
-
-# All requests of the snapshots: rows of raw_answers.
 
 
 def raw_answers(

@@ -214,6 +214,9 @@ def cycles_of(
     cluster may be observed. Raises `BadInput` if the only requested cluster is one of an unreadable recording, and for
     a future moment of a running cluster.
     """
+    from evenkeel.sources.asking import Turns
+    from evenkeel.sources.collecting import land_now
+
     sources = request.sources()
     at = utc(request.at) if request.at is not None else datetime.now(UTC).replace(microsecond=0)
     if request.kind != "backfill":
@@ -226,7 +229,8 @@ def cycles_of(
         ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="fetch") as fetching,
         ThreadPoolExecutor(_OBSERVED_AT_ONCE, thread_name_prefix="observe") as observing,
     ):
-        observe = _observer(observing)
+        turns = Turns(_AT_ONCE, _WITH_QUIET_ONES, _OBSERVED_SECONDS)
+        observe = partial(observing.submit, partial(land_now, turns=turns))
 
         def begun(source: ClusterSource) -> Callable[[], ClusterCycle]:
             if source.zone:
@@ -255,13 +259,6 @@ def _demand_no_time_to_come(sources: Iterable[ClusterSource], at: datetime) -> N
 
 _Observe = Callable[..., "Future[Snapshot]"]
 """Function that begins `collecting.land_now` with these arguments."""
-
-
-def _observer(pool: ThreadPoolExecutor) -> _Observe:
-    from evenkeel.sources.asking import Turns
-    from evenkeel.sources.collecting import land_now
-
-    return partial(pool.submit, partial(land_now, turns=Turns(_AT_ONCE, _WITH_QUIET_ONES, _OBSERVED_SECONDS)))
 
 
 def _observed(
@@ -406,9 +403,6 @@ def _named(source: ClusterSource, recording: Recording) -> Callable[[Snapshot], 
         return lambda _: source
     names = ClusterNames(recording, source.limits)
     return lambda snapshot: replace(source, cluster=names.of(snapshot))
-
-
-# A window: every landed snapshot of a range.
 
 
 def window_of(source: ClusterSource, since: datetime | None, until: datetime | None) -> list[ClusterCycle]:

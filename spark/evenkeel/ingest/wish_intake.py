@@ -94,8 +94,12 @@ _VALUES = {DRAIN: _of_broker, UNDRAIN: _of_broker, UNLOAD_TOPIC: _of_topic}
 
 
 def _of_bundle(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    value = given.get("namespace")
+    tenant, _, name = value.partition("/") if isinstance(value, str) else ("", "", "")
+    if not tenant.strip() or not name.strip() or "/" in name:
+        raise BadInput(f"a wish names its namespace as tenant/namespace, not as {value!r}")
     return {
-        "namespace": _namespace(given.get("namespace")),
+        "namespace": f"{tenant}/{name}",
         "bundle": _bundle(kind, given.get("bundle")),
         **_options(kind, given),
     }
@@ -103,10 +107,13 @@ def _of_bundle(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if kind == SPLIT:
+        value = given.get("unload", False)
+        if not isinstance(value, bool):
+            raise BadInput(f"unload of a wish is true or false, not {value!r}")
         return {
             "algorithm": _text(given, "splitAlgorithmName"),
             "positions": [_position(value) for value in _positions(given.get("splitBoundaries"))],
-            "unload_children": _switch(given.get("unload", False)),
+            "unload_children": value,
             "destination": None,
         }
     destination = _text(given, "destinationBroker")
@@ -116,13 +123,6 @@ def _options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
             "decides for each bundle; name one bundle, or leave the destination out"
         )
     return {**_NO_OPTIONS, "destination": destination or None}
-
-
-def _namespace(value: Any) -> str:
-    tenant, _, name = value.partition("/") if isinstance(value, str) else ("", "", "")
-    if not tenant.strip() or not name.strip() or "/" in name:
-        raise BadInput(f"a wish names its namespace as tenant/namespace, not as {value!r}")
-    return f"{tenant}/{name}"
 
 
 def _bundle(kind: str, value: Any) -> str:
@@ -159,12 +159,6 @@ def _text(given: Mapping[str, Any], name: str) -> str:
     if any("\ud800" <= sign <= "\udfff" for sign in text):
         raise BadInput(f"{name} of a wish is a name, and {text!a} holds half a character")
     return text
-
-
-def _switch(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise BadInput(f"unload of a wish is true or false, not {value!r}")
-    return value
 
 
 def with_wishes(

@@ -170,13 +170,21 @@ def _demand_empty(target: LakePlace, wanted: str) -> None:
 def _copy(source: LakePlace, target: LakePlace, progress: Progress, *, prune: bool) -> Copied:
     target.clear()
     of_the_log = source.files(_OF_THE_LOG)
-    heads = _heads(source, of_the_log)
-    seen = _look(source)
+    # Files of the log that are replaced as it grows, the checkpoint last: the others never cover more than it does.
+    wanted = sorted(
+        (name for name in of_the_log if name.count("/") == 1),
+        key=lambda name: (name == f"{_OF_THE_LOG}/{_CHECKPOINT}", name),
+    )
+    heads = {name: data for name in wanted if (data := source.read(name)) is not None}
+    _demand_lake(source)
+    names = [name for name in source.folders() if is_delta_table(f"{source.address}/{name}")]
+    seen = [_look_at(source, name) for name in sorted(names, key=lambda name: (name != _CHAIN, name))]
     existing = target.files()
     _demand_same_lake(seen, source, target, existing)
     if heads:  # tiles are listed once more: those under the checkpoint exist now
         of_the_log |= source.files(f"{_OF_THE_LOG}/tile")
-    lasting = {name: size for name, size in of_the_log.items() if _lasts(name)} | source.files(_VERIFY_RUNS)
+    # The other files of the log never change: tiles, bundles, stamps and rotations.
+    lasting = {name: size for name, size in of_the_log.items() if name.count("/") > 1} | source.files(_VERIFY_RUNS)
     of = len(lasting) + sum(len(table.files) + len(table.log) for table in seen)
     copying = _Copying(source, target, existing, lambda done: progress(done, of))
     for table in sorted(seen, key=lambda table: table.name == _CHAIN):
@@ -195,30 +203,6 @@ def _copy(source: LakePlace, target: LakePlace, progress: Progress, *, prune: bo
 def _demand_lake(source: LakePlace) -> None:
     if not is_delta_table(f"{source.address}/{_CHAIN}"):
         raise NoLake(f"there is no lake at {source.address}: it has no table {_CHAIN}")
-
-
-def _heads(source: LakePlace, names: Iterable[str]) -> dict[str, bytes]:
-    """Return the files of the transparency log that are replaced as it grows, the checkpoint last.
-
-    The others never cover more than the checkpoint.
-    """
-    wanted = sorted(
-        (name for name in names if name.count("/") == 1),
-        key=lambda name: (name == f"{_OF_THE_LOG}/{_CHECKPOINT}", name),
-    )
-    return {name: data for name in wanted if (data := source.read(name)) is not None}
-
-
-def _lasts(name: str) -> bool:
-    """Return True if a file of the transparency log never changes: a tile, a bundle, a stamp, a rotation."""
-    return name.count("/") > 1
-
-
-def _look(source: LakePlace) -> list[_LookedAt]:
-    """Return the tables with their versions, `cycles` first; raises NoLake without cycles."""
-    _demand_lake(source)
-    names = [name for name in source.folders() if is_delta_table(f"{source.address}/{name}")]
-    return [_look_at(source, name) for name in sorted(names, key=lambda name: (name != _CHAIN, name))]
 
 
 def _look_at(source: LakePlace, name: str) -> _LookedAt:

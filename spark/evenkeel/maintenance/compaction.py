@@ -85,9 +85,6 @@ def compact(spark: SparkSession, lake: Lake, todo: list[Batch]) -> Iterator[Batc
         yield batch
 
 
-# Commits of a table's log that no promised version needs.
-
-
 def clean_log(path: str) -> None:
     """Remove log files older than the table's `delta.logRetentionDuration`.
 

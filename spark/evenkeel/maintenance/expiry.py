@@ -179,7 +179,15 @@ class Periods:
     topic_version_days: int = TOPIC_VERSION_DAYS
 
     def __post_init__(self) -> None:
-        wrong = [*self._out_of_range(), *self._contradictions()]
+        least = {"version_days": LEAST_VERSION_DAYS, "topic_version_days": LEAST_VERSION_DAYS, "unlisted_days": 1}
+        wrong = [
+            *[
+                f"{name} is {value}, allowed is {least.get(name, LEAST_ROW_DAYS)} to {MOST_DAYS}"
+                for name, value in asdict(self).items()
+                if not least.get(name, LEAST_ROW_DAYS) <= value <= MOST_DAYS
+            ],
+            *self._contradictions(),
+        ]
         if wrong:
             raise SettingsError(f"these periods cannot hold: {'; '.join(wrong)}")
 
@@ -195,14 +203,6 @@ class Periods:
     def cutoff(self, kind: str, now: datetime) -> date:
         """Return the first date that is kept."""
         return (now - timedelta(days=self.of(kind))).date()
-
-    def _out_of_range(self) -> list[str]:
-        least = {"version_days": LEAST_VERSION_DAYS, "topic_version_days": LEAST_VERSION_DAYS, "unlisted_days": 1}
-        return [
-            f"{name} is {value}, allowed is {least.get(name, LEAST_ROW_DAYS)} to {MOST_DAYS}"
-            for name, value in asdict(self).items()
-            if not least.get(name, LEAST_ROW_DAYS) <= value <= MOST_DAYS
-        ]
 
     def _contradictions(self) -> list[str]:
         pairs = (

@@ -138,7 +138,14 @@ def bundle_meant(wish: SplitWish | UnloadWish, view: ClusterView) -> BundleRange
     if wish.namespace not in view.boundaries:
         return refused(subject_of(wish), None, NO_NAMESPACE, NOT_FOUND)
     if isinstance(wish, SplitWish) and wish.bundle in (LARGEST, HOT):
-        return _picked(wish, view)
+        bundles = ranges_of(view.boundaries[wish.namespace])
+        if wish.bundle == HOT:
+            chosen = _hottest(wish.namespace, bundles, view)
+            if chosen is not None:
+                return chosen
+            if view.manager == "modular":
+                return refused(subject_of(wish), None, NOTHING_HOT, NOT_FOUND)
+        return _largest(wish.namespace, bundles, view) or refused(subject_of(wish), None, NOTHING_LARGE, NOT_FOUND)
     try:
         bundle_range = parse_range(wish.bundle)
     except BadRange:
@@ -151,17 +158,6 @@ def bundle_meant(wish: SplitWish | UnloadWish, view: ClusterView) -> BundleRange
         numbers = {"bundles_of_namespace": len(current) - 1}
         return refused(bundle_name(wish.namespace, bundle_range), None, NO_BUNDLE, PRECONDITION_FAILED, numbers=numbers)
     return bundle_range
-
-
-def _picked(wish: SplitWish, view: ClusterView) -> BundleRange | Granted:
-    bundles = ranges_of(view.boundaries[wish.namespace])
-    if wish.bundle == HOT:
-        chosen = _hottest(wish.namespace, bundles, view)
-        if chosen is not None:
-            return chosen
-        if view.manager == "modular":
-            return refused(subject_of(wish), None, NOTHING_HOT, NOT_FOUND)
-    return _largest(wish.namespace, bundles, view) or refused(subject_of(wish), None, NOTHING_LARGE, NOT_FOUND)
 
 
 def _hottest(namespace: str, bundles: tuple[BundleRange, ...], view: ClusterView) -> BundleRange | None:

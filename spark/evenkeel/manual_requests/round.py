@@ -13,8 +13,7 @@ from evenkeel.cycle.reasons import reason_row
 from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, bundle_meant, subject_of
 from evenkeel.manual_requests.split import grant_split
-from evenkeel.manual_requests.topic import bundle_left_to, grant_topic_unload
-from evenkeel.manual_requests.unload import grant_unload, unloads_meant
+from evenkeel.manual_requests.unload import bundle_left_to, grant_topic_unload, grant_unload, unloads_meant
 from evenkeel.model.consideration import LEFT_TO_REQUEST, Considered
 from evenkeel.model.split_algorithms import name_in_force
 from evenkeel.model.split_algorithms.split_option import BundleTopics

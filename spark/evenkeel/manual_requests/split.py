@@ -119,7 +119,11 @@ def _cut(wish: SplitWish, bundle_range: BundleRange, cut: Cut, view: ClusterView
         return refused(bundle, owner, NOT_CUT[cut.rule], SERVER_ERROR)
     count = len(cut.positions)
     if count == 0:
-        return _nothing_to_cut(wish, bundle, cut, view)
+        # Too few topics, no position inside, or traffic below the gate. The modular manager changes nothing then.
+        status = SERVER_ERROR if view.manager == "extensible" else NO_CONTENT
+        topics = len(view.topics.get(bundle, NO_TOPICS).hashes)
+        numbers = {"topics": topics, "positions": len(wish.positions)}
+        return refused(bundle, view.owners.get(bundle), NOT_CUT[cut.rule], status, numbers=numbers)
     if extensible and count != 1:
         return refused(bundle, owner, MORE_THAN_ONE_CUT, PRECONDITION_FAILED, measured=count, threshold=1)
     try:
@@ -131,17 +135,6 @@ def _cut(wish: SplitWish, bundle_range: BundleRange, cut: Cut, view: ClusterView
         return refused(bundle, owner, rule, PRECONDITION_FAILED, numbers={"cuts": count, "cut": cut.positions[0]})
     assert split is not None, bundle
     return _granted(wish, bundle, cut, tuple(bundle_name(wish.namespace, c) for c in split.children), view, settings)
-
-
-def _nothing_to_cut(wish: SplitWish, bundle: str, cut: Cut, view: ClusterView) -> Granted:
-    """Return the verdict for too few topics, no position inside, or traffic below the gate.
-
-    The modular manager answers 204 and changes nothing.
-    """
-    status = SERVER_ERROR if view.manager == "extensible" else NO_CONTENT
-    topics = len(view.topics.get(bundle, NO_TOPICS).hashes)
-    numbers = {"topics": topics, "positions": len(wish.positions)}
-    return refused(bundle, view.owners.get(bundle), NOT_CUT[cut.rule], status, numbers=numbers)
 
 
 def _granted(

@@ -1,6 +1,8 @@
 """Answers scrapes: GET /metrics in Prometheus's text or in OpenMetrics, GET /health, and nothing else.
 
-A scrape reads no lake: it gets the last reading of `LakeWatch`, and its age.
+A scrape reads no lake: it gets the last reading of `LakeWatch`, and its age. The server is one of the standard library.
+It listens on plain HTTP; put a proxy with TLS before it outside a trusted network. Bounded are the seconds of a
+connection, the number of connections at a time, and the size of a request.
 """
 
 from __future__ import annotations
@@ -8,7 +10,11 @@ from __future__ import annotations
 import gzip
 import hmac
 import logging
+import socket
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -16,18 +22,90 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from evenkeel.metrics.bounded_server import BoundedHandler, BoundedServer
-from evenkeel.metrics.configuration_watch import ConfigurationWatch, WatchedLakes
 from evenkeel.metrics.declarations import CLUSTER, CONFIGURATION_USABLE, COUNTER, METRICS, ExportedMetric
-from evenkeel.metrics.lake_watch import LakeReading, LakeWatch
+from evenkeel.metrics.lake_watch import ConfigurationWatch, LakeReading, LakeWatch, WatchedLakes
 from evenkeel.secret import Secret
 from evenkeel.transparency.keys import shown
+
+CONNECTION_SECONDS = 20.0
+"""Longest time of a connection, with all its requests (seconds)."""
+MOST_CONNECTIONS = 32
+"""Connections at a time; further ones are closed at once."""
+
+log = logging.getLogger(__name__)
+
+
+class BoundedServer(ThreadingHTTPServer):
+    """Serves at an address `(host, port)`, port 0 for a free one. `serve_forever`, `shutdown` and `server_close` are
+    those of the standard library."""
+
+    daemon_threads = True
+    request_queue_size = MOST_CONNECTIONS
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        handler: type[BoundedHandler],
+        *,
+        connection_seconds: float = CONNECTION_SECONDS,
+        most_connections: int = MOST_CONNECTIONS,
+    ) -> None:
+        self.connection_seconds = connection_seconds
+        self._free = threading.BoundedSemaphore(most_connections)
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Hand a connection to a thread, or close it if too many are open."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection to its end."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log what went wrong in a connection, in one line; connections that break are nothing unusual."""
+        log.info("a connection of %s ended early", client_address, exc_info=log.isEnabledFor(logging.DEBUG))
+
+
+class BoundedHandler(BaseHTTPRequestHandler):
+    """A connection that is cut after the server's `connection_seconds`."""
+
+    sys_version = ""
+    server: BoundedServer
+
+    def setup(self) -> None:
+        """Begin to count the connection's seconds."""
+        super().setup()
+        self.connection.settimeout(self.server.connection_seconds)
+        self._end = threading.Timer(self.server.connection_seconds, self._cut)
+        self._end.daemon = True
+        self._end.start()
+
+    def finish(self) -> None:
+        """End the connection."""
+        self._end.cancel()
+        super().finish()
+
+    def _cut(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
 
 MOST_SCRAPES = 8
 """Connections at a time; further ones are closed at once."""
 _BEARER = "Bearer "
-
-log = logging.getLogger(__name__)
 
 
 Watched = LakeWatch | ConfigurationWatch
@@ -54,7 +132,9 @@ class LakeCollector(Collector):
             values: dict[tuple[str, ...], float] = {}
             for lake, reading in last.items():
                 for labels, value in sorted(_values(reading, metric.name).items()):
-                    if value is not None and _counts(lakes, lake, metric, labels):
+                    if value is not None and (
+                        lakes is None or metric.labels[:1] != CLUSTER or lakes.counts(lake, labels[0])
+                    ):
                         values[(lake, *labels) if more else labels] = value
             if values:
                 yield _family(metric, values, more)
@@ -70,10 +150,6 @@ def _family(
     for labels, value in values.items():
         family.add_metric(labels, value)
     return family
-
-
-def _counts(lakes: WatchedLakes | None, lake: str, metric: ExportedMetric, labels: tuple[str, ...]) -> bool:
-    return lakes is None or metric.labels[:1] != CLUSTER or lakes.counts(lake, labels[0])
 
 
 def _values(last: LakeReading, name: str) -> Mapping[tuple[str, ...], float | None]:
@@ -111,7 +187,11 @@ class _ScrapeHandler(BoundedHandler):
         elif not self._may_read():
             self._send(401, b"a token is needed: Authorization: Bearer TOKEN\n", {"WWW-Authenticate": "Bearer"})
         else:
-            self._send_metrics()
+            encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+            body, more = encode(self.server.registry), {"Content-Type": content_type}
+            if "gzip" in (self.headers.get("Accept-Encoding") or ""):
+                body, more["Content-Encoding"] = gzip.compress(body, compresslevel=1), "gzip"
+            self._send(200, body, more)
 
     def _refused(self) -> None:
         self._send(405, b"GET alone is served here\n", {"Allow": "GET"})
@@ -126,13 +206,6 @@ class _ScrapeHandler(BoundedHandler):
             return False
         shown_token = given[0].removeprefix(_BEARER).strip().encode("utf-8", "surrogateescape")
         return hmac.compare_digest(shown_token, self.server.token.reveal().encode())
-
-    def _send_metrics(self) -> None:
-        encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-        body, more = encode(self.server.registry), {"Content-Type": content_type}
-        if "gzip" in (self.headers.get("Accept-Encoding") or ""):
-            body, more["Content-Encoding"] = gzip.compress(body, compresslevel=1), "gzip"
-        self._send(200, body, more)
 
     def _send(self, status: int, body: bytes, more: dict[str, str] | None = None) -> None:
         self.send_response(status)

@@ -1,25 +1,147 @@
-"""Reads the figures of all metrics from a lake: those of the status, of the log and of the last `verify`."""
+"""Reads the figures of all metrics from a lake: those of the status, of the log and of the last `verify`.
+
+Durations of a cycle's tasks come from the commits of their rows: every commit names its task and its write. A task's
+own process knows more, and Airflow exports it (`airflow.task.duration`); the lake knows when rows were committed.
+
+Figures of the transparency log are read again only after a change, and never too often. The ends of chains come from
+Delta's log of `cycles`, which takes a second for a year of cycles. For a table without statistics of its files, every
+file has to be opened. So after a reading the next one waits for twenty times as long.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import time
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow.compute as pc
 
 from evenkeel.errors import EvenkeelError
-from evenkeel.lake.record import Row
+from evenkeel.handover import PULSAR_ADMIN
+from evenkeel.json_text import NotJson, parse_json
+from evenkeel.lake.delta_log import newest_version
+from evenkeel.lake.record import Attempt, Row
 from evenkeel.lake.record.recent_rows import Recent
+from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import files_of
 from evenkeel.metrics.declarations import NEEDS, OPEN_COMMAND, OUTCOMES, SEVERITIES
-from evenkeel.metrics.log_figures import LogSeen, LogWatch
-from evenkeel.metrics.task_times import CommitTimes
+from evenkeel.pipeline import TASK_IDS
 from evenkeel.status.attention import StatusRows, is_newer, usual_distance
 from evenkeel.status.gather import StatusGathered, gather_status, written_rows
 from evenkeel.status.line import ClusterStatus, line_of
-from evenkeel.transparency.overview import LogOverview
+from evenkeel.transparency import LOG_FOLDER
+from evenkeel.transparency.lake_log import has_log, storage_of
+from evenkeel.transparency.log import CHECKPOINT
+from evenkeel.transparency.overview import LogOverview, read_overview
+from evenkeel.transparency.witnesses import STATES
 from evenkeel.verify.runs import read_runs
+
+REST = 20
+"""Factor of a reading's duration after which the next reading may start."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSeen:
+    """A log at a moment; `written_at`: when its newest checkpoint was written (seconds since 1970), None if unknown."""
+
+    overview: LogOverview
+    written_at: float | None
+
+
+class LogWatch:
+    """The log of a lake, as far as it was read."""
+
+    def __init__(self, lake: str) -> None:
+        self._lake = lake
+        self._key: tuple[object, ...] | None = None
+        self._seen: LogSeen | None = None
+        self._not_before = 0.0
+
+    def read(self) -> LogSeen | None:
+        """The log of now, or of the last reading; None without a log. Raises LogError, LakeError or BadNote."""
+        if self._key is not None and time.monotonic() < self._not_before:
+            return self._seen
+        files = files_of(Lake(self._lake).root)
+        if not has_log(storage := storage_of(self._lake)):
+            self._key, self._seen = None, None
+            return None
+        key = storage.get(CHECKPOINT), storage.get(STATES), newest_version(Lake(self._lake).path("cycles"))
+        if key != self._key:
+            begun = time.monotonic()
+            self._key = None
+            self._seen = LogSeen(read_overview(self._lake), files.modified(LOG_FOLDER).get(CHECKPOINT))
+            ended = time.monotonic()
+            self._key, self._not_before = key, ended + REST * (ended - begun)
+        return self._seen
+
+
+_KEPT_COMMITS = 20_000
+_MOST_BYTES = 4 << 20
+_LONGEST = timedelta(days=1)
+"""A task that seems to take longer does not: the snapshot was another day's, or a clock is wrong."""
+
+
+class CommitTimes:
+    """Times of a lake's commits, with their tasks; earlier reads stay in memory."""
+
+    def __init__(self, lake: str) -> None:
+        self._lake = Lake(lake)
+        self._known: OrderedDict[tuple[str, int], tuple[str, str, datetime] | None] = OrderedDict()
+
+    def seconds_of(self, attempt: Attempt) -> dict[str, float]:
+        """Return task -> its duration in seconds, for tasks of an attempt with known commits; see `declarations`."""
+        ends: dict[str, datetime] = {}
+        for write in attempt.writes:
+            commit = self._commit(write.table, write.version)
+            if commit is not None and commit[1] == write.write_id:
+                ends[commit[0]] = max(commit[2], ends.get(commit[0], commit[2]))
+        recorded = attempt.planned.get("recorded_at")
+        if recorded is not None and ends:
+            ends["publish"] = max(recorded, ends.get("publish", recorded))
+        taken = attempt.planned.get("snapshot_at")
+        before = taken if attempt.planned.get("source") == PULSAR_ADMIN and attempt.kind == "live" else None
+        seconds: dict[str, float] = {}
+        for task in (name for name in TASK_IDS if name in ends):
+            if before is not None and timedelta(0) <= ends[task] - before <= _LONGEST:
+                seconds[task] = (ends[task] - before).total_seconds()
+            before = ends[task]
+        return seconds
+
+    def _commit(self, table: str, version: int) -> tuple[str, str, datetime] | None:
+        key = (table, version)
+        if key not in self._known:
+            self._known[key] = self._read(table, version)
+            if len(self._known) > _KEPT_COMMITS:
+                self._known.popitem(last=False)
+        return self._known[key]
+
+    def _read(self, table: str, version: int) -> tuple[str, str, datetime] | None:
+        """Return task, write id and moment of a commit; None if it is gone, or lacks them."""
+        files = files_of(self._lake.path(table))
+        try:
+            data = files.read(f"_delta_log/{version:020d}.json")
+        except OSError:  # the log keeps commits for a while only
+            return None
+        if len(data) > _MOST_BYTES:
+            return None
+        for line in data.splitlines():
+            if line.startswith(b'{"commitInfo"'):
+                return _said(line)
+        return None
+
+
+def _said(line: bytes) -> tuple[str, str, datetime] | None:
+    try:
+        info: dict[str, Any] = parse_json(line)["commitInfo"]
+        info_fields = parse_json(info["userMetadata"])
+        moment = datetime.fromtimestamp(int(info["timestamp"]) / 1000, UTC)
+        return str(info_fields["task_id"]), str(info_fields["write_id"]), moment
+    except (NotJson, KeyError, TypeError, ValueError, OverflowError, OSError):
+        return None
+
 
 MOST_WITNESSES = 32
 _LOG, _VERIFY = "log", "verify"
@@ -122,9 +244,6 @@ def _seconds(at: datetime | None) -> float | None:
     return None if at is None else at.timestamp()
 
 
-# The transparency log, and the last `verify`.
-
-
 def _say_log(figures: LakeFigures, seen: LogSeen | None) -> None:
     if seen is None:
         return
@@ -134,10 +253,6 @@ def _say_log(figures: LakeFigures, seen: LogSeen | None) -> None:
     figures.say("evenkeel_checkpoint_timestamp_seconds", seen.written_at)
     figures.say("evenkeel_unlogged_commits", sum(overview.unlogged.values()))
     figures.say("evenkeel_lost_commits", sum(overview.lost.values()))
-    _say_witnesses(figures, overview, size)
-
-
-def _say_witnesses(figures: LakeFigures, overview: LogOverview, size: int) -> None:
     for witness in overview.witnesses[:MOST_WITNESSES]:
         figures.say("evenkeel_witness_timestamp_seconds", witness.at, witness.name)
         figures.say("evenkeel_witness_behind_leaves", max(size - witness.size, 0), witness.name)

@@ -61,14 +61,14 @@ def placement_words(row: Considered) -> dict[str, str]:
     filters = f", {plural(removed, 'broker')} filtered out" if removed else ""
     ties = row.numbers.get("best", 1)
     tie = f" (first by name of {amount(ties, 'count')} equal ones)" if ties > 1 else ""
-    rate = "is overloaded like all others" if score is None else _rate_words(score)
+    rate = (
+        "is overloaded like all others"
+        if score is None
+        else f"has the least long-term message rate, {amount(score, 'msg/s')}"
+    )
     usage = f"its average usage of {amount(score, 'fraction')}"
     mean = f"the candidates' mean of {amount(row.numbers.get('mean_usage'), 'fraction')}"
     return {"rate": rate, "usage": usage, "mean": mean, "others": others, "filters": filters, "tie": tie}
-
-
-def _rate_words(rate: float) -> str:
-    return f"has the least long-term message rate, {amount(rate, 'msg/s')}"
 
 
 def with_its_own_broker(bundle: str, broker: str, brokers: Collection[str]) -> Placement:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from evenkeel.cycle import reading
-from evenkeel.cycle.fold import REMEMBERED, STATE, Round, fold, shedder_state
+from evenkeel.cycle.fold import PLANNER, REMEMBERED, STATE, Round, fold, shedder_state
 from evenkeel.cycle.loads import SHEDDER, load_of, owned_of, see
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import EXTENSIBLE, Decided, Row, Rows
@@ -16,7 +16,7 @@ from evenkeel.model.consideration import PLANNED, REPORTED_TWICE
 from evenkeel.model.load import LoadData, Policies
 from evenkeel.place.drained_bundles import drained_rows, is_drained
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound
-from evenkeel.place.modular_placement import PlacementRound, strategy_in_force
+from evenkeel.place.modular_placement import PlacementRound, in_pulsars_order, strategy_in_force
 from evenkeel.place.placement import BY_PLAN, TRANSFERRED, Placement, settled
 from evenkeel.place.rows import (
     assumed_rows,
@@ -32,8 +32,6 @@ from evenkeel.place.rows import (
 )
 from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, Turn, state_of, turn_of
 from evenkeel.place.strategy import PlacementState
-from evenkeel.place.unload_order import in_pulsars_order
-from evenkeel.planner.memory_rows import STRATEGY as PLANNER
 from evenkeel.planner.round import TARGETS, decides
 from evenkeel.settings import Settings
 
@@ -74,7 +72,9 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     noted = waiting_rows(rows, strategy)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     wished = _wished(rows, load, policies, settings)
-    drained = drained_rows(rows, lambda freely: _round(rows, load, _policies(policies, freely), settings, {}))
+    drained = drained_rows(
+        rows, lambda freely: _round(rows, load, replace(policies, groups={}) if freely else policies, settings, {})
+    )
     decided = [{**row, **stamp} for row in (*placed, *wished, *drained, *noted)]
     kept = [*assumed_rows(decided, cycle, settings), *({**row, **stamp} for row in placement_rows(after))]
     return {"placement_decisions": decided, "strategy_state": kept}
@@ -226,7 +226,12 @@ class _View:
         """A round of placing, with `freely` without regard to anti-affinity groups. `leaves`: one more bundle gone."""
         policies = replace(self.policies, groups={}) if freely else self.policies
         gone = self._gone if leaves is None else {**self._gone, leaves: None}
-        owners = _owners_after(self._owners, gone)
+        owners = {
+            broker: [bundle for bundle in bundles if bundle not in gone] for broker, bundles in self._owners.items()
+        }
+        for bundle, destination in gone.items():
+            if destination is not None:
+                owners.setdefault(destination, []).append(bundle)
         return ExtensiblePlacementRound(self._load, policies, owners, self._settings, turn=self._turn)
 
     def place_alone(self, bundle: str, broker: str, *, freely: bool = False) -> Placement:
@@ -240,15 +245,6 @@ def _place(
     """Freed bundles, then lost ones, each in name order and each counting for those after it; and the turn after."""
     freed = [placing.assign(bundle, owner).kept_by(owner) for bundle, owner in sorted(leaving.items())]
     return [*freed, *placing.place(lost)], placing.turn
-
-
-def _owners_after(owners: Mapping[str, tuple[str, ...]], gone: Mapping[str, str | None]) -> dict[str, list[str]]:
-    """Broker -> its bundles once those that leave have left and the transferred ones have arrived."""
-    after = {broker: [bundle for bundle in bundles if bundle not in gone] for broker, bundles in owners.items()}
-    for bundle, destination in gone.items():
-        if destination is not None:
-            after.setdefault(destination, []).append(bundle)
-    return after
 
 
 def _destination(row: Row) -> str | None:
@@ -296,10 +292,6 @@ def planned_places(rows: Rows) -> dict[str, Row]:
 def _is_shed(row: Row) -> bool:
     """Return True if the strategy in force unloads the bundle, and no operator."""
     return is_unload(row) and not is_wished(row) and not is_drained(row)
-
-
-def _policies(policies: Policies, freely: bool) -> Policies:
-    return replace(policies, groups={}) if freely else policies
 
 
 PLACE = Round(decide_remembering, ("placement_decisions",))

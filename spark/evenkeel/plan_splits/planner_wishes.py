@@ -22,8 +22,7 @@ from evenkeel.model.split_algorithms.split_option import BundleTopics, Cut, Plan
 from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS
 from evenkeel.plan_splits.rules.planner_splits import HEAVY, Answer, PlannerSplitView, decide_planner_splits
 from evenkeel.planner.memory import WantedSplit
-from evenkeel.planner.memory_rows import has_fallen_back, wanted_splits_of
-from evenkeel.planner.round import ON
+from evenkeel.planner.round import ON, has_fallen_back, wanted_splits_of
 from evenkeel.planner.view import BundleFigures
 from evenkeel.planner.view_from_rows import bundle_figures
 from evenkeel.planner.wanted_splits import is_splittable, open_wishes
@@ -134,6 +133,8 @@ def _view(
     clear = {b: row["owner"] for b, row in known.items() if row["owner"] and row["ownership"] not in reading.UNCLEAR}
     window = timedelta(minutes=settings.evenkeelPlannerReturnWindowMinutes)
     lately = [act for act in acts if at - window < act.cycle_at < at and act.outcome not in _NOTHING_DONE]
+    before_shedding: dict[str, Any] = {**rows, "split_decisions": ()}
+    asked = unloaded_by(granted_unloads(before_shedding))
     return PlannerSplitView(
         boundaries=reading.boundaries(rows),
         figures={bundle: bundle_figures(row) for bundle, row in known.items()},
@@ -141,7 +142,10 @@ def _view(
         topics=topics,
         message_bytes=message_bytes,
         heavy=_heavy(rows).keys(),
-        requested={*_left_alone(rows, settings), *(split.bundle for split in requested)},
+        requested={
+            *(asked | drained(before_shedding, settings, asked).leaving),
+            *(split.bundle for split in requested),
+        },
         triggered={split.bundle for split in triggered},
         unsettled=unsettled_bundles(acts, at, settings).keys(),
         moved=set(_of_kind(lately, "unload")),
@@ -151,13 +155,6 @@ def _view(
         is_extensible=cycle["manager"] == reading.EXTENSIBLE,
         brokers=len(rows["broker_load"]),
     )
-
-
-def _left_alone(rows: Rows, settings: Settings) -> frozenset[str]:
-    """The bundles that manual requests for unloads, or drains, decide on."""
-    before_shedding: dict[str, Any] = {**rows, "split_decisions": ()}
-    asked = unloaded_by(granted_unloads(before_shedding))
-    return asked | drained(before_shedding, settings, asked).leaving
 
 
 def _of_kind(acts: Iterable[Act], kind: str) -> Iterator[str]:

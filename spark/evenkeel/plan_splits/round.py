@@ -1,15 +1,18 @@
 """Splits of one cluster in one cycle, by either load manager (Pulsar: checkNamespaceBundleSplit, SplitScheduler), by
-manual requests, and for Evenkeel's own planner."""
+manual requests, and for Evenkeel's own planner.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cycle import reading
-from evenkeel.cycle.fold import STATE, Round, fold, state_row
-from evenkeel.cycle.memo import SharedRows, acts_only, once
-from evenkeel.cycle.reading import Decided, Row, Rows
+from evenkeel.cycle.fold import PLANNER, REMEMBERED, STATE, Round, fold, read_back, state_row
+from evenkeel.cycle.loads import looked_at
+from evenkeel.cycle.memo import SharedRows, acts_only, once, once_for
+from evenkeel.cycle.reading import Decided, Histories, Row, Rows
 from evenkeel.cycle.reasons import named, reason_row, telling
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.manual_requests.round import (
@@ -22,11 +25,18 @@ from evenkeel.manual_requests.round import (
 from evenkeel.model.bundles import namespace_of, range_of
 from evenkeel.model.consideration import Considered
 from evenkeel.model.filters.broker_filters import unload_gates
-from evenkeel.model.load import LoadData
+from evenkeel.model.load import BrokerReport, BundleStats, LoadData
 from evenkeel.model.split_algorithms.split_option import BundleTopics, PlannedSplit, TopicLoads
-from evenkeel.plan_splits import over_limits, planner_wishes
+from evenkeel.plan_splits import planner_wishes
 from evenkeel.plan_splits.rules.apply_splits import carry_out
-from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, decide_splits_by
+from evenkeel.plan_splits.rules.bundle_splitter_task import (
+    Figures,
+    SplitPlan,
+    busy_for_long,
+    decide_splits_by,
+    most_figures,
+    over_a_limit,
+)
 from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
     FAILURES,
     HITS,
@@ -35,7 +45,7 @@ from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
     decide_splits,
     without_gone,
 )
-from evenkeel.planner.memory_rows import STRATEGY as PLANNER
+from evenkeel.planner import round as planner_round
 from evenkeel.settings import Settings
 
 if TYPE_CHECKING:
@@ -63,6 +73,24 @@ def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Dec
     return fold((SPLITS,), key, rows, **parameters)
 
 
+def decide_and_plan(key: Row, rows: Rows) -> Decided:
+    """Rows of `split_decisions`, of the planner's tables, and of `strategy_state` for both.
+
+    The planner is given the splits as shedding is: those that it looks at, as they are read from the lake. A cycle with
+    evenkeelPlanner off has the rows of the splits alone.
+    """
+    decided = decide(key, rows)
+    shared = rows if isinstance(rows, SharedRows) else SharedRows(rows)
+    splits = read_back("split_decisions", filter(looked_at, decided["split_decisions"]))
+    planned = planner_round.decide(key, shared.having({"split_decisions": splits}))
+    return {**decided, **planned, REMEMBERED: [*decided[REMEMBERED], *planned[REMEMBERED]]}
+
+
+def decide_and_plan_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """Decide on splits and plan in every cycle of a cluster (`fold`)."""
+    return fold((Round(decide_and_plan),), key, rows, **parameters)
+
+
 def choose_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
     """`choose` for every cycle of a cluster. Which bundles the extensible manager or the planner looks into depends on
     the cuts of earlier cycles, and those on topics. So in a window all bundles are chosen that they may look into,
@@ -73,7 +101,14 @@ def choose_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Dec
 
 def _choose_any(key: Row, rows: Rows) -> Decided:
     if reading.the_cycle(rows)["manager"] == reading.EXTENSIBLE:
-        return _choose_any_extensible(key, rows)
+        settings, reports = reading.settings_of(rows), reading.broker_reports(rows)
+        chosen: dict[str, str | None] = {}
+        if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE:
+            if settings.loadBalancerNamespaceBundleSplitConditionHitCountThreshold >= 0:
+                reports = _by_latest(rows, reports, settings, ())
+            chosen = {bundle: broker for broker, report in reports.items() for bundle in report.stats}
+        chosen |= dict(bundles_to_look_into(rows, settings))
+        return {"chosen": chosen_rows(chosen | planner_wishes.bundles_of_any_wish(rows))}
     return {"chosen": chosen_rows({**_chosen_modular(rows), **planner_wishes.bundles_of_any_wish(rows)})}
 
 
@@ -136,7 +171,16 @@ def _row(
     verdict: Considered, strategy: str, split: PlannedSplit | None, stamp: Row, wish_id: str | None = None
 ) -> dict[str, Any]:
     row = reason_row(verdict, strategy, wish_id)
-    row.update(_UNCUT if split is None else _where(split))
+    row.update(
+        _UNCUT
+        if split is None
+        else {
+            "algorithm": split.algorithm,
+            "cuts": list(split.cuts),
+            "children": list(split.children),
+            "unload_children": split.unload,
+        }
+    )
     row.update(stamp)
     return row
 
@@ -206,7 +250,7 @@ def plan(rows: Rows) -> SplitPlan:
     settings, known = reading.settings_of(rows), reading.histories(rows)
     brokers = reading.broker_reports(rows)
     if acts_only(rows):
-        brokers = over_limits.by_history(rows, brokers, known, settings)
+        brokers = _by_history(rows, brokers, known, settings)
         known = known.only(bundle for report in brokers.values() for bundle in report.stats)
     return decide_splits_by(brokers, known, reading.bundle_counts(rows), settings)
 
@@ -224,15 +268,6 @@ def _range_row(bundle: str, owner: str | None) -> dict[str, Any]:
         "lower": bundle_range.lower,
         "upper": bundle_range.upper,
         "is_last": bundle_range.upper == _LAST,
-    }
-
-
-def _where(split: PlannedSplit) -> dict[str, Any]:
-    return {
-        "algorithm": split.algorithm,
-        "cuts": list(split.cuts),
-        "children": list(split.children),
-        "unload_children": split.unload,
     }
 
 
@@ -271,17 +306,6 @@ def choose_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     return {"chosen": chosen_rows(chosen | planner_wishes.bundles_to_look_into(rows))}
 
 
-def _choose_any_extensible(key: Row, rows: Rows) -> Decided:
-    settings, reports = reading.settings_of(rows), reading.broker_reports(rows)
-    chosen: dict[str, str | None] = {}
-    if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE:
-        if settings.loadBalancerNamespaceBundleSplitConditionHitCountThreshold >= 0:
-            reports = over_limits.by_latest(rows, reports, settings, ())
-        chosen = {bundle: broker for broker, report in reports.items() for bundle in report.stats}
-    chosen |= dict(bundles_to_look_into(rows, settings))
-    return {"chosen": chosen_rows(chosen | planner_wishes.bundles_of_any_wish(rows))}
-
-
 def _plan(rows: Rows, topics: Mapping[str, BundleTopics]) -> ExtensibleSplits:
     reports = reading.broker_reports(rows)
     owners = _owners(rows)
@@ -289,7 +313,7 @@ def _plan(rows: Rows, topics: Mapping[str, BundleTopics]) -> ExtensibleSplits:
     view = View(bundle_counts=reading.bundle_counts(rows), topics=topics)
     settings = reading.settings_of(rows)
     if acts_only(rows) and settings.loadBalancerNamespaceBundleSplitConditionHitCountThreshold >= 0:
-        reports = over_limits.by_latest(rows, reports, settings, counted)
+        reports = _by_latest(rows, reports, settings, counted)
     return decide_splits(reports, {HITS: counted}, view, settings)
 
 
@@ -315,3 +339,57 @@ def _state_rows(rows: Rows, decided: ExtensibleSplits) -> list[dict[str, Any]]:
         dict(state_row(EXTENSIBLE_STRATEGY, bundle, f"{HITS} of {broker}", value=hits))
         for (bundle, broker), hits in sorted(kept.items())
     ]
+
+
+def _by_history(
+    rows: Rows, brokers: Mapping[str, BrokerReport], known: Histories, settings: Settings
+) -> dict[str, BrokerReport]:
+    """The reports with those bundles only whose long-term averages, topics or sessions exceed a limit."""
+    most = most_figures(settings)
+
+    def over() -> dict[str, list[str]]:
+        busy = busy_for_long(brokers, known, most)
+        return {broker: over_a_limit(report.stats, busy, most) for broker, report in brokers.items()}
+
+    return _restricted(brokers, once_for(rows, ("over by history", most), over), ())
+
+
+def _by_latest(
+    rows: Rows, brokers: Mapping[str, BrokerReport], settings: Settings, also: Collection[str]
+) -> dict[str, BrokerReport]:
+    """Bundles that are over a limit by the latest figures; `also` are looked at whatever their figures."""
+    most = most_figures(settings)
+
+    def over() -> dict[str, list[str]]:
+        return {
+            broker: over_a_limit(report.stats, _busy_by_latest(report.stats, most), most)
+            for broker, report in brokers.items()
+        }
+
+    return _restricted(brokers, once_for(rows, ("over by latest", most), over), also)
+
+
+def _busy_by_latest(reported: Mapping[str, BundleStats], most: Figures) -> Collection[str]:
+    """The bundles whose latest rate or throughput is above the `most`."""
+    _, _, most_rate, most_throughput = most
+    return {
+        bundle
+        for bundle, stats in reported.items()
+        if stats.msg_rate_in + stats.msg_rate_out > most_rate
+        or stats.msg_throughput_in + stats.msg_throughput_out > most_throughput
+    }
+
+
+def _restricted(
+    brokers: Mapping[str, BrokerReport], kept: Mapping[str, Collection[str]], also: Collection[str]
+) -> dict[str, BrokerReport]:
+    return {
+        broker: replace(
+            report,
+            stats={
+                bundle: report.stats[bundle]
+                for bundle in sorted({*kept[broker], *(name for name in also if name in report.stats)})
+            },
+        )
+        for broker, report in brokers.items()
+    }

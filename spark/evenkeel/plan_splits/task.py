@@ -23,10 +23,8 @@ from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.wish_schema import HOT, LARGEST
 from evenkeel.model.bundles import HIGHEST_HASH
-from evenkeel.plan_splits import planner_round as planned
 from evenkeel.plan_splits import round as split_round
-from evenkeel.planner.memory_rows import bundles_wanted_split
-from evenkeel.planner.round import ON
+from evenkeel.planner.round import ON, bundles_wanted_split
 from evenkeel.settings import settings_in
 from evenkeel.spark.column_types import schema_of
 
@@ -56,7 +54,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     remembers = plans or any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
     reads = inputs.add_state(handover, needed=remembers)
     handover = _with_topic_hashes(inputs, handover)
-    decide = planned.decide_cycles if plans else split_round.decide_cycles
+    decide = split_round.decide_and_plan_cycles if plans else split_round.decide_cycles
     outputs = (*OUTPUTS, *PLANNER_TABLES) if plans else OUTPUTS
     if plans:
         lake.ensure_tables(spark, PLANNER_TABLES)

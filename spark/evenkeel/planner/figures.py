@@ -1,17 +1,26 @@
-"""The planner's figures of a cluster: models of usage, loads, and the levels that it steers by."""
+"""The planner's figures of a cluster: loads by broker and bundle, models of usage, levels, and the memory with them.
+
+Keys: evenkeelPlannerActAbovePercent, evenkeelPlannerActAtOnceAbovePercent, evenkeelPlannerStopAtPercent,
+evenkeelPlannerReturnWindowMinutes. If load swings, the planner uses the load expected for as long as a moved bundle
+cannot come back. That is the average of the last samples, plus a part of the latest cycle's difference from it. The
+part is how much of the difference lasts over that time, on average.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel.planner.floor import Floor
-from evenkeel.planner.target import Target
-from evenkeel.planner.usage_model import BrokerModel, load_of
-from evenkeel.planner.view import OWN_NAMESPACE, PlannerBundle
+from evenkeel.planner.memory import BrokerMemory, PlannerMemory
+from evenkeel.planner.target import Floor, Target, UsageLine, floor_of, kinds_of, target_of
+from evenkeel.planner.usage_model import BrokerModel, UsageSums, by_traffic, load_of, models_of
+from evenkeel.planner.view import OWN_NAMESPACE, RESOURCES, PlannerBroker, PlannerBundle, PlannerView
+from evenkeel.settings import Settings
 
 ALWAYS_HELD = frozenset({"frozen", OWN_NAMESPACE, "excluded_namespace"})
 """Rules that hold a bundle for good. Other rules hold it for a while, and the target does not count those bundles with
@@ -109,3 +118,273 @@ class AloneOnBest:
                 np.array([[line.slope for line in model_of] for model_of in lines]).reshape(shape),
             )
         return self._lines[brokers]
+
+
+COUNTS_FROM = 0.25
+"""A resource counts where its busiest broker has at least so much of the busiest broker's usage of any resource."""
+NEARLY_IDLE = 0.25
+"""A broker is nearly idle below this part of its load in the evenly used cluster."""
+UNSTEADY, MOST_UNSTEADY = 0.1, 3
+"""If load changed by more than this part since the previous cycle, the planner waits, for at most so many cycles."""
+SWINGS_FROM, MOST_OF_A_CYCLE, STEADIER = 0.03, 0.12, 0.95
+"""Load swings if it changes by more than the first part from cycle to cycle. A larger change than the second part
+counts as the second part, since one jump is no swing. The third part is the weight of the previous cycle."""
+GOES_ON, MOST_THAT_STAYS = 0.1, 0.75
+"""Growing or falling load does not swing: at least the first part of a change repeats in the next cycle. A difference
+from the average is assumed to fade so fast that at most the second part remains in the next cycle."""
+NARROWER = 0.8
+"""Factor of the settings' percents if load swings: an average above the band is stronger evidence than one cycle."""
+SHORTEST_CYCLE = timedelta(minutes=1)
+"""Cycles that follow each other faster are taken for so far apart."""
+
+
+class SeenLoads:
+    """The cluster's loads and usages of this cycle, and the memory with them."""
+
+    def __init__(self, view: PlannerView, memory: PlannerMemory, settings: Settings) -> None:
+        self._view, self._settings = view, settings
+        self.message_bytes = _message_bytes(view.bundles, memory.message_bytes)
+        if self.message_bytes != memory.message_bytes:
+            memory = replace(memory, sums={}, brokers={})
+        self._resources = _resources(view.brokers.values())
+        every = self._resources or ("cpu",)
+        loads = {r: self._of_bundles(r, 1.0) for r in every}
+        self.latest = latest = {r: self._of_brokers(bundle_loads, is_now=True) for r, bundle_loads in loads.items()}
+        by = next(iter(latest))
+        counts = dict.fromkeys(view.brokers, 0)
+        for bundle in view.bundles:
+            owner = bundle.owner if bundle.part == 0 else bundle.carried_by
+            if owner in counts and bundle.part <= 1:
+                counts[owner] += 1
+        since = timedelta() if memory.at is None else view.at - memory.at
+        self.after = self._remembered(memory, since, latest, latest[by], counts)
+        window = timedelta(minutes=settings.evenkeelPlannerReturnWindowMinutes)
+        self.latest_part = part = _latest_part(self.after, max(1, round(window / max(SHORTEST_CYCLE, since))))
+        self._bundle_loads = loads = {r: self._of_bundles(r, part) for r in every} if part < 1.0 else loads
+        self._carried = {r: self._of_brokers(loads[r], is_now=True) for r in every} if part < 1.0 else latest
+        self._planned = {r: self._of_brokers(loads[r], is_now=False) for r in every}
+
+    @property
+    def is_steady(self) -> bool:
+        """Return True if averages show that load did not change much recently."""
+        if not self._view.has_averages:
+            return False
+        resource = next(iter(self.latest))
+        averages = {bundle.name: load_of(bundle.average, resource, self.message_bytes) for bundle in self._view.bundles}
+        average, latest = self._of_brokers(averages, is_now=True), self.latest[resource]
+        pairs = [(average[broker], latest[broker]) for broker in average if max(average[broker], latest[broker]) > 0]
+        changes = [_change(before, now) for before, now in pairs]
+        return not _is_much([change * change for change in changes])
+
+    def _of_bundles(self, resource: str, latest_part: float) -> dict[str, float]:
+        """Bundle -> load."""
+        return {
+            bundle.name: planned_load(bundle, resource, self.message_bytes, latest_part)
+            for bundle in self._view.bundles
+        }
+
+    def _of_brokers(self, bundle_loads: Mapping[str, float], *, is_now: bool) -> dict[str, float]:
+        """Broker -> load of its bundles, now or once the parts of splits have left that are to leave."""
+        loads_of: dict[str, list[float]] = {broker: [] for broker in sorted(self._view.brokers)}
+        for bundle in self._view.bundles:
+            owner = bundle.carried_by if is_now and bundle.part else bundle.owner
+            if owner in loads_of:
+                loads_of[owner].append(bundle_loads[bundle.name])
+        return {broker: math.fsum(loads) for broker, loads in loads_of.items()}
+
+    def _remembered(
+        self,
+        memory: PlannerMemory,
+        since: timedelta,
+        latest: Mapping[str, Mapping[str, float]],
+        load: Mapping[str, float],
+        counts: Mapping[str, int],
+    ) -> PlannerMemory:
+        at = self._view.at
+        brokers, undone, changed = {}, [], []
+        for name in sorted(self._view.brokers):
+            before = memory.brokers.get(name)
+            if before is None:
+                brokers[name] = BrokerMemory(counts[name], load[name], 0.0, at if memory.brokers else None)
+                continue
+            if before.bundles != counts[name]:
+                brokers[name] = BrokerMemory(counts[name], load[name], 0.0, at)
+                continue
+            if not self._view.brokers[name].is_settled or before.load <= 0:
+                # An assumed load, for example of parts of a split, is not a change of load.
+                known = load[name] if self._view.brokers[name].is_settled else 0.0
+                brokers[name] = BrokerMemory(counts[name], known, 0.0, before.since)
+                continue
+            change = _change(before.load, load[name])
+            undone.append(change * before.change)
+            changed.append(change * change)
+            brokers[name] = BrokerMemory(counts[name], load[name], change, before.since)
+        most = MOST_OF_A_CYCLE * MOST_OF_A_CYCLE
+        counted = most / max(most, _mean(changed))
+        after = replace(
+            memory,
+            at=at,
+            message_bytes=self.message_bytes,
+            reversals=STEADIER * memory.reversals + counted * _mean(undone),
+            changes=STEADIER * memory.changes + counted * _mean(changed),
+            unsteady=memory.unsteady + 1 if _is_much(changed) else 0,
+            brokers=brokers,
+        )
+        return replace(after, sums=self._sums(memory, after, latest, since / timedelta(minutes=1)))
+
+    def _sums(
+        self, memory: PlannerMemory, after: PlannerMemory, latest: Mapping[str, Mapping[str, float]], minutes: float
+    ) -> dict[tuple[str, str], UsageSums]:
+        """Return the sums that fits use, with the usages of brokers whose figures have settled."""
+        sums = {}
+        wait = timedelta(minutes=self._view.usage_settles_minutes)
+        for resource in self._resources:
+            for name, broker in sorted(self._view.brokers.items()):
+                kept = memory.sums.get((resource, name), UsageSums()).decayed(minutes)
+                since, usage = after.brokers[name].since, broker.usages.get(resource)
+                if broker.is_settled and usage is not None and (since is None or self._view.at - since >= wait):
+                    kept = kept.with_sample(latest[resource][name], usage, is_swinging=_swings(after))
+                sums[resource, name] = kept
+        return sums
+
+    def figures(self) -> PlannerFigures:
+        """Models, the evenly used cluster and its levels."""
+        models: dict[str, Mapping[str, BrokerModel]] = {}
+        for resource in self._resources:
+            usages = {n: b.usages[resource] for n, b in self._view.brokers.items() if resource in b.usages}
+            sums = {name: self.after.sums[resource, name] for name in self._view.brokers}
+            fitted = models_of(usages, self._carried[resource], sums)
+            if any(model.line.slope > 0 for model in fitted.values()):
+                models[resource] = fitted
+        is_by_traffic = not models
+        if is_by_traffic:
+            first = next(iter(self._planned))
+            models = {first: by_traffic(self._planned[first])}
+        loads = {resource: self._planned[resource] for resource in models}
+        usage = {
+            name: max(models[r][name].line.usage(loads[r][name]) for r in models) for name in sorted(self._view.brokers)
+        }
+        targets = {r: self._target(r, {name: one.line for name, one in models[r].items()}) for r in models}
+
+        narrower = NARROWER if self.latest_part < 1.0 else 1.0
+
+        def level(percent: float, atoms: float = 1.0) -> float:
+            part = 1.0 + narrower * percent / 100.0
+            return max(
+                max(part * target.even, part * target.ruled, atoms * target.atomic) for target in targets.values()
+            )
+
+        settings = self._settings
+        stop = level(settings.evenkeelPlannerStopAtPercent)
+        floors = [floor_of({name: one.line for name, one in models[r].items()}, loads[r], stop) for r in models]
+        return PlannerFigures(
+            resources=tuple(models),
+            models=models,
+            loads=loads,
+            bundle_loads=self._bundle_loads,
+            usage=usage,
+            even=max(target.even for target in targets.values()),
+            act=max(stop, level(settings.evenkeelPlannerActAbovePercent)),
+            at_once=max(stop, level(settings.evenkeelPlannerActAtOnceAbovePercent)),
+            stop=stop,
+            spread=level(settings.evenkeelPlannerStopAtPercent, atoms=0.0),
+            band=level(settings.evenkeelPlannerActAbovePercent, atoms=0.0),
+            targets=targets,
+            floor=max(floors, key=lambda floor: floor.share),
+            message_bytes=self.message_bytes,
+            latest_part=self.latest_part,
+            is_by_traffic=is_by_traffic,
+        )
+
+    def _target(self, resource: str, curves: Mapping[str, UsageLine]) -> Target:
+        kinds = kinds_of(
+            (
+                frozenset({bundle.owner or ""})
+                if bundle.held in ALWAYS_HELD and bundle.owner in curves
+                else bundle.brokers,
+                self._bundle_loads[resource][bundle.name],
+                False,
+            )
+            for bundle in self._view.bundles
+        )
+        return target_of(curves, kinds, 1.0)
+
+    def idle(self, figures: PlannerFigures) -> tuple[str, ...]:
+        """The brokers that are nearly idle, as new ones are, and may have some of the bundles."""
+        wanted = frozenset().union(*{bundle.brokers for bundle in self._view.bundles if bundle.held is None})
+        brokers = []
+        for name in sorted(wanted & self._view.brokers.keys() if figures.even > 0 else ()):
+            share = max(
+                figures.loads[r][name] / room if (room := figures.models[r][name].line.load_within(figures.even)) > 0
+                else 1.0
+                for r in figures.resources
+            )  # fmt: skip
+            if share < NEARLY_IDLE:
+                brokers.append(name)
+        return tuple(brokers)
+
+
+def _message_bytes(bundles: Iterable[PlannerBundle], known: float) -> float:
+    """Return how many bytes a message counts as: the cluster's mean bytes per message, as first measured.
+
+    The first value stays until the mean is twice or half of it.
+    """
+    every = [*bundles]
+    messages = math.fsum(bundle.figures.messages for bundle in every)
+    mean = math.fsum(bundle.figures.traffic for bundle in every) / messages if messages > 0 else 0.0
+    return known if known > 0 and 0.5 * known <= mean <= 2.0 * known else mean
+
+
+def _resources(brokers: Iterable[PlannerBroker]) -> tuple[str, ...]:
+    """The resources that count, in a fixed order."""
+    busiest: dict[str, float] = {}
+    for broker in brokers:
+        for resource, usage in broker.usages.items():
+            busiest[resource] = max(usage, busiest.get(resource, 0.0))
+    most = max(busiest.values(), default=0.0)
+    return tuple(r for r in RESOURCES if busiest.get(r, 0.0) > 0 and busiest[r] >= COUNTS_FROM * most)
+
+
+def _change(before: float, now: float) -> float:
+    """Return the part by which a load has changed; one of the two is not 0."""
+    return (now - before) / max(before, now)
+
+
+def _is_much(squares: Sequence[float]) -> bool:
+    """Return True if load has changed much, given the squares of brokers' changes."""
+    return _mean(squares) > UNSTEADY * UNSTEADY
+
+
+def _swings(memory: PlannerMemory) -> bool:
+    """Return True if load changes much from cycle to cycle in both directions.
+
+    An average then predicts better than the latest figures.
+    """
+    least = SWINGS_FROM * SWINGS_FROM / (1.0 - STEADIER)
+    return memory.reversals < GOES_ON * memory.changes and memory.changes > least
+
+
+def _latest_part(memory: PlannerMemory, cycles: int) -> float:
+    """Return which part of the latest difference from the average will last for so many cycles, on average.
+
+    1 if load does not swing. If load goes on and off by chance, half of each change is undone in the next cycle, and
+    nothing of the difference is expected to last. If it comes back slowly, less is undone, and more lasts. The part
+    that is left shrinks by the same factor in each further cycle.
+    """
+    if not _swings(memory):
+        return 1.0
+    stays = min(MOST_THAT_STAYS, max(0.0, 1.0 + 2.0 * memory.reversals / memory.changes))
+    left, whole = 1.0, 0.0
+    for _ in range(cycles):
+        left *= stays
+        whole += left
+    return whole / cycles
+
+
+def waits_for_steady_load(memory: PlannerMemory) -> bool:
+    """Return True if load has just changed so much that the next cycle may be another again."""
+    return 0 < memory.unsteady <= MOST_UNSTEADY and not _swings(memory)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0

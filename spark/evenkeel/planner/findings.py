@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.consideration import Considered, Rule, measured, number, threshold
 from evenkeel.planner.figures import AloneOnBest, PlannerFigures
-from evenkeel.planner.limits import MOVED_TRAFFIC
-from evenkeel.planner.plan import PlannerPlan
-from evenkeel.planner.promises import DISTRUSTED_FOR, MOST_MISSES
+from evenkeel.planner.plan import DISTRUSTED_FOR, MOST_MISSES, PlannerPlan
+from evenkeel.planner.reconciler import MOVED_TRAFFIC
 from evenkeel.planner.target import UsageLine
 from evenkeel.planner.usage_model import load_of
 from evenkeel.planner.view import OWN_NAMESPACE, PlannerView

@@ -66,7 +66,7 @@ class PlannerMemory:
     """The state that one cycle leaves for the next.
 
     `message_bytes`: bytes that a message counts as, 0 if not known yet. `above`: settled cycles in a row above the
-    band. `is_acting`: a plan is under way. `reversals`, `changes`: figures that show if load swings (see `loads`).
+    band. `is_acting`: a plan is under way. `reversals`, `changes`: figures that show if load swings (see `figures`).
     `unsteady`: cycles in a row with much change of load. `misses`: cycles in a row with less than half of the promised
     gain; `fell_back`: since when the planner is not trusted because of that.
     """

@@ -18,10 +18,9 @@ from evenkeel.model.consideration import (
     points,
 )
 from evenkeel.planner.figures import AloneOnBest, PlannerFigures
-from evenkeel.planner.floor import fewest_moves
-from evenkeel.planner.limits import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER
 from evenkeel.planner.plan import PlannerPlan
-from evenkeel.planner.reconciler import PlannedStep, loads_after
+from evenkeel.planner.reconciler import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER, PlannedStep, loads_after
+from evenkeel.planner.target import fewest_moves
 from evenkeel.planner.usage_model import load_of
 from evenkeel.planner.view import OWN_NAMESPACE, PlannerBundle, PlannerView
 from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER, FEWEST_TOPICS
@@ -45,9 +44,6 @@ class PlannerVerdict:
     cost: float | None = None
     needs_split: bool | None = None
     basis: str | None = None
-
-
-# The cluster.
 
 
 def _cluster(words: str) -> Sentence:
@@ -123,8 +119,6 @@ OF_CLUSTER = by_name(
     *(OUTSIDE_WINDOWS, TOO_MANY_SILENT, OWNERSHIP_UNCLEAR),
 )
 
-# Brokers.
-
 
 def _broker(words: str) -> Sentence:
     def text(row: Considered) -> str:
@@ -150,8 +144,6 @@ STAYS = Rule("kept", "stays", _broker("it keeps what it has"))
 STAYS_ABOVE = Rule("kept", "stays_above", _broker("what it has fits nowhere else"))
 SILENT = Rule("skipped", "no_report", lambda row: f"{row.subject} has no report that can be used: it is left alone.")
 EMPTIED = Rule("skipped", "draining", lambda row: f"{row.subject} is being emptied: it gets no bundle.")
-
-# Bundles.
 
 
 def _moves(words: str) -> Sentence:

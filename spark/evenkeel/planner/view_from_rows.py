@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 
 from evenkeel.cycle import reading
+from evenkeel.cycle.fold import PLANNER
 from evenkeel.cycle.reading import Row, Rows
 from evenkeel.manual_requests.drain import Drained, drained
 from evenkeel.manual_requests.request import Granted
@@ -21,10 +22,8 @@ from evenkeel.model.consideration import Considered
 from evenkeel.model.filters.isolation import draining
 from evenkeel.model.load import BrokerReport
 from evenkeel.model.past_commands import Act, Settling, unsettled_brokers, unsettled_bundles
-from evenkeel.planner.immovable_bundles import Held, moves_of
+from evenkeel.planner.allowed_moves import Held, Places, moves_of
 from evenkeel.planner.memory import part_name
-from evenkeel.planner.memory_rows import STRATEGY
-from evenkeel.planner.places import Places
 from evenkeel.planner.verdicts import EMPTIED, SILENT
 from evenkeel.planner.view import DAY, OWN_NAMESPACE, BundleFigures, PlannerBroker, PlannerBundle, PlannerView, Spent
 from evenkeel.settings import Settings
@@ -102,7 +101,7 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
         refused_splits=frozenset(
             row["subject"]
             for row in rows["split_decisions"]
-            if row.get("strategy") == STRATEGY and row["outcome"] == "refused"
+            if row.get("strategy") == PLANNER and row["outcome"] == "refused"
         ),
         has_averages=_has_averages(rows["bundle_load"]),
     )

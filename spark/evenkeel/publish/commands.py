@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
-from evenkeel.manual_requests.topic import bundle_of_topic, is_topic_unload
+from evenkeel.manual_requests.unload import bundle_of_topic, is_topic_unload
 from evenkeel.settings import Settings
 from evenkeel.steering.admin_request import request_text
 
@@ -196,13 +196,9 @@ def _texts(values: list[Any]) -> list[str]:
     if _are_flat(values):
         return _by_lines(values)[1:-1].split("\n")
     if all(type(value) is dict for value in values) and _are_flat(chain.from_iterable(map(dict.values, values))):
-        return _texts_of_maps(values)
+        # Braces are those of the maps, or within a text.
+        return _by_lines(values)[1:-1].replace("}\n{", "}\r{").replace("\n", ",").split("\r")
     return ["[]" if value == [] else canonical(value) for value in values]
-
-
-def _texts_of_maps(maps: list[dict[str, Any]]) -> list[str]:
-    """`canonical` of maps whose values are flat: braces are then those of the maps, or within a text."""
-    return _by_lines(maps)[1:-1].replace("}\n{", "}\r{").replace("\n", ",").split("\r")
 
 
 def _are_flat(values: Iterable[Any]) -> bool:

@@ -443,8 +443,6 @@ def _taken(lease: Lease) -> str:
     return f"{lease.cluster} is being steered by {lease.holder} until {lease.until.isoformat()}"
 
 
-# How a hand-over's cluster is reached when it is to be steered.
-
 _CONNECTIONS = 16
 
 
@@ -454,10 +452,9 @@ def reach_with(resolve: Resolver = from_environment) -> Callable[[ClusterCycle],
     def reach(cycle: ClusterCycle) -> AdminClient:
         if cycle.admin is None:
             raise SettingsError(f"no admin address of {cycle.cluster} is configured")
-        return AdminClient(connection_of(_live(cycle.admin), resolve), most_connections=_CONNECTIONS)
+        return AdminClient(
+            connection_of(LiveSource(**{**cycle.admin, "admin": tuple(cycle.admin["admin"])}), resolve),
+            most_connections=_CONNECTIONS,
+        )
 
     return reach
-
-
-def _live(admin: dict[str, Any]) -> LiveSource:
-    return LiveSource(**{**admin, "admin": tuple(admin["admin"])})

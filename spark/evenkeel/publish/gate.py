@@ -176,7 +176,8 @@ def gate_facts(
     pauses = paused(spark, lake, clusters)
     observed = {cycle.cluster for cycle in handover.open_cycles() if cycle.source != RECORDING}
     newest = _newest(spark, lake, clusters, oldest, observed)
-    acts = _acts_of_these_cycles(spark, lake, handover, clusters)
+    moments = [cycle.at for cycle in handover.open_cycles() if cycle.cluster in clusters]
+    acts = recent_acts(spark, lake, clusters, since=min(moments), until=max(moments)) if moments else []
     replies = answers(spark, lake, sorted(plans.values()))
     facts = {}
     for cycle in handover.open_cycles():
@@ -184,6 +185,12 @@ def gate_facts(
             continue
         settings = settings_in(cycle.settings)
         halted = sending.halted(cycle.cluster) if sending is not None else None
+        cycle_acts = (act for act in acts if (act["cluster"], act["cycle_at"]) == (cycle.cluster, cycle.at))
+        sent_plans = (
+            act["plan_id"]
+            for act in cycle_acts
+            if act["mode"] != DRY_RUN and (act["outcome"] is None or act["outcome"] in SENT)
+        )
         facts[cycle.cluster] = GateFacts(
             cycle_at=cycle.at,
             plan_id=plans[cycle.cluster],
@@ -193,7 +200,7 @@ def gate_facts(
             newest_at=newest.get(cycle.cluster),
             max_age=longest_age(cycle),
             ahead=timedelta(seconds=settings.evenkeelFutureToleranceSeconds),
-            sent_plans=_sent_plans(acts, cycle),
+            sent_plans=frozenset(sent_plans),
             paused=pauses.get(cycle.cluster) or halted,
             unreachable=_unreachable(cycle, sending),
             answers=tuple(reply for reply in replies if reply["cluster"] == cycle.cluster),
@@ -219,20 +226,6 @@ def _newest(
     rows = rows.groupBy(F.col("cluster")).agg(F.max("cycle_at").alias("cycle_at"))
     moments = rows.select("cluster", iso("cycle_at").alias("cycle_at")).collect()
     return {row["cluster"]: datetime.fromisoformat(row["cycle_at"]) for row in moments}
-
-
-def _acts_of_these_cycles(
-    spark: SparkSession, lake: Lake, handover: Handover, clusters: list[str]
-) -> list[dict[str, Any]]:
-    moments = [cycle.at for cycle in handover.open_cycles() if cycle.cluster in clusters]
-    return recent_acts(spark, lake, clusters, since=min(moments), until=max(moments)) if moments else []
-
-
-def _sent_plans(acts: Iterable[Mapping[str, Any]], cycle: ClusterCycle) -> frozenset[str]:
-    """Return the plans of this cycle of which a command was or may have been sent."""
-    cycle_acts = (act for act in acts if (act["cluster"], act["cycle_at"]) == (cycle.cluster, cycle.at))
-    out = (act for act in cycle_acts if act["mode"] != DRY_RUN and (act["outcome"] is None or act["outcome"] in SENT))
-    return frozenset(act["plan_id"] for act in out)
 
 
 def _unreachable(cycle: ClusterCycle, sending: Sending | None) -> str | None:

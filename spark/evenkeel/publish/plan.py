@@ -8,15 +8,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cycle import reading
-from evenkeel.cycle.fold import Round, fold
+from evenkeel.cycle.fold import PLANNER, Round, fold
 from evenkeel.cycle.memo import acts_only
 from evenkeel.cycle.reading import Decided, Row, Rows
 from evenkeel.lake.schema import STAMP_NAMES
-from evenkeel.planner.memory_rows import STRATEGY as PLANNER
 from evenkeel.planner.round import OFF, ON, SHADOW
 from evenkeel.publish.commands import Wanted, numbered, plan_id, wanted
-from evenkeel.publish.guarding import guarded, throughput
-from evenkeel.publish.harm_watch import harm_found, harms, outcome_rows, with_clients
+from evenkeel.publish.guarding import guarded, harm_found, harms, outcome_rows, throughput, with_clients
 from evenkeel.settings import Settings, digest_with
 from evenkeel.spark.column_types import schema_of
 

@@ -29,18 +29,21 @@ from evenkeel.errors import BadInput
 from evenkeel.handover import Commit, CycleKey, Handover, Write, commits_of
 from evenkeel.lake.local_manifests import manifests_at
 from evenkeel.lake.manifest import append_manifests
+from evenkeel.lake.outbox import recent_acts
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
 from evenkeel.model.amounts import amount
+from evenkeel.model.past_commands import HARMED
 from evenkeel.publish import plan as plan_round
-from evenkeel.publish.dispatch import GateReasons, Sending
+from evenkeel.publish.dispatch import GateReasons, OutcomeRecorder, Sending
 from evenkeel.publish.dispatch_sqs import announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, gate_reasons, is_approved, longest_age, put_out
 from evenkeel.publish.manifests import INPUTS, AttemptsSoFar, Plans, closed_row, manifest_rows
-from evenkeel.publish.rehearsal import rehearse
 from evenkeel.spark.sql import in_spans, with_moments
 from evenkeel.steering.admin_request import ACTING
+from evenkeel.steering.outcome import Outcome
+from evenkeel.steering.pulsar_admin import DryRun
 from evenkeel.transparency.publishing import log_commits
 
 if TYPE_CHECKING:
@@ -286,3 +289,38 @@ def _why(row: Mapping[str, Any]) -> str:
 def _now() -> datetime:
     """Return the publisher's time: the only clock in a cycle, and no decision uses it."""
     return datetime.now(UTC)
+
+
+def rehearse(
+    spark: SparkSession, lake: Lake, handover: Handover, commands: DataFrame | None, cycles: Collection[CycleKey]
+) -> tuple[Write, ...]:
+    """Record the commands of these cycles, each with the outcome `dry_run`, and return the writes.
+
+    Commands recorded by a killed try are not repeated.
+    """
+    from pyspark.sql import functions as F
+
+    if commands is None or not cycles:
+        return ()
+    asked = {cycle.key: cycle for cycle in handover.cycles if cycle.key in cycles}
+    clusters, moments = sorted({key[0] for key in asked}), [cycle.at for cycle in asked.values()]
+    wanted = {(cycle.cluster, cycle.at) for cycle in asked.values()}
+    every = with_moments(commands.where(F.col("cluster").isin(clusters)), ("cycle_at", "expires_at"))
+    rows = [row for row in every if (row["cluster"], row["cycle_at"]) in wanted]
+    rows.sort(key=lambda row: (row["cluster"], row["cycle_at"], row["step"]))
+    acts = recent_acts(spark, lake, clusters, since=min(moments), until=max(moments))
+    known = {act["command_id"]: act["outcome"] for act in acts if act["outcome"] != HARMED}
+    records = OutcomeRecorder(spark, lake, handover, None)
+    records.know(rows)
+    missing = [(row["command_id"],) for row in rows if row["command_id"] not in known]
+    if missing:
+        frame = commands
+        if len(missing) < len(every):
+            named = spark.createDataFrame(missing, "command_id string")
+            frame = commands.join(F.broadcast(named), "command_id", "left_semi")
+        records.own(lake.append(spark, {"commands": frame}, handover=handover, task="publish"))
+    outcomes: list[Outcome] = []
+    left = [row for row in rows if known.get(row["command_id"]) is None]
+    DryRun().send(left, stop=lambda: None, report=outcomes.append)
+    records.write(outcomes)
+    return tuple(records.writes)

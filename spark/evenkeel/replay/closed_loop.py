@@ -16,7 +16,7 @@ from evenkeel.cycle.memo import SharedRows
 from evenkeel.errors import BadInput
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
 from evenkeel.model.past_commands import FormerOwners
-from evenkeel.planner.memory_rows import bundles_wanted_split
+from evenkeel.planner.round import bundles_wanted_split
 from evenkeel.publish.plan import Forecast
 from evenkeel.replay.fold import Made, goes_to, plan_of, rows_of_plan
 from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit

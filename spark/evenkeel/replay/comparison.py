@@ -13,7 +13,6 @@ from evenkeel.model.amounts import percent, plural
 from evenkeel.replay.variants import RECORDED
 from evenkeel.report.charts import (
     MOST_SERIES,
-    Picture,
     Spec,
     amount,
     labels,
@@ -157,7 +156,10 @@ class VariantComparison:
         cells = [[*self.columns.values()], *self.cells()]
         widths = [max(len(line[n]) for line in cells) for n in range(len(self.columns))]
         lines = [
-            "  ".join(_padded(cell, width, n) for n, (cell, width) in enumerate(zip(line, widths, strict=True)))
+            "  ".join(
+                cell.ljust(width) if n == 0 else cell.rjust(width)
+                for n, (cell, width) in enumerate(zip(line, widths, strict=True))
+            )
             for line in cells
         ]
         return "\n".join(line.rstrip() for line in lines)
@@ -193,10 +195,6 @@ def cell_text(row: Mapping[str, Any], key: str) -> str:
     return str(value)
 
 
-def _padded(cell: str, width: int, column: int) -> str:
-    return cell.ljust(width) if column == 0 else cell.rjust(width)
-
-
 # The comparison of a replay or simulation as one self-contained HTML page.
 
 MOST_POINTS = 300
@@ -219,6 +217,11 @@ def page_of(comparison: VariantComparison, *, note: str = "") -> str:
         f"{plural(comparison.tallies[names[0]].cycles, 'cycle')} of {comparison.cluster}, decided on the recorded "
         "observations: one cycle's requests do not change the next one's observations (open loop)."
     )
+    label = (
+        f"Largest usage over the mean, spread of usage and number of moves of {len(names)} variants over time. "
+        "The table above has the numbers."
+    )
+    shown = names[:MOST_SERIES]
     return render_template(
         "comparison.html.j2",
         title=f"{comparison.cluster}: what other strategies would have done",
@@ -226,17 +229,8 @@ def page_of(comparison: VariantComparison, *, note: str = "") -> str:
         headings=list(comparison.columns.values()),
         lines=comparison.cells(),
         notes=comparison.notes(),
-        picture=_course(comparison, names),
+        picture=picture(lambda width: _panels(comparison, shown, width), label),
     )
-
-
-def _course(comparison: VariantComparison, names: Sequence[str]) -> Picture:
-    label = (
-        f"Largest usage over the mean, spread of usage and number of moves of {len(names)} variants over time. "
-        "The table above has the numbers."
-    )
-    shown = names[:MOST_SERIES]
-    return picture(lambda width: _panels(comparison, shown, width), label)
 
 
 def _panels(comparison: VariantComparison, names: Sequence[str], width: int) -> Spec:

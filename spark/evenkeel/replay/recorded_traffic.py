@@ -111,11 +111,15 @@ def recorded_scenario(history: History, seen: Sequence[SeenCycle]) -> Scenario:
     brokers = sorted({broker for cycle in seen for broker in cycle.usage})
     fits = fits_of(seen, brokers, range(len(seen)), _lag(history))
     per_cycle = [[flow / PIECES for flow in _by_root(cycle.flow, roots) for _ in range(PIECES)] for cycle in seen]
+    edges: dict[str, set[int]] = {}
+    for bundle in roots:
+        bundle_range = range_of(bundle)
+        edges.setdefault(namespace_of(bundle), set()).update((bundle_range.lower, bundle_range.upper))
     return Scenario(
         name="recorded",
         moments=tuple(cycle.at for cycle in seen),
         fits=fits,
-        boundaries=_boundaries(roots),
+        boundaries={namespace: tuple(sorted(bundle_range)) for namespace, bundle_range in sorted(edges.items())},
         topics=topics,
         owners={bundle: owner if owner in fits else None for bundle, owner in seen[0].owner.items()},
         throughputs=lambda n: per_cycle[n],
@@ -137,7 +141,10 @@ def error_of(history: History, seen: Sequence[SeenCycle]) -> Error:
         guessed += [abs(means[broker] - usage) for broker, usage in seen[n].usage.items()]
         uneven.append(abs(_unevenness(forecast.values()) - _unevenness(seen[n].usage.values())))
     moves = sum(_moves_between(before, after) for before, after in pairwise(seen))
-    return Error(len(off), _mean(off), _mean(guessed), _mean(uneven), moves, shift_of(seen, _settled_after(history)))
+    last = history.settings[str(history.cycles[-1].planned["settings_digest"])].settings
+    # Figures of moved bundles are not trusted for so long.
+    settling = timedelta(seconds=PERIODS * last.statsUpdateFrequencyInSecs)
+    return Error(len(off), _mean(off), _mean(guessed), _mean(uneven), moves, shift_of(seen, settling))
 
 
 def shift_of(seen: Sequence[SeenCycle], wait: timedelta) -> Shift | None:
@@ -189,12 +196,6 @@ def _inherited(before: SeenCycle, then: SeenCycle) -> dict[str, float]:
             if edges.covers(hashes)
         )
     return inherited
-
-
-def _settled_after(history: History) -> timedelta:
-    """Return the time for which the figures of moved bundles are not trusted."""
-    last = history.settings[str(history.cycles[-1].planned["settings_digest"])].settings
-    return timedelta(seconds=PERIODS * last.statsUpdateFrequencyInSecs)
 
 
 def _first_from(seen: Sequence[SeenCycle], moment: datetime, begin: int = 0) -> int:
@@ -266,14 +267,6 @@ def _pieces(bundle: str, message_bytes: float) -> list[Topic]:
 def _message_bytes(bundle: str, seen: Sequence[SeenCycle]) -> float:
     flow, rate = (math.fsum(getattr(cycle, name).get(bundle, 0.0) for cycle in seen) for name in ("flow", "rate"))
     return flow / rate if flow > 0 and rate > 0 else 1_024.0
-
-
-def _boundaries(bundles: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    edges: dict[str, set[int]] = {}
-    for bundle in bundles:
-        bundle_range = range_of(bundle)
-        edges.setdefault(namespace_of(bundle), set()).update((bundle_range.lower, bundle_range.upper))
-    return {namespace: tuple(sorted(bundle_range)) for namespace, bundle_range in sorted(edges.items())}
 
 
 def _both(row: Mapping[str, Any], name: str) -> float:

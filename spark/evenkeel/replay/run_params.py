@@ -122,9 +122,6 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# Checks of params before a run.
-
-
 @dataclass(frozen=True, slots=True)
 class CheckedParams:
     """Checked params. `cycles`: recorded cycles that are decided again or lend their traffic, 0 for generated traffic;

@@ -118,6 +118,11 @@ def _chapter(rows: ClusterRows) -> Chapter:
     decided = decisions(tables)
     lines = broker_lines(tables)
     came_of_it = results(rows.commands, {row["command_id"]: row["detail"] for row in rows.harm})
+    facts = [*_broker_facts(tables["broker_load"]), *_bundle_facts(tables["bundle_load"])]
+    if tables["cluster_policies"]:
+        facts += _policy_facts(tables["cluster_policies"][0], tables["broker_load"])
+    if attempt.planned["shedder"]:
+        facts.append(Fact("Shedding", attempt.planned["shedder"], f"placement: {attempt.planned['placement']}"))
     return Chapter(
         cluster=attempt.cluster,
         cycle_at=attempt.cycle_at,
@@ -126,7 +131,7 @@ def _chapter(rows: ClusterRows) -> Chapter:
         headline=headline(attempt, decided, verdicts, tables["unload_decisions"], tally(came_of_it)),
         harm=harm_lines(rows.harm),
         newer=_newer(rows),
-        state=_state(attempt, tables),
+        state=tuple(facts),
         brokers=lines,
         limit=usage_limit(tables["unload_decisions"]),
         course=course_model(rows.course, tables["settings"], attempt),
@@ -154,15 +159,6 @@ def _newer(rows: ClusterRows) -> str:
         return f"{at}; it was {newest.status}: {newest.reason or 'no reason is on record'}"
     acts = sum(newest.planned[name] or 0 for name in ("splits", "unloads", "placements", "refusals"))
     return f"{at}." if acts else f"{at}; it would change nothing."
-
-
-def _state(attempt: Attempt, tables: Mapping[str, Sequence[Row]]) -> tuple[Fact, ...]:
-    facts = [*_broker_facts(tables["broker_load"]), *_bundle_facts(tables["bundle_load"])]
-    if tables["cluster_policies"]:
-        facts += _policy_facts(tables["cluster_policies"][0], tables["broker_load"])
-    if attempt.planned["shedder"]:
-        facts.append(Fact("Shedding", attempt.planned["shedder"], f"placement: {attempt.planned['placement']}"))
-    return tuple(facts)
 
 
 def _broker_facts(loads: Sequence[Row]) -> list[Fact]:

@@ -132,9 +132,14 @@ def _course(course: CourseModel, width: int) -> Spec:
     times = [point.at for point in course.points]
     silent, x = time_axis(times, narrow, labels=False), time_axis(times, narrow)
     plot = width - 72
+    rows = [{"at": _stamp(p), "value": p.max_over_mean} for p in course.points]
+    highest = max([row["value"] for row in rows if isinstance(row["value"], float)], default=1.0)
+    scale = {"domain": [1, max(highest * 1.03, 1.1)], "zero": False}
+    y = amount("value", title="max / mean", axis={"format": ".1f", "tickCount": 3}, scale=scale)
+    line = {"color": _INK, "strokeWidth": 1.5, "point": {"color": _INK, "size": 14}}
     parts = (
         {"width": plot, "height": 190 if narrow else 240, "layer": _usage(course, series, names, silent)},
-        {"width": plot, "height": 60 if narrow else 70, **_unevenness(course, silent)},
+        {"width": plot, "height": 60 if narrow else 70, **layer_of(rows, "line", line, x=silent, y=y)},
         {"width": plot, "height": 84, "layer": _events(course, x)},
     )
     joined = one_above_another(*parts, shared=("x",), own=("y", "color", "shape"))
@@ -177,15 +182,6 @@ def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x:
     named_rows = [row for row in rows if row["broker"] in named]
     layers.append(layer_of(named_rows, "line", lines, x=x, y=y, color=color, shape=shape))
     return layers
-
-
-def _unevenness(course: CourseModel, x: Spec) -> Spec:
-    rows = [{"at": _stamp(p), "value": p.max_over_mean} for p in course.points]
-    highest = max([row["value"] for row in rows if isinstance(row["value"], float)], default=1.0)
-    scale = {"domain": [1, max(highest * 1.03, 1.1)], "zero": False}
-    y = amount("value", title="max / mean", axis={"format": ".1f", "tickCount": 3}, scale=scale)
-    line = {"color": _INK, "strokeWidth": 1.5, "point": {"color": _INK, "size": 14}}
-    return layer_of(rows, "line", line, x=x, y=y)
 
 
 def _events(course: CourseModel, x: Spec) -> list[Spec]:

@@ -11,7 +11,7 @@ from evenkeel.explain.rendering import MOST_LINES, alternative_line, rule_line
 from evenkeel.lake.record import Row
 from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.manual_requests.round import BY_REQUEST
-from evenkeel.manual_requests.topic import bundle_of_topic, is_topic_unload
+from evenkeel.manual_requests.unload import bundle_of_topic, is_topic_unload
 from evenkeel.model import amounts
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 
@@ -236,7 +236,7 @@ def _sheddings(
     for row in rows:
         if row["subject_kind"] in ("bundle", "topic") and row["outcome"] == "unload":
             taken.setdefault(row["broker"] or "", []).append(row)
-    sheds = {row["subject"]: row for row in rows if row["subject_kind"] == "broker" and _unloads(row)}
+    sheds = {row["subject"]: row for row in rows if row["subject_kind"] == "broker" and row["outcome"] == "unload"}
     return tuple(
         SheddingLine(
             broker,
@@ -265,10 +265,6 @@ def _average(row: Row) -> float | None:
     averages."""
     average: float | None = row["numbers"].get("bundle_throughput")
     return None if row["strategy"] in SHEDDERS_OF["extensible"] else average
-
-
-def _unloads(row: Row) -> bool:
-    return bool(row["outcome"] == "unload")
 
 
 def _placement(row: Row, strategy: str, whys: Whys) -> PlacementLine:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
 from pathlib import Path
 
+from evenkeel.cycle.fold import LOAD_AVERAGE, shedder_state
 from evenkeel.errors import LakeError
 from evenkeel.lake.outbox import harmed
 from evenkeel.lake.record import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
@@ -20,7 +21,7 @@ from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.past_commands import HARMED
 from evenkeel.report.compare import Cycle, LoggedMove, LoggedRound, ShedderComparison, compare, read_rounds
-from evenkeel.shed.rows import AVERAGES, usage_averages
+from evenkeel.shed.strategies.threshold_shedder import USAGE_AVERAGE
 from evenkeel.transparency.overview import UNSIGNED, signed_words
 from evenkeel.verify.prove import manifest_row
 
@@ -56,7 +57,7 @@ _COURSE_LOAD = ["broker", "state", "weighted_usage", "msg_throughput_in", "msg_t
 _ACTING = ("splits", "unloads", "placements", "refusals")
 _ACTS = {"outcome": ["split", "unload", "placed", "refused"]}
 _ACT_COLUMNS = ["subject", "subject_kind", "broker", "outcome", "rule", "sentence"]
-_AVERAGES = {"name": [*AVERAGES]}
+_AVERAGES = {"name": [USAGE_AVERAGE, LOAD_AVERAGE]}
 _DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
 
 
@@ -237,7 +238,10 @@ def comparable(lake: str | Path, attempts: Sequence[Attempt], rounds: Sequence[L
 
 
 def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: float | None) -> Cycle:
-    traffic = {row["bundle"]: _throughput(row) for row in rows["bundle_load"]}
+    traffic = {
+        row["bundle"]: float((row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0))
+        for row in rows["bundle_load"]
+    }
     goal = {row["subject"]: row["destination"] for row in rows["placement_decisions"]}
     unloads = rows["unload_decisions"]
     # Manual requests are not the shedder's work.
@@ -278,10 +282,6 @@ def _threshold(settings: Sequence[Row]) -> float | None:
     """Return how far over the mean a broker is shed from, as a fraction."""
     value = next((row["value"] for row in settings if row["key"] == THRESHOLD_KEY), None)
     return None if value is None else float(value) / 100.0
-
-
-def _throughput(bundle: Row) -> float:
-    return float((bundle["used_msg_throughput_in"] or 0.0) + (bundle["used_msg_throughput_out"] or 0.0))
 
 
 # The course over the cycles: usage per broker, the band in which the shedder does nothing, and the decisions.
@@ -360,7 +360,7 @@ def course_model(course: CourseRows, settings: Sequence[Row], shown: Attempt) ->
     threshold = json.loads(values[THRESHOLD_KEY]) / 100.0 if THRESHOLD_KEY in values else None
     if shedder != "ThresholdShedder":
         threshold = None
-    remembered = any(usage_averages(rows, shedder) for rows in course.state.values())
+    remembered = any(_usage_averages(rows, shedder) for rows in course.state.values())
     points = tuple(_point(course, attempt, shown, shedder, threshold) for attempt in course.attempts)
     shares = tuple(
         _with_shares(point, course.broker_load[one.attempt_id])
@@ -383,7 +383,7 @@ def _point(course: CourseRows, attempt: Attempt, shown: Attempt, shedder: str, t
     name, row = attempt.attempt_id, attempt.planned
     loads = course.broker_load[name] if attempt.decided else []
     usage = {load["broker"]: float(load["weighted_usage"]) for load in loads if load["weighted_usage"] is not None}
-    remembered = {b: value for b, value in usage_averages(course.state[name], shedder).items() if b in usage}
+    remembered = {b: value for b, value in _usage_averages(course.state[name], shedder).items() if b in usage}
     compared = remembered or usage
     mean = sum(compared.values()) / len(compared) if compared else None
     return Point(
@@ -401,7 +401,11 @@ def _point(course: CourseRows, attempt: Attempt, shown: Attempt, shedder: str, t
         placements=row["placements"] or 0,
         refusals=row["refusals"] or 0,
         plan_id=attempt.plan_id,
-        acts=_acts(course, name),
+        acts=tuple(
+            CourseAct(kind, row["outcome"], row["subject"], row["sentence"])
+            for table, kind in _KINDS.items()
+            for row in course.acts[table][name]
+        ),
     )
 
 
@@ -414,9 +418,10 @@ def _with_shares(point: Point, loads: Sequence[Row]) -> Point:
     return replace(point, usage=shares, compared=shares, mean=1 / len(shares) if shares else None, limit=None)
 
 
-def _acts(course: CourseRows, attempt_id: str) -> tuple[CourseAct, ...]:
-    return tuple(
-        CourseAct(kind, row["outcome"], row["subject"], row["sentence"])
-        for table, kind in _KINDS.items()
-        for row in course.acts[table][attempt_id]
-    )
+def _usage_averages(rows: Iterable[Row], shedder: str) -> dict[str, float]:
+    """Broker to its moving average of usage, a fraction; empty if the shedder keeps none.
+
+    TransferShedder's are those that brokers publish, or would have published (see `extensible_loads`).
+    """
+    remembered = shedder_state(rows, shedder)
+    return remembered.get(USAGE_AVERAGE) or remembered.get(LOAD_AVERAGE, {})

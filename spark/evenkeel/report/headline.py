@@ -36,7 +36,8 @@ def headline(
         return Headline(mode, "This cycle failed: nothing was decided.", _stop(attempt), _advice(attempt, checks))
     acts = _acts(decided)
     held = _held(decided)
-    drained = _drained(unload_rows)
+    rows = [row for row in unload_rows if row["strategy"] == BY_DRAINING and row["subject_kind"] == "broker"]
+    drained = [str(row["sentence"]) for row in sorted(rows, key=lambda row: str(row["subject"]))]
     if not acts:
         why = " ".join(filter(None, (*(drained or [_why_nothing(decided, unload_rows)]), _wishes(decided))))
         return Headline(mode, f"Evenkeel would leave this cluster as it is{held.replace(';', ':', 1)}.", why)
@@ -97,12 +98,6 @@ def _wishes(decided: Decisions) -> str:
     if len(refused) < 2:
         return "".join(wish.sentence for wish in refused)
     return f"{len(refused)} requests were refused, each with its reason below."
-
-
-def _drained(unload_rows: Sequence[Row]) -> list[str]:
-    """Return how far the drained brokers are, each in a sentence."""
-    rows = [row for row in unload_rows if row["strategy"] == BY_DRAINING and row["subject_kind"] == "broker"]
-    return [str(row["sentence"]) for row in sorted(rows, key=lambda row: str(row["subject"]))]
 
 
 def _were(number: int) -> str:
@@ -199,11 +194,9 @@ def checks(rows: Sequence[Row]) -> tuple[Check, ...]:
         )
         for row in rows
     ]
-    return tuple(sorted(results, key=lambda check: (check.passed, _gravity(check.severity), check.table, check.rule)))
-
-
-def _gravity(severity: str) -> int:
-    return _SEVERITIES.index(severity) if severity in _SEVERITIES else len(_SEVERITIES)
+    rank = {severity: n for n, severity in enumerate(_SEVERITIES)}
+    results.sort(key=lambda check: (check.passed, rank.get(check.severity, len(rank)), check.table, check.rule))
+    return tuple(results)
 
 
 def rejections(rows: Sequence[Row]) -> tuple[RejectionSummary, ...]:

@@ -115,6 +115,7 @@ def planner_chapter(tables: Mapping[str, Sequence[Row]]) -> PlannerChapter | Non
     planned = [_step(row) for row in moving if row["outcome"] == "planned"]
     brokers = [row for row in targets if row["subject_kind"] == "broker"]
     brokers.sort(key=lambda row: (-(row["measured"] or 0.0), row["subject"]))
+    count_of = Counter(row["basis"] for row in targets if row["subject_kind"] == "broker" and row["basis"])
     return PlannerChapter(
         mode=str(mode),
         target="" if whole is None else str(whole["sentence"]),
@@ -133,7 +134,7 @@ def planner_chapter(tables: Mapping[str, Sequence[Row]]) -> PlannerChapter | Non
             FindingLine(row["subject"], row["rule"], row["sentence"]) for row in tables.get("planner_findings", ())
         ),
         models=tuple(_model(row) for row in tables.get("planner_models", ())),
-        basis=_basis(targets),
+        basis=", ".join(f"{name} for {amounts.plural(number, 'broker')}" for name, number in sorted(count_of.items())),
     )
 
 
@@ -185,9 +186,3 @@ def _figures(row: Row) -> tuple[tuple[str, str], ...]:
     """The numbers of the cluster's row that a reader looks for, by name; promises that were kept are not counted."""
     numbers = {name: value for name, value in row["numbers"].items() if value or name != "misses"}
     return tuple((words, amounts.quantity(numbers[name], unit)) for name, words, unit in _FIGURES if name in numbers)
-
-
-def _basis(targets: Sequence[Row]) -> str:
-    """Return the basis of the brokers' figures, in words."""
-    count_of = Counter(row["basis"] for row in targets if row["subject_kind"] == "broker" and row["basis"])
-    return ", ".join(f"{name} for {amounts.plural(number, 'broker')}" for name, number in sorted(count_of.items()))

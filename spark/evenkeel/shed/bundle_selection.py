@@ -74,16 +74,14 @@ class Eligible:
         """Return None if the bundle may be shed, else the rule that forbids it."""
         if bundle not in self._load.histories:
             return NO_HISTORY
-        if self._is_brokers_own(namespace_of(bundle)):
+        namespace = namespace_of(bundle)
+        if namespace not in self._brokers_own:
+            self._brokers_own[namespace] = is_heartbeat_or_sla(namespace, three_part=self._three_part)
+        if self._brokers_own[namespace]:
             return BROKERS_OWN_NAMESPACE
         if bundle in self._load.recently_unloaded:
             return RECENTLY_UNLOADED
         return LEFT_TO_REQUEST if bundle in self._load.wished else None
-
-    def _is_brokers_own(self, namespace: str) -> bool:
-        if namespace not in self._brokers_own:
-            self._brokers_own[namespace] = is_heartbeat_or_sla(namespace, three_part=self._three_part)
-        return self._brokers_own[namespace]
 
 
 def heaviest_first(

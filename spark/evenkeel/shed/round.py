@@ -9,17 +9,17 @@ from typing import Any
 
 from evenkeel.cycle import reading
 from evenkeel.cycle.fold import THE_CLUSTER, Round, assumed_unloaded, fold, shed_at, shedder_state, state_rows
-from evenkeel.cycle.loads import SHEDDER, Remembered, load_of, owned_of, see
+from evenkeel.cycle.loads import SHEDDER, load_of, owned_of, see
 from evenkeel.cycle.reading import Decided, Row, Rows, acts_before
 from evenkeel.cycle.reasons import named, telling
 from evenkeel.manual_requests.drain import drained
 from evenkeel.manual_requests.round import granted_unloads, unloaded_by, with_unloads
+from evenkeel.model.consideration import Considered, Rule
 from evenkeel.model.filters.broker_filters import unload_gates
-from evenkeel.model.past_commands import Act, brokers_unloaded, recently_unloaded
+from evenkeel.model.past_commands import brokers_unloaded, recently_unloaded
 from evenkeel.place.round import PLACE
-from evenkeel.planner.round import decides
+from evenkeel.planner.round import TARGETS, decides
 from evenkeel.settings import Settings, settings_in
-from evenkeel.shed.rows import planned_unloads, silent_brokers
 from evenkeel.shed.schedule import TransferRound, run_shedding, run_transfers, within_grace
 from evenkeel.shed.strategies import shedder_named
 from evenkeel.shed.strategies.transfer_shedder import TransferState
@@ -114,9 +114,12 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         handed_on = {name: before[name] for name in (HITS, UNLOADED_AT) if name in before}
         last, recent = shed_at(rows["state"]), within_grace(seen.load.recently_unloaded, now, settings)
         return _stamped(verdict_rows, state_rows(SHEDDER, {**seen.averages, **handed_on}, last, recent), stamp)
+    unloaded = {broker: int(at) for broker, at in before.get(UNLOADED_AT, {}).items()}
+    for broker, at in brokers_unloaded(acts).items():
+        unloaded[broker] = max(at, unloaded.get(broker, at))
     decided = run_transfers(
         replace(seen.load, wished=unloaded_by(wished) | drain.leaving),
-        _state_of(before, acts),
+        TransferState(int(before.get(HITS, {}).get(THE_CLUSTER, 0)), unloaded),
         reading.policies(rows),
         seen.owners,
         settings,
@@ -133,16 +136,39 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     return _stamped(verdict_rows, state_rows(SHEDDER, after, decided.shed_at, decided.recently_unloaded), stamp)
 
 
-def _state_of(before: Remembered, acts: Iterable[Act]) -> TransferState:
-    unloaded = {broker: int(at) for broker, at in before.get(UNLOADED_AT, {}).items()}
-    for broker, at in brokers_unloaded(acts).items():
-        unloaded[broker] = max(at, unloaded.get(broker, at))
-    return TransferState(int(before.get(HITS, {}).get(THE_CLUSTER, 0)), unloaded)
-
-
 def _remember(decided: TransferRound, settings: Settings, now: datetime) -> dict[str, Mapping[str, float]]:
     """Hits and brokers that gave bundles away, with evenkeelAssumeUnloadsSucceed also those of this cycle."""
     unloaded = {broker: float(at) for broker, at in decided.state.recently_unloaded.items()}
     if settings.evenkeelAssumeUnloadsSucceed:
         unloaded |= {transfer.source: now.timestamp() * 1_000 for transfer in decided.transfers}
     return {HITS: {THE_CLUSTER: float(decided.state.hits)}, UNLOADED_AT: unloaded}
+
+
+NO_REPORT = Rule(
+    "skipped",
+    "no_report",
+    lambda row: f"{row.subject} gave no load report: it counts neither as idle nor in the average, and gets no bundle.",
+)
+
+
+def silent_brokers(rows: Rows) -> list[Considered]:
+    """Return brokers that cannot be decided on: their load is unknown, and so never counts as 0."""
+    usable = {row["broker"] for row in reading.usable_reports(rows)}
+    silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in usable)
+    return [NO_REPORT.about_broker(broker) for broker in silent]
+
+
+_OF_TARGETS = frozenset({"destination", "position", "gain", "cost", "needs_split", "basis"})
+"""Columns of `planner_targets` beside those of a reason."""
+
+
+def planned_unloads(rows: Rows) -> list[dict[str, Any]]:
+    """Return the planner's due moves as rows of `unload_decisions`, and the state of the cluster.
+
+    In the order of the plan, each with the best alternative as its destination.
+    """
+    moves = [row for row in rows[TARGETS] if row["outcome"] == "unload" or row["subject_kind"] == "cluster"]
+    return [
+        {name: value for name, value in row.items() if name not in _OF_TARGETS}
+        for row in sorted(moves, key=lambda row: (row["position"] or 0, row["subject"]))
+    ]

@@ -30,7 +30,7 @@ from evenkeel.shed.bundle_selection import EXCLUDED_KEY
 from evenkeel.shed.shedder import ModularShedder, Shed, ShedderState, without_gone
 from evenkeel.shed.strategies import shedder_named
 from evenkeel.shed.strategies.transfer_shedder import SHEDDER, Transfer, TransferState
-from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
+from evenkeel.shed.strategies.transfer_shedder.conditions import TransferPolicies
 
 FEWEST_BROKERS = 2
 INTERVAL_KEY = "loadBalancerSheddingIntervalMinutes"

@@ -6,12 +6,11 @@ passed in. It returns one `Attention` with a count, or None.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
 from evenkeel.explain.wording import age
 from evenkeel.handover import RECORDING
@@ -149,9 +148,6 @@ def answer_by(attempt: Attempt, settings: Sequence[Row]) -> datetime | None:
     return attempt.cycle_at.astimezone(UTC) + timedelta(seconds=float(settings[0]["value"]))
 
 
-# The kinds.
-
-
 def _newer(rows: StatusRows, _: datetime) -> Finding | None:
     if not is_newer(rows.newest):
         return None
@@ -261,7 +257,11 @@ def _hung(rows: StatusRows, _: datetime) -> Finding | None:
 def _idle(rows: StatusRows, _: datetime) -> Finding | None:
     drained = {row["subject"] for row in _drains(rows)}
     reported = [row for row in rows.broker_load if row["state"] == "reported" and row["broker"] not in drained]
-    idle = [row for row in reported if not row["bundles"] or not _messages(row)]
+    idle = [
+        row
+        for row in reported
+        if not row["bundles"] or not (float(row["msg_rate_in"] or 0.0) + float(row["msg_rate_out"] or 0.0))
+    ]
     if not idle or len(idle) == len(reported):
         return None
     names = [str(row["broker"]) for row in idle]
@@ -296,10 +296,6 @@ def _draining(rows: StatusRows, _: datetime) -> Finding | None:
 def _drains(rows: StatusRows) -> list[Row]:
     drain_rows = [row for row in rows.unload_decisions if row["strategy"] == BY_DRAINING]
     return [row for row in drain_rows if row["subject_kind"] == "broker"]
-
-
-def _messages(row: Mapping[str, Any]) -> float:
-    return float(row["msg_rate_in"] or 0.0) + float(row["msg_rate_out"] or 0.0)
 
 
 def _first_sentence(rows: Sequence[Row]) -> str:

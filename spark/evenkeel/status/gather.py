@@ -113,9 +113,6 @@ def gather_status(lake: str | Path | Recent, *, cluster: str | None = None) -> S
     return gathered
 
 
-# The cycles of each cluster.
-
-
 def _courses(recent: Recent, names: Sequence[str]) -> dict[str, list[Attempt]]:
     """Return for each cluster the attempts that count for its newest cycles, oldest first, up to the reading limit.
 
@@ -245,9 +242,6 @@ def _newest_decided(courses: Mapping[str, Sequence[Attempt]], readable: Mapping[
     """Return for each cluster the newest cycle with decisions, of those that were read."""
     decided = {name: _last_decided(courses[name]) for name in readable}
     return {name: attempt for name, attempt in decided.items() if attempt is not None and not is_newer(attempt)}
-
-
-# Writes of these cycles.
 
 
 def _reads(

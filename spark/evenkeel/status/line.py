@@ -73,11 +73,9 @@ def _finite(value: float | None) -> float | None:
 
 def by_urgency(lines: Iterable[ClusterStatus]) -> list[ClusterStatus]:
     """The lines, the most urgent first: by the first need, then by the number of needs, then by name."""
-    return sorted(lines, key=lambda line: (_first_need(line), -len(line.needs), line.cluster))
-
-
-def _first_need(line: ClusterStatus) -> int:
-    return URGENCY[line.needs[0].kind] if line.needs else _CALM
+    return sorted(
+        lines, key=lambda line: (URGENCY[line.needs[0].kind] if line.needs else _CALM, -len(line.needs), line.cluster)
+    )
 
 
 # The course as a small picture: between its lowest and its highest value.

@@ -101,13 +101,14 @@ def _rule(path: Path, table: str, expectation: Mapping[str, Any]) -> ValidationR
             f"{path}: rule {name} has a row_condition, which rules on {TOPICS} cannot have: of very many topics Spark "
             "filters the rows"
         )
+    units = {column.name: column.unit for column in TABLES[table].columns}
     rule = ValidationRule(
         name=name,
         table=table,
         severity=severity,
         advice=meta.get("advice", ""),
         kind="expectation",
-        unit=_unit(table, expectation["kwargs"]),
+        unit=units.get(expectation["kwargs"].get("column", "")) or None,
         definition={"type": kind, "kwargs": expectation["kwargs"]},
     )
     unknown = set(columns_of(rule)) - set(TABLES[table].column_names())
@@ -115,13 +116,6 @@ def _rule(path: Path, table: str, expectation: Mapping[str, Any]) -> ValidationR
         raise SuiteError(f"{path}: rule {name} names column {min(unknown)}, which {table} does not have")
     return rule
 
-
-def _unit(table: str, kwargs: Mapping[str, Any]) -> str | None:
-    units = {column.name: column.unit for column in TABLES[table].columns}
-    return units.get(kwargs.get("column", "")) or None
-
-
-# Definition of a rule, and its result for one cycle.
 
 REJECT = "reject"
 QUARANTINE = "quarantine"

@@ -25,9 +25,8 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.settings import Settings, settings_in
 from evenkeel.spark.sql import is_one_of, united
-from evenkeel.validate.facts import LACKS_A_RATE, fetch, is_broken, rejected_rows
+from evenkeel.validate.facts import LACKS_A_RATE, facts_at_hand, fetch, is_broken, rejected_rows
 from evenkeel.validate.judging import Judgement, RefusedRecord, broken_words, judge
-from evenkeel.validate.local_facts import facts_at_hand
 from evenkeel.validate.suites import OF_CYCLE, SUITES, TOPICS, read_suites
 
 if TYPE_CHECKING:
@@ -59,7 +58,12 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
         results += result_rows(part, judgement)
         rejected += rejected_frames(spark, part, judgement, suites, tables)
         quarantined |= judgement.quarantined
-    frames = {"validation_results": _frame(spark, "validation_results", results)}
+    names = [column.name for column in TABLES["validation_results"].body_columns()]
+    frames = {
+        "validation_results": frame_of_rows(
+            spark, "validation_results", [{name: row.get(name) for name in names} for row in results]
+        )
+    }
     if rejected:
         frames["rejected"] = united(rejected)
     writes = lake.append(spark, frames, handover=handover, task="validate")
@@ -107,8 +111,6 @@ def settings_of(handover: Handover) -> dict[CycleKey, Settings]:
     read = {text: settings_in(text) for text in texts}
     return {cycle.key: read[cycle.settings] for cycle in handover.open_cycles()}
 
-
-# Rows that validate writes.
 
 _RATELESS = "loaded_topics_have_rates"
 
@@ -189,8 +191,3 @@ def _with_files(rows: DataFrame, handover: Handover) -> DataFrame:
     named = rows.sparkSession.createDataFrame(paths, "cluster string, at string, _file string")
     files = named.select("cluster", F.to_timestamp("at").alias("cycle_at"), "_file")
     return rows.join(F.broadcast(files), ["cluster", "cycle_at"], how="left")
-
-
-def _frame(spark: SparkSession, table: str, rows: Sequence[Row]) -> DataFrame:
-    names = [column.name for column in TABLES[table].body_columns()]
-    return frame_of_rows(spark, table, [{name: row.get(name) for name in names} for row in rows])

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from evenkeel.model.load import BrokerReport, LoadData, Policies
-from evenkeel.place.broker_figures import broker_figures
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.place.strategies import least_resource_usage_with_weight as least_usage_strategy
-from evenkeel.place.strategy import PlacementState
+from evenkeel.place.strategy import PlacementState, broker_figures
 from evenkeel.settings import Settings
 from tests.place.clusters import NEW, best, standing, used
 

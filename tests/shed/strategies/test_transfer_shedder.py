@@ -12,7 +12,7 @@ from evenkeel.model.load import BrokerLoadData, BrokerReport, BundleStats, Exten
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import TransferRound, run_transfers
 from evenkeel.shed.strategies.transfer_shedder import TransferState
-from evenkeel.shed.strategies.transfer_shedder.load_stats import not_below_zero, quotient, root
+from evenkeel.shed.strategies.transfer_shedder.conditions import not_below_zero, quotient, root
 from tests.cycle.extensible_clusters import MANAGER, MIB, NOW, ExtensibleCluster, extensible_clusters, shuffled
 
 AT_ONCE = Settings().with_values({"loadManagerClassName": MANAGER, "loadBalancerSheddingConditionHitCountThreshold": 0})

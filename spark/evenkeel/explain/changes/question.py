@@ -19,8 +19,7 @@ from evenkeel.cycle.loads import looked_at
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Row, Rows
 from evenkeel.errors import EvenkeelError
-from evenkeel.explain.changes.boundary import Boundary, nearest, roundest
-from evenkeel.explain.changes.change import (
+from evenkeel.explain.changes import (
     GUARDS,
     Change,
     at_least,
@@ -28,7 +27,7 @@ from evenkeel.explain.changes.change import (
     figure_clause,
     rounds_clause,
 )
-from evenkeel.explain.changes.figures import Figure, figures_of
+from evenkeel.explain.changes.figures import Boundary, Figure, figures_of, nearest, roundest
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.publish import plan as plan_round
 from evenkeel.repetition import ROUNDS, STATE
@@ -173,7 +172,10 @@ class _Asked:
         boundary, other = nearest_value
         needed, is_strict = shown.of(boundary.other), False
         if not figure.is_whole:
-            needed = roundest(*_widened(shown.of(boundary.same), needed, figure))
+            # Pulsar works usages out with 32 bits.
+            same = shown.of(boundary.same)
+            dust = _FLOAT_32 * abs(needed) if figure.name == "usage" else 0.0
+            needed = roundest(min(same, needed) - dust, max(same, needed) + dust)
             is_strict = not self._differs(figure.rows_with, shown.value(needed))
         name = figure.name
         if shown.grade < 2 and self._is_remembered(figure.subject, shown.quantity):
@@ -445,12 +447,6 @@ def _pairs(subject: str, row: Row, other: Row) -> list[tuple[Mapping[str, float]
         measured = [{} if each["measured"] is None else {"measured": each["measured"]} for each in (row, other)]
     known = [{name: score for name, score in each.items() if score is not None} for each in measured]
     return [(known[0], known[1]), (row["numbers"], other["numbers"])]
-
-
-def _widened(same: float, other: float, figure: Figure) -> tuple[float, float]:
-    """Return the two sides of a boundary, of a usage to 32 bits: Pulsar works it out with no more."""
-    dust = _FLOAT_32 * abs(other) if figure.name == "usage" else 0.0
-    return min(same, other) - dust, max(same, other) + dust
 
 
 def _figures(row: Row) -> dict[str, float]:

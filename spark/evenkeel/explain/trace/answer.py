@@ -143,8 +143,6 @@ class Dependents:
         return sum(len(cycle.decisions) for cycle in self.direct)
 
 
-# A trace as text for a person, and as JSON for a program.
-
 MOST_HANDED_ON = 10
 
 

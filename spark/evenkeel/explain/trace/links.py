@@ -149,8 +149,6 @@ def _notes(attempt: Attempt) -> list[str]:
     return []
 
 
-# Decisions of cycles, one entry per bundle and act.
-
 _TABLES = ("split_decisions", "unload_decisions", "placement_decisions")
 _ACTS = ("split", "unload", "placed", "refused")
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from evenkeel.model.consideration import PLANNED
 from evenkeel.model.load import BundleHistory
-from evenkeel.place.broker_figures import BrokerFigures
 from evenkeel.place.strategy import (
     Asked,
+    BrokerFigures,
     Choice,
     PlacementRule,
     PlacementState,

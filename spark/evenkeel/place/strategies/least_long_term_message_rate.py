@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import compress
 
-from evenkeel.place.broker_figures import BrokerFigures
 from evenkeel.place.strategy import (
     UNFILTERED,
     Asked,
+    BrokerFigures,
     Choice,
     PlacementState,
     PlacementStrategy,

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import compress
 
 from evenkeel.model.load import BrokerLoadData
-from evenkeel.place.broker_figures import BrokerFigures
 from evenkeel.place.strategy import (
     UNFILTERED,
     Asked,
+    BrokerFigures,
     Choice,
     PlacementState,
     PlacementStrategy,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from evenkeel.place.broker_figures import BrokerFigures
 from evenkeel.place.strategy import (
     UNFILTERED,
     Asked,
+    BrokerFigures,
     Choice,
     PlacementState,
     PlacementStrategy,

@@ -360,7 +360,9 @@ class _ModularRound:
 
     def _verdict(self, bundle: str, broker: str, stats: BundleStats, bundles: int | None) -> Considered:
         if stats.topics < FEWEST_TOPICS:
-            return _too_few_topics(bundle, broker, stats)
+            return TOO_FEW_TOPICS.about_bundle(
+                bundle, broker, measured=stats.topics, threshold=FEWEST_TOPICS, unit="count"
+            )
         measured = self._bounds.measured(stats, *self._averages.long_term(bundle))
         figures = self._bounds.by_name(measured)
         exceeded = None if bundles is None else self._bounds.exceeded(measured)
@@ -370,10 +372,6 @@ class _ModularRound:
         if bundles < self._most_bundles:
             return limit_row(exceeded.rule, bundle, broker, exceeded, figures)
         return maximum_bundles_row(bundle, broker, bundles, self._settings, figures)
-
-
-def _too_few_topics(bundle: str, broker: str, stats: BundleStats) -> Considered:
-    return TOO_FEW_TOPICS.about_bundle(bundle, broker, measured=stats.topics, threshold=FEWEST_TOPICS, unit="count")
 
 
 def maximum_bundles_row(

@@ -188,7 +188,11 @@ class _ExtensibleRound:
             if bundle in self._before:
                 self._hits[bundle] = self._before[bundle]
             if full:
-                self._rows.append(self._left_for_later(bundle, broker, splits))
+                self._rows.append(
+                    ENOUGH_SPLITS.about_bundle(
+                        bundle, broker, setting=MOST_SPLITS_KEY, measured=splits, threshold=splits, unit="count"
+                    )
+                )
                 continue
             row = self._consider(bundle, broker, figures)
             self._rows.append(row)
@@ -196,11 +200,6 @@ class _ExtensibleRound:
                 splits += 1
                 # Pulsar compares for equality, so that a cap of 0 is none.
                 full = splits == most
-
-    def _left_for_later(self, bundle: str, broker: str, splits: int) -> Considered:
-        return ENOUGH_SPLITS.about_bundle(
-            bundle, broker, setting=MOST_SPLITS_KEY, measured=splits, threshold=splits, unit="count"
-        )
 
     def _consider(self, bundle: str, broker: str, stats: BundleStats) -> Considered:
         early = self._not_looked_at(bundle, broker, stats)
@@ -216,7 +215,9 @@ class _ExtensibleRound:
         if hits <= threshold:
             if exceeded is None:
                 return limit_row(BELOW_LIMITS, bundle, broker, shown, numbers)
-            return _waits(bundle, broker, hits, threshold, numbers)
+            return OVER_LIMIT_TOO_BRIEFLY.about_bundle(
+                bundle, broker, setting=HIT_COUNT_KEY, measured=hits, threshold=threshold, unit="count", numbers=numbers
+            )
         row = limit_row(exceeded.rule if exceeded else NO_CONDITION, bundle, broker, shown, numbers)
         return self._crowded(row) or self._cut(row)
 
@@ -288,9 +289,3 @@ class _ExtensibleRound:
 
 def _skipped(rule: Rule, bundle: str, broker: str, measured: float, least: float) -> Considered:
     return rule.about_bundle(bundle, broker, measured=measured, threshold=least, unit="count")
-
-
-def _waits(bundle: str, broker: str, hits: float, needed: int, numbers: Mapping[str, float]) -> Considered:
-    return OVER_LIMIT_TOO_BRIEFLY.about_bundle(
-        bundle, broker, setting=HIT_COUNT_KEY, measured=hits, threshold=needed, unit="count", numbers=numbers
-    )

@@ -328,9 +328,15 @@ class _PlannerRound:
         if len(positions) > (1 if self._view.is_extensible else max(1, free)):
             parts = parts_of(hashes, loads, positions)
             if FEWEST_HALVED <= len(parts) <= min(self._view.brokers, free + 1):
-                positions = (_in_the_middle(positions, parts),)
+                # The cut whose two sides have loads that differ least, the first of equal ones.
+                before = accumulate(parts[:-1])
+                half = math.fsum(parts) / 2.0
+                positions = (min(zip(positions, before, strict=True), key=lambda cut: abs(cut[1] - half))[0],)
             else:
-                positions = (_at_an_end(positions, parts, of_topics * wanted.leave),)
+                # The cut that takes off the first part or the last: one with `most` or less, the heavier one of two.
+                most = of_topics * wanted.leave
+                ends = ((parts[0] <= most, parts[0], positions[0]), (parts[-1] <= most, parts[-1], positions[-1]))
+                positions = (max(ends, key=itemgetter(0, 1))[-1],)
         return self._placed_cut(bundle, SPECIFIED, Cut(positions, "specified_positions"), topics, loads)
 
     def _placed_cut(
@@ -394,19 +400,6 @@ def parts_of(hashes: Sequence[int], loads: Sequence[float], positions: Sequence[
     for hash_, load in zip(hashes, loads, strict=True):
         parts[bisect_right(positions, hash_)].append(load)
     return tuple(math.fsum(part) for part in parts)
-
-
-def _at_an_end(positions: Sequence[int], parts: Sequence[float], most: float) -> int:
-    """The cut that takes off the first part or the last: one with `most` or less, the heavier one of two."""
-    ends = ((parts[0] <= most, parts[0], positions[0]), (parts[-1] <= most, parts[-1], positions[-1]))
-    return max(ends, key=itemgetter(0, 1))[-1]
-
-
-def _in_the_middle(positions: Sequence[int], parts: Sequence[float]) -> int:
-    """The cut whose two sides have loads that differ least, the first of equal ones."""
-    before = accumulate(parts[:-1])
-    half = math.fsum(parts) / 2.0
-    return min(zip(positions, before, strict=True), key=lambda cut: abs(cut[1] - half))[0]
 
 
 def _split_at(

@@ -17,8 +17,7 @@ from collections.abc import Mapping
 
 from evenkeel.model.amounts import counted
 from evenkeel.model.bundles import namespace_of
-from evenkeel.publish.guards.objection import Cause, Objection, percent, points
-from evenkeel.publish.guards.situation import Command, Situation
+from evenkeel.publish.guards.situation import Cause, Command, Objection, Situation, percent, points
 from evenkeel.settings import Settings
 
 _MOST_PERCENT = 100.0
@@ -121,9 +120,6 @@ class Budgets:
         words = {"namespace": namespace}
         setting = "loadBalancerNamespaceMaximumBundles"
         return Objection("bundle_maximum", setting, before + command.cuts, most, "count", numbers, words)
-
-
-# The causes in words.
 
 
 def _most(noun: str, where: str = "") -> Cause:

@@ -12,8 +12,17 @@ from datetime import timedelta
 
 from evenkeel.model.amounts import counted
 from evenkeel.model.bundles import namespace_of
-from evenkeel.publish.guards.objection import Cause, Objection, Unit, duration, points
-from evenkeel.publish.guards.situation import Command, Situation, is_part_of, overlaps
+from evenkeel.publish.guards.situation import (
+    Cause,
+    Command,
+    Objection,
+    Situation,
+    Unit,
+    duration,
+    is_part_of,
+    overlaps,
+    points,
+)
 from evenkeel.settings import Settings
 
 _DAY = timedelta(days=1)
@@ -147,9 +156,6 @@ def orphaned(command: Command, split: Sequence[str], asked: Collection[str]) -> 
     parents = (parent for parent in split if is_part_of(command.bundle, parent))
     missing = min((parent for parent in parents if parent not in asked), default=None)
     return None if missing is None else Objection("parent_not_split", words={"parent": missing}, keeps_place=True)
-
-
-# The causes in words.
 
 
 def _gain(o: Objection) -> str:

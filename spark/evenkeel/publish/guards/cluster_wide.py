@@ -11,8 +11,18 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from evenkeel.model.amounts import counted
-from evenkeel.publish.guards.objection import Cause, Objection, because, duration, percent, points
-from evenkeel.publish.guards.situation import Broker, Command, Situation, Unsettled
+from evenkeel.publish.guards.situation import (
+    Broker,
+    Cause,
+    Command,
+    Objection,
+    Situation,
+    Unsettled,
+    because,
+    duration,
+    percent,
+    points,
+)
 from evenkeel.settings import Settings
 from evenkeel.settings.parsing import is_within
 
@@ -146,9 +156,6 @@ def _report(name: str, situation: Situation, settings: Settings) -> Iterator[Obj
         return
     setting = "evenkeelMaxReportAgeSeconds"
     yield Objection("report_too_old", setting, broker.report_age, most, "s", words=words, keeps_place=True)
-
-
-# The causes in words.
 
 
 def _paused_words(o: Objection) -> str:

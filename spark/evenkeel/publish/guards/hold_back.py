@@ -1,18 +1,21 @@
-"""All guards over the commands of one cluster in one cycle.
+"""All guards over the commands of one cluster in one cycle, and one plain English sentence for each verdict.
 
 Key: evenkeelGuardsEnabled. Guards come after the strategies and do not change their decisions. They only hold decided
-commands back, each with its rule.
+commands back, each with its rule. The cause of a rule is defined beside the guard. A sentence adds the outcome: a
+command held back, one that passes in spite of the rule, or a cluster without any command. A rule without a cause still
+gets a sentence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evenkeel.publish.guards import budgets, bundle_guards, cluster_wide
 from evenkeel.publish.guards.budgets import FITTING_FIRST, Budgets, too_heavy
 from evenkeel.publish.guards.bundle_guards import bounces, firsts, frozen, harmed, is_worth_it, orphaned, repeated
 from evenkeel.publish.guards.cluster_wide import doubts, refusals
-from evenkeel.publish.guards.objection import Objection, Verdict
-from evenkeel.publish.guards.situation import Situation
+from evenkeel.publish.guards.situation import Cause, Command, Objection, Situation, Verdict
 from evenkeel.settings import Settings
 
 
@@ -80,23 +83,20 @@ class _Review:
     def at_all(self) -> Guarded:
         commands = self._situation.commands
         for index in sorted(range(len(commands)), key=lambda index: commands[index].turn):
-            self._look(index)
+            command = self._situation.commands[index]
+            bounce = bounces(command, self._situation, self._settings)
+            excused = bounce if bounce is not None and is_worth_it(bounce) else None
+            objections = self._objections(index, None if excused else bounce)
+            full = self._budgets.objection(command)
+            reviewed = _Found(index, objections, full, excused)
+            if reviewed.is_too_large and self._budgets.lets_one_exceed and self._in_order_of_fit:
+                self._too_large.append(reviewed)
+            else:
+                self._settle(reviewed)
         for too_large in self._too_large:
             self._settle(too_large)
         verdicts = sorted(self._verdicts, key=lambda verdict: verdict.position)
         return Guarded(tuple(sorted(self._allowed)), tuple(verdicts))
-
-    def _look(self, index: int) -> None:
-        command = self._situation.commands[index]
-        bounce = bounces(command, self._situation, self._settings)
-        excused = bounce if bounce is not None and is_worth_it(bounce) else None
-        objections = self._objections(index, None if excused else bounce)
-        full = self._budgets.objection(command)
-        reviewed = _Found(index, objections, full, excused)
-        if reviewed.is_too_large and self._budgets.lets_one_exceed and self._in_order_of_fit:
-            self._too_large.append(reviewed)
-        else:
-            self._settle(reviewed)
 
     @property
     def _in_order_of_fit(self) -> bool:
@@ -133,3 +133,39 @@ class _Review:
             self._asked_splits.add(command.bundle)
         if exception is not None:
             self._verdicts.append(Verdict("allowed", exception, command, position))
+
+
+CAUSES: Mapping[str, Cause] = {**cluster_wide.CAUSES, **bundle_guards.CAUSES, **budgets.CAUSES}
+"""Every rule by which something is held back, with its cause in words."""
+
+EXCEPTIONS: Mapping[str, Cause] = {**bundle_guards.EXCEPTIONS, **budgets.EXCEPTIONS}
+"""Rules that objected to a command and let it pass by their own exception."""
+
+
+def sentence(verdict: Verdict, cluster: str) -> str:
+    """Return the outcome of the command, or of all commands of the cluster, and the cause; it ends with a full stop."""
+    cause = (CAUSES if verdict.outcome == "held" else EXCEPTIONS).get(verdict.objection.rule, _plain)
+    why = cause(verdict.objection)
+    if verdict.command is None:
+        return f"No command is sent to {cluster}: {why}."
+    if verdict.outcome == "held":
+        return f"{_wanted(verdict.command)} and is held back: {why}."
+    return f"{_wanted(verdict.command)} and is let through: {why}."
+
+
+def _wanted(command: Command) -> str:
+    """Return the act that the plan wants for the bundle."""
+    if command.kind == "split":
+        return f"{command.bundle} would be split" + (f" on {command.source}" if command.source else "")
+    if command.kind == "unload_topic":
+        return f"{command.topic} would be unloaded on {command.source}"
+    start = f" from {command.source}" if command.source else ""
+    return f"{command.bundle} would be unloaded{start}" + (f" to {command.destination}" if command.destination else "")
+
+
+def _plain(objection: Objection) -> str:
+    text = f"the rule {objection.rule.replace('_', ' ')} says so"
+    if objection.measured is None or objection.threshold is None:
+        return text
+    unit = f" {objection.unit}" if objection.unit else ""
+    return f"{text} (measured {objection.measured:g}{unit}, limit {objection.threshold:g}{unit})"

@@ -1,15 +1,17 @@
-"""The guards' input: the commands of a plan, and the known state of the cluster at the moment of the decision."""
+"""The guards' input and output: a plan's commands with the known state of the cluster, and the verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Literal
 
 from evenkeel.errors import BadInput
+from evenkeel.model.amounts import counted
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
+from evenkeel.model.consideration import finite
 from evenkeel.model.past_commands import Move
 
 CommandKind = Literal["split", "unload", "unload_topic"]
@@ -166,3 +168,80 @@ def _ranges(bundle: str, other: str) -> tuple[BundleRange, BundleRange] | None:
         return range_of(bundle), range_of(other)
     except BadInput:
         return None
+
+
+Unit = Literal["percent", "count", "s", "points", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """A rule and the comparison that it made. `words` are names and texts that its sentence needs.
+
+    `keeps_place`: the command counts in the budgets although it is held back. This holds for uncertain data: missing
+    data must never make room for another command.
+    """
+
+    rule: str
+    setting: str | None = None
+    measured: float | None = None
+    threshold: float | None = None
+    unit: Unit = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    keeps_place: bool = False
+
+    @property
+    def margin(self) -> float | None:
+        """measured - threshold, in `unit`."""
+        if self.measured is None or self.threshold is None:
+            return None
+        return finite(self.measured - self.threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The guards' verdict. `command` None: on the whole cluster, and then every command is held back.
+
+    `position`: of the command in the plan, from 1; 0 for the cluster. "allowed" is used only if a rule objected and its
+    own exception let the command pass.
+    """
+
+    outcome: Literal["held", "allowed"]
+    objection: Objection
+    command: Command | None = None
+    position: int = 0
+
+
+Cause = Callable[[Objection], str]
+"""Why a command is held back, or passes in spite of a rule, in words; the part of a sentence after the colon."""
+
+
+def duration(seconds: float | None) -> str:
+    """`40 seconds`, `12 minutes`, `3.5 hours`."""
+    if seconds is None:
+        return "an unknown time"
+    if seconds < 120:
+        return counted(seconds, "second")
+    if seconds < 7200:
+        return counted(seconds / 60, "minute")
+    hours = round(seconds / 3600, 1)
+    return counted(hours, "hour") if hours == int(hours) else f"{hours:.1f} hours"
+
+
+def percent(value: float | None) -> str:
+    """A percentage with one decimal."""
+    return "an unknown share" if value is None else f"{value:.1f} %"
+
+
+def points(value: float | None) -> str:
+    """Return a number with one decimal, or without decimals if it has none."""
+    if value is None:
+        return "unknown"
+    rounded = round(value, 1)
+    return f"{rounded:,.0f}" if rounded == int(rounded) else f"{rounded:,.1f}"
+
+
+def because(text: str) -> str:
+    """An operator's or another cycle's own words, as an end of a sentence without a second full stop."""
+    words = " ".join(text.split()).rstrip(".")
+    return f" ({words})" if words else ""

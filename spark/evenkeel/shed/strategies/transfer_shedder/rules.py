@@ -41,14 +41,11 @@ def _transfers(row: Considered) -> str:
     return f"{row.subject} at {at} gives {amounts} for {receiver}: {_cause(row, receiver, row.subject)}."
 
 
-# Triggers of a transfer.
-
 STD_OVER_TARGET = Rule("unload", "std_over_target", _transfers)
 LOAD_UNDER_MEAN = Rule("unload", "load_under_mean", _transfers)
 THROUGHPUT_UNDER_HIGHEST = Rule("unload", "throughput_under_highest", _transfers)
 LOAD_OVER_MEAN = Rule("unload", "load_over_mean", _transfers)
 
-# The cluster, if nothing is transferred.
 
 COOL_DOWN = Rule(
     "skipped",
@@ -94,8 +91,6 @@ NOTHING_TO_TRANSFER = Rule(
     "nothing_to_transfer",
     lambda row: f"Loads call for a transfer ({measured(row)} against {threshold(row)}), but no bundle can be moved.",
 )
-
-# Brokers.
 
 
 def _should_give(but: str) -> Sentence:
@@ -155,8 +150,6 @@ OUTDATED = Rule(
 NO_LOAD_DATA = Rule(
     "skipped", "no_load_data", lambda row: f"{row.subject} is available and has published no load data."
 )
-
-# Bundles.
 
 
 def _transferred(row: Considered) -> str:

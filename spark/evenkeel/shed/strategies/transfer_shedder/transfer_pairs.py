@@ -18,8 +18,7 @@ from evenkeel.model.load import ExtensibleLoad, TopBundle
 from evenkeel.settings import Settings
 from evenkeel.shed.bundle_selection import NO_TRAFFIC, RECENTLY_UNLOADED
 from evenkeel.shed.strategies.transfer_shedder import rules
-from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
-from evenkeel.shed.strategies.transfer_shedder.load_stats import quotient
+from evenkeel.shed.strategies.transfer_shedder.conditions import TransferPolicies, quotient
 
 SWAP_LIMIT = 0.75
 """After a swap the giving broker must be below this share of its throughput."""

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenkeel.planner.floor import floor_of
 from evenkeel.planner.placement_search import DesiredMove, DesiredPlacement, OwnedBundle
-from evenkeel.planner.target import BundleKind, UsageLine, target_of
+from evenkeel.planner.target import BundleKind, UsageLine, floor_of, target_of
 from evenkeel.planner.target_placement import desired_placement
 from tests.planner.small_clusters import SmallCluster, small_clusters
 

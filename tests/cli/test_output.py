@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from evenkeel.cli import progress
-from evenkeel.cli.progress import ProgressLine, busy_with, course_of, course_text, duration, is_screen
+from evenkeel.cli import output
+from evenkeel.cli.output import ProgressLine, busy_with, course_of, course_text, duration, is_screen
 
 
 class Terminal(io.StringIO):
@@ -101,7 +101,7 @@ def test_a_terminal_that_is_dumb_gets_lines(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_course_goes_to_standard_error_alone_and_names_what_it_counts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    monkeypatch.setattr(output, "QUIET_S", 0.0)
     with course_of("tables") as course:
         course(1, 4)
         course.say("aside")
@@ -119,10 +119,10 @@ def test_a_course_goes_to_standard_error_alone_and_names_what_it_counts(
 def test_work_of_unknown_length_says_on_a_terminal_how_long_it_has_taken(
     monkeypatch: pytest.MonkeyPatch, stream: type[io.StringIO]
 ) -> None:
-    monkeypatch.setattr(progress, "QUIET_S", 0.0)
-    monkeypatch.setattr(progress, "_TELLS_EVERY_S", 0.01)
+    monkeypatch.setattr(output, "QUIET_S", 0.0)
+    monkeypatch.setattr(output, "_TELLS_EVERY_S", 0.01)
     told = threading.Event()
-    monkeypatch.setattr(progress, "duration", lambda seconds: told.set() or duration(seconds))
+    monkeypatch.setattr(output, "duration", lambda seconds: told.set() or duration(seconds))
     written = stream()
     monkeypatch.setattr("sys.stderr", written)
 
@@ -142,7 +142,7 @@ def test_work_of_unknown_length_says_on_a_terminal_how_long_it_has_taken(
 def test_a_course_ends_its_line_also_where_the_work_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    monkeypatch.setattr(output, "QUIET_S", 0.0)
 
     def fail() -> None:
         with course_of("tables") as course:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.explain.changes.boundary import nearest, roundest
+from evenkeel.explain.changes.figures import nearest, roundest
 
 values = st.floats(1e-3, 1e9)
 

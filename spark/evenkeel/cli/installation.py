@@ -1,0 +1,178 @@
+"""`evenkeel doctor`, `engine` and `paths`: an installation with its checks, its local Spark server and its folders."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.cli.output import QUIET_S, ProgressLine, add_json, as_line, duration, is_coloured, print_result
+from evenkeel.spark.code import folder_beside, source_root, suites_folder
+
+if TYPE_CHECKING:
+    from evenkeel.doctor.checks import CheckResult, Site
+
+
+_DOCTOR_EPILOG = """\
+exit code: 0 nothing to do; 1 there is something to do (warn, fail); 2 a check could not look, or an option
+is wrong. Nothing is written unless --probe asks for it; what a probe writes it removes, and says so. Tokens are never
+shown."""
+_COLOURS = {"ok": "32", "warn": "33", "fail": "31", "skipped": "2"}
+_WORD, _NAME = 8, 16
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of all three."""
+    parser = commands.add_parser(
+        "doctor",
+        help="look at the whole installation, and say what is to be done",
+        epilog=_DOCTOR_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--config", metavar="FILE", help="the configuration file (default: $EVENKEEL_CONFIG)")
+    parser.add_argument("--lake", metavar="DIR", help="where the tables are (default: as configured)")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this check alone (repeatable)")
+    parser.add_argument("--skip", action="append", default=[], metavar="NAME", help="without this check (repeatable)")
+    parser.add_argument("--probe", action="store_true", help="try to write, too; what is written is removed again")
+    parser.add_argument("--list", action="store_true", help="list the checks, and look at nothing")
+    add_json(parser)
+    parser.set_defaults(run=run_doctor)
+    parser = commands.add_parser("engine", help="the local Spark server, and Airflow's connection to it")
+    parser.add_argument("action", choices=("start", "stop", "status", "connection"))
+    add_json(parser)
+    parser.set_defaults(run=run_engine)
+    parser = commands.add_parser(
+        "paths",
+        help="where the DAGs, the plugin and the expectations of this installation lie",
+        epilog=_PATHS_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="?", choices=("dags", "plugins", "expectations", "package", "preload"))
+    add_json(parser)
+    parser.set_defaults(run=run_paths)
+
+
+def run_doctor(given: argparse.Namespace) -> int:
+    """Run the checks and print a line each, in their order, as soon as it is ready."""
+    from evenkeel.cli.options import engine_home
+    from evenkeel.doctor.catalogue import chosen_checks, site_of
+    from evenkeel.doctor.checks import exit_code, run_checks
+
+    checks = chosen_checks(given.only, given.skip)
+    if given.list:
+        names = [{"name": check.name, "about": check.about} for check in checks]
+        print(as_line({"checks": names}) if given.json else "\n".join(f"{c.name:{_NAME}} {c.about}" for c in checks))
+        return 0
+    site = site_of(given.config, given.lake, engine_home(), probe=given.probe)
+    line, results = ProgressLine(sys.stderr, quiet=QUIET_S), []
+    coloured = is_coloured(sys.stdout)
+    for result in run_checks(checks, site, lambda name, s: line.show(f"waiting for {name}, {duration(s)} so far")):
+        results.append(result)
+        if not given.json:
+            with line.aside():
+                print(_line(result, coloured=coloured), flush=True)
+    line.end()
+    code = exit_code(results)
+    if given.json:
+        print(as_line(_object(results, site, code)), flush=True)
+    else:
+        counts = {word: sum(result.finding.outcome == word for result in results) for word in _COLOURS}
+        lines = [", ".join(f"{number} {word}" for word, number in counts.items() if number)]
+        print("\n".join([*lines, *(f"written and removed again: {name}" for name in site.wrote)]), flush=True)
+    return code
+
+
+def _line(result: CheckResult, *, coloured: bool) -> str:
+    finding = result.finding
+    word = f"{finding.outcome:{_WORD}}"
+    if coloured:
+        word = f"\x1b[{_COLOURS[finding.outcome]}m{word}\x1b[0m"
+    of = f"{result.subject}: " if result.subject else ""
+    text = f"{word}{result.check:{_NAME}} {of}{finding.words}"
+    return _printable(f"{text} -> {finding.advice}" if finding.advice else text, coloured=coloured)
+
+
+def _printable(text: str, *, coloured: bool) -> str:
+    """The text in one line; names of a cluster and of files may hold any sign."""
+    kept = "\x1b" if coloured else ""
+    return "".join(sign if sign.isprintable() or sign == kept else repr(sign)[1:-1] for sign in text)
+
+
+def _object(results: Sequence[CheckResult], site: Site, code: int) -> dict[str, Any]:
+    from evenkeel.doctor.catalogue import LAKE_CHECKS
+
+    return {
+        "at": datetime.now(UTC),
+        "code": code,
+        "checks": [
+            {
+                "check": result.check,
+                "cluster": (result.subject or None) if result.check not in LAKE_CHECKS else None,
+                **({"lake": result.subject} if result.check in LAKE_CHECKS and result.subject else {}),
+                "outcome": result.finding.outcome,
+                "words": result.finding.words,
+                "advice": result.finding.advice or None,
+                "looked": result.looked,
+                "seconds": round(result.seconds, 3),
+            }
+            for result in results
+        ],
+        "wrote": site.wrote,
+    }
+
+
+def run_engine(given: argparse.Namespace) -> int:
+    """Run the requested action; `status` returns 1 if nothing runs.
+
+    `connection` prints the value of Airflow's connection to the server, which holds its token.
+    """
+    from evenkeel.cli.options import engine_home
+    from evenkeel.spark.server import ensure, status, stop
+
+    home = engine_home()
+    if given.action == "connection":
+        value = ensure(home).airflow_connection()
+        print_result(given, value, {"action": given.action, "connection": value})
+        return 0
+    if given.action == "start":
+        engine = ensure(home)
+        words = f"{engine.address} ({'started' if engine.started_here else 'was running'})"
+        result = {"action": given.action, "address": engine.address, "changed": engine.started_here}
+        print_result(given, words, result)
+        return 0
+    if given.action == "stop":
+        stopped = stop(home)
+        words = "stopped" if stopped else "nothing was running"
+        print_result(given, words, {"action": given.action, "changed": bool(stopped)})
+        return 0
+    server = status(home)
+    words = server.state if server.url is None else f"{server.state} {server.url}"
+    print_result(given, words, {"action": given.action, "state": server.state, "url": server.url})
+    return 0 if server.state == "running" else 1
+
+
+_PATHS_EPILOG = """In Airflow:
+  AIRFLOW__CORE__DAGS_FOLDER=$(evenkeel paths dags)
+  AIRFLOW__CORE__PLUGINS_FOLDER=$(evenkeel paths plugins)
+Where both have files of your own: docs/how-to/airflow.md has a DAG bundle and a link."""
+
+
+def run_paths(given: argparse.Namespace) -> int:
+    """Print the folders, or the one that was named; 1 where one of them is missing."""
+    package = source_root() / "evenkeel"
+    folders = {
+        "dags": folder_beside("dags"),
+        "plugins": folder_beside("plugins"),
+        "expectations": suites_folder(),
+        "package": package,
+        "preload": package / "airflow" / "preload.py",
+    }
+    asked = {name: path for name, path in folders.items() if given.name in (None, name)}
+    lines = [
+        str(path) if given.name else f"{name:13} {path}{'' if path.exists() else '  (missing)'}"
+        for name, path in asked.items()
+    ]
+    print_result(given, "\n".join(lines), {name: str(path) for name, path in asked.items()})
+    return 0 if all(path.exists() for path in asked.values()) else 1
