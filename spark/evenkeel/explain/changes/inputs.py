@@ -14,13 +14,13 @@ from evenkeel.lake.store import Lake
 from evenkeel.repetition.projections import columns_looked_at
 from evenkeel.repetition.rounds import OBSERVED, ROUNDS, STATE
 from evenkeel.spark.rows import rows_of
-from evenkeel.verify.recorded_cycle import again, background_of
+from evenkeel.verify.recorded_cycle import background_of, restore_cycle
 
 
 def question_of(record: Record, attempt: Attempt) -> AskedCycle:
     """Return the question that repeats the decisions of an attempt; LakeError if some of its rows are gone."""
     try:
-        cycle = again(attempt, background_of(Lake(str(record.lake)), [attempt])).cycle_row
+        cycle = restore_cycle(attempt, background_of(Lake(str(record.lake)), [attempt])).cycle_row
     except (LookupError, EvenkeelError) as error:
         raise LakeError(str(error)) from error
     # Decisions without an act, which expire first, are not used by the later rounds.
