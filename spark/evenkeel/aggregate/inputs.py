@@ -221,14 +221,16 @@ def topic_sums(topic_stats: DataFrame, claims: DataFrame, namespaces: Sequence[N
 
 
 def _lost_topics(spark: SparkSession, rejected: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
-    """cluster, cycle_at, bundle: those that lost a topic to a rejection, so that their sums are not known."""
+    """Return cluster, cycle_at and bundle of each bundle with a rejected topic: its sums are unknown."""
     placed = with_bundle(rejected_topics(rejected), ranges_of(namespaces))
     return arrow_of(placed.select(*CYCLE, "bundle").distinct())
 
 
 def _children(spark: SparkSession, loads: LoadInputs, topics: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
-    """cluster, cycle_at, bundle, parent and the four figures that the topics of each bundle `born` had in the cycle
-    before."""
+    """Return cluster, cycle_at, bundle, parent and four figures of each bundle `born`.
+
+    The figures are those that its topics had in the previous cycle.
+    """
     text = "cluster string, at string, bundle string, parent string, before string"
     born = spark.createDataFrame([*loads.born], schema_of(text))
     born = born.select("cluster", F.to_timestamp("at").alias("cycle_at"), "bundle", "parent", _before_at("before"))

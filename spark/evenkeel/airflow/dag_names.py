@@ -22,12 +22,12 @@ def dag_id_of(dag_id: str, lake: str) -> str:
 
 
 def lake_in(dag_id: str) -> str:
-    """The name of the lake that a DAG is of."""
+    """Return the name of a DAG's lake."""
     return dag_id.partition(_OF_LAKE)[2] or MAIN
 
 
 def kind_of_dag(dag_id: str) -> str:
-    """The id that the DAG would have in the lake `main`."""
+    """Return the id that the DAG would have in the lake `main`."""
     return dag_id.partition(_OF_LAKE)[0]
 
 

@@ -48,7 +48,7 @@ def expected_dags() -> frozenset[str]:
 
 
 def dag_of_rights(dag_id: str) -> str:
-    """The DAG on which a right is asked for: of `main`, or of the first lake where `main` has no cluster."""
+    """Return the DAG for which a right is checked: that of `main`, or of the first lake if `main` has no cluster."""
     try:
         lakes = deciding_lakes()
     except EvenkeelError:  # faults of the configuration are reported by the tasks that use it

@@ -151,7 +151,7 @@ def run_answer(answer: str, given: argparse.Namespace) -> int:
 
 
 def _waiting(lake: str, plan: str) -> Attempt:
-    """The attempt whose plan is meant; only one that is made to be approved can be."""
+    """Return the attempt whose plan is meant. Only an attempt with a plan for approval can be."""
     if len(plan) < _SHORTEST:
         raise BadInput(f"{plan!r} is too short for a plan id: give at least {_SHORTEST} signs of it")
     record = Record(lake)

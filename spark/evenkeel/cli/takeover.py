@@ -70,7 +70,7 @@ def run_handback(given: argparse.Namespace) -> int:
 
 
 def _noted(given: argparse.Namespace) -> Values | None:
-    """The values of before the takeover that holds; None if none does."""
+    """Return the values before the takeover in force, None if no takeover is."""
     return last_switches(read_table(given.lake, "controls", cluster=given.cluster))
 
 

@@ -40,7 +40,7 @@ class Times:
 
 
 def times(at: str | None, first: str | None, last: str | None, tz: str | None) -> Times:
-    """The times of a question as given; BadInput where they contradict each other or are not times."""
+    """Return the times of a question. Raises BadInput if they contradict each other or are not times."""
     where = zone(tz)
     if at is not None and (first is not None or last is not None):
         raise BadInput("--at asks for a moment, --from and --to for a range: give one or the other.")
@@ -75,12 +75,12 @@ def explain(
 
 
 def record_of(lake: str | Path | Record) -> Record:
-    """The record of a lake, or the one that is given."""
+    """Return the record of a lake, or the given record."""
     return lake if isinstance(lake, Record) else Record(lake)
 
 
 def subject_of(text: str | Subject) -> Subject:
-    """The subject that a text names, or the one that is given."""
+    """Return the subject that a text names, or the given subject."""
     return text if isinstance(text, Subject) else parse_subject(text)
 
 

@@ -1,7 +1,7 @@
 """Limits on the moves of one cycle: the guards' budgets and rules, as far as the planner keeps them itself.
 
 Keys: evenkeelGuardsEnabled, evenkeelMaxUnloadsPerCycle, evenkeelMaxUnloadsFromBroker, evenkeelMaxUnloadsToBroker,
-evenkeelMaxMovedTrafficPercent. The guards still check every command. They find none of the planner's to hold back.
+evenkeelMaxMovedTrafficPercent. The guards still check every command. They never hold back a command of the planner.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class _Saved:
     price: float
 
     def moves(self, relief: int) -> int:
-        """The lighter ones that it takes to take so much away."""
+        """Return the number of lighter bundles whose moves remove this much load."""
         return int(self.lighter.searchsorted(min(relief, self.excess))) + 1
 
     def by(self, relief: int, moving: int, moves: int) -> float:

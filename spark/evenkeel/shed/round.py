@@ -144,7 +144,7 @@ def _state_of(before: Remembered, acts: Iterable[Act]) -> TransferState:
 
 
 def _remember(decided: TransferRound, settings: Settings, now: datetime) -> dict[str, Mapping[str, float]]:
-    """Hits and brokers that gave bundles away, with evenkeelAssumeUnloadsSucceed also those of this cycle."""
+    """Return hits and brokers that gave bundles away, with evenkeelAssumeUnloadsSucceed also those of this cycle."""
     unloaded = {broker: float(at) for broker, at in decided.state.recently_unloaded.items()}
     if settings.evenkeelAssumeUnloadsSucceed:
         unloaded |= {transfer.source: now.timestamp() * 1_000 for transfer in decided.transfers}

@@ -169,7 +169,7 @@ class _Replay:
         self.log.state = state
 
     def _basis(self, names: LogListing) -> tuple[int | None, TableState | None]:
-        """Return the checkpoint that the replay begins with (None: version 0), and its state (None if there is no start)."""
+        """Return the checkpoint that the replay begins with (None: version 0), and its state (None without a start)."""
         present, newest = {*names.commits}, names.commits[-1]
         begin = newest
         while begin - 1 in present:
