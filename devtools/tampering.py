@@ -209,27 +209,27 @@ def _manifest_changed(lake: Path) -> None:
     rewrite(lake, "cycles", first(reason="so it was"))
 
 
-@_way("a manifest is changed, and the chain made anew", "cycles")
+@_way("a manifest is changed, and the chain is rebuilt", "cycles")
 def _past_rewritten(lake: Path) -> None:
     chained_anew(lake, first(reason="so it was"))
 
 
-@_way("a manifest names another plan, and the chain is made anew", "cycles")
+@_way("a manifest names another plan, and the chain is rebuilt", "cycles")
 def _plan_replaced(lake: Path) -> None:
     chained_anew(lake, first(plan_id="0" * 64))
 
 
-@_way("a manifest is dated a microsecond later, and the chain made anew", "cycles")
+@_way("a manifest is dated a microsecond later, and the chain is rebuilt", "cycles")
 def _times_shifted(lake: Path) -> None:
     chained_anew(lake, lambda rows: [{**rows[0], "cycle_at": rows[0]["cycle_at"] + _MICROSECOND}, *rows[1:]])
 
 
-@_way("a manifest stands twice", "cycles")
+@_way("a manifest is duplicated", "cycles")
 def _manifest_doubled(lake: Path) -> None:
     rewrite(lake, "cycles", lambda rows: [*rows, min(rows, key=str)])
 
 
-@_way("a further attempt is slipped in behind the head, and the chain made anew", "cycles")
+@_way("an attempt is added after the head, and the chain is rebuilt", "cycles")
 def _manifest_added(lake: Path) -> None:
     name = "f" * 64
 
@@ -246,12 +246,12 @@ def _renamed(lake: Path, to: Callable[[str], str]) -> None:
     chained_anew(lake, lambda rows: [{**row, "cluster": names.get(row["cluster"], row["cluster"])} for row in rows])
 
 
-@_way("a cluster's name is written in capitals, and the chain made anew", "cycles")
+@_way("a cluster's name is written in capitals, and the chain is rebuilt", "cycles")
 def _cluster_in_capitals(lake: Path) -> None:
     _renamed(lake, str.upper)
 
 
-@_way("letters of a cluster's name are replaced by some that look alike, and the chain is made anew", "cycles")
+@_way("letters of a cluster's name are replaced by letters that look alike, and the chain is rebuilt", "cycles")
 def _cluster_by_unicode(lake: Path) -> None:
     _renamed(lake, lambda name: name.replace("a", "\u0430").replace("o", "\u043e"))
 
@@ -280,7 +280,7 @@ def _setting_changed(lake: Path) -> None:
     rewrite(lake, "settings", first(value="99"))
 
 
-@_way("a broker's load is put down to another broker", "broker_load")
+@_way("a broker's load is assigned to another broker", "broker_load")
 def _load_changed(lake: Path) -> None:
     rewrite(lake, "broker_load", first(broker="elsewhere:8080"))
 
@@ -290,7 +290,7 @@ def _answer_changed(lake: Path) -> None:
     rewrite(lake, "raw_answers", first(body="{}"))
 
 
-@_way("a command is for another bundle", "commands")
+@_way("a command names another bundle", "commands")
 def _command_changed(lake: Path) -> None:
     rewrite(lake, "commands", first(bundle="other/place/0x00000000_0xffffffff"))
 
@@ -316,7 +316,7 @@ def _rows_removed(lake: Path) -> None:
     rewrite(lake, "unload_decisions", without_first)
 
 
-@_way("decisions stand twice", "unload_decisions")
+@_way("decisions are duplicated", "unload_decisions")
 def _rows_doubled(lake: Path) -> None:
     rewrite(lake, "unload_decisions", lambda rows: rows * 2)
 
@@ -328,7 +328,7 @@ def _rows_between_clusters(lake: Path) -> None:
     rewrite(lake, "bundle_load", lambda rows: [{**row, "cluster": other[row["cluster"]]} for row in rows])
 
 
-@_way("a copy of a file of rows is put on the table's list by a commit", "unload_decisions")
+@_way("a commit adds a copy of a data file", "unload_decisions")
 def _file_added(lake: Path) -> None:
     (file, *_) = files_of(lake, "unload_decisions")
     copy = file.with_name(f"copy-{file.name}")
@@ -352,7 +352,7 @@ def _files_swapped(lake: Path) -> None:
     other.write_bytes(left)
 
 
-@_way("a table of rows is as it was before its newest rows", "bundle_load")
+@_way("a table of rows is set back to before its newest rows", "bundle_load")
 def _table_set_back(lake: Path) -> None:
     commits = log_files(lake, "bundle_load")
     newest = max(place for place, commit in enumerate(commits) if '"operation":"WRITE"' in commit.read_text())
@@ -373,14 +373,14 @@ def _commit_gone(lake: Path) -> None:
     commits[len(commits) // 2].unlink()
 
 
-@_way("a commit adds no files any more", "unload_decisions")
+@_way("the files are removed from a commit", "unload_decisions")
 def _commit_replaced(lake: Path) -> None:
     (commit, *_) = (log_file for log_file in log_files(lake, "unload_decisions") if '"add"' in log_file.read_text())
     lines = commit.read_text().splitlines()
     commit.write_text("".join(f"{line}\n" for line in lines if '"add"' not in line))
 
 
-@_way("a checkpoint of Delta's lacks a file", "cycles")
+@_way("a checkpoint of Delta lacks a file", "cycles")
 def _delta_checkpoint(lake: Path) -> None:
     import pyarrow.parquet as pq
 
@@ -430,7 +430,7 @@ def _with_fields(metadata: Row, change: Callable[[list[Row]], None]) -> Row:
     return {**metadata, "schemaString": json.dumps(schema)}
 
 
-@_way("statistics of a file lie, so that a reader who looks for pauses skips it", "controls")
+@_way("statistics of a file are false, so that a query for pauses skips it", "controls")
 def _statistics_lie(lake: Path) -> None:
     for commit in log_files(lake, "controls"):
         text = commit.read_text()
@@ -440,7 +440,7 @@ def _statistics_lie(lake: Path) -> None:
     raise ValueError("no statistics of controls name a pause")
 
 
-@_way("columns change places by a mapping of their names", "broker_load")
+@_way("columns are swapped by a mapping of their names", "broker_load")
 def _columns_mapped(lake: Path) -> None:
     def swap(fields: list[Row]) -> None:
         rates = [field["name"] for field in fields if field["type"] == "double"][:2]
@@ -455,7 +455,7 @@ def _columns_mapped(lake: Path) -> None:
     _commit_on_top(lake, "broker_load", protocol, {"metaData": mapped}, operation="SET TBLPROPERTIES")
 
 
-@_way("a constraint is set that runs code where rows are written", "approvals")
+@_way("a constraint is added that runs code when rows are written", "approvals")
 def _constraint_set(lake: Path) -> None:
     metadata = _metadata(lake, "approvals")
     configuration = {
@@ -489,7 +489,7 @@ def _compaction_forged(lake: Path) -> None:
     _commit_on_top(lake, "bundle_load", *actions, operation="OPTIMIZE", userMetadata=said)
 
 
-@_way("a checksum of Delta's counts a file fewer", "unload_decisions")
+@_way("a checksum of Delta counts one file less", "unload_decisions")
 def _checksum_lies(lake: Path) -> None:
     adds = _adds(lake, "unload_decisions")
     newest = log_files(lake, "unload_decisions")[-1]
@@ -500,7 +500,7 @@ def _checksum_lies(lake: Path) -> None:
     newest.with_suffix(".crc").write_text(json.dumps(checksum))
 
 
-@_way("a file of commits put together lacks rows that the commits add", "unload_decisions")
+@_way("a compacted log file lacks rows that the commits add", "unload_decisions")
 def _commits_put_together(lake: Path) -> None:
     commits = log_files(lake, "unload_decisions")
     actions = [one for one in _actions(lake, "unload_decisions") if "add" not in one and "commitInfo" not in one]
@@ -518,12 +518,12 @@ def _shorter_upkeep(lake: Path) -> None:
     append(lake, "upkeeps", [{**row, **forged, "begun_at": row["begun_at"] - timedelta(days=30)}])
 
 
-@_way("an upkeep of the past with shorter periods is added", "upkeeps")
+@_way("an upkeep with shorter periods is added under an earlier time", "upkeeps")
 def _upkeep_forged(lake: Path) -> None:
     _shorter_upkeep(lake)
 
 
-@_way("an upkeep with shorter periods is added, and approvals are removed that it would have dropped", "approvals")
+@_way("an upkeep with shorter periods is added, and the approvals that it would drop are removed", "approvals")
 def _period_shortened(lake: Path) -> None:
     _shorter_upkeep(lake)
     rewrite(lake, "approvals", lambda rows: [])
@@ -534,7 +534,7 @@ def _upkeep_removed(lake: Path) -> None:
     rewrite(lake, "upkeeps", without_first)
 
 
-@_way("the beginning of a chain is removed, and an anchor stands for it", "anchors")
+@_way("the beginning of a chain is removed, and an anchor replaces it", "anchors")
 def _anchor_forged(lake: Path) -> None:
     chain = sorted(rows_of(lake, "cycles"), key=lambda row: (row["cluster"], row["sequence"]))
     last = chain[1]
@@ -544,7 +544,7 @@ def _anchor_forged(lake: Path) -> None:
     rewrite(lake, "cycles", lambda rows: [row for row in rows if row["manifest_digest"] not in gone])
 
 
-@_way("a file is changed, and a proof of the past vouches for it", "proofs")
+@_way("a file is changed, and a proof with an earlier time is added for it", "proofs")
 def _proof_forged(lake: Path) -> None:
     clusters = sorted({load_row["cluster"] for load_row in rows_of(lake, "bundle_load")})
     edit_file(lake, "bundle_load", "measured_msg_rate_in", lambda value: (value or 0.0) + 1.0)
@@ -577,7 +577,7 @@ def _approval_turned(lake: Path) -> None:
     rewrite(lake, "approvals", first(answer="rejected"))
 
 
-@_way("an approval stands twice", "approvals")
+@_way("an approval is duplicated", "approvals")
 def _approval_doubled(lake: Path) -> None:
     rewrite(lake, "approvals", lambda rows: rows * 2)
 
@@ -587,17 +587,17 @@ def _pause_removed(lake: Path) -> None:
     rewrite(lake, "controls", lambda rows: [row for row in rows if row["kind"] != "pause"])
 
 
-@_way("an outcome says something else", "outcomes")
+@_way("an outcome is changed", "outcomes")
 def _outcome_changed(lake: Path) -> None:
     rewrite(lake, "outcomes", first(outcome="harmed"))
 
 
-@_way("a wish asks for another namespace", "wishes")
+@_way("a manual request names another namespace", "wishes")
 def _wish_changed(lake: Path) -> None:
     rewrite(lake, "wishes", first(namespace="other/place"))
 
 
-@_way("a wish is removed", "wishes")
+@_way("a manual request is removed", "wishes")
 def _wish_removed(lake: Path) -> None:
     rewrite(lake, "wishes", without_first)
 
@@ -610,7 +610,7 @@ def _log_gone(lake: Path) -> None:
     shutil.rmtree(lake / "_log")
 
 
-@_way("the log is begun anew by another key of the same name", "_log", alone=False)
+@_way("the log is replaced by a new one with another key of the same name", "_log", alone=False)
 def _log_by_a_stranger(lake: Path) -> None:
     from evenkeel.transparency.lake_log import begin
 
@@ -619,7 +619,7 @@ def _log_by_a_stranger(lake: Path) -> None:
     begin(str(lake), [SignerKey(origin, bytes(32))])
 
 
-@_way("a stranger's key is rotated in: a leaf that names it, and a checkpoint that it has signed", "_log", alone=False)
+@_way("an attacker's key is rotated in: a leaf names it, and it signs a checkpoint", "_log", alone=False)
 def _stranger_rotated_in(lake: Path) -> None:
     from evenkeel.transparency.lake_log import KEYS, keys_beside
     from evenkeel.transparency.leaves import KeysLeaf
@@ -636,7 +636,7 @@ def _stranger_rotated_in(lake: Path) -> None:
     storage.put(KEYS, f"{stranger.verifier.text}\n".encode())
 
 
-@_way("all tables and the log are as they were some cycles ago", "_log", alone=False)
+@_way("all tables and the log are set back by some cycles", "_log", alone=False)
 def _all_set_back(lake: Path) -> None:
     before = lake.parent / BEFORE
     for folder in [place for place in lake.iterdir() if place.is_dir()]:
@@ -645,20 +645,20 @@ def _all_set_back(lake: Path) -> None:
         shutil.copytree(place, lake / place.name)
 
 
-@_way("the log alone is as it was some cycles ago", "_log", alone=False)
+@_way("only the log is set back by some cycles", "_log", alone=False)
 def _log_set_back(lake: Path) -> None:
     shutil.rmtree(lake / "_log")
     shutil.copytree(lake.parent / BEFORE / "_log", lake / "_log")
 
 
-@_way("the size in the checkpoint is another", "_log")
+@_way("the size in the checkpoint is changed", "_log")
 def _checkpoint_changed(lake: Path) -> None:
     file = lake / "_log" / "checkpoint"
     origin, size, *others = file.read_text().split("\n")
     file.write_text("\n".join([origin, str(int(size) - 1), *others]))
 
 
-@_way("a leaf says something else", "_log")
+@_way("a leaf is changed", "_log")
 def _leaf_changed(lake: Path) -> None:
     for file in sorted((lake / "_log" / "tile" / "entries").rglob("*")):
         if file.is_file():

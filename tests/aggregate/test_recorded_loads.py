@@ -18,7 +18,7 @@ from evenkeel.lake.record import Attempt, read_attempts
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.verify.recorded_cycle import again, background_of
+from evenkeel.verify.recorded_cycle import background_of, restore_cycle
 from tests.aggregate.in_rows import sums_of
 
 KEPT = Path(__file__).resolve().parents[1] / "kept_lakes"
@@ -88,7 +88,7 @@ def test_recorded_loads_come_out_again(tmp_path: Path) -> None:
     for attempt in attempts:
         given = inputs_of(lake, attempt)
         followed += bool(given[LOADS_BEFORE])
-        cycle = dict(again(attempt, background).cycle_row)
+        cycle = dict(restore_cycle(attempt, background).cycle_row)
         made = decide({"cluster": attempt.cluster}, {**given, "cycle": [cycle]})
         for table in OUTPUTS:
             recorded = in_bits(lake.rows(table, attempt.writes), table)

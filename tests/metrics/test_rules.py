@@ -19,6 +19,7 @@ PROMETHEUS = CHECKOUT / "docker" / "prometheus"
 RULES = PROMETHEUS / "evenkeel.rules.yml"
 TRIED = Path(__file__).with_name("evenkeel.rules.test.yml")
 RUNBOOKS = CHECKOUT / "docs" / "how-to" / "runbooks.md"
+PAGES = (RUNBOOKS, RUNBOOKS.with_name("runbooks-record.md"))
 GRAFANA = CHECKOUT / "docker" / "grafana" / "provisioning"
 PARTS = ("**Means.** ", "**Look at.** ", "**Do.** ")
 INSTALL = "apt-get install --no-install-recommends prometheus"
@@ -34,9 +35,9 @@ def alerts() -> list[dict[str, Any]]:
 ALERTS = alerts()
 
 
-def sections() -> dict[str, str]:
-    """Heading -> text of the runbooks."""
-    parts = re.split(r"^## (.+)$", RUNBOOKS.read_text(encoding="utf-8"), flags=re.M)
+def sections(page: Path) -> dict[str, str]:
+    """Return heading -> text of a page of runbooks."""
+    parts = re.split(r"^## (.+)$", page.read_text(encoding="utf-8"), flags=re.M)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -45,11 +46,14 @@ def test_an_alert_says_how_grave_what_and_where_to_read_on(alert: dict[str, Any]
     assert alert["labels"]["severity"] in ("critical", "warning")
     notes = alert["annotations"]
     assert set(notes) == {"summary", "description", "runbook"}
-    assert notes["runbook"] == f"docs/how-to/runbooks.md#{alert['alert'].lower()}"
-    section = sections()[alert["alert"]]
+    (page,) = (page for page in PAGES if alert["alert"] in sections(page))
+    anchor = f"#{alert['alert'].lower()}"
+    assert notes["runbook"] == f"docs/how-to/{page.name}{anchor}"
+    section = sections(page)[alert["alert"]]
     assert all(part in section for part in PARTS)
     assert f"`{alert['expr']}`" in section
-    row = f"| [{alert['alert']}](#{alert['alert'].lower()}) | {alert['labels']['severity']} | "
+    link = anchor if page == RUNBOOKS else f"{page.name}{anchor}"
+    row = f"| [{alert['alert']}]({link}) | {alert['labels']['severity']} | "
     assert f"{row}{alert.get('for', 'at once')} |" in RUNBOOKS.read_text(encoding="utf-8")
 
 
@@ -65,7 +69,9 @@ def test_an_alert_rests_on_metrics_and_labels_that_there_are(alert: dict[str, An
 
 def test_each_runbook_has_its_alert_and_what_is_asked_for_is_there() -> None:
     names = [alert["alert"] for alert in ALERTS]
-    assert list(sections()) == names
+    for page in PAGES:
+        assert [*sections(page)] == [name for name in names if name in sections(page)]
+    assert sum(len(sections(page)) for page in PAGES) == len(names)
     assert {
         *("EvenkeelCycleLate", "EvenkeelNoCycle", "EvenkeelQuarantined", "EvenkeelCommandLost", "EvenkeelBounce"),
         *("EvenkeelClientsHarmed", "EvenkeelBrokerIdle", "EvenkeelBundleTooHot", "EvenkeelVerifyFailed"),
@@ -77,7 +83,7 @@ def test_runbooks_name_only_commands_and_settings_that_there_are() -> None:
     from evenkeel.cli import COMMANDS
     from evenkeel.settings import describe
 
-    text = RUNBOOKS.read_text(encoding="utf-8")
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     commands = {name for added in COMMANDS.values() for name in added}
     assert set(re.findall(r"`evenkeel ([a-z][a-z-]+)", text)) <= commands
     assert set(re.findall(r"`(evenkeel[A-Z]\w+)`", text)) <= {str(key["key"]) for key in describe()}

@@ -1,1 +1,1 @@
-"""The tutorial `docs/tutorial/incident.md`: its recording, and its steps run as they stand there."""
+"""The tutorials of an incident: their recording, and a run of every step as the pages show it."""

@@ -18,8 +18,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from evenkeel.errors import LakeError
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.table_metadata import demand_as_declared
-from evenkeel.verify.table_logs import check_table
-from evenkeel.verify.tables_of_record import check_tables, counted_upkeeps
+from evenkeel.verify.table_logs import check_table, check_tables, counted_upkeeps
 from tests.lakes.small_lake import SmallLake, moment
 
 AT = moment("2026-11-21T08:00:00")

@@ -293,8 +293,10 @@ def _is_idle(owners: Owners, sums: Row, before: Row | None) -> bool:
 
 
 def _has_just_moved(owner: str | None, sums: Row, before: Row | None) -> bool:
-    """An owner new since the last cycle shows no topic yet though the bundle had some: for up to one stats period after
-    a move they are in no broker's figures."""
+    """Return True if the owner is new since the last cycle and shows no topic yet, though the bundle had some.
+
+    For up to one stats period after a move no broker's figures have the topics.
+    """
     if before is None or sums["topics"]:
         return False
     return (before["topics"] or 0) > 0 and owner != before["last_owner"]

@@ -221,8 +221,10 @@ def topic_sums(topic_stats: DataFrame, claims: DataFrame, namespaces: Sequence[N
 
 
 def _children(spark: SparkSession, loads: LoadInputs, topics: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
-    """cluster, cycle_at, bundle, parent and the four figures that the topics of each bundle `born` had in the cycle
-    before."""
+    """Return cluster, cycle_at, bundle, parent and four figures of each bundle `born`.
+
+    The figures are those that its topics had in the previous cycle.
+    """
     text = "cluster string, at string, bundle string, parent string, before string"
     born = spark.createDataFrame([*loads.born], schema_of(text))
     born = born.select("cluster", F.to_timestamp("at").alias("cycle_at"), "bundle", "parent", _before_at("before"))

@@ -78,7 +78,7 @@ def waiting_plan(ti: Any, params: Mapping[str, Any]) -> tuple[Handover, dict[str
 
 
 def answer_in(value: object, ti: Any, plan_id: str) -> Mapping[str, Any]:
-    """The answer that *approve* of this very run has sealed, to this plan; `BadInput` for anything else."""
+    """Return the answer to this plan that *approve* of this run sealed. Raises BadInput for any other."""
     answer: dict[str, Any] = json.loads(opened(value, Origin(ti.dag_id, ti.run_id, APPROVING)))
     if answer["plan_id"] != plan_id:
         raise BadInput(f"the answer is to the plan {answer['plan_id'][:12]}, not to {plan_id[:12]}: nothing was sent")

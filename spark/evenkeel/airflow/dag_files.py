@@ -122,7 +122,7 @@ def check_shapes(params: Mapping[str, Any]) -> None:
 
 
 def check_ceiling(params: Mapping[str, Any]) -> None:
-    """`SettingsError` where a run's params ask for a mode above the limit, or change guards where commands may go."""
+    """Raise SettingsError if a run's params ask for a mode above the limit, or change guards in a mode that sends."""
     mode, allowed = params.get("mode") or default_mode(), allowed_modes()
     if mode not in MODES:
         raise SettingsError(f"the param `mode` is {mode!r}: it is one of {', '.join(MODES)}")
@@ -238,7 +238,7 @@ def tried_again(
     first_wait: timedelta = timedelta(seconds=5),
     longest_wait: timedelta = timedelta(minutes=2),
 ) -> dict[str, Any]:
-    """`default_args` of a DAG: two more tries, with waits that grow; a try is ended after `ends_after`."""
+    """Return `default_args` of a DAG: two retries, with growing delays; a try is ended after `ends_after`."""
     return {
         "owner": "evenkeel",
         "retries": 2,

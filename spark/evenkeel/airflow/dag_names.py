@@ -29,12 +29,12 @@ def dag_id_of(dag_id: str, lake: str) -> str:
 
 
 def lake_in(dag_id: str) -> str:
-    """The name of the lake that a DAG is of."""
+    """Return the name of a DAG's lake."""
     return dag_id.partition(_OF_LAKE)[2] or MAIN
 
 
 def kind_of_dag(dag_id: str) -> str:
-    """The id that the DAG would have in the lake `main`."""
+    """Return the id that the DAG would have in the lake `main`."""
     return dag_id.partition(_OF_LAKE)[0]
 
 
@@ -75,7 +75,7 @@ def expected_dags() -> frozenset[str]:
 
 
 def dag_of_rights(dag_id: str) -> str:
-    """The DAG on which a right is asked for: of `main`, or of the first lake where `main` has no cluster."""
+    """Return the DAG for which a right is checked: that of `main`, or of the first lake if `main` has no cluster."""
     try:
         lakes = deciding_lakes()
     except EvenkeelError:  # faults of the configuration are reported by the tasks that use it

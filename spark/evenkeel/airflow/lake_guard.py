@@ -28,7 +28,7 @@ def elsewhere(lake: str, cluster: str) -> str | None:
 
 
 def without_moved(handover: Handover) -> Handover:
-    """The hand-over without the clusters that belong to another lake by now."""
+    """Return the hand-over without the clusters that belong to another lake now."""
     reasons = {cycle.key: elsewhere(handover.lake, cycle.cluster) for cycle in handover.open_cycles()}
     return handover.leave_out({key: reason for key, reason in reasons.items() if reason is not None})
 

@@ -26,10 +26,10 @@ SILENT_KNOCKS = 5
 def server_watched(
     host: str, port: int, tell: Callable[[str], None], *, knock_seconds: float = KNOCK_SECONDS
 ) -> Iterator[None]:
-    """While the block runs: if the server stops taking connections, `tell` the reason and end this process.
+    """Watch the server while the block runs: if it accepts no connections, `tell` the reason and end this process.
 
     The process ends by force, since the block may wait on threads that wait on the server. Only the main thread can use
-    this; elsewhere the block runs unwatched.
+    this; in other threads the block runs unwatched.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

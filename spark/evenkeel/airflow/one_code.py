@@ -48,7 +48,7 @@ def refuse_other_code(handover: Handover, origin: Origin) -> None:
 
 
 def with_version(error: StaleCode) -> StaleCode:
-    """The error of a Spark server that runs other code than this task, with the task's own version in it."""
+    """Return the error for a Spark server that runs other code than this task, with the task's version."""
     return StaleCode(
         f"{error} This task runs {_named(_own())}: the server and all of Airflow have to be of one version"
     )

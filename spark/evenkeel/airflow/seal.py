@@ -46,12 +46,12 @@ class Origin:
 
 
 def sealed(text: str, origin: Origin) -> str:
-    """The text with the seal of the task that leaves it, as it goes into XCom."""
+    """Return the text for XCom, with the seal of the task that writes it."""
     return f"sealed {_seal(_keys()[0], text, origin)} {text}"
 
 
 def opened(value: object, origin: Origin) -> str:
-    """The text that this very task has sealed; `NotSealed` for anything else."""
+    """Return the text that this task sealed. Raises NotSealed for any other text."""
     match = _FORM.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise NotSealed(

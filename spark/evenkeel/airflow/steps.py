@@ -277,7 +277,7 @@ def halted(mode: str, cluster: str) -> str | None:
 
 
 def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
-    """The request that a run's params and date make; `SettingsError` where they ask for more than a run may."""
+    """Return the request of a run's params and date. Raises SettingsError if they ask for more than a run may."""
     from evenkeel.ingest.open_run import CycleRequest
 
     check_shapes(params)
@@ -301,7 +301,7 @@ def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
 
 
 def lake_root(dag_id: str) -> str:
-    """The root of the tables that a DAG is over."""
+    """Return the root of a DAG's lake."""
     name = lake_in(dag_id)
     if name != MAIN:
         return configured_lakes().named(name).path
@@ -315,7 +315,7 @@ def lake_root(dag_id: str) -> str:
 
 
 def lake_root_of(cluster: str) -> str:
-    """The root of the tables that a cluster belongs to, for a DAG that is over all lakes."""
+    """Return the root of a cluster's lake, for a DAG of all lakes."""
     lakes = configured_lakes()
     if not lakes.is_several:
         return lakes.lakes[0].path if lakes.lakes else lake_root(REPLAY_DAG)

@@ -100,7 +100,7 @@ def _package_missing(error: ModuleNotFoundError) -> str:
 
 
 def _told(error: Exception, lake: object) -> str | None:
-    """The line for an error that an operator can act on; None for any other."""
+    """Return the line for an error that an operator can act on, None for any other."""
     if isinstance(error, EvenkeelError):
         return _in_one_line(str(error))
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:

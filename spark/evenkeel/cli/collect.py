@@ -224,7 +224,7 @@ def _count(given: argparse.Namespace) -> int | float:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[list[int]]:
-    """SIGTERM, as service managers send it, ends a run as Ctrl-C does; gives the signals that came."""
+    """End a run on SIGTERM, which service managers send, as on Ctrl-C; yield the signals that were received."""
     came: list[int] = []
 
     def interrupt(signum: int, frame: FrameType | None) -> None:

@@ -172,7 +172,7 @@ def run_answer(answer: str, given: argparse.Namespace) -> int:
 
 
 def _waiting(lake: str, plan: str) -> Attempt:
-    """The attempt whose plan is meant; only one that is made to be approved can be."""
+    """Return the attempt whose plan is meant. Only an attempt with a plan for approval can be."""
     if len(plan) < _SHORTEST:
         raise BadInput(f"{plan!r} is too short for a plan id: give at least {_SHORTEST} signs of it")
     record = Record(lake)
@@ -227,7 +227,7 @@ def run_handback(given: argparse.Namespace) -> int:
 
 
 def _noted(given: argparse.Namespace) -> Values | None:
-    """The values of before the takeover that holds; None if none does."""
+    """Return the values before the takeover in force, None if no takeover is."""
     return last_switches(read_table(given.lake, "controls", cluster=given.cluster))
 
 

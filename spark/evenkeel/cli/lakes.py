@@ -28,8 +28,7 @@ def add_lake_option(parser: argparse.ArgumentParser, default: str) -> None:
 
 
 def address_of(lake: str) -> str:
-    """The address of a lake that `--lake` names: of one of several configured lakes by its name, else the text
-    itself."""
+    """Return the address of the lake that `--lake` names: that of a configured lake by its name, else the text."""
     if not os.environ.get(CONFIGURATION) or not re.match(NAME_PATTERN, lake):
         return lake
     try:
@@ -67,7 +66,7 @@ def first_with(lakes: LakeMap, read: Callable[[str], _Found], cluster: str | Non
 
 
 def in_order(lakes: LakeMap, cluster: str | None) -> list[ConfiguredLake]:
-    """The lakes, that of the cluster first."""
+    """Return the lakes; the cluster's lake is the first one."""
     home = None if cluster is None else lakes.reader_lake_of(cluster)
     return sorted(lakes.lakes, key=lambda lake: lake != home)
 

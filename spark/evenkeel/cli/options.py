@@ -51,7 +51,7 @@ def said_by(given: argparse.Namespace) -> str:
 
 
 def overrides_of(given: argparse.Namespace) -> dict[str, Any]:
-    """The operator's settings, checked: those of the file, and over them those of the command line."""
+    """Return the operator's checked settings: those of the command line override those of the file."""
     overrides: dict[str, Any] = dict(read_overrides(given.settings)) if given.settings else {}
     for pair in given.set:
         key, equals, value = pair.partition("=")
@@ -78,7 +78,7 @@ def check_folder(path: str | Path, option: str) -> None:
 
 
 def check_file(path: str | Path, option: str) -> None:
-    """BadInput where no file can be written at `path`: a folder has its name, or its own folder cannot be made."""
+    """Raise BadInput if no file can be written at `path`: it is a folder, or its own folder cannot be created."""
     if Path(path).is_dir():
         raise BadInput(f"{option} {path}: is a folder, and a file is to be written")
     check_folder(Path(path).absolute().parent, option)

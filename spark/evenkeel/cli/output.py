@@ -75,7 +75,7 @@ class ProgressLine:
         self._shown, self._pending, self._at = "", "", -every
 
     def show(self, text: str) -> None:
-        """The line as it is from now on."""
+        """Show this line in place of the last one."""
         if time.monotonic() < self._from:
             return
         if self._rewrites:
@@ -127,7 +127,7 @@ class WorkProgress:
 
 @contextmanager
 def course_of(noun: str) -> Iterator[WorkProgress]:
-    """The course of work that is counted in `noun` (in the plural), on standard error: from the fifth second on."""
+    """Yield a progress line on standard error for work counted in `noun` (plural); it appears after five seconds."""
     line = ProgressLine(sys.stderr, quiet=QUIET_S)
     try:
         yield WorkProgress(line, noun)
@@ -188,7 +188,7 @@ def course_text(done: int, of: int, share: float, seconds: float, noun: str = "c
 
 
 def duration(seconds: float) -> str:
-    """`45 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Return a duration in words: `45 s`, `3 min 20 s`, `2 h 5 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

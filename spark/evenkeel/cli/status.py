@@ -92,5 +92,5 @@ def run_watch(given: argparse.Namespace) -> int:
 
 
 def code_of(status: LakeStatus | LakesStatus) -> int:
-    """The exit code: 1 where a cluster needs attention, else 0."""
+    """Return the exit code: 1 if a cluster needs attention, else 0."""
     return NEEDS_ATTENTION if any(line.mood in ("bad", "warn") for line in status.clusters) else 0

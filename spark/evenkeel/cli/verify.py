@@ -266,7 +266,7 @@ def as_text(report: VerifyReport) -> str:
 
 
 def _log_lines(log: LogReport) -> list[str]:
-    """The checkpoint whole, and whose word it is."""
+    """Return lines with the whole checkpoint, and with the keys and witnesses that confirm it."""
     if not log.is_there:
         return ["unsigned: the lake has no transparency log, so nothing outside of it vouches for the record"]
     if log.checkpoint is None:

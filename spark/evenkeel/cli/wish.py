@@ -143,7 +143,7 @@ def run_drain(kind: str, given: argparse.Namespace) -> int:
 
 
 def _last_of_its_broker(given: argparse.Namespace, row: dict[str, Any]) -> dict[str, Any]:
-    """The row behind all drains and undrains of its broker: the last one counts, and operators' clocks may differ."""
+    """Return the row with a time after all drains and undrains of its broker: the last counts, and clocks differ."""
     known = (wish for wish in read_table_if_any(given.lake, "wishes") if wish["kind"] in (DRAIN, UNDRAIN))
     moments = [wish["made_at"] for wish in known if (wish["cluster"], wish["broker"]) == (given.cluster, row["broker"])]
     made_at = datetime.fromisoformat(row["made_at"])

@@ -47,12 +47,12 @@ class CheckFinding:
 
 
 def ok(words: str) -> CheckFinding:
-    """A part that is as it should be."""
+    """Return a finding without a fault."""
     return CheckFinding(CheckOutcome.OK, words)
 
 
 def warn(words: str, advice: str) -> CheckFinding:
-    """A part that works, with something to do about it."""
+    """Return a finding on a part that works but needs a change."""
     return CheckFinding(CheckOutcome.WARN, words, advice)
 
 
@@ -62,7 +62,7 @@ def fail(words: str, advice: str) -> CheckFinding:
 
 
 def skipped(reason: str) -> CheckFinding:
-    """A part that was not looked at."""
+    """Return a finding on a part that was not checked."""
     return CheckFinding(CheckOutcome.SKIPPED, reason)
 
 

@@ -121,7 +121,7 @@ def _told(client: AdminClient, brokers: Sequence[str]) -> dict[str, str | None]:
 
 @where_reached
 def check_hung(site: Site, cluster: str) -> CheckFinding:
-    """No broker hangs: each one answers a read of its metadata store."""
+    """Check that no broker hangs: each one answers a read of its metadata store."""
     with _client(site, cluster) as client:
         brokers = _brokers(client)
         with ThreadPoolExecutor(min(_AT_ONCE, len(brokers))) as pool:
@@ -134,7 +134,7 @@ def check_hung(site: Site, cluster: str) -> CheckFinding:
 
 @where_reached
 def check_switches(site: Site, cluster: str) -> CheckFinding:
-    """The brokers' own steering: off where Evenkeel may send; and their load manager: on, or no one reports load."""
+    """Check the brokers' own steering (off if Evenkeel may send) and their load manager (on: it reports load)."""
     with _client(site, cluster) as client:
         answers = configurations(client)
     idle = sorted(b for b, answer in answers.items() if answer and str(answer.get("loadBalancerEnabled")) == "false")
@@ -153,7 +153,7 @@ def check_switches(site: Site, cluster: str) -> CheckFinding:
 
 @where_reached
 def check_clocks(site: Site, cluster: str) -> CheckFinding:
-    """The brokers' clocks against this machine's, by the Date header of their answers."""
+    """Compare the brokers' clocks with this machine's, by the Date header of their answers."""
     clocks = HeardClocks()
     with _client(site, cluster, clocks) as client:
         _told(client, _brokers(client))

@@ -37,7 +37,7 @@ def check_spark(site: Site, _: str) -> CheckFinding:
 
 
 def check_workers(site: Site, _: str) -> CheckFinding:
-    """The Python workers of that endpoint: whether they have this client's code."""
+    """Check that the Python workers of the endpoint have this client's code."""
     shown, answer = _asked(site, workers=True)
     if isinstance(answer, CheckFinding):
         return answer if shown else skipped("no server runs: a new one has this code")

@@ -241,7 +241,7 @@ def queue_clusters(site: Site) -> Sequence[str]:
 
 
 def check_store_clock(site: Site, _: str) -> CheckFinding:
-    """The clock of the lake's store against this machine's, by the Date header of an answer."""
+    """Compare the clock of the lake's store with this machine's, by the Date header of an answer."""
     if site.lake is None or not is_object_store(site.lake):
         return skipped("the lake is not in an object store")
     from evenkeel.aws_errors import RAISED_BY_BOTO, of_s3

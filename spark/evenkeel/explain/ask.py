@@ -25,7 +25,7 @@ from evenkeel.model.amounts import duration, plural
 from evenkeel.repetition import OBSERVED, ROUNDS, STATE, columns_looked_at
 from evenkeel.spark.rows import rows_of
 from evenkeel.times import Given, range_given, time_given, zone
-from evenkeel.verify.recorded_cycle import again, background_of
+from evenkeel.verify.recorded_cycle import background_of, restore_cycle
 
 _LATE = timedelta(minutes=10)
 
@@ -46,7 +46,7 @@ class Times:
 
 
 def times(at: str | None, first: str | None, last: str | None, tz: str | None) -> Times:
-    """The times of a question as given; BadInput where they contradict each other or are not times."""
+    """Return the times of a question. Raises BadInput if they contradict each other or are not times."""
     where = zone(tz)
     if at is not None and (first is not None or last is not None):
         raise BadInput("--at asks for a moment, --from and --to for a range: give one or the other.")
@@ -81,12 +81,12 @@ def explain(
 
 
 def record_of(lake: str | Path | Record) -> Record:
-    """The record of a lake, or the one that is given."""
+    """Return the record of a lake, or the given record."""
     return lake if isinstance(lake, Record) else Record(lake)
 
 
 def subject_of(text: str | Subject) -> Subject:
-    """The subject that a text names, or the one that is given."""
+    """Return the subject that a text names, or the given subject."""
     return text if isinstance(text, Subject) else parse_subject(text)
 
 
@@ -268,7 +268,7 @@ def _bounds(record: Record, clusters: Sequence[str], when: Times) -> tuple[datet
 def question_of(record: Record, attempt: Attempt) -> AskedCycle:
     """Return the question that repeats the decisions of an attempt; LakeError if some of its rows are gone."""
     try:
-        cycle = again(attempt, background_of(Lake(str(record.lake)), [attempt])).cycle_row
+        cycle = restore_cycle(attempt, background_of(Lake(str(record.lake)), [attempt])).cycle_row
     except (LookupError, EvenkeelError) as error:
         raise LakeError(str(error)) from error
     # Decisions without an act, which expire first, are not used by the later rounds.

@@ -60,7 +60,7 @@ def _where(subject: Subject) -> tuple[str, tuple[str, ...], Any]:
 
 
 def bundle_of(subject: Subject, row: Row | None) -> str | None:
-    """The bundle that a question is about, given where its subject was."""
+    """Return the bundle that a question is about; `row`: the place of a topic in the cycle."""
     if subject.kind == "topic":
         return None if row is None else str(row["bundle"])
     return subject.name if subject.kind == "bundle" else None
@@ -162,7 +162,7 @@ def _incomplete(record: Record, attempts: Sequence[Attempt]) -> dict[str, tuple[
 
 
 def require_rows(record: Record, attempt: Attempt, table: str) -> None:
-    """LakeError where the attempt's rows of a table are past their retention; it names the oldest that are kept."""
+    """Raise LakeError if the attempt's rows of a table are past their retention; it names the oldest kept rows."""
     listed = sum(write.rows for write in attempt.writes_of(table))
     if not listed or record.counts([attempt], table)[attempt.attempt_id]:
         return
@@ -237,7 +237,7 @@ def _eventful(
 
 
 def _is_about(rows: Sequence[Row], subject: Subject, row: Row | None) -> bool:
-    """A topic's bundle changes in time: rows about another cycle's bundle are about another."""
+    """Return True if a row is about the subject; a topic's bundle is that of the row's cycle."""
     if subject.kind != "topic":
         return bool(rows)
     bundle = bundle_of(subject, row)
@@ -272,7 +272,7 @@ def _steps(
 def _stretch(
     attempt: Attempt, subject: Subject, where: Mapping[str, Row], moments: Mapping[str, Moment]
 ) -> tuple[Any, ...]:
-    """Equal for neighbours that share one line."""
+    """Return a key that is equal for neighbours which share a line."""
     if attempt.attempt_id in moments:
         return ("told",)
     if not attempt.decided:

@@ -319,8 +319,7 @@ def _is_own(row: Row, facts: CycleFacts) -> bool:
 
 
 def _owner(facts: CycleFacts) -> str | None:
-    """The broker from which the bundle was, or could have been, shed: the one that its decision names, else its
-    owner."""
+    """Return the broker from which the bundle was, or could have been, shed: its decision names it, else its owner."""
     bundle_rows = [row for row in facts.tables["unload_decisions"] if row["subject"] == facts.bundle and row["broker"]]
     if bundle_rows:
         return str(min(bundle_rows, key=lambda row: (row["outcome"] != "unload", row["broker"]))["broker"])

@@ -56,7 +56,7 @@ def before_the_first(record: Record, clusters: Sequence[str], at: datetime) -> N
 
 
 def nothing_between(record: Record, clusters: Sequence[str], first: datetime, last: datetime) -> NoSuchCycle:
-    """A range without any cycle."""
+    """Return the answer for a range without a cycle."""
     before = [one for name in clusters if (one := record.in_force(name, first)) is not None]
     after = [one for name in clusters if (one := record.following(name, last)) is not None]
     near = [
@@ -70,7 +70,7 @@ def nothing_between(record: Record, clusters: Sequence[str], first: datetime, la
 
 
 def no_manifest(command: RecordedCommand) -> LakeError:
-    """A command whose plan no manifest lists."""
+    """Return the answer for a command whose plan no manifest lists."""
     return LakeError(
         f"command {command.command_id} is in the outbox, but no manifest of {command.cluster} at "
         f"{time(command.cycle_at)} has its plan {command.plan_id}: the run died before it was listed. Its "
@@ -79,7 +79,7 @@ def no_manifest(command: RecordedCommand) -> LakeError:
 
 
 def undecided(record: Record, attempt: Attempt) -> NoSuchCycle:
-    """A cycle that was skipped or failed, with the nearest ones that decided."""
+    """Return the answer for a skipped or failed cycle, with the nearest cycles that decided."""
     near = [
         *(f"{time(earlier.cycle_at)} before" for earlier in [_decided_before(record, attempt)] if earlier is not None),
         *(f"{time(later.cycle_at)} after" for later in [_decided_after(record, attempt)] if later is not None),

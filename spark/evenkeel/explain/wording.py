@@ -26,7 +26,7 @@ def age(seconds: float) -> str:
 
 
 def listed(parts: list[str]) -> str:
-    """`a, b and c`."""
+    """Join names: `a, b and c`."""
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1] if parts else ""
 
 

@@ -162,7 +162,7 @@ class ConfigurationWatch:
             self._take_up(lakes)
 
     def _take_up(self, lakes: LakeMap) -> None:
-        """Lakes that stay where they were keep their watch, and with it their figures."""
+        """Take up the lakes of a new configuration; unchanged lakes keep their watch and its figures."""
         before = {lake.path: self.watched.watches[lake.name] for lake in self.watched.lakes.lakes}
         now = {lake.path: before.get(lake.path) or LakeWatch(lake.path, self._every) for lake in lakes.lakes}
         self.watched = WatchedLakes(lakes, {lake.name: now[lake.path] for lake in lakes.lakes})

@@ -116,7 +116,7 @@ class _Forecast:
         return Placement(bundle, taken, (taken,), row.alternatives, row)
 
     def _rank(self, broker: str) -> tuple[bool, float, int, str]:
-        """Brokers whose usage is known come first; of equal ones the one with the fewest new bundles, then by name."""
+        """Return a sort key: brokers with known usage first, then those with the fewest new bundles, then by name."""
         usage = self._usage.get(broker)
         return usage is None, usage or 0.0, self._given[broker], broker
 

@@ -27,7 +27,7 @@ class Placement:
     considered: Considered
 
     def kept_by(self, owner: str) -> Placement:
-        """The placement; as `already_best` where the bundle would go to the broker that it leaves."""
+        """Return the placement, as `already_best` if the bundle would go to the broker that it leaves."""
         if self.destination != owner:
             return self
         return replace(self, considered=ALREADY_BEST.instead_of(self.considered))
@@ -72,14 +72,14 @@ def placement_words(row: Considered) -> dict[str, str]:
 
 
 def with_its_own_broker(bundle: str, broker: str, brokers: Collection[str]) -> Placement:
-    """Heartbeat and SLA namespaces belong to the broker in their name, or to no one while that one is away."""
+    """Return the placement on the broker in the name of a heartbeat or SLA namespace; on none while it is away."""
     if broker in brokers:
         return settled(bundle, broker, ITS_OWN)
     return Placement(bundle, None, (), (), BROKERS_OWN_NAMESPACE.about_bundle(bundle, broker))
 
 
 def settled(bundle: str, broker: str, rule: Rule, owner: str | None = None) -> Placement:
-    """A placement for which no strategy was asked; `owner`: the broker that the bundle leaves, if it leaves one."""
+    """Return a placement without a strategy; `owner`: the broker that the bundle leaves, if any."""
     alternatives = (Alternative(broker, "best", rule.name),)
     row = rule.about_bundle(bundle, owner, alternatives=alternatives)
     return Placement(bundle, broker, (broker,), alternatives, row)

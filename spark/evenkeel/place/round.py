@@ -104,7 +104,7 @@ def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) ->
 
 
 def _once(placement: Placement, acted_on: str | None) -> Placement:
-    """A bundle that two brokers shed is unloaded once: as Pulsar, which asks twice, leaves it in the end."""
+    """Return the placement, without destination if the bundle is unloaded from another broker: Pulsar asks twice."""
     verdict = placement.considered
     if verdict.outcome != "placed" or verdict.broker == acted_on:
         return placement
@@ -242,7 +242,7 @@ class _View:
 def _place(
     placing: ExtensiblePlacementRound, leaving: Mapping[str, str], lost: list[str]
 ) -> tuple[list[Placement], Turn]:
-    """Freed bundles, then lost ones, each in name order and each counting for those after it; and the turn after."""
+    """Place freed bundles, then lost ones, in name order; each counts for those after it. Return also the next turn."""
     freed = [placing.assign(bundle, owner).kept_by(owner) for bundle, owner in sorted(leaving.items())]
     return [*freed, *placing.place(lost)], placing.turn
 

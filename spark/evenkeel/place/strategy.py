@@ -32,7 +32,7 @@ class BrokerFigures:
     rank: Rank | None = None
 
     def give(self, history: BundleHistory) -> None:
-        """A bundle was assigned to the broker and is not in its report yet."""
+        """Count a bundle that was assigned to the broker and is not in its report yet."""
         self.preallocated_rate += history.long_term.rate
         self.topics += history.topics
 

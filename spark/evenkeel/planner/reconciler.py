@@ -3,7 +3,7 @@
 Keys: the weights of costs, evenkeelGuardsEnabled, evenkeelMaxUnloadsPerCycle, evenkeelMaxUnloadsFromBroker,
 evenkeelMaxUnloadsToBroker, evenkeelMaxMovedTrafficPercent. Moves of the fullest broker come first. Of those, the moves
 with most gain per cost come first; or those with most gain, if the broker has to give away more bundles than a cycle
-allows. Moves over a budget wait. The guards still check every command. They find none of the planner's to hold back.
+allows. Moves over a budget wait. The guards still check every command. They never hold back a command of the planner.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class _Saved:
     price: float
 
     def moves(self, relief: int) -> int:
-        """The lighter ones that it takes to take so much away."""
+        """Return the number of lighter bundles whose moves remove this much load."""
         return int(self.lighter.searchsorted(min(relief, self.excess))) + 1
 
     def by(self, relief: int, moving: int, moves: int) -> float:
@@ -156,7 +156,7 @@ def room_is_made(search: PlacementSearch, broker: int, ladder: list[int], excess
 
 
 def who_make_room(search: PlacementSearch, n: int, broker: int) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-    """Receivers for bundle `n` of `broker`, each with the bundles that have to leave it for that."""
+    """Yield receivers for bundle `n` of `broker`, each with the bundles that have to leave it first."""
     for other in search.roomiest(broker)[:_ASKED_FOR_ROOM]:
         if search.brokers[other] in search.bundles[n].brokers and (leaving := _leaving(search, other, n, broker)):
             yield other, leaving

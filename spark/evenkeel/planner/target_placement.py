@@ -103,7 +103,7 @@ def _relieved(start: PlacementSearch) -> PlacementSearch:
 
 
 def place_homeless(search: PlacementSearch) -> None:
-    """Bundles that must go somewhere before all others, the heaviest first."""
+    """Place the bundles that must move before all others, the heaviest first."""
     homeless = search.heaviest_first(search.homeless())
     search.nowhere = [n for n in homeless if not _sent(search, n) and not _squeezed_in(search, n)]
 

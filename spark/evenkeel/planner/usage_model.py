@@ -84,7 +84,7 @@ class UsageSums:
         return self.error <= MOST_ERROR * self.mean_error and self.error <= self.share_error
 
     def decayed(self, minutes: float) -> UsageSums:
-        """The sums so much later."""
+        """Return the sums decayed by `minutes`."""
         part = 0.5 ** (max(0.0, minutes) / HALF_LIFE_MINUTES)
         return replace(
             self,
@@ -98,7 +98,7 @@ class UsageSums:
         )
 
     def with_sample(self, load: float, usage: float, *, is_swinging: bool = False) -> UsageSums:
-        """The sums with the figures of one more settled cycle; `is_swinging`: load goes to and fro."""
+        """Return the sums with the figures of one more settled cycle; `is_swinging`: load moves back and forth."""
         if usage >= SATURATED:
             return replace(self, near_weight=0.0, near_load=load, near_usage=usage)
         part = (SWINGING if self.near_weight > 0 else 0.0) if is_swinging else self._what_is_near(load)

@@ -103,8 +103,10 @@ def stuck(
     moving: Collection[str],
     settings: Settings,
 ) -> dict[str, WantedSplit]:
-    """Of each broker that stays too busy, the heaviest bundles that fit nowhere while a part does. `loads`: with the
-    steps taken that can be; `moving`: bundles with such a step."""
+    """Return the heaviest bundles, of each broker that stays too busy, that fit nowhere while a part does.
+
+    `loads`: with the possible steps taken. `moving`: bundles with such a step.
+    """
     if not settings.evenkeelSplitEnabled or figures.band <= 0:
         return {}
     bundles_of: dict[str, list[PlannerBundle]] = {
@@ -259,7 +261,7 @@ def remembered(
 
 
 def open_wishes(splits: Mapping[str, WantedSplit]) -> dict[str, WantedSplit]:
-    """The wanted splits that plan_splits is asked to decide on."""
+    """Return the wanted splits that plan_splits has to decide on."""
     return {bundle: split for bundle, split in splits.items() if split.refused_at is None}
 
 
@@ -319,8 +321,10 @@ def _rooms(bundle: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iter
 def _least_room(
     broker: str, loads: Mapping[str, float], carried: Mapping[str, float], figures: PlannerFigures, level: float
 ) -> tuple[float, str, float]:
-    """For which part of a bundle with the loads `loads` a broker has room that carries so much, up to a level of usage:
-    the part, the resource that has least, and how much of it (byte/s)."""
+    """Return the part of a bundle for which a broker has room, the resource with least room, and that room (byte/s).
+
+    `loads`, `carried`: loads of the bundle and of the broker (byte/s). `level`: the usage that the broker may reach.
+    """
     left = {r: figures.models[r][broker].line.load_within(level) - carried[r] for r in loads}
     resource = min(sorted(left), key=lambda r: left[r] / loads[r])
     return left[resource] / loads[resource], resource, left[resource]

@@ -39,8 +39,10 @@ class Wanted:
 
 
 def wanted(cycle: Row, splits: Sequence[Row], placements: Sequence[Row], unloads: Iterable[Row] = ()) -> list[Wanted]:
-    """Splits, then unloads, then topics that are unloaded, each in name order. A bundle without owner needs no command:
-    Pulsar assigns it when asked. Of `unloads` topics alone count: bundles that leave have their placements.
+    """Return splits, then unloads, then topics that are unloaded, each in name order.
+
+    A bundle without owner needs no command: Pulsar assigns it when asked. Of `unloads` only topics count: bundles that
+    leave have their placements.
 
     Of bundles with the same lower edge the wider one comes first, so that a parent is split before its child.
     """
@@ -81,7 +83,7 @@ def numbered(plan: str, cycle: Row, asked: Sequence[Wanted], settings: Settings)
 
 
 def command_id(plan: str, kind: str, bundle: str, step: int, mode: str) -> str:
-    """Digest that names one command of one plan. That of a dry run is another one: it is not to be sent later."""
+    """Return the digest that names a command of a plan. A dry run has other digests, so that none is sent later."""
     rehearsed = ["dry_run"] if mode == "dry_run" else []
     return hashlib.sha256(canonical([plan, kind, bundle, step, *rehearsed]).encode()).hexdigest()
 

@@ -127,14 +127,14 @@ class OutcomeRecorder:
         self.sent: set[str] = set()
 
     def know(self, commands: Sequence[Command]) -> None:
-        """Outcomes of these commands may be written from now on."""
+        """Allow outcomes of these commands to be written from now on."""
         self._of |= {
             command["command_id"]: {"cluster": command["cluster"], "cycle_at": command["cycle_at"]}
             for command in commands
         }
 
     def know_one(self, command_id: str, cluster: str, cycle_at: datetime) -> None:
-        """An outcome of a command of another cycle may come with a report."""
+        """Allow an outcome of another cycle's command, which a report may bring."""
         self._of.setdefault(command_id, {"cluster": cluster, "cycle_at": cycle_at})
 
     def cluster_of(self, command_id: str) -> str | None:
@@ -178,7 +178,7 @@ class OutcomeRecorder:
             time.sleep(min(2.0, self._timing.look_s))
 
     def own(self, writes: Sequence[Write]) -> None:
-        """Rows of `commands` in these writes are this try's own."""
+        """Note that rows of `commands` in these writes belong to this try."""
         self._own |= {write.write_id for write in writes}
         self.writes += writes
 
@@ -447,7 +447,7 @@ _CONNECTIONS = 16
 
 
 def reach_with(resolve: Resolver = from_environment) -> Callable[[ClusterCycle], AdminClient]:
-    """A client for a cluster; to be called where `resolve` may be: in Airflow that is the main thread."""
+    """Return a client for a cluster. In Airflow, call it in the main thread, for `resolve`."""
 
     def reach(cycle: ClusterCycle) -> AdminClient:
         if cycle.admin is None:

@@ -40,7 +40,7 @@ PUBLISHER = "evenkeel"
 
 
 def sign_with(resolve: KeyResolver | None = None) -> Callable[[ClusterCycle], Signature]:
-    """The pipeline's end of a cluster's queues; to be called where `resolve` may be: in Airflow in the main thread."""
+    """Return the pipeline's end of a cluster's queues. In Airflow, call it in the main thread, for `resolve`."""
 
     def signature(cycle: ClusterCycle) -> Signature:
         from evenkeel.steering.queue.signing import TOLERANCE, Signature, keys_from_environment, resolved_keys
@@ -67,7 +67,7 @@ class ReportStore(Protocol):
 
     @property
     def out(self) -> set[str]:
-        """Ids of commands that may have gone out; added to before they are put on the queue."""
+        """Return the ids of commands that may have been sent; ids are added before a command is queued."""
         ...
 
     def know_one(self, command_id: str, cluster: str, cycle_at: datetime) -> None:

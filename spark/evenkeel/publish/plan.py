@@ -181,7 +181,7 @@ class Forecast:
 
 
 def forecast(usage: Mapping[str, float], throughput: Mapping[str, float], moves: Iterable[PlannedMove]) -> Forecast:
-    """A moved bundle takes along the part of its broker's usage that its share of the broker's throughput is.
+    """Return usages after moves: a bundle moves the share of its broker's usage that it has of the broker's throughput.
 
     `usage` is a fraction per broker, `throughput` byte/s per broker. Brokers are assumed to be equally strong; a
     bundle from a broker without known throughput moves no usage.

@@ -29,7 +29,7 @@ Move = tuple[str, str | None, str | None]
 
 
 def bounces(moves: Iterable[Move], former: FormerOwners, at: int) -> set[str]:
-    """The bundles that go back to an owner of the hour before; the moves are noted for later."""
+    """Return the bundles that go back to an owner of the hour before, and note the moves for later."""
     moves = [*moves]
     back = {bundle for bundle, _, destination in moves if former.is_bounce(bundle, destination, at)}
     for bundle, source, _ in moves:
@@ -285,7 +285,7 @@ def goes_to(act: Wanted) -> str | None:
 
 
 def told_of(act: Wanted) -> dict[str, Any]:
-    """The columns of `replay_decisions` for a command that is asked."""
+    """Return the columns of `replay_decisions` for a requested command."""
     command, decision = act.command, act.decision
     return {
         "kind": command["kind"],

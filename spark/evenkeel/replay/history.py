@@ -22,7 +22,7 @@ from evenkeel.replay.fold import CYCLES, DECISIONS, Made
 from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import code_digest, code_version
 from evenkeel.times import FROM_TO, bounds_given, utc_text
-from evenkeel.verify.recorded_cycle import Background, again, background_of
+from evenkeel.verify.recorded_cycle import Background, background_of, restore_cycle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,7 @@ class History:
         if not (planned["wishes"] or planned.get("acts") or planned.get("pauses")):
             return known
         try:
-            cycle = again(attempt, self.background).cycle
+            cycle = restore_cycle(attempt, self.background).cycle
         except LookupError as error:
             where = f"{attempt.cluster} at {attempt.cycle_at.isoformat()}"
             raise LakeError(f"the cycle of {where} cannot be decided again: {error.args[0]}") from None

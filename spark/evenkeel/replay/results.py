@@ -237,8 +237,10 @@ class VariantLines:
 
 
 def lines_of(lake: str, replay: ReplayOnRecord) -> list[VariantLines]:
-    """The lines of each variant of a replay, compared with the settings of its cluster's newest decided cycle; of a
-    model with generated traffic with Pulsar's defaults."""
+    """Return the lines of each variant of a replay, compared with the settings of its cluster's newest decided cycle.
+
+    With generated traffic they are compared with Pulsar's defaults.
+    """
     span, trouble = None, ""
     if not replay.is_generated:
         try:

@@ -177,8 +177,10 @@ def _recorded(request: SimulationRequest) -> Stage:
 
 
 def simulated_variants(request: SimulationRequest, manager: str) -> tuple[Variant, ...]:
-    """The cluster left to itself, and the variants; all of Pulsar's shedders where none is named, of recorded traffic
-    those of the cluster's load manager."""
+    """Return the cluster left to itself, and the variants.
+
+    Without names these are all of Pulsar's shedders, for recorded traffic those of the cluster's load manager.
+    """
     generated, strategies = not request.is_recorded, list(request.strategies)
     if not strategies and not request.variants:
         managers = [*SHEDDERS_OF] if generated else [manager]

@@ -85,7 +85,7 @@ _MOST_PERCENT = 1_000.0
 
 
 def check_limit(percent: float | None, called: str = "--limit") -> None:
-    """BadInput for a usage over the limit, in percent, that no broker can have."""
+    """Raise BadInput for a limit of usage, in percent, that no broker can have."""
     if percent is not None and not 0 < percent <= _MOST_PERCENT:
         raise BadInput(f"{called} {percent} is not a usage in percent: give one above 0, such as 85")
 
@@ -116,7 +116,7 @@ def settings_of(variant: Variant, recorded: EffectiveSettings, manager: str | No
 
 
 def manager_of(variant: Variant, recorded: EffectiveSettings, manager: str | None) -> str | None:
-    """Whose rules decide: those of the variant's own word, else the recorded ones."""
+    """Return the load manager whose rules decide: the variant's, else the recorded one."""
     given = str(variant.overrides.get("evenkeelManager", _AUTO))
     return manager if given == _AUTO else given
 
@@ -184,7 +184,7 @@ def _overrides(pairs: Iterable[str], where: str) -> dict[str, Value]:
 
 
 def _pairs(text: str) -> list[str]:
-    """`a=1,b=x,y` is a=1 and b=x,y: a part without `=` belongs to the value before it."""
+    """Return keys and values: `a=1,b=x,y` is a=1 and b=x,y. A part without `=` belongs to the value before it."""
     pairs: list[str] = []
     for part in text.split(","):
         if "=" in part or not pairs:

@@ -120,7 +120,7 @@ def name(field: str, **more: Any) -> Spec:
 
 
 def one_above_another(*parts: Spec, shared: Sequence[str], own: Sequence[str]) -> dict[str, Any]:
-    """Charts one above another, with `shared` and `own` scales by channel."""
+    """Stack charts vertically, with `shared` and `own` scales by channel."""
     scale = {**dict.fromkeys(shared, "shared"), **dict.fromkeys(own, "independent")}
     return {"vconcat": list(parts), "spacing": 14, "resolve": {"scale": scale}}
 

@@ -215,7 +215,7 @@ def _recording_of(attempt: Attempt) -> Path | None:
 
 
 def comparable(lake: str | Path, attempts: Sequence[Attempt], rounds: Sequence[LoggedRound]) -> list[Cycle]:
-    """The cycles as the comparison wants them, in time order."""
+    """Return the cycles for the comparison, in time order."""
     attempts = sorted(attempts, key=lambda a: a.cycle_at)
     bundles = {move.bundle for round in rounds for move in round.moves}
     unloads = read_rows_of(lake, attempts, "unload_decisions")

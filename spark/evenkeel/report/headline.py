@@ -290,7 +290,7 @@ def _with_harm(outcome: str, did_harm: bool) -> str:
 
 
 def tally(counted: Sequence[Result]) -> str:
-    """`1 done but harmed, 8 done, 2 overridden`: harm first, then the most frequent, then by name."""
+    """Return counts in words, as `1 done but harmed, 8 done`: harm first, then the most frequent, then by name."""
     counts = Counter(result.outcome for result in counted)
     ordered = sorted(counts.items(), key=lambda pair: (not pair[0].endswith(_BUT_HARMED), -pair[1], pair[0]))
     return wording.listed([f"{number:,} {outcome.replace('_', ' ')}" for outcome, number in ordered])

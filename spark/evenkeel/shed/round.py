@@ -137,7 +137,7 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
 
 
 def _remember(decided: TransferRound, settings: Settings, now: datetime) -> dict[str, Mapping[str, float]]:
-    """Hits and brokers that gave bundles away, with evenkeelAssumeUnloadsSucceed also those of this cycle."""
+    """Return hits and brokers that gave bundles away, with evenkeelAssumeUnloadsSucceed also those of this cycle."""
     unloaded = {broker: float(at) for broker, at in decided.state.recently_unloaded.items()}
     if settings.evenkeelAssumeUnloadsSucceed:
         unloaded |= {transfer.source: now.timestamp() * 1_000 for transfer in decided.transfers}

@@ -206,7 +206,7 @@ def _bounces(rows: StatusRows, _: datetime) -> Finding | None:
 
 
 def bounces(moves: Iterable[Row]) -> list[Row]:
-    """The moves, of those given oldest first, that go back to a broker that the bundle had left in the hour before."""
+    """Return the moves (given oldest first) back to a broker that the bundle had left in the hour before."""
     left: dict[tuple[str, str], datetime] = {}
     bounced = []
     for move in moves:

@@ -223,7 +223,7 @@ def _with_reads(row: Row) -> Row:
 
 
 def _counting(recent: Recent, name: str, rows: Sequence[Row]) -> list[Attempt]:
-    """The attempts that count. Where a cycle has several, it may count which of them sent commands."""
+    """Return the attempts that count. Of several attempts at a cycle, those that sent commands may decide."""
     attempts = attempts_of(rows)
     if not attempts:  # the row that was read closes an attempt with an earlier plan row
         newest = Record(recent.lake).in_force(name, LAST_MOMENT)
@@ -377,8 +377,7 @@ def _harm(recent: Recent, acting: Sequence[Attempt]) -> ByCluster:
 
 
 def _moves(recent: Recent, acting: Sequence[Attempt]) -> ByCluster:
-    """Unloads of the last hour that went out, of clusters in which one may have gone back: of as many clusters as may
-    be looked at at once."""
+    """Return the unloads sent in the last hour, for a bounded number of clusters in which one may be a bounce."""
     spans = {
         attempt.cluster: (attempt.cycle_at - BOUNCE_SPAN, attempt.cycle_at)
         for attempt in acting
@@ -400,7 +399,7 @@ def _moves(recent: Recent, acting: Sequence[Attempt]) -> ByCluster:
 
 
 def _within_room(recent: Recent, spans: Mapping[str, Span]) -> dict[str, Span]:
-    """The clusters that may be looked at now, by the number of their files: those that were not read are counted."""
+    """Return the clusters that may be read now, by the number of their files; the others are counted as not read."""
     files, room, within = recent.files("commands") if spans else None, MOST_OUTBOX_FILES, dict[str, Span]()
     for name, span in spans.items():
         near_files = files.between(name, *span) if files is not None else []

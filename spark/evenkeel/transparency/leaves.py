@@ -60,7 +60,7 @@ class CommitLeaf:
 
     @property
     def moment(self) -> datetime:
-        """When the commit was logged."""
+        """Time at which the commit was logged."""
         return datetime.fromisoformat(self.at)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import NoSuchCycle
-from evenkeel.lake.record import Record, clusters_of
+from evenkeel.lake.record import Record, clusters_of, read_table_if_any
 from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.lake.store import Lake
 from evenkeel.verify.chain import (
@@ -20,7 +20,6 @@ from evenkeel.verify.chain import (
     DEFINITION,
     LOG,
     UNKNOWN,
-    Anchor,
     Fault,
     Link,
     Span,
@@ -33,13 +32,11 @@ from evenkeel.verify.chain import (
     dates_of,
     in_stretches,
     kept_by,
-    read_anchors,
 )
 from evenkeel.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
 from evenkeel.verify.contents import OnDemand
 from evenkeel.verify.log_check import LogReport, LogSources, check_heads, open_check
-from evenkeel.verify.table_logs import TableFault
-from evenkeel.verify.tables_of_record import check_tables, counted_upkeeps, note
+from evenkeel.verify.table_logs import check_tables, counted_upkeeps, note_commits
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -64,17 +61,18 @@ __all__ = [
 ]
 
 _LINKS_AT_ONCE = 20_000
-# So many manifests are not looked at in a moment.
 _LONG = 100_000
+"""From this number of manifests on, the check of their links is announced."""
 
 
 @dataclass(frozen=True)
 class VerifyReport:
     """The result of `verify`.
 
-    `manifests` and `heads`: number of manifests and digest of the newest, by cluster. `read`: the number of manifests
-    of the range, which were read in full. `attempts`: the number of attempts of the range; `idle` of them decided
-    nothing. `verified`: the result for the others. `log`: the report on the lake's transparency log.
+    `manifests`: cluster -> number of its manifests. `heads`: cluster -> digest of its newest manifest. `read`: the
+    number of manifests of the range, which were read in full. `attempts`: the number of attempts of the range. `idle`:
+    the number of attempts that decided nothing. `verified`: the result for the others. `faults`: all faults. `log`: the
+    report on the lake's transparency log.
     """
 
     manifests: dict[str, int]
@@ -106,9 +104,9 @@ def verify(
 ) -> VerifyReport:
     """Check the links of each cluster's whole chain, and the manifests and attempts at cycles of a range.
 
-    The ends of the range are included; by default it has all cycles. `depth` None checks manifests only. A session is
-    opened to read rows that no file proves, and to sum up topics. `log_sources`: checkpoints and witnesses that the
-    lake's log is compared with. Raises NoSuchCycle if nothing is on record, nor in the log.
+    The range includes its ends; by default it has all cycles. `depth` None checks manifests only. A session is opened
+    to read rows that no file proves, and to sum up topics. `log_sources`: checkpoints and witnesses that the lake's log
+    is compared with. Raises NoSuchCycle if neither the record nor the log has anything.
     """
     sources = log_sources or LogSources()
     logged = open_check(lake, sources)
@@ -124,32 +122,31 @@ def verify(
     chains = {name: links for name, links in chains.items() if links.num_rows}
     if (manifests := sum(links.num_rows for links in chains.values())) >= _LONG:
         say(f"looking at the links of {manifests:,} manifests")
-    anchors = read_anchors(lake)
-    faults = [
-        fault
-        for name, links in chains.items()
-        for fault in check_links(name, _in_order(links), _beginning(name, links, anchors))
-    ]
+    anchors, faults = read_table_if_any(lake, "anchors"), list[Fault]()
+    for name, links in chains.items():
+        first = int(links.column("sequence")[0].as_py())
+        anchor = anchor_of(first, [anchor for anchor in anchors if anchor["cluster"] == name])
+        faults += check_links(name, _in_order(links), anchor)
     known = logged.digests()
     upkeeps, upkeep_faults = counted_upkeeps(lake, known.get("upkeeps", {}), datetime.now(UTC))
     faults += check_heads(sources.expected_heads, chains)
     dates = sum((dates_of(links, span) for links in chains.values()), Counter[date]())
-    seen = Counter[str]()
+    counts = Counter[str]()
 
-    def looked_at() -> Iterator[Stretch]:
+    def checked_stretches() -> Iterator[Stretch]:
         for stretch in in_stretches(record, [*chains], dates, span):
             faults.extend(check_bodies(stretch.rows))
             logged.check_listed([write for attempt in stretch.attempts for write in attempt.writes])
             faults.extend(check_reads(stretch.attempts, stretch.near))
-            note(known, stretch.attempts)
-            seen["read"] += len(stretch.rows)
-            seen["attempts"] += len(stretch.attempts)
-            seen["idle"] += sum(attempt.plan_id is None for attempt in stretch.attempts)
+            note_commits(known, stretch.attempts)
+            counts["read"] += len(stretch.rows)
+            counts["attempts"] += len(stretch.attempts)
+            counts["idle"] += sum(attempt.plan_id is None for attempt in stretch.attempts)
             yield stretch
 
     verified = Verified()
     if depth is None:
-        for _ in looked_at():
+        for _ in checked_stretches():
             pass
     else:
         attempts = sum(attempts_in(links, span) for links in chains.values())
@@ -157,43 +154,38 @@ def verify(
             verified = verify_attempts(
                 spark,
                 Lake(lake),
-                looked_at(),
+                checked_stretches(),
                 attempts,
                 kept=kept_by(upkeeps),
                 depth=depth,
                 progress=progress,
             )
-    faults += map(_of_table, (*upkeep_faults, *check_tables(lake, known, upkeeps)))
+    faults += [
+        Fault("", None, CHAIN if fault.table == "cycles" else CONTENT, fault.table, fault.place, fault.words)
+        for fault in (*upkeep_faults, *check_tables(lake, known, upkeeps))
+    ]
     logged.check_commits(is_whole=cluster is None and since is None and until is None)
     return VerifyReport(
         manifests={name: links.num_rows for name, links in chains.items()},
         heads={name: links.column("manifest_digest")[-1].as_py() for name, links in chains.items()},
-        read=seen["read"],
-        attempts=seen["attempts"],
-        idle=seen["idle"],
+        read=counts["read"],
+        attempts=counts["attempts"],
+        idle=counts["idle"],
         verified=verified,
         faults=(*faults, *logged.faults, *verified.faults),
         log=logged.report,
     )
 
 
-def _of_table(fault: TableFault) -> Fault:
-    kind = CHAIN if fault.table == "cycles" else CONTENT
-    return Fault("", None, kind, fault.table, fault.place, fault.words)
-
-
 def _in_order(links: Any) -> Iterator[Link]:
-    """Yield the rows of the Arrow table one by one, since those of a year do not fit into memory."""
+    """Yield the rows of the Arrow table one by one, since those of a year do not fit into memory.
+
+    Moments become microseconds since 1970.
+    """
     for part in links.to_batches(max_chunksize=_LINKS_AT_ONCE):
         columns = [part.column(name) for name in Link._fields]
-        yield from map(Link._make, zip(*(_plain(column).to_pylist() for column in columns), strict=True))
-
-
-def _plain(column: Any) -> Any:
-    """Return a column of moments as microseconds since 1970, any other as it is."""
-    return column.cast("timestamp[us]").cast("int64") if str(column.type).startswith("timestamp") else column
-
-
-def _beginning(cluster: str, links: Any, anchors: Iterable[Mapping[str, Any]]) -> Anchor | None:
-    first = int(links.column("sequence")[0].as_py())
-    return anchor_of(first, [one for one in anchors if one["cluster"] == cluster])
+        numbers = [
+            column.cast("timestamp[us]").cast("int64") if str(column.type).startswith("timestamp") else column
+            for column in columns
+        ]
+        yield from map(Link._make, zip(*(column.to_pylist() for column in numbers), strict=True))

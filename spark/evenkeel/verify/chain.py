@@ -1,7 +1,8 @@
 """Checks of a cluster's manifests: they are the chain that publishers wrote, and attempts read what predecessors wrote.
 
-A row that was changed no longer fits its own digest; one that was added or removed leaves a link that fits nothing. The
-newest rows could be removed without a trace in the chain: for these see `history`.
+A changed row no longer fits its own digest. An added or removed row leaves a link that fits nothing. The chain cannot
+show that its newest rows were removed: `log_check` does. Upkeep drops rows past their periods, and an anchor names the
+row before a chain that it cut; `Kept` says which rows still have to be there.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from evenkeel.handover import Write
 from evenkeel.lake.manifest import body_digest
-from evenkeel.lake.record import Attempt, Record, Row, attempts_of, read_table_if_any
+from evenkeel.lake.record import Attempt, Record, Row, attempts_of
 from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.lake.schemas import TABLES
 from evenkeel.maintenance.expiry import Periods, settled, whole_kind
@@ -26,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The last row before the beginning of a chain whose earlier rows expired; by default there is none."""
+    """The last row before a chain whose earlier rows expired; the default is an anchor before the very first row."""
 
     sequence: int = 0
     manifest_digest: str = ""
@@ -46,7 +46,7 @@ class Link(NamedTuple):
 
 
 def check_links(cluster: str, links: Iterable[Link], anchor: Anchor | None = None) -> Iterator[Fault]:
-    """Yield the faults of one cluster's chain, whose links come in its order: by sequence, then by digest.
+    """Yield the faults of one cluster's chain; its links are ordered by sequence, then by digest.
 
     `check_bodies` compares the content of rows with their digests, which takes a hundred times as long.
     """
@@ -66,7 +66,7 @@ def check_links(cluster: str, links: Iterable[Link], anchor: Anchor | None = Non
 
 
 def check_bodies(rows: Iterable[Mapping[str, Any]]) -> Iterator[Fault]:
-    """Yield the faults of rows of `cycles`, in any order, whose content is not what was written."""
+    """Yield a fault for each row of `cycles`, in any order, whose content was changed."""
     words = "its content is not what its digest covers: it was changed after it was written"
     for row in rows:
         if body_digest(row) != row["body_digest"]:
@@ -85,7 +85,7 @@ def _break(link: Link, last: int) -> str:
 
 
 class _Numbering:
-    """The numbers of attempts, which no digest covers since they follow from the rows before: the first one is 1."""
+    """The numbers of attempts, which no digest covers: they follow from the rows before. The first number is 1."""
 
     def __init__(self, *, is_whole: bool) -> None:
         self._is_whole = is_whole
@@ -93,12 +93,12 @@ class _Numbering:
         self._expired: dict[int, int] = {}
 
     def of(self, link: Link) -> int:
-        """Return the number that an attempt has to have."""
+        """Return the number that the attempt of a link has to have."""
         at, name = link.cycle_at, link.attempt_id
         known = self._attempts.get(at)
         if known is None:
             known = self._attempts[at] = []
-            # Where earlier rows expired, a cycle may go on with a later attempt.
+            # If earlier rows expired, the first row of a cycle may belong to a later attempt.
             if not self._is_whole:
                 self._expired[at] = link.attempt - 1
         if name not in known:
@@ -115,8 +115,6 @@ def _place(sequence: int, row_kind: str) -> str:
     return f"row {sequence}, {row_kind}"
 
 
-# What may be wrong with a record, each with what was found, where, and what it means.
-
 CHAIN = "chain"
 CONTENT = "content"
 DATA = "data"
@@ -128,12 +126,12 @@ LOG = "log"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """Something on record that is not as it was written, or that is not decided again.
+    """Part of the record that was changed, or a decision that is not reproduced.
 
-    `kind` is chain (rows of `cycles` themselves), content (rows that a manifest lists), data (decided otherwise by the
-    very code that decided first), code (decided otherwise by other code), definition (decided otherwise, and its code
-    digest follows another definition, so that it cannot be compared), unknown (it cannot be decided again) or log (the
-    transparency log says otherwise). `place` names the row, write, file or column.
+    `kind` is chain (rows of `cycles`), content (rows that a manifest lists), data (the code that decided first decides
+    otherwise now), code (other code decides otherwise), definition (other code decides otherwise, and its digest
+    follows another definition, so the two cannot be compared), unknown (it cannot be decided again) or log (the
+    transparency log contradicts the record). `place`: the row, write, file or column. `words`: the rest.
     """
 
     cluster: str
@@ -145,41 +143,33 @@ class Fault:
     attempt_id: str | None = None
 
     def sentence(self) -> str:
-        """The fault in one line."""
+        """Return the fault in one line."""
         at = f" at {self.cycle_at.isoformat()}" if self.cycle_at is not None else ""
         whose = f"{self.cluster}{at}: " if self.cluster else ""
         return f"{whose}{self.table} ({self.place}): {self.words}"
 
 
-# Whether attempts stand on what their predecessors wrote.
+def check_reads(attempts: Iterable[Attempt], near: Iterable[Attempt]) -> Iterator[Fault]:
+    """Yield a fault for each read that the manifest of the predecessor, one of `near`, does not list as it was read.
 
-
-def check_reads(attempts: Iterable[Attempt], near: Iterable[Attempt]) -> list[Fault]:
-    """Yield a fault for each read that the predecessor's manifest, one of those `near`, does not list as it was read.
-
-    Reads whose predecessor is gone are passed over.
+    Reads whose predecessor is gone are skipped.
     """
     known = {(attempt.cluster, attempt.attempt_id): attempt for attempt in near}
-    return [fault for attempt in attempts for fault in _faults(attempt, known)]
+    for attempt in attempts:
+        before = known.get((attempt.cluster, str(attempt.planned["predecessor_attempt_id"])))
+        if before is None:
+            continue
+        listed = set(before.writes)
+        for read in attempt.reads:
+            if read not in listed:
+                at = before.cycle_at.isoformat()
+                words = f"it rests on write {read.write_id}, which its predecessor at {at} does not list"
+                place = f"attempt {attempt.number}"
+                yield Fault(attempt.cluster, attempt.cycle_at, CHAIN, read.table, place, words, attempt.attempt_id)
 
 
-def _faults(attempt: Attempt, known: dict[tuple[str, str], Attempt]) -> Iterator[Fault]:
-    before = known.get((attempt.cluster, str(attempt.planned["predecessor_attempt_id"])))
-    if before is None:
-        return
-    listed = set(before.writes)
-    for read in attempt.reads:
-        if read not in listed:
-            at = before.cycle_at.isoformat()
-            words = f"it rests on write {read.write_id}, which its predecessor at {at} does not list"
-            place = f"attempt {attempt.number}"
-            yield Fault(attempt.cluster, attempt.cycle_at, CHAIN, read.table, place, words, attempt.attempt_id)
-
-
-# The manifests of a range, some dates at a time, and what of the record is still promised.
-
-# Some 20 kB each as Python has them.
 _MANIFESTS_AT_ONCE = 6_000
+"""The most manifests in memory; Python needs about 20 kB for each."""
 _MANIFESTS_AT_FIRST = 1_000
 
 
@@ -196,10 +186,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Whole rows of `cycles` in the span, and their attempts, by cluster and cycle.
+    """Some dates of a span, in memory.
 
-    `near` are all attempts at cycles of the same dates and of the dates of predecessors: their manifests say which
-    write a file belongs to.
+    `rows`: whole rows of `cycles` in the span. `attempts`: their attempts, by cluster and cycle. `near`: all attempts
+    at cycles of these dates and of the dates of predecessors; their manifests say to which write a file belongs.
     """
 
     rows: list[Row]
@@ -213,8 +203,8 @@ def dates_of(links: Any, span: Span) -> Counter[date]:
 
     at = links.column("cycle_at")
     counted = pc.value_counts(pc.cast(at, "date32")).to_pylist()
-    touched = span.first.date(), span.last.date()
-    return Counter({one["values"]: one["counts"] for one in counted if touched[0] <= one["values"] <= touched[1]})
+    first, last = span.first.date(), span.last.date()
+    return Counter({day["values"]: day["counts"] for day in counted if first <= day["values"] <= last})
 
 
 def attempts_in(links: Any, span: Span) -> int:
@@ -231,16 +221,21 @@ def attempts_in(links: Any, span: Span) -> int:
 def in_stretches(record: Record, clusters: Sequence[str], dates: Mapping[date, int], span: Span) -> Iterator[Stretch]:
     """Yield the attempts of these clusters in the span, oldest dates first."""
     for days in _together(dates):
-        whole = [row for name in clusters for row in record.manifests(name, *_ends(days))]
-        every = attempts_of(whole)
-        attempts = [attempt for attempt in every if attempt.cycle_at in span]
-        far = {(one.cluster, at.date()) for one in attempts if (at := one.planned["predecessor_cycle_at"])}
-        near = [one for name, day in sorted(far) if day not in days for one in record.attempts(name, *_ends([day]))]
-        yield Stretch([row for row in whole if row["cycle_at"] in span], attempts, [*every, *near])
+        rows = [row for name in clusters for row in record.manifests(name, *_ends(days))]
+        of_these_days = attempts_of(rows)
+        attempts = [attempt for attempt in of_these_days if attempt.cycle_at in span]
+        predecessors = {(a.cluster, at.date()) for a in attempts if (at := a.planned["predecessor_cycle_at"])}
+        earlier = [
+            attempt
+            for name, day in sorted(predecessors)
+            if day not in days
+            for attempt in record.attempts(name, *_ends([day]))
+        ]
+        yield Stretch([row for row in rows if row["cycle_at"] in span], attempts, [*of_these_days, *earlier])
 
 
 def _together(dates: Mapping[date, int]) -> Iterator[list[date]]:
-    """Yield days in order, a bounded number of manifests at a time, and few of the first ones."""
+    """Yield days in order, with a bounded number of manifests each time; the first time with fewer."""
     days: list[date] = []
     manifests, most = 0, min(_MANIFESTS_AT_FIRST, _MANIFESTS_AT_ONCE)
     for day in sorted(dates):
@@ -254,17 +249,14 @@ def _together(dates: Mapping[date, int]) -> Iterator[list[date]]:
 
 
 def _ends(days: Sequence[date]) -> tuple[datetime, datetime]:
-    """Return the first and the last moment."""
+    """Return the first and the last moment of days."""
     first = datetime.combine(days[0], time(), UTC)
     return first, datetime.combine(days[-1], time(), UTC) + timedelta(days=1, microseconds=-1)
 
 
-# What of the record is still promised: upkeep drops rows past their periods, and says where a cut chain begins.
-
-
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The periods of the last upkeep and when it began; without an upkeep everything is kept."""
+    """The periods of the last upkeep, and the time at which it began; without an upkeep all rows are kept."""
 
     periods: Periods | None = None
     at: datetime | None = None
@@ -282,23 +274,18 @@ class Kept:
 
 
 def kept_by(upkeeps: Iterable[Row]) -> Kept:
-    """Return what is kept, as the newest of these rows of `upkeeps` says."""
+    """Return what is kept by the newest of these rows of `upkeeps`."""
     newest = max(upkeeps, key=lambda row: (row["begun_at"], row["upkeep_id"]), default=None)
     return Kept() if newest is None else Kept(settled(newest["periods"], {}, shorten=True), newest["begun_at"])
 
 
-def read_anchors(lake: str | Path) -> list[Mapping[str, Any]]:
-    """Return all anchors of the lake."""
-    return [*read_table_if_any(lake, "anchors")]
-
-
 def anchor_of(first: int, anchors: Iterable[Mapping[str, Any]]) -> Anchor | None:
-    """Return the newest anchor before a chain whose `first` row has that sequence; None for the very first.
+    """Return the newest anchor before a chain that begins with sequence `first`, None without one.
 
-    An upkeep that was killed may have left an anchor whose rows are still there.
+    A killed upkeep may have written an anchor whose rows the chain still has.
     """
-    before = [one for one in anchors if one["sequence"] < first]
+    before = [anchor for anchor in anchors if anchor["sequence"] < first]
     if not before:
         return None
-    newest = max(before, key=lambda one: int(one["sequence"]))
+    newest = max(before, key=lambda anchor: int(anchor["sequence"]))
     return Anchor(int(newest["sequence"]), str(newest["manifest_digest"]))

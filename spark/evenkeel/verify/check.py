@@ -11,7 +11,6 @@ from evenkeel.errors import SettingsError
 from evenkeel.lake.record import Attempt, chunked, read_rows_of
 from evenkeel.lake.store import Lake
 from evenkeel.spark.code import code_digest, code_version, definition_of
-from evenkeel.verify.by_files import Files, Proven, key_of
 from evenkeel.verify.chain import CODE, DATA, DEFINITION, UNKNOWN, Fault, Kept, Stretch
 from evenkeel.verify.contents import (
     ATTEMPT,
@@ -24,22 +23,25 @@ from evenkeel.verify.contents import (
     promised,
 )
 from evenkeel.verify.decide_again import Compared, decisions_again, listed, loads_again
-from evenkeel.verify.recorded_cycle import Background, RecordedCycle, again, background_of, other_plan
+from evenkeel.verify.file_proofs import Files, Proven, key_of
+from evenkeel.verify.recorded_cycle import Background, RecordedCycle, background_of, other_plan, restore_cycle
 
 TOPICS, BUNDLES = "topics", "bundles"
-# As many rows of bundles as a worker group, and of topics as a sum, can take at a time without running out of memory.
 _ROWS_AT_ONCE = 2_000_000
+"""The most rows that a chunk of attempts wrote: a worker, or a sum of topics, has memory for as many."""
 _CYCLES_AT_ONCE = 400
 Progress = Callable[[int, int], None]
 
 
 @dataclass
 class Verified:
-    """The result: attempts (ids) that were decided again, how deep, and all faults.
+    """The result for the attempts of a range; the sets hold ids of attempts.
 
-    `by_files` and `by_rows`: numbers of writes whose files, or whose rows, were compared with their manifests.
-    `expired`: attempts past their period, of which only the chain is kept. `reworded`: reproduced attempts whose
-    decisions another version of the code puts into other sentences.
+    `reproduced`: attempt id -> `TOPICS` or `BUNDLES`, the records from which it was decided again. `reworded`: those of
+    them for which this version of the code writes other sentences. `expired`: attempts past their period, of which only
+    the chain is kept. `differing`: attempts that are decided otherwise now. `undecidable`: attempts that cannot be
+    decided again. `faults`: all faults. `by_files`, `by_rows`: numbers of writes whose files, or whose rows, were
+    compared with their manifests.
     """
 
     reproduced: dict[str, str] = field(default_factory=dict)
@@ -53,7 +55,7 @@ class Verified:
 
     @property
     def tried(self) -> int:
-        """The number of attempts whose decisions were to be reproduced, whether that was possible or not."""
+        """Return the number of attempts that were to be decided again, also if that was not possible."""
         return len(self.reproduced) + len(self.differing) + len(self.undecidable)
 
 
@@ -67,89 +69,94 @@ def verify_attempts(
     depth: str = TOPICS,
     progress: Progress = lambda done, total: None,
 ) -> Verified:
-    """Check the writes of the attempts of these stretches, and decide again those that decided.
+    """Check the writes of the attempts of these stretches, and decide again the attempts with a plan.
 
-    `attempts`: the number of attempts in all. `depth`: decide again from the topics on record, or from the loads of
-    bundles.
+    `attempts`: the number of all attempts. `depth`: `TOPICS` to start from the topics on record, `BUNDLES` to start
+    from the loads of bundles.
     """
-    found = Verified()
+    verified = Verified()
     done = 0
     for stretch in stretches:
-        judge = _Judge(session, lake, Files(lake, stretch.near), kept or Kept(), depth, found)
+        judge = _Judge(session, lake, Files(lake, stretch.near), kept or Kept(), depth, verified)
         for chunk in chunks(stretch.attempts):
             judge.check(chunk)
             done += len(chunk)
             progress(done, attempts)
-    found.faults.sort(key=lambda one: (one.cluster, str(one.cycle_at), one.kind, one.table, one.place))
-    return found
+    verified.faults.sort(key=lambda f: (f.cluster, str(f.cycle_at), f.kind, f.table, f.place))
+    return verified
 
 
 def chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
-    """Yield attempts in order, a bounded number of rows at a time."""
-    yield from chunked(attempts, lambda one: sum(write.rows for write in one.writes), _ROWS_AT_ONCE, _CYCLES_AT_ONCE)
+    """Yield attempts in order, in chunks with a bounded number of rows."""
+    yield from chunked(attempts, lambda attempt: sum(w.rows for w in attempt.writes), _ROWS_AT_ONCE, _CYCLES_AT_ONCE)
 
 
 @dataclass(frozen=True)
 class _Judge:
-    """Checks chunks of attempts and adds the results to `found`."""
+    """A check of chunks of attempts, which adds its results to `verified`."""
 
     session: OnDemand
     lake: Lake
     files: Files
     kept: Kept
     depth: str
-    found: Verified
+    verified: Verified
 
     def check(self, attempts: list[Attempt]) -> None:
-        """Check the writes by their files, those that these do not prove by their rows; then decide again."""
+        """Check the writes by their files, else by their rows; then decide the attempts again."""
         known = background_of(self.lake, attempts)
         owners = promised(attempts, self.kept)
         proven = self.files.proven(owners)
         left = {write: owner for write, owner in owners.items() if key_of(write) not in proven}
-        self.found.by_files += len(owners) - len(left)
-        self.found.by_rows += len(left)
+        self.verified.by_files += len(owners) - len(left)
+        self.verified.by_rows += len(left)
         checked = check_contents(_rows(self.session, self.lake, attempts), left, self.files)
-        self.found.faults += checked.faults
-        own = self._decidable(attempts, known, checked)
-        if own:
-            deep = _with_topics(own, self.kept) if self.depth == TOPICS else []
-            _decide(checked.rows, own, deep, proven, self.found)
+        self.verified.faults += checked.faults
+        recorded = self._decidable(attempts, known, checked)
+        if recorded:
+            deep = _with_topics(recorded, self.kept) if self.depth == TOPICS else []
+            _decide(checked.rows, recorded, deep, proven, self.verified)
 
     def _decidable(self, chunk: list[Attempt], known: Background, checked: Checked) -> list[RecordedCycle]:
-        own: list[RecordedCycle] = []
-        for_planner = _with_splits_for_planner(
-            self.lake, [one for one in chunk if not self.kept.promises(one, "topic_stats")]
-        )
+        """Return the attempts that can be decided again; the others are added to `verified`."""
+        decidable: list[RecordedCycle] = []
+        without_topics = [attempt for attempt in chunk if not self.kept.promises(attempt, "topic_stats")]
+        for_planner = _with_splits_for_planner(self.lake, without_topics)
         for attempt in chunk:
             if attempt.plan_id is None:
                 continue
             if not can_decide(attempt, self.kept):
-                self.found.expired.add(attempt.attempt_id)
+                self.verified.expired.add(attempt.attempt_id)
                 continue
             try:
                 _demand_rows(attempt, checked)
-                one = again(attempt, known)
-                needs_topics = one.needs_topics or attempt.attempt_id in for_planner
+                cycle = restore_cycle(attempt, known)
+                needs_topics = cycle.needs_topics or attempt.attempt_id in for_planner
                 if needs_topics and not self.kept.promises(attempt, "topic_stats"):
-                    self.found.expired.add(attempt.attempt_id)
+                    self.verified.expired.add(attempt.attempt_id)
                 else:
-                    own.append(one)
+                    decidable.append(cycle)
             except (LookupError, SettingsError) as error:
-                self.found.undecidable.add(attempt.attempt_id)
-                self.found.faults.append(_unknown(attempt, str(error.args[0])))
-        return own
+                self.verified.undecidable.add(attempt.attempt_id)
+                words = f"cannot be decided again: {error.args[0]}"
+                self.verified.faults.append(_fault(attempt, UNKNOWN, "cycles", words))
+        return decidable
 
 
 def _with_splits_for_planner(lake: Lake, attempts: Sequence[Attempt]) -> frozenset[str]:
-    """Return the attempts that decided on splits which Evenkeel's own planner wanted, by the topics of bundles."""
-    planned = [one for one in attempts if one.writes_of("planner_targets")]
+    """Return the ids of attempts that decided on splits of Evenkeel's own planner, which depend on topics."""
+    planned = [attempt for attempt in attempts if attempt.writes_of("planner_targets")]
     rows = read_rows_of(lake.root, planned, "split_decisions", columns=["strategy"], where={"strategy": [PLANNER]})
-    return frozenset(attempt_id for attempt_id, own in rows.items() if own)
+    return frozenset(attempt_id for attempt_id, splits in rows.items() if splits)
 
 
-def _with_topics(own: Sequence[RecordedCycle], kept: Kept) -> list[RecordedCycle]:
-    """Return the attempts whose topics are still there."""
-    return [one for one in own if one.attempt.writes_of("topic_stats") and kept.promises(one.attempt, "topic_stats")]
+def _with_topics(recorded: Sequence[RecordedCycle], kept: Kept) -> list[RecordedCycle]:
+    """Return the attempts whose topics are on record and kept."""
+    return [
+        cycle
+        for cycle in recorded
+        if cycle.attempt.writes_of("topic_stats") and kept.promises(cycle.attempt, "topic_stats")
+    ]
 
 
 def _rows(session: OnDemand, lake: Lake, attempts: Sequence[Attempt]) -> Rows:
@@ -166,45 +173,45 @@ def _demand_rows(attempt: Attempt, checked: Checked) -> None:
 
 
 def _decide(
-    rows: Rows, own: Sequence[RecordedCycle], deep: Sequence[RecordedCycle], proven: Proven, found: Verified
+    rows: Rows, recorded: Sequence[RecordedCycle], deep: Sequence[RecordedCycle], proven: Proven, verified: Verified
 ) -> None:
-    """Decide the attempts of `own` again, and make the loads of those that are `deep`; add the results to `found`."""
+    """Decide the `recorded` attempts again, and sum up the loads of `deep` ones; add the results to `verified`."""
     wrong: dict[str, list[tuple[str, str]]] = {}
     with ThreadPoolExecutor(1) as pool:
         # Spark sums up the topics while this thread decides. `rows.spark` opens the session before both threads use it.
         loads = pool.submit(loads_again, rows, deep, proven) if deep and rows.spark else None
-        decided = decisions_again(rows, own, proven)
+        decided = decisions_again(rows, recorded, proven)
         if loads is not None:
             _add_differences(rows, deep, loads.result(), wrong)
-    _add_differences(rows, own, decided, wrong)
-    from_topics = {one.attempt.attempt_id for one in deep}
-    for one in own:
-        name = one.attempt.attempt_id
-        words = other_plan(one.attempt.planned, decided.plans.get(name, {}))
-        if words and name not in wrong:  # else the rows say it better
+    _add_differences(rows, recorded, decided, wrong)
+    from_topics = {cycle.attempt.attempt_id for cycle in deep}
+    for cycle in recorded:
+        name = cycle.attempt.attempt_id
+        words = other_plan(cycle.attempt.planned, decided.plans.get(name, {}))
+        if words and name not in wrong:  # else the differences of rows say more
             wrong.setdefault(name, []).append(("cycles", words))
         if name in wrong:
-            found.differing.add(name)
-            found.faults += [_fault(one.attempt, table, words) for table, words in wrong[name]]
+            verified.differing.add(name)
+            verified.faults += [_decided_otherwise(cycle.attempt, table, words) for table, words in wrong[name]]
         else:
-            found.reproduced[name] = TOPICS if name in from_topics else BUNDLES
+            verified.reproduced[name] = TOPICS if name in from_topics else BUNDLES
             if name in decided.reworded:
-                found.reworded.add(name)
+                verified.reworded.add(name)
 
 
 def _add_differences(
-    rows: Rows, own: Sequence[RecordedCycle], now: Compared, wrong: dict[str, list[tuple[str, str]]]
+    rows: Rows, attempts: Sequence[RecordedCycle], now: Compared, wrong: dict[str, list[tuple[str, str]]]
 ) -> None:
-    """Add to `wrong` how tables of attempts differ now: attempt -> (table, in words)."""
+    """Add the differences of attempts' tables to `wrong`: attempt id -> (table, difference in words)."""
     for table in now.tables():
         names = {name for name, tables in now.differing.items() if table in tables}
-        recorded = rows.of(table, listed([one for one in own if one.attempt.attempt_id in names]))
+        recorded = rows.of(table, listed([cycle for cycle in attempts if cycle.attempt.attempt_id in names]))
         words = differing(recorded, now.rows(table), table, ATTEMPT)
         for name in sorted(names):
             wrong.setdefault(name, []).append((table, "; ".join(words.get(name, ["another number of equal rows"]))))
 
 
-def _fault(attempt: Attempt, table: str, words: str) -> Fault:
+def _decided_otherwise(attempt: Attempt, table: str, words: str) -> Fault:
     planned = attempt.planned
     if planned["code_digest"] == code_digest():
         kind, why = DATA, "decided otherwise by the very code that decided first"
@@ -217,19 +224,9 @@ def _fault(attempt: Attempt, table: str, words: str) -> Fault:
     else:
         kind = CODE
         why = f"decided by version {planned['code_version']}, and otherwise by this one ({code_version()})"
-    return Fault(
-        attempt.cluster,
-        attempt.cycle_at,
-        kind,
-        table,
-        f"attempt {attempt.number}",
-        f"{why}: {words}",
-        attempt.attempt_id,
-    )
+    return _fault(attempt, kind, table, f"{why}: {words}")
 
 
-def _unknown(attempt: Attempt, words: str) -> Fault:
-    text = f"cannot be decided again: {words}"
-    return Fault(
-        attempt.cluster, attempt.cycle_at, UNKNOWN, "cycles", f"attempt {attempt.number}", text, attempt.attempt_id
-    )
+def _fault(attempt: Attempt, kind: str, table: str, words: str) -> Fault:
+    place = f"attempt {attempt.number}"
+    return Fault(attempt.cluster, attempt.cycle_at, kind, table, place, words, attempt.attempt_id)

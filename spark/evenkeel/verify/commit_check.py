@@ -1,9 +1,9 @@
 """Compare the commits of the record's tables with their leaves: none is gone, none was replaced, none was added.
 
-The log is read first, so a leaf without its commit is one whose commit is gone. Delta removes commits that are past a
-table's log retention; those are gone from the beginning, and their data files are known from the manifests that list
-them. A commit without a leaf is one that was logged meanwhile, one that waits for its leaf, or a fault. Writers hand a
-commit on by a file, then log it, then remove the file; so tables are looked at first, then the files, then the log.
+The log is read first, so the commit of a leaf without one is gone. Delta removes commits past a table's log retention,
+the oldest first; manifests list their data files. A commit without a leaf was logged meanwhile, waits for its leaf, or
+is a fault. Writers hand a commit on by a file, then log it, then remove the file. So `verify` reads the tables first,
+then these files, then the log.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from evenkeel.transparency.leaves import CommitLeaf, files_digest
 from evenkeel.verify.chain import LOG, Fault
 
 UNDER_WAY = timedelta(hours=6)
-"""The time that a task's commits may wait for the publish that has them logged."""
+"""The longest time for which a task's commits may wait for the publish that logs them."""
 _AHEAD = timedelta(minutes=10)
 _RETENTION_SLACK = timedelta(days=1)
 _NAMED = 20
@@ -50,15 +50,15 @@ _AT_ONCE, _IN_MEMORY = 16, 2_000
 
 
 class LoggedCommits:
-    """The leaves of a table's commits, by number; 89 bytes each and the dictionary."""
+    """The leaves of a table's commits, by number: 89 bytes each, and a dictionary."""
 
     def __init__(self) -> None:
         self._places: dict[int, int] = {}
         self._indices, self._files, self._logged_at = array("q"), array("q"), array("d")
-        self._digests, self._files_digests, self._found = bytearray(), bytearray(), bytearray()
+        self._digests, self._files_digests, self._was_found = bytearray(), bytearray(), bytearray()
 
     def add(self, index: int, leaf: CommitLeaf) -> int | None:
-        """Take in a leaf; returns the index of an earlier leaf of the same commit, which then counts."""
+        """Add a leaf. Return the index of an earlier leaf of the same commit, which then counts, or None."""
         if leaf.commit in self._places:
             return self.index(leaf.commit)
         self._places[leaf.commit] = len(self._indices)
@@ -67,7 +67,7 @@ class LoggedCommits:
         self._logged_at.append(leaf.moment.timestamp())
         self._digests += bytes.fromhex(leaf.digest)
         self._files_digests += bytes.fromhex(leaf.files_digest)
-        self._found.append(bool(leaf.by))
+        self._was_found.append(bool(leaf.by))
         return None
 
     def __contains__(self, number: int) -> bool:
@@ -92,8 +92,8 @@ class LoggedCommits:
         return datetime.fromtimestamp(self._logged_at[self._places[number]], UTC)
 
     def was_found(self, number: int) -> bool:
-        """Return True if no writer handed the commit on: it lay there, and its leaf has the files that still did."""
-        return bool(self._found[self._places[number]])
+        """Return True if no writer handed the commit on: its leaf has the files that existed when it was logged."""
+        return bool(self._was_found[self._places[number]])
 
     def digest(self, number: int) -> str:
         """Return the SHA-256 (hex) of a commit's JSON."""
@@ -105,7 +105,10 @@ class LoggedCommits:
 
 
 class _Unlogged(NamedTuple):
-    """A commit without a leaf: the SHA-256 (hex) of its JSON, and when it was made, as it says itself."""
+    """A commit without a leaf.
+
+    `digest`: SHA-256 (hex) of its JSON. `at`: the time that it gives for itself, if any.
+    """
 
     table: str
     number: int
@@ -119,11 +122,11 @@ def _hex(digests: bytearray, place: int) -> str:
 
 @dataclass
 class CommitCheck:
-    """The check of a lake's commits against `leaves`, by table.
+    """The comparison of a lake's commits with their leaves.
 
-    `later` gives table, number -> digest of the commits that were logged after `leaves` were read; it raises LogError.
-    `faults`: found so far. `waiting`: a line for each table with commits that wait for their publish. `expired`: the
-    number of commits past the log retention of their tables.
+    `leaves`: table -> leaves of its commits. `later`: returns table, number -> digest of the commits that were logged
+    after `leaves` were read, or raises LogError. `faults`: those known so far. `waiting`: a line for each table with
+    commits that wait for their publish. `expired`: the number of commits past the log retention of their tables.
     """
 
     lake: str
@@ -138,8 +141,7 @@ class CommitCheck:
     def check_listed(self, writes: Iterable[Write]) -> None:
         """Compare the data files that manifests list with those in the leaves of their commits.
 
-        Files of a commit that the manifests do not list are hashed as they lie; a commit of which one is gone is left
-        to `check_all`.
+        Files of a commit that the manifests do not list are hashed. `check_all` checks a commit that lacks a file.
         """
         listed: dict[tuple[str, int], dict[str, DataFile]] = {}
         for write in writes:
@@ -151,7 +153,7 @@ class CommitCheck:
                 continue
             if len(files) < logged.files(number):
                 with suppress(LakeError):
-                    files = {**self._as_they_lie(table, number), **files}
+                    files = {**self._files_in_table(table, number), **files}
             if len(files) >= logged.files(number):
                 self._listed.add((table, number))
                 if files_digest(files.values()) != logged.files_digest(number):
@@ -159,24 +161,24 @@ class CommitCheck:
                     self._fault(table, number, words)
 
     def check_all(self, *, is_whole: bool, now: datetime | None = None) -> None:
-        """Compare all commits of all tables with their leaves, and the data files of those that no manifest lists.
+        """Compare all commits of all tables with their leaves, and the data files of commits that no manifest lists.
 
-        `is_whole`: `check_listed` was given all manifests. Otherwise only tables outside manifests have their files
-        looked at.
+        `is_whole`: True if `check_listed` was given all manifests. Otherwise the files of other tables than those
+        outside manifests are not compared.
         """
         retention, begun = _retention(self.lake), len(self.faults)
         for table in dict.fromkeys((*OF_RECORD, *self.leaves)):
-            with self._told(table):
+            with self._error_as_fault(table):
                 with_files = is_whole or table in OUTSIDE_MANIFESTS
                 self._check_table(table, retention(table), now or datetime.now(UTC), with_files=with_files)
         if self._unlogged:
-            with self._told(LOG_FOLDER):
+            with self._error_as_fault(LOG_FOLDER):
                 self._judge_unlogged(now)
         self.faults[begun:] = _first_of_each_table(self.faults[begun:])
 
     @contextmanager
-    def _told(self, table: str) -> Iterator[None]:
-        """What cannot be read is a fault."""
+    def _error_as_fault(self, table: str) -> Iterator[None]:
+        """Add a fault if the block cannot read the table's commits."""
         try:
             yield
         except (LakeError, LogError, BadNote, OSError) as error:
@@ -185,10 +187,9 @@ class CommitCheck:
     def _check_table(self, table: str, retention: timedelta, now: datetime, *, with_files: bool) -> None:
         logged = self.leaves.get(table) or LoggedCommits()
         numbers = commit_numbers(self.lake, table)
-        there = set(numbers)
-        self._name_missing(table, logged, numbers, there, retention, now)
+        self._name_missing(table, logged, numbers, retention, now)
         removed: set[str] = set()
-        for number, data in self._newest_first(table, numbers):  # later commits say which files they took away
+        for number, data in self._newest_first(table, numbers):  # later commits name the files that they removed
             if data is None:
                 continue
             actions = actions_of(data)
@@ -209,16 +210,11 @@ class CommitCheck:
                 yield from zip(some, pool.map(partial(commit_data, self.lake, table), some), strict=True)
 
     def _name_missing(
-        self,
-        table: str,
-        logged: LoggedCommits,
-        numbers: list[int],
-        there: set[int],
-        retention: timedelta,
-        now: datetime,
+        self, table: str, logged: LoggedCommits, numbers: list[int], retention: timedelta, now: datetime
     ) -> None:
+        present = set(numbers)
         for number in logged:
-            if number in there:
+            if number in present:
                 continue
             holds = f"it is gone, and {_leaf(logged, number)} holds it"
             if not numbers:
@@ -236,26 +232,28 @@ class CommitCheck:
     def _note_unlogged(self, table: str, number: int, data: bytes, actions: list[dict[str, Any]]) -> None:
         """Note a commit without a leaf; one that makes a table holds no rows and needs none."""
         if number or paths_of(actions):
-            said = committed_at(actions)
-            at = None if said is None else datetime.fromtimestamp(said / 1000, UTC)
+            milliseconds = committed_at(actions)
+            at = None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
             self._unlogged.append(_Unlogged(table, number, hashlib.sha256(data).hexdigest(), at))
 
     def _judge_unlogged(self, now: datetime | None) -> None:
-        """Name the commits without a leaf that do not wait for their publish either: those of a task under way wait,
-        and those that were handed on by a file (`lake.pending_commits`)."""
-        handed_on = {(one.table, one.version, one.digest) for one, _ in pending(self.lake)}
+        """Add a fault for each commit without a leaf that does not wait for its publish.
+
+        Commits of a task under way wait, and commits that a file hands on (`lake.pending_commits`).
+        """
+        handed_on = {(commit.table, commit.version, commit.digest) for commit, _ in pending(self.lake)}
         logged = self.later()
         now = now or datetime.now(UTC)
         waiting = Counter[str]()
-        for one in self._unlogged:
-            key = one.table, one.number
-            if logged.get(key) == one.digest:
+        for commit in self._unlogged:
+            key = commit.table, commit.number
+            if logged.get(key) == commit.digest:
                 continue
-            is_ours = one.table not in OUTSIDE_MANIFESTS or (*key, one.digest) in handed_on
-            if is_ours and one.at is not None and now - UNDER_WAY <= one.at <= now + _AHEAD:
-                waiting[one.table] += 1
+            is_ours = commit.table not in OUTSIDE_MANIFESTS or (*key, commit.digest) in handed_on
+            if is_ours and commit.at is not None and now - UNDER_WAY <= commit.at <= now + _AHEAD:
+                waiting[commit.table] += 1
                 continue
-            when = "" if one.at is None else f" of {one.at.isoformat(timespec='seconds')}"
+            when = "" if commit.at is None else f" of {commit.at.isoformat(timespec='seconds')}"
             self._fault(
                 *key,
                 f"the commit{when} has no leaf in the log: no task of ours handed it on, or the log was set back. If "
@@ -266,10 +264,10 @@ class CommitCheck:
         ]
 
     def _check_files(self, table: str, number: int, logged: LoggedCommits, paths: list[str], removed: set[str]) -> None:
-        """Compare a commit's data files as they lie with its leaf; files that later commits took away may be gone."""
+        """Compare a commit's data files with its leaf; files that later commits removed may be gone."""
         place, path = table_place(self.lake, table), Lake(self.lake).path(table)
         left = [name for name in paths if place.exists(name)]
-        if len(left) < logged.files(number):  # its leaf has only the files that lay there when it was logged
+        if len(left) < logged.files(number):  # the leaf has the files that existed when it was logged
             if lost := [name for name in paths if name not in left and name not in removed]:
                 more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
                 self._fault(table, number, f"its file {lost[0]}{more} is gone, and no later commit removed it")
@@ -281,7 +279,7 @@ class CommitCheck:
             )
             self._fault(table, number, words)
 
-    def _as_they_lie(self, table: str, number: int) -> dict[str, DataFile]:
+    def _files_in_table(self, table: str, number: int) -> dict[str, DataFile]:
         """Return the data files of a commit that exist, by path; none if its JSON is gone."""
         place, path = table_place(self.lake, table), Lake(self.lake).path(table)
         names = paths_of(actions_of(commit_data(self.lake, table, number) or b""))
@@ -292,13 +290,13 @@ class CommitCheck:
 
 
 def _first_of_each_table(faults: Iterable[Fault]) -> Iterator[Fault]:
-    """The faults table by table; of many in a table the first, and the number of the others."""
+    """Yield the faults by table; of many in a table the first ones, and the number of the others."""
     by_table: dict[str, list[Fault]] = {}
     for fault in faults:
         by_table.setdefault(fault.table, []).append(fault)
-    for table, own in by_table.items():
-        yield from own[:_NAMED]
-        if (more := len(own) - _NAMED) > 0:
+    for table, faults_of_table in by_table.items():
+        yield from faults_of_table[:_NAMED]
+        if (more := len(faults_of_table) - _NAMED) > 0:
             yield Fault("", None, LOG, table, "its commits", f"{plural(more, 'further fault')}")
 
 

@@ -1,4 +1,8 @@
-"""Comparison of the rows of writes that their files do not prove with those that were written."""
+"""Comparison of the rows of writes that their files do not prove with the rows that were written.
+
+Rows are read as the table has them now, as an auditor would read it. If a table was changed after a write, the rows of
+the write are read from its own files, as long as these exist (`restored`).
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,8 @@ from evenkeel.lake.record import Attempt
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import ROW, Lake, surplus
 from evenkeel.repetition import ATTEMPT as ATTEMPT
-from evenkeel.verify.by_files import Files, WriteKey, key_of
 from evenkeel.verify.chain import CONTENT, Fault, Kept
+from evenkeel.verify.file_proofs import Files, WriteKey, key_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,9 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Faults, and the rows, in which changed writes are as they were written if their files still are there.
+    """The result of comparing rows.
 
-    `missing`: writes whose rows cannot be read as they were written.
+    `faults`: all faults. `rows`: the rows, of changed writes from their own files if these still exist. `missing`:
+    writes whose rows cannot be read as they were written.
     """
 
     faults: tuple[Fault, ...]
@@ -35,10 +40,10 @@ class Checked:
 
 
 def check_contents(rows: Rows, owners: Mapping[Write, Attempt], files: Files) -> Checked:
-    """Check writes that their files do not prove, which an attempt made or read.
+    """Check writes that their files do not prove; `owners`: write -> the attempt that wrote or read it.
 
-    Where all files of a write lie as they were written, its rows of then are compared with those that the table has
-    now. That finds no difference after an upkeep that was killed before it had put its files on record.
+    If all files of a write are unchanged, its rows are compared with the rows that the table has now. They do not
+    differ after an upkeep that was killed before it recorded its files.
     """
     faults: list[Fault] = []
     missing: set[WriteKey] = set()
@@ -60,60 +65,62 @@ def check_contents(rows: Rows, owners: Mapping[Write, Attempt], files: Files) ->
 def _lost(rows: Rows, write: Write, lost: Sequence[str]) -> str:
     words = f"its rows cannot be read as they were written: {', '.join(lost)}"
     try:
-        there = _only(rows.now(write.table, [write.cluster]), [write]).count()
-    except Exception as error:  # Spark's own, for whatever is wrong with the table or a file
-        return f"{words}; the table cannot be read: {told_by_spark(error)}"
-    return words if there == write.rows else f"{words}; {there} rows are there of {write.rows} listed"
+        count = _only(rows.now(write.table, [write.cluster]), [write]).count()
+    except Exception as error:  # Spark's own, for any fault of the table or a file
+        return f"{words}; the table cannot be read: {spark_error_line(error)}"
+    return words if count == write.rows else f"{words}; {count} rows are there of {write.rows} listed"
 
 
 def _compared(rows: Rows, table: str, writes: Sequence[Write]) -> Iterator[tuple[Write, str]]:
-    """Yield the writes whose rows are not what they were, with how they differ.
+    """Yield the writes whose rows were changed, with their differences in words.
 
-    A damaged file spoils the whole job, so the writes are halved until it is alone.
+    A damaged file fails the whole job, so the writes are halved until its write is alone.
     """
     clusters = sorted({write.cluster for write in writes})
     try:
         now = _only(rows.now(table, clusters), writes)
-        found = differing(rows.lake.read(rows.spark, table, writes), now, table, "write_id")
-        counts = {row["write_id"]: row["count"] for row in now.groupBy("write_id").count().collect()} if found else {}
+        changes = differing(rows.lake.read(rows.spark, table, writes), now, table, "write_id")
+        counted = now.groupBy("write_id").count().collect() if changes else []
     except Exception as error:  # Spark's own
         if len(writes) == 1:
-            yield writes[0], f"its rows cannot be read: {told_by_spark(error)}"
+            yield writes[0], f"its rows cannot be read: {spark_error_line(error)}"
             return
         middle = len(writes) // 2
         for half in (writes[:middle], writes[middle:]):
             yield from _compared(rows, table, half)
         return
+    counts = {row["write_id"]: row["count"] for row in counted}
     for write in writes:
-        if write.write_id in found:
-            there = counts.get(write.write_id, 0)
-            number = f"{there} rows are there of {write.rows} listed" if there != write.rows else _CHANGED
+        if write.write_id in changes:
+            count = counts.get(write.write_id, 0)
+            same_count = count == write.rows
+            number = _CHANGED if same_count else f"{count} rows are there of {write.rows} listed"
             by = f"changed by a later commit than version {write.version}"
-            yield write, f"{number}; {by}: {'; '.join(found[write.write_id])}"
+            yield write, f"{number}; {by}: {'; '.join(changes[write.write_id])}"
 
 
 _CHANGED = "its rows are not what they were"
 
 
-def _fault(one: Attempt, write: Write, words: str) -> Fault:
+def _fault(attempt: Attempt, write: Write, words: str) -> Fault:
     place = f"write {write.write_id}, version {write.version}"
-    return Fault(write.cluster, one.cycle_at, CONTENT, write.table, place, words, one.attempt_id)
+    return Fault(write.cluster, attempt.cycle_at, CONTENT, write.table, place, words, attempt.attempt_id)
 
 
 def promised(attempts: Iterable[Attempt], kept: Kept) -> dict[Write, Attempt]:
-    """Return the writes of these attempts that have to be there, and those that they read.
+    """Return the writes that these attempts wrote or need to read and that have to be there.
 
-    Each has the attempt that made it, or else one that read and needs it.
+    Each write has the attempt that wrote it, else one that read it.
     """
-    found: dict[Write, Attempt] = {}
-    for one in attempts:
-        if can_decide(one, kept):
-            for write in one.reads:
-                found.setdefault(write, one)
-    for one in attempts:
-        for write in kept.writes(one):
-            found[write] = one
-    return found
+    owners: dict[Write, Attempt] = {}
+    for attempt in attempts:
+        if can_decide(attempt, kept):
+            for write in attempt.reads:
+                owners.setdefault(write, attempt)
+    for attempt in attempts:
+        for write in kept.writes(attempt):
+            owners[write] = attempt
+    return owners
 
 
 def can_decide(attempt: Attempt, kept: Kept) -> bool:
@@ -122,42 +129,43 @@ def can_decide(attempt: Attempt, kept: Kept) -> bool:
 
 
 def _only(frame: DataFrame, writes: Sequence[Write]) -> DataFrame:
-    """Return the rows of these writes by a condition: after a join Delta opens files that hold none of them."""
+    """Return the rows of these writes by a condition: for a join Delta would also open files without any of them."""
     from pyspark.sql import functions as F
 
     return frame.where(F.col("write_id").isin(sorted({write.write_id for write in writes})))
 
 
-def told_by_spark(error: Exception) -> str:
+def spark_error_line(error: Exception) -> str:
     """Return the line of Spark's error that names the file, else the first."""
     lines = [line.strip() for line in (str(error).strip() or type(error).__name__).splitlines() if line.strip()]
     return next((line for line in lines if ".parquet" in line), lines[0])[:400]
 
 
-# Differences between rows then and now, column by column.
-
 MOST = 5
+"""The most sentences on the differences of a write or an attempt, and the most columns in one of them."""
 _LONGEST = 120
 
 
 def differing(before: DataFrame, after: DataFrame, table: str, by: str) -> dict[str, list[str]]:
-    """Return value of `by` -> sentences on rows of `before` and `after` that only one side has, or that differ; at most
-    `MOST` each."""
+    """Return value of `by` -> at most `MOST` sentences on its rows in `before` and `after` that differ.
+
+    `before` and `after` have the columns of `table` and `by`.
+    """
     from pyspark.sql import functions as F
 
     row = F.struct("surplus", ROW)
-    found = surplus(before, after, table, (by,)).groupBy(by).agg(F.sort_array(F.collect_list(row)).alias("rows"))
-    told = {}
-    for one in found.select(by, F.slice("rows", 1, 100 * MOST).alias("rows")).collect():
+    unequal = surplus(before, after, table, (by,)).groupBy(by).agg(F.sort_array(F.collect_list(row)).alias("rows"))
+    changes = {}
+    for group in unequal.select(by, F.slice("rows", 1, 100 * MOST).alias("rows")).collect():
         sides: tuple[list[Any], list[Any]] = ([], [])
-        for number, body in one["rows"]:
+        for number, body in group["rows"]:
             sides[number < 0].append(json.loads(body))
-        told[one[by]] = list(sentences(*sides, table)) or ["another number of equal rows"]
-    return told
+        changes[group[by]] = list(sentences(*sides, table)) or ["another number of equal rows"]
+    return changes
 
 
 def sentences(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], table: str) -> Iterator[str]:
-    """Yield how each row differs, by its key; at most `MOST`."""
+    """Yield the difference of each row, by its key; at most `MOST`, and the number of the others."""
     old, new = ({_key(row, table): row for row in rows} for rows in (before, after))
     keys = sorted(old.keys() | new.keys())
     for key in keys[:MOST]:
@@ -185,16 +193,10 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-# The rows that manifests list, of many attempts at once: each carries the id of the attempt that it is read for.
-#
-# Rows are read as they stand now, which is what an auditor would read. Where a table was changed after a write, the
-# rows of the write are read from its own files, as long as they are there (`restored`).
-
-
 class OnDemand:
     """A Spark session that is opened at its first use, and closed at the end of the block.
 
-    Has the attributes of the session, so it can be handed on in its place.
+    It has the attributes of the session, so it can be passed in place of one.
     """
 
     def __init__(self, session: Callable[[], AbstractContextManager[SparkSession]]) -> None:
@@ -221,7 +223,7 @@ class OnDemand:
 
 @dataclass(frozen=True)
 class Rows:
-    """The lake's rows of cycles within a span of time; those of `restored` writes are read from their own files."""
+    """The rows of cycles between `since` and `until`; rows of `restored` writes are read from their own files."""
 
     session: OnDemand
     lake: Lake
@@ -235,41 +237,42 @@ class Rows:
         return self.session.spark
 
     def of(self, table: str, wanted: Iterable[tuple[str, Write]]) -> DataFrame:
-        """Return rows of `table` for attempts (id, write): `attempt_id` and the columns of the table."""
+        """Return the rows of `table` that attempts (id, write) want: `attempt_id` and the columns of the table."""
         from pyspark.sql import functions as F
 
-        asked = [(attempt, w) for attempt, w in wanted if w.table == table and w.rows]
-        listed = sorted({(attempt, w.cluster, w.write_id) for attempt, w in asked})
+        with_rows = [(attempt, w) for attempt, w in wanted if w.table == table and w.rows]
+        listed = sorted({(attempt, w.cluster, w.write_id) for attempt, w in with_rows})
         columns = [ATTEMPT, *TABLES[table].column_names()]
         if not listed:
             return self.spark.createDataFrame([], self._type(table))
         named = F.broadcast(self.spark.createDataFrame(listed, f"{ATTEMPT} string, cluster string, write_id string"))
         clusters = sorted({cluster for _, cluster, _ in listed})
-        return self._rows(table, clusters, {w for _, w in asked}).join(named, ["cluster", "write_id"]).select(*columns)
+        rows = self._rows(table, clusters, {w for _, w in with_rows})
+        return rows.join(named, ["cluster", "write_id"]).select(*columns)
 
-    def _rows(self, table: str, clusters: Sequence[str], asked: set[Write]) -> DataFrame:
+    def _rows(self, table: str, clusters: Sequence[str], writes: set[Write]) -> DataFrame:
         from pyspark.sql import functions as F
 
-        restored = [write for write in asked if key_of(write) in self.restored]
+        restored = [write for write in writes if key_of(write) in self.restored]
         if not restored:
-            return self.now(table, clusters).where(F.col("write_id").isin(sorted(write.write_id for write in asked)))
-        # The table as a whole may not be readable: a join leads Delta to every file.
-        others = self.lake.read(self.spark, table, [write for write in asked if key_of(write) not in self.restored])
+            return self.now(table, clusters).where(F.col("write_id").isin(sorted(write.write_id for write in writes)))
+        # The table as a whole may not be readable: for a join Delta opens every file.
+        others = self.lake.read(self.spark, table, [write for write in writes if key_of(write) not in self.restored])
         return others.unionByName(self.lake.read(self.spark, table, restored))
 
     def now(self, table: str, clusters: Sequence[str]) -> DataFrame:
-        """Return all rows of these clusters in the span of time, as the table stands."""
+        """Return all rows of these clusters in the span of time, as the table has them now."""
         from pyspark.sql import functions as F
 
         first, last = (moment.date().isoformat() for moment in (self.since, self.until))
         frame = self.spark.read.format("delta").load(self.lake.path(table))
-        kept = frame.where(
+        of_dates = frame.where(
             F.col("cluster").isin(list(clusters)) & F.col("cycle_date").between(F.lit(first), F.lit(last))
         )
-        # By whole seconds, so that the statistics of files, which are cut to milliseconds, exclude none of them.
+        # Whole seconds: the statistics of files are cut to milliseconds and would exclude a file of the span.
         begin, end = self.since - timedelta(seconds=1), self.until + timedelta(seconds=1)
         span = F.col("cycle_at").between(*(F.to_timestamp(F.lit(moment.isoformat())) for moment in (begin, end)))
-        return kept.where(span).select(*TABLES[table].column_names())
+        return of_dates.where(span).select(*TABLES[table].column_names())
 
     def _type(self, table: str) -> StructType:
         from pyspark.sql.types import StringType, StructField, StructType

@@ -1,9 +1,9 @@
-"""A range of cycles as a lake of its own: their manifests, and the files of the writes that those list and read, copied
-whole, to be verified on another machine. Written without a JVM.
+"""Export a range of cycles as a lake that can be verified on another machine; a JVM is not needed.
 
-The chain of a cluster is exported without a gap, from the first to the last row of the range, with an anchor for the
-row before the first. Of a file that holds more cycles than the range all rows come along, and no manifest lists the
-others. A write's table version differs from the recorded one: readers go by write id.
+An export has the manifests of the range and whole copies of the files of the writes that these list and read. The chain
+of a cluster has no gap from the first to the last row of the range, and an anchor names the row before the first. A
+file with more cycles than the range is copied whole; no manifest of the export lists the other rows. The table versions
+of writes differ from the recorded ones: readers go by write id.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import shutil
 import tarfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from operator import or_
@@ -35,18 +35,18 @@ from evenkeel.spark.code import code_digest, code_version
 
 MANIFEST = "export.json"
 FORMAT = 1
-# A cycle counts what was done to its cluster in the day before.
 _ACTS_BEFORE = timedelta(days=1)
+"""A cycle depends on the commands of the day before it."""
 _OUTBOX = ("commands", "outcomes")
-# The tables that no manifest lists have a moment of their own.
 _MOMENTS = {"controls": "at", "approvals": "at", "wishes": "made_at"}
+"""Tables that no manifest lists -> their column with the time of a row."""
 _ROWS_AT_ONCE = 50_000
 _TAR_TIME = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Rows that a manifest lists and the lake no longer holds."""
+    """A write with fewer rows in the export (`found`) than its manifest lists (`listed`)."""
 
     cluster: str
     cycle_at: datetime
@@ -58,7 +58,11 @@ class Missing:
 
 @dataclass(slots=True)
 class Exported:
-    """The content of an export."""
+    """The content of an export.
+
+    `cycles`: their number. `size`: bytes. `clusters`: cluster -> its part of the chain. `rows`: table -> row count.
+    `missing`: writes that the lake no longer holds in full.
+    """
 
     path: Path
     cycles: int = 0
@@ -70,8 +74,12 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A cluster's share: its attempts, the chain rows `first` to `last`, the row before them as an anchor names it
-    (`before`), and every write that is wanted, with the cycle that names it."""
+    """The part of a cluster.
+
+    `attempts`: its attempts. `first`, `last`: sequences of its first and last row of the chain. `before`: the row
+    before them, as an anchor names it. `writes`: (table, write id) -> each copied write, and the cycle that names it.
+    `since`, `until`: its first and last cycle.
+    """
 
     cluster: str
     attempts: tuple[Attempt, ...]
@@ -97,8 +105,8 @@ def export(
 ) -> Exported:
     """Write the cycles from `since` to `until` (both included) to a new folder, or to a new file that ends in .tar.
 
-    `progress` gets tables written, and tables in all. Raises BadInput if `out` exists or the range is none, NoSuchCycle
-    if no cycle lies in it.
+    `progress` gets the number of tables written, and of all tables. Raises BadInput if `out` exists or `since` is after
+    `until`, NoSuchCycle if the range has no cycle.
     """
     target = Path(out)
     if target.exists():
@@ -136,26 +144,26 @@ def _parts(lake: str, cluster: str | None, since: datetime, until: datetime) -> 
     begin, end = (pa.scalar(moment, places.schema.field("cycle_at").type) for moment in (since, until))
     inside = places.filter((pc.field("cycle_at") >= begin) & (pc.field("cycle_at") <= end))
     if not inside.num_rows:
-        asked = f"of cluster {cluster!r} " if cluster else ""
+        of_cluster = f"of cluster {cluster!r} " if cluster else ""
         times = pc.min_max(places["cycle_at"]).as_py()
         known = f"On record are {times['min']} to {times['max']}." if places.num_rows else "There is none at all."
         raise NoSuchCycle(
-            f"no cycle {asked}from {since.isoformat()} to {until.isoformat()} is on record in {lake}. {known}"
+            f"no cycle {of_cluster}from {since.isoformat()} to {until.isoformat()} is on record in {lake}. {known}"
         )
     return [_part(chain, places, name, inside) for name in sorted(set(inside["cluster"].to_pylist()))]
 
 
 def _part(chain: Any, places: Any, cluster: str, inside: Any) -> _Part:
-    """Return a cluster's share, with attempts at other cycles that were recorded in between: a chain has no gaps."""
+    """Return a cluster's part, with attempts at other cycles that were recorded in between: a chain has no gaps."""
     import pyarrow.compute as pc
 
-    own = pc.field("cluster") == cluster
-    places, span = places.filter(own), pc.min_max(inside.filter(own)["sequence"]).as_py()
+    of_cluster = pc.field("cluster") == cluster
+    places, span = places.filter(of_cluster), pc.min_max(inside.filter(of_cluster)["sequence"]).as_py()
     first, last = int(span["min"]), int(span["max"])
     within = places.filter((pc.field("sequence") >= first) & (pc.field("sequence") <= last))["attempt_id"]
-    # The `closed` row of an attempt comes along with its `planned` one.
+    # The `closed` row of an attempt is exported with its `planned` row.
     last = int(pc.max(places.filter(pc.is_in(places["attempt_id"], value_set=within))["sequence"]).as_py())
-    wanted = own & (pc.field("sequence") >= first - 1) & (pc.field("sequence") <= last)
+    wanted = of_cluster & (pc.field("sequence") >= first - 1) & (pc.field("sequence") <= last)
     rows = chain.to_table(filter=wanted).sort_by("sequence").to_pylist()
     before = rows.pop(0) if int(rows[0]["sequence"]) < first else None
     attempts = attempts_of(rows)
@@ -173,7 +181,7 @@ def _rows_of(attempt: Attempt) -> list[Mapping[str, Any]]:
 
 
 def _all_writes(attempt: Attempt) -> Iterator[Write]:
-    """Yield what the attempt wrote, and what it read of cycles before."""
+    """Yield the writes that the attempt made, and those of earlier cycles that it read."""
     for row in _rows_of(attempt):
         for name in ("writes", "reads"):
             yield from writes_of(attempt.cluster, row[name], row["files"])
@@ -201,7 +209,7 @@ def _write(lake: str, folder: Path, parts: Sequence[_Part], progress: Callable[[
 
 
 def _export_table(lake: str, folder: Path, name: str, parts: Sequence[_Part]) -> int:
-    """Make the table, also one without a row, with the files or rows of all parts; return the number of rows."""
+    """Create the table, also without rows, and copy the files or rows of all parts. Return the number of rows."""
     from deltalake import DeltaTable
 
     table, source = TABLES[name], _table(lake, name)
@@ -221,7 +229,7 @@ def _export_table(lake: str, folder: Path, name: str, parts: Sequence[_Part]) ->
 
 
 def _copy_files(lake: str, folder: Path, name: str, parts: Sequence[_Part], source: Any) -> int:
-    """Copy the files of the writes, or those that hold their rows since upkeep has put files together."""
+    """Copy the files of the writes, or those into which upkeep merged them. Return the number of rows."""
     import pyarrow as pa
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
@@ -229,29 +237,28 @@ def _copy_files(lake: str, folder: Path, name: str, parts: Sequence[_Part], sour
     files, wanted = files_of(Lake(lake).path(name)), _wanted(lake, name, parts)
     added: list[AddAction | RemoveAction] = []
     rows = 0
-    for one in pa.table(source.get_add_actions()).to_pylist():
-        path = unquote(one["path"])
+    for action in pa.table(source.get_add_actions()).to_pylist():
+        path = unquote(action["path"])
         if path not in wanted:
             continue
         files.copy_to(path, folder / name / path)
-        values = {column: None if value is None else str(value) for column, value in one["partition"].items()}
-        stats = json.dumps({"numRecords": one["num_records"]})
-        added.append(AddAction(one["path"], one["size_bytes"], values, one["modification_time"], True, stats))
-        rows += one["num_records"]
+        values = {column: None if value is None else str(value) for column, value in action["partition"].items()}
+        stats = json.dumps({"numRecords": action["num_records"]})
+        added.append(AddAction(action["path"], action["size_bytes"], values, action["modification_time"], True, stats))
+        rows += action["num_records"]
     if added:
-        made = DeltaTable(str(folder / name))
-        made.create_write_transaction(
+        table = DeltaTable(str(folder / name))
+        table.create_write_transaction(
             added, mode="append", schema=source.schema(), partition_by=[*TABLES[name].partition]
         )
     return rows
 
 
 def _wanted(lake: str, name: str, parts: Sequence[_Part]) -> set[str]:
-    """Return the paths of files that hold rows of the parts' writes: their own, and those that upkeep has made of
-    them."""
+    """Return the paths of files with rows of the parts' writes: their own, and those into which upkeep merged them."""
     wanted = {file.path for part in parts for write in part.written(name) for file in write.files}
     proofs = [row for row in read_table_if_any(lake, "proofs") if row["table_name"] == name]
-    for row in sorted(proofs, key=lambda row: row["proven_at"]):  # what was put together may be put together again
+    for row in sorted(proofs, key=lambda row: row["proven_at"]):  # upkeep may merge a merged file again
         if wanted & {file["path"] for file in row["files_before"]}:
             wanted |= {file["path"] for file in row["files_after"]}
     return wanted
@@ -281,8 +288,8 @@ def _table(lake: str, name: str) -> Any:
     return delta_table(path) if is_delta_table(path) else None
 
 
-# What readers and writers of the copy need; retention is a matter of the lake that it was taken from.
 _COPIED = ("delta.isolationLevel", "delta.checkpointInterval", "delta.dataSkippingStatsColumns")
+"""Table properties that readers and writers of the copy need; those on retention belong to the original lake."""
 
 
 def _configuration(properties: Mapping[str, str]) -> dict[str, str | None]:
@@ -290,24 +297,24 @@ def _configuration(properties: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _condition(name: str, part: _Part) -> Any:
-    """Return which rows of a table outside manifests belong to the part; None for a table whose files are copied."""
+    """Return the condition for a part's rows of a table outside manifests, None for a table whose files are copied."""
     import pyarrow.compute as pc
 
     if "cluster" not in TABLES[name].column_names():
-        return pc.field("begun_at").is_valid()  # the periods say which rows are rightly missing
-    own = pc.field("cluster") == part.cluster
+        return pc.field("begun_at").is_valid()  # all rows: their periods say which rows expired
+    of_cluster = pc.field("cluster") == part.cluster
     if name == "cycles":
-        return own & (pc.field("sequence") >= part.first) & (pc.field("sequence") <= part.last)
+        return of_cluster & (pc.field("sequence") >= part.first) & (pc.field("sequence") <= part.last)
     if name == "anchors":
-        return own & (pc.field("sequence") >= part.first - 1) & (pc.field("sequence") <= part.last)
+        return of_cluster & (pc.field("sequence") >= part.first - 1) & (pc.field("sequence") <= part.last)
     if name in _OUTBOX:
         days = _days(part.since - _ACTS_BEFORE, part.until)
-        return own & pc.field("cycle_date").isin(days) & (pc.field("cycle_at") >= part.since - _ACTS_BEFORE)
+        return of_cluster & pc.field("cycle_date").isin(days) & (pc.field("cycle_at") >= part.since - _ACTS_BEFORE)
     if name in _MOMENTS:
         recorded = max(row["recorded_at"] for attempt in part.attempts for row in _rows_of(attempt))
-        return own & (pc.field(_MOMENTS[name]) <= recorded + _ACTS_BEFORE)
+        return of_cluster & (pc.field(_MOMENTS[name]) <= recorded + _ACTS_BEFORE)
     if name == "proofs":
-        return own & pc.field("cycle_date").isin(_days(part.since - _ACTS_BEFORE, part.until))
+        return of_cluster & pc.field("cycle_date").isin(_days(part.since - _ACTS_BEFORE, part.until))
     return None
 
 
@@ -316,7 +323,7 @@ def _days(first: datetime, last: datetime) -> list[date]:
 
 
 def _anchor(folder: Path, parts: Sequence[_Part], exported: Exported) -> None:
-    """Write an anchor for every chain that does not begin with its first row, unless upkeep has left one."""
+    """Write an anchor for each chain that does not begin with its first row, unless upkeep wrote one."""
     from deltalake import write_deltalake
 
     path = folder / "anchors"
@@ -330,19 +337,19 @@ def _anchor(folder: Path, parts: Sequence[_Part], exported: Exported) -> None:
 
 
 def _anchor_row(part: _Part, now: datetime) -> dict[str, Any]:
-    taken = {name: part.before[name] for name in ("cluster", "manifest_digest", "cycle_at", "recorded_at")}
-    return {**taken, "sequence": part.first - 1, "made_at": now, "code_version": code_version()}
+    copied = {name: part.before[name] for name in ("cluster", "manifest_digest", "cycle_at", "recorded_at")}
+    return {**copied, "sequence": part.first - 1, "made_at": now, "code_version": code_version()}
 
 
 def _missing(folder: Path, part: _Part) -> Iterator[Missing]:
-    """Return the writes of which fewer rows came along than their manifest lists: expired or lost."""
-    found: dict[str, dict[str, int]] = {}
+    """Yield the writes with fewer rows in the export than their manifest lists: expired or lost."""
+    counts: dict[str, dict[str, int]] = {}
     for (name, write_id), (write, cycle_at) in sorted(part.writes.items()):
-        if name not in found:
-            found[name] = _counts(folder, name, part.cluster)
-        there = found[name].get(write_id, 0)
-        if there < write.rows:
-            yield Missing(part.cluster, cycle_at, name, write_id, write.rows, there)
+        if name not in counts:
+            counts[name] = _counts(folder, name, part.cluster)
+        exported = counts[name].get(write_id, 0)
+        if exported < write.rows:
+            yield Missing(part.cluster, cycle_at, name, write_id, write.rows, exported)
 
 
 def _counts(folder: Path, name: str, cluster: str) -> dict[str, int]:
@@ -356,8 +363,8 @@ def _counts(folder: Path, name: str, cluster: str) -> dict[str, int]:
 
 
 def _describe(lake: str, folder: Path, exported: Exported) -> None:
-    """Return the export's own manifest: its content, what is missing, and a digest of every file."""
-    said = {
+    """Write the export's own manifest: its content, the missing rows, and a digest of every file."""
+    manifest = {
         "format": FORMAT,
         "made_at": datetime.now(UTC).isoformat(),
         "code_version": code_version(),
@@ -366,17 +373,14 @@ def _describe(lake: str, folder: Path, exported: Exported) -> None:
         "cycles": exported.cycles,
         "clusters": exported.clusters,
         "rows": exported.rows,
-        "missing": [{**_as_dict(one), "cycle_at": one.cycle_at.isoformat()} for one in exported.missing],
+        "missing": [{**asdict(missing), "cycle_at": missing.cycle_at.isoformat()} for missing in exported.missing],
         "files": {
             str(file.relative_to(folder)): {"size": file.stat().st_size, "sha256": _sha256(file)}
             for file in _files(folder)
         },
     }
-    (folder / MANIFEST).write_text(json.dumps(said, indent=2, ensure_ascii=False, sort_keys=True), encoding="utf-8")
-
-
-def _as_dict(one: Missing) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in Missing.__slots__}
+    text = json.dumps(manifest, indent=2, ensure_ascii=False, sort_keys=True)
+    (folder / MANIFEST).write_text(text, encoding="utf-8")
 
 
 def _files(folder: Path) -> list[Path]:

@@ -1,23 +1,25 @@
 """Compare a lake's transparency log with the lake's tables, with checkpoints that were given out, and with witnesses.
 
-A chain of manifests alone cannot show that its end was cut off, and anybody who may write to the lake can write it
-anew. The log shows both, as long as its checkpoints are out of their reach: with those who were given one, and with
-witnesses.
+A chain of manifests alone cannot show that its end was cut off. Users who may write to the lake can also write the
+whole chain again. The log shows both, as long as such users cannot change its checkpoints: those of witnesses, and
+those that were given to other people. `check_stamps` checks the time stamps of the checkpoints.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evenkeel.errors import BadInput, BadNote, EvenkeelError, InconsistentLog, LogError
+from evenkeel.errors import BadInput, BadNote, BadStamp, EvenkeelError, InconsistentLog, LogError
 from evenkeel.handover import Write
 from evenkeel.model.amounts import plural
+from evenkeel.times import utc_seconds
 from evenkeel.transparency import LOG_FOLDER
-from evenkeel.transparency.keys import VerifierKey
+from evenkeel.transparency.keys import VerifierKey, shown
 from evenkeel.transparency.lake_log import has_log, open_followed, storage_of
 from evenkeel.transparency.leaves import BEFORE_THE_LOG, BegunLeaf, CommitLeaf, KeysLeaf, ids_of, parse_leaf
 from evenkeel.transparency.log import TransparencyLog
@@ -26,16 +28,20 @@ from evenkeel.transparency.proof_file import HEAD, ProofFile
 from evenkeel.transparency.rotations import ROTATIONS, newest_checkpoint, rotation_lines, signers_among
 from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import Tree
-from evenkeel.transparency.time_stamp import authorities_in
+from evenkeel.transparency.time_stamp import STAMPS, KeptStamps, authorities_in, demand_stamp, kept_stamps, read_stamp
 from evenkeel.transparency.witness_client import latest_checkpoint
 from evenkeel.transparency.witness_file import WitnessFile
 from evenkeel.transparency.witnesses import LakeWitness, witness_states
 from evenkeel.verify.chain import LOG, Fault
 from evenkeel.verify.commit_check import CommitCheck, LoggedCommits, counted
-from evenkeel.verify.stamp_check import check_stamps
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 _NAMED = 20
 """The most faults of a kind that are named one by one."""
+_LISTED = 10
+"""The number of newest time stamps that are listed for each authority, beside its first one."""
 _PLACE = "the log"
 
 
@@ -43,10 +49,10 @@ _PLACE = "the log"
 class LogSources:
     """Checkpoints, keys and witnesses that the log of a lake is compared with.
 
-    `log_keys`: the log's verifier keys, from a place that whoever writes to the lake cannot change; none: those that
-    the log names itself. `checkpoints`: the content of files that hold checkpoints of it, by the name of the file.
-    `witnesses`: who is asked what they have seen. `expected_heads`: (cluster, or "" for any, digest). `stamp_ca`:
-    certificates in PEM of time stamp authorities that are trusted, and the name of their file.
+    `log_keys`: the log's verifier keys, from a place that writers of the lake cannot change; without any, the keys that
+    the log names itself are used. `checkpoints`: name -> content of each file with checkpoints of the log. `witnesses`:
+    the witnesses that are asked for their newest checkpoint. `expected_heads`: (cluster, or "" for any, digest).
+    `stamp_ca`: certificates (PEM) of trusted time stamp authorities, and the name of their file.
     """
 
     log_keys: tuple[VerifierKey, ...] = ()
@@ -65,12 +71,12 @@ class LogSources:
 class LogReport:
     """The report on a lake's log.
 
-    `is_there`: True if the lake has one, or should have. `checkpoint` is None if it cannot be read. `keys`: by which it
-    was read; `own_keys`: they follow from those that the log names itself. `before`: commits that lay in the tables
-    before it began. `adopted`: a line for each operator who took commits in that no writer handed on. `agreed`: who
-    else has a checkpoint from which it has grown. `lines`: of the witnesses. `waiting`: of commits that wait for their
-    publish. `expired`: commits past the log retention of their tables. `rotations`: a line on each change of the log's
-    keys. `stamps`: lines on time stamps.
+    `checkpoint`: the newest one, None if it cannot be read. `keys`: the keys that signed it. `own_keys`: True if the
+    log itself names them. `before`: number of commits that are older than the log. `adopted`: a line for each operator
+    who adopted commits that no writer handed on. `agreed`: files and witnesses with a checkpoint from which the log has
+    grown. `lines`: a line for each witness. `waiting`: lines on commits that wait for their publish. `expired`: number
+    of commits past the log retention of their tables. `is_there`: True if the lake has a log, or should have one.
+    `rotations`: a line for each change of the log's keys. `stamps`: lines on time stamps.
     """
 
     checkpoint: SignedCheckpoint | None = None
@@ -89,7 +95,7 @@ class LogReport:
 
 @dataclass
 class LakeLogCheck:
-    """A lake's log while its record is verified. `faults`: found so far."""
+    """A lake's log while its record is verified; `faults`: those known so far."""
 
     report: LogReport
     faults: list[Fault] = field(default_factory=list)
@@ -117,7 +123,7 @@ class LakeLogCheck:
 def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
     """Read the whole log of a lake, and compare it with `sources`.
 
-    Differences come as faults. Raises BadInput where a file of `sources` holds no checkpoint of this log, or no
+    Differences become faults. Raises BadInput if a file of `sources` holds no checkpoint of this log, or no
     certificates.
     """
     authorities = () if sources.stamp_ca is None else authorities_in(*sources.stamp_ca)
@@ -163,7 +169,11 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
 
 @dataclass
 class _Leaves:
-    """The leaves of a log: those of commits by table, those of keys with their indices, and who adopted how many."""
+    """The leaves of a log.
+
+    `commits`: table -> leaves of its commits. `keys`: index and leaf of each change of keys. `adopted`: operator ->
+    number of adopted commits. `begun`: number of commits that are older than the log.
+    """
 
     commits: dict[str, LoggedCommits] = field(default_factory=dict)
     keys: list[tuple[int, KeysLeaf]] = field(default_factory=list)
@@ -172,34 +182,36 @@ class _Leaves:
 
 
 def _read(check: LakeLogCheck, tree: Tree) -> _Leaves:
-    """Read all leaves. Raises DamagedLog if an entry is none."""
-    found = _Leaves()
+    """Read all leaves. Raises DamagedLog if an entry is not a leaf."""
+    leaves = _Leaves()
     first: BegunLeaf | None = None
     for index, entry in enumerate(tree.entries(0, tree.size)):
         leaf = parse_leaf(entry)
         if isinstance(leaf, CommitLeaf):
-            earlier = found.commits.setdefault(leaf.table, LoggedCommits()).add(index, leaf)
+            earlier = leaves.commits.setdefault(leaf.table, LoggedCommits()).add(index, leaf)
             if earlier is not None:
                 words = f"leaf {index} and leaf {earlier} of the log are both of this commit: it was logged twice"
                 check.faults.append(Fault("", None, LOG, leaf.table, f"version {leaf.commit}", words))
             if leaf.by and leaf.by != BEFORE_THE_LOG:
-                found.adopted[leaf.by] = found.adopted.get(leaf.by, 0) + 1
+                leaves.adopted[leaf.by] = leaves.adopted.get(leaf.by, 0) + 1
         elif isinstance(leaf, KeysLeaf):
-            found.keys.append((index, leaf))
+            leaves.keys.append((index, leaf))
         elif index == 0:
-            first, found.begun = leaf, leaf.commits
+            first, leaves.begun = leaf, leaf.commits
         else:
             check.faults.append(_log_fault(f"leaf {index} says again how the log began"))
     if first is None and tree.size:
         check.faults.append(_log_fault("its first leaf does not say how it began"))
-    elif first is not None and counted(found.commits, first.commits) != dict(first.tables):
+    elif first is not None and counted(leaves.commits, first.commits) != dict(first.tables):
         check.faults.append(_log_fault("its first leaf counts other commits than the leaves that follow it"))
-    return found
+    return leaves
 
 
 def _later(storage: LogStorage, sources: LogSources, before: SignedCheckpoint) -> dict[tuple[str, int], str]:
-    """Return table, number -> digest of the commits whose leaves came after a checkpoint. Raises LogError, also if the
-    log has not grown from it, and BadNote."""
+    """Return table, number -> digest of the commits whose leaves came after a checkpoint.
+
+    Raises BadNote, and LogError, also if the log has not grown from the checkpoint.
+    """
     opened, followed = open_followed(storage, log_keys=sources.log_keys)
     newest = newest_checkpoint(storage, opened, followed).checkpoint
     opened.demand_continues(before.checkpoint)
@@ -211,9 +223,9 @@ def _later(storage: LogStorage, sources: LogSources, before: SignedCheckpoint) -
 def _keys_faults(
     storage: LogStorage, newest: SignedCheckpoint, leaves: Sequence[tuple[int, KeysLeaf]]
 ) -> Iterator[str]:
-    """A sentence on each fault of a log's keys; `leaves` are those under its newest checkpoint.
+    """Yield a sentence on each fault of a log's keys; `leaves` are those under its newest checkpoint.
 
-    Raises DamagedLog if the file of rotations is not as it was.
+    Raises DamagedLog if the file of rotations was changed.
     """
     kept = {line.index for line in rotation_lines(storage)}
     for index, leaf in leaves:
@@ -233,17 +245,17 @@ def _keys_faults(
 
 
 def _given_out(check: LakeLogCheck, opened: TransparencyLog, files: Mapping[str, bytes]) -> Iterator[str]:
-    """Compare the log with checkpoints in files; yield who agrees, in words."""
+    """Compare the log with checkpoints in files; yield the name of each file that agrees, with its checkpoints."""
     for name, data in files.items():
-        kept = [*_checkpoints_in(name, data, opened)]
-        for one in kept:
-            _demand_continues(check, opened, one.checkpoint, name)
-        largest = max(one.checkpoint.size for one in kept)
-        yield f"{name} ({plural(len(kept), 'checkpoint')}, up to {plural(largest, 'leaf', 'leaves')})"
+        checkpoints = [signed.checkpoint for signed in _checkpoints_in(name, data, opened)]
+        for checkpoint in checkpoints:
+            _demand_continues(check, opened, checkpoint, name)
+        largest = max(checkpoint.size for checkpoint in checkpoints)
+        yield f"{name} ({plural(len(checkpoints), 'checkpoint')}, up to {plural(largest, 'leaf', 'leaves')})"
 
 
 def _checkpoints_in(name: str, data: bytes, opened: TransparencyLog) -> Iterator[SignedCheckpoint]:
-    """The checkpoints in a file: a signed note, a proof, or the lines of a witness's file."""
+    """Yield the checkpoints in a file: a signed note, a proof, or the lines of a witness's file."""
     notes = [data]
     if data.startswith(HEAD.encode()):
         notes = [ProofFile.read(data).checkpoint]
@@ -259,7 +271,7 @@ def _checkpoints_in(name: str, data: bytes, opened: TransparencyLog) -> Iterator
 
 
 def _witnessed(check: LakeLogCheck, opened: TransparencyLog, witnesses: Sequence[LakeWitness]) -> Iterator[str]:
-    """Ask witnesses for their newest checkpoint; yield who agrees, in words. A witness without an answer is a fault."""
+    """Ask witnesses for their newest checkpoint; yield the name and size of each that agrees. No answer is a fault."""
     for witness in witnesses:
         try:
             if witness.bucket is not None:
@@ -279,7 +291,7 @@ def _witnessed(check: LakeLogCheck, opened: TransparencyLog, witnesses: Sequence
 
 
 def _kept_in_bucket(check: LakeLogCheck, opened: TransparencyLog, witness: LakeWitness) -> Iterator[str]:
-    """Compare the log with every checkpoint that a bucket keeps of it; yield how many agree, in words.
+    """Compare the log with every checkpoint of it in a bucket; yield the number of those that agree, in words.
 
     Raises WitnessError and SettingsError if the bucket cannot be read.
     """
@@ -326,10 +338,10 @@ def _log_fault(words: str) -> Fault:
 
 
 def check_heads(expected: Collection[tuple[str, str]], chains: Mapping[str, Any]) -> Iterator[Fault]:
-    """Return the faults of heads that were noted elsewhere: a chain that still holds one was not cut before it."""
+    """Yield a fault for each noted head that no chain holds: a chain that holds it was not cut before it."""
     for cluster, digest in expected:
-        asked = [name for name in chains if cluster in ("", name)]
-        if not any(_holds(chains[name], digest) for name in asked):
+        compared = [links for name, links in chains.items() if cluster in ("", name)]
+        if not any(_holds(links, digest) for links in compared):
             words = f"no row has the digest {digest} that was noted: rows were removed, or the past was rewritten"
             yield Fault(cluster, None, LOG, "cycles", "--expect-head", words)
 
@@ -340,3 +352,81 @@ def _holds(links: Any, digest: str) -> bool:
 
     column = links.column("manifest_digest").cast(pa.string())
     return bool(pc.any(pc.equal(column, digest)).as_py())
+
+
+@dataclass
+class StampCheck:
+    """The result for the stamps of a log: a sentence for each wrong one, and lines on the others."""
+
+    faults: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
+def check_stamps(
+    storage: LogStorage, opened: TransparencyLog, tree: Tree, authorities: Sequence[Certificate]
+) -> StampCheck:
+    """Compare all stamps beside a log with its newest tree and with the certificates of trusted authorities.
+
+    Without certificates, times are reported as unverified.
+    """
+    check, stamped = StampCheck(), dict[str, list[tuple[int, datetime]]]()
+    faults: list[str] = []
+    try:
+        for kept in kept_stamps(storage):
+            if kept.answers:
+                faults += _faults_of(kept, opened, tree, authorities, stamped)
+    except LogError as error:
+        faults.append(str(error))
+    check.faults = faults[:_NAMED]
+    if (more := len(faults) - _NAMED) > 0:
+        check.faults.append(f"{plural(more, 'further time stamp')} of {STAMPS} do not hold")
+    unverified = "" if authorities else " (unverified: give the authority's certificates, --stamp-ca)"
+    for by, times in sorted(stamped.items()):
+        listed = times if len(times) <= _LISTED + 1 else [times[0], *times[-_LISTED:]]
+        check.lines += [
+            f"checkpoint of {plural(size, 'leaf', 'leaves')} stamped at {utc_seconds(at)} by {by}{unverified}"
+            for size, at in listed
+        ]
+        if left_out := len(times) - len(listed):
+            check.lines.append(f"and {plural(left_out, 'time stamp')} between the first and these, by {by}{unverified}")
+    if authorities and not stamped:
+        check.lines.append("no time stamp of the log holds: nothing but the log says when its checkpoints were there")
+    return check
+
+
+def _faults_of(
+    kept: KeptStamps,
+    opened: TransparencyLog,
+    tree: Tree,
+    authorities: Sequence[Certificate],
+    stamped: dict[str, list[tuple[int, datetime]]],
+) -> list[str]:
+    """Return the faults of the stamps of one size; valid ones are added to `stamped`: signer -> size and time."""
+    place = f"{STAMPS}/{kept.size}"
+    try:
+        text = _text_of(kept, opened, tree)
+    except (BadNote, LogError) as error:
+        return [f"{place}: {error}"]
+    faults = []
+    for name, answer in kept.answers:
+        try:
+            stamp = read_stamp(answer)
+            demand_stamp(stamp, text, authorities)
+        except BadStamp as error:
+            faults.append(f"{place}/{shown(name)}: {error}")
+            continue
+        stamped.setdefault(shown(stamp.by), []).append((kept.size, stamp.at))
+    return faults
+
+
+def _text_of(kept: KeptStamps, opened: TransparencyLog, tree: Tree) -> bytes:
+    """Return the stamped text of a checkpoint. Raises BadNote or LogError if it is not a checkpoint of this tree."""
+    if kept.checkpoint is None:
+        raise BadNote("the checkpoint that was stamped is gone; restore it from a copy")
+    signed = open_checkpoint(kept.checkpoint, opened.origin, opened.all_keys)
+    checkpoint = signed.checkpoint
+    if checkpoint.size != kept.size:
+        raise BadNote(f"it holds the checkpoint of another size: {checkpoint.words}")
+    if checkpoint.size > tree.size or tree.root_at(checkpoint.size) != checkpoint.root:
+        opened.demand_continues(checkpoint)
+    return signed.note.text.encode()

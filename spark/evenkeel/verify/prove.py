@@ -1,6 +1,6 @@
-"""`prove`: a proof in a file that a manifest, or a decision, stands in a data file of a commit that the log has.
+"""`prove`: a proof in a file that a data file of a logged commit contains a manifest, or a decision.
 
-Read without Spark. `tools/check_proof.py` checks the proof with the log's verifier key, and without this package.
+Spark is not needed. `tools/check_proof.py` checks the proof with the log's verifier key, without this package.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from evenkeel.transparency.proof_file import ProofFile, prove
 from evenkeel.transparency.rotations import newest_checkpoint, signers_among
 
 TABLES_OF_DECISIONS = tuple(table.name for table in DECIDED)
-"""The tables in which a decision is looked for."""
+"""The tables that are searched for a decision."""
 _CYCLES = "cycles"
 _SUBJECTS = ("subject", "broker", "destination", "wish_id", "sentence")
-"""Columns that name what a decision is about; the first of them in which the name stands counts."""
-_TOLD = ("outcome", "rule", "strategy")
+"""Columns that name the subject of a decision; the first column with a match counts."""
+_DESCRIBING = ("outcome", "rule", "strategy")
 _SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
 class ProvenRow:
-    """A row of a table, and where it lies.
+    """A row of a table, and its place.
 
-    `file`: the data file, its path below the table's folder. `version`: of the commit that added it. `where`: columns
-    and values by which the row is found in the file.
+    `version`: the version of the commit that added the file. `file`: path of the data file below the table's folder.
+    `where`: column -> value that select the row in the file.
     """
 
     table: str
@@ -55,10 +55,10 @@ class ProvenRow:
 
 @dataclass(frozen=True, slots=True)
 class ProvenCycle:
-    """A proof, and what it is of.
+    """A proof, and the row that it proves.
 
-    `manifest`: a row of `cycles`. `row`: that manifest or a decision, which stands in the proven file. `content`: the
-    file's bytes. `keys`: the log's keys that have signed its checkpoint.
+    `manifest`: a row of `cycles`. `row`: this manifest or a decision, which the proven file contains. `content`: the
+    file's bytes. `keys`: the log's keys that signed the checkpoint.
     """
 
     proof: ProofFile
@@ -79,11 +79,11 @@ def prove_cycle(
     log_keys: Collection[VerifierKey] = (),
     witness_keys: Collection[VerifierKey] = (),
 ) -> ProvenCycle:
-    """Return the proof of the manifest of a cycle's attempt that counts, or with `subject` of the decision about it.
+    """Return the proof of the manifest of a cycle's attempt that counts, or of the decision about `subject`.
 
-    `subject` is a bundle, a broker, a wish or a sentence; `table` and `number` (from 1, in the order of the list that
-    BadInput gives) choose among several decisions. Raises NoSuchCycle, BadInput with what there is, LogError if the
-    commit has no leaf, LakeError if the file is not as it was logged, and DamagedLog.
+    `subject` is a bundle, a broker, the id of a request or a sentence. `table` and `number` (from 1, in the order of
+    the list in BadInput) choose among several decisions. Raises NoSuchCycle, BadInput with the decisions that exist,
+    LogError if the commit has no leaf, LakeError if the file was changed after it was logged, and DamagedLog.
     """
     (attempt,) = find_cycles(lake, cluster=cluster, cycle=cycle, option="CYCLE")
     storage = storage_of(lake)
@@ -109,35 +109,39 @@ def prove_cycle(
 
 
 def manifest_row(lake: str, attempt: Attempt) -> ProvenRow:
-    """Return where the newest manifest of an attempt lies. Raises LakeError if it cannot be found."""
+    """Return the place of an attempt's newest manifest. Raises LakeError if no file has it."""
     manifest = attempt.closed or attempt.planned
     digest = str(manifest["manifest_digest"])
     for path, modified in _active_files(lake, _CYCLES, attempt.cluster, int(manifest["sequence"])):
-        if digest in _column(lake, _CYCLES, path, "manifest_digest"):
+        if any(row["manifest_digest"] == digest for row in _read(lake, _CYCLES, path, ["manifest_digest"])):
             return ProvenRow(_CYCLES, _version_of(lake, _CYCLES, path, modified), path, {"manifest_digest": digest})
     raise LakeError(f"no file of `cycles` in {lake} has row {manifest['sequence']} of {attempt.cluster} any more")
 
 
 def _files(lake: str, attempt: Attempt, leaf: CommitLeaf) -> list[DataFile]:
-    """Return the data files of a commit as its leaf has them: as they are now, or as the manifest lists them."""
+    """Return the data files of a commit as its leaf has them, by the manifest or by the files themselves."""
     listed = [write.files for write in attempt.writes if (write.table, write.version) == (leaf.table, leaf.commit)]
     known = {file.path: file for files in listed for file in files}
     if files_digest(known.values()) == leaf.files_digest:
         return [*known.values()]
     place, path = table_place(lake, leaf.table), Lake(lake).path(leaf.table)
     names = paths_of(actions_of(commit_data(lake, leaf.table, leaf.commit) or b""))
-    found = [known.get(name) or hashed(path, name) for name in names if name in known or place.exists(name)]
-    if files_digest(found) != leaf.files_digest:
+    files = [known.get(name) or hashed(path, name) for name in names if name in known or place.exists(name)]
+    if files_digest(files) != leaf.files_digest:
         raise LakeError(
             f"the files of version {leaf.commit} of {leaf.table} are not those that were logged: some were put "
             "together since and removed, or changed. `evenkeel verify` says which"
         )
-    return found
+    return files
 
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """A row of a table of decisions: its values as far as they are shown, its write, and its file."""
+    """A row of a table of decisions, with the values that are shown.
+
+    `write`: its write. `file`: path of its data file; `version` of the commit that added it, None if not known yet.
+    `modified`: time of change of the file (ms since 1970), 0 if `version` is known.
+    """
 
     table: str
     values: Mapping[str, Any]
@@ -149,8 +153,8 @@ class _Decision:
     @property
     def words(self) -> str:
         """Return one line that identifies the row."""
-        own = [str(self.values[name]) for name in ("subject", *_TOLD) if self.values.get(name)]
-        return f"{self.table}: {', '.join(own)}"
+        shown = [str(self.values[name]) for name in ("subject", *_DESCRIBING) if self.values.get(name)]
+        return f"{self.table}: {', '.join(shown)}"
 
 
 def _decision(lake: str, attempt: Attempt, subject: str, table: str | None, number: int | None) -> ProvenRow:
@@ -164,25 +168,25 @@ def _decision(lake: str, attempt: Attempt, subject: str, table: str | None, numb
         )
     if number is not None and not 1 <= number <= len(chosen):
         raise BadInput(f"--number {number}: {plural(len(chosen), 'decision')} about {subject!r}: {_list(chosen)}")
-    one = chosen[(number or 1) - 1]
-    version = one.version if one.version is not None else _version_of(lake, one.table, one.file, one.modified)
-    where = {"write_id": one.write.write_id, column: subject}
-    where |= {name: str(one.values[name]) for name in _TOLD if one.values.get(name)}
-    return ProvenRow(one.table, version, one.file, where)
+    row = chosen[(number or 1) - 1]
+    version = row.version if row.version is not None else _version_of(lake, row.table, row.file, row.modified)
+    where = {"write_id": row.write.write_id, column: subject}
+    where |= {name: str(row.values[name]) for name in _DESCRIBING if row.values.get(name)}
+    return ProvenRow(row.table, version, row.file, where)
 
 
 def _about(rows: Sequence[_Decision], subject: str) -> tuple[str, list[_Decision]]:
     for column in _SUBJECTS:
-        found = [row for row in rows if row.values.get(column) == subject]
-        if found:
-            return column, sorted(found, key=lambda row: (row.table, str(row.values)))
+        about = [row for row in rows if row.values.get(column) == subject]
+        if about:
+            return column, sorted(about, key=lambda row: (row.table, str(row.values)))
     return "", []
 
 
 def _not_there(attempt: Attempt, rows: Sequence[_Decision], subject: str) -> str:
-    # A model of the planner's has no subject: it is about a broker.
-    there = sorted({str(row.values.get("subject") or row.values.get("broker")) for row in rows})
-    hint = nearest(subject, there) if there else " Nothing was decided in it."
+    # A model of the planner has no subject: it is about a broker.
+    subjects = sorted({str(row.values.get("subject") or row.values.get("broker")) for row in rows})
+    hint = nearest(subject, subjects) if subjects else " Nothing was decided in it."
     at = attempt.cycle_at.isoformat()
     return f"no decision of {attempt.cluster} at {at} is about {subject!r}.{hint}"
 
@@ -193,9 +197,9 @@ def _list(rows: Sequence[_Decision]) -> str:
 
 
 def _rows_of(lake: str, attempt: Attempt, table: str) -> Iterator[_Decision]:
-    """Return the rows that the attempt wrote to a table, from its files or from those that upkeep put together."""
+    """Yield the rows that the attempt wrote to a table, from its own files or from those that upkeep merged."""
     names = {column.name for column in TABLES[table].columns}
-    columns = [name for name in (*_SUBJECTS, *_TOLD) if name in names]
+    columns = [name for name in (*_SUBJECTS, *_DESCRIBING) if name in names]
     place = table_place(lake, table)
     for write in attempt.writes_of(table):
         if not write.rows:
@@ -216,18 +220,20 @@ def _rows_of(lake: str, attempt: Attempt, table: str) -> Iterator[_Decision]:
 def _active_files(
     lake: str, table: str, cluster: str, sequence: int | None = None, day: str | None = None
 ) -> Iterator[tuple[str, int]]:
-    """Return path and time of change (ms since 1970) of a table's data files of a cluster and date, or that may have a
-    sequence."""
+    """Yield path and time of change (ms since 1970) of a table's data files of a cluster.
+
+    `sequence`: only files that may have a row with it. `day`: only files of this date.
+    """
     actions = add_actions(Lake(lake).path(table), flatten=True)
     if actions is None:
         return
-    there = {*actions.schema.names}
+    existing = {*actions.schema.names}
     nothing = [None] * actions.num_rows
     names = ("path", "modification_time", "partition.cluster", "partition.cycle_date", "min.sequence", "max.sequence")
-    columns = [actions.column(name).to_pylist() if name in there else nothing for name in names]
-    for path, modified, own, date, first, last in zip(*columns, strict=True):
+    columns = [actions.column(name).to_pylist() if name in existing else nothing for name in names]
+    for path, modified, of_cluster, date, first, last in zip(*columns, strict=True):
         is_in = sequence is None or first is None or last is None or first <= sequence <= last
-        if own in (None, cluster) and is_in and (day is None or str(date) == day):
+        if of_cluster in (None, cluster) and is_in and (day is None or str(date) == day):
             yield unquote(path), int(modified)
 
 
@@ -239,10 +245,6 @@ def _version_of(lake: str, table: str, path: str, modified: int) -> int:
             "of files cannot be put together"
         )
     return version
-
-
-def _column(lake: str, table: str, path: str, column: str) -> list[Any]:
-    return [row.get(column) for row in _read(lake, table, path, [column])]
 
 
 def _read(lake: str, table: str, path: str, columns: Sequence[str]) -> list[dict[str, Any]]:

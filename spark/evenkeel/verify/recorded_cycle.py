@@ -1,4 +1,7 @@
-"""From a manifest back to the cycle that its tasks were handed: settings, predecessor, wishes, acts and pauses."""
+"""Restore the cycle that tasks were given from its manifest: settings, predecessor, requests, commands and pauses.
+
+Manifests name settings, requests and commands by id; these are read from their tables without Spark.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ PLANNED = (
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """Rows that manifests name by id: settings by digest (their JSON text), requests and commands by id."""
+    """Rows that manifests name by id.
+
+    `settings`: digest -> JSON text. `wishes`: id -> request. `commands`: id -> command.
+    """
 
     settings: Mapping[str, str] = field(default_factory=dict)
     wishes: Mapping[str, Row] = field(default_factory=dict)
@@ -39,42 +45,42 @@ class Background:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCycle:
-    """An attempt that is to be decided again: its manifest, and its cycle as the tasks were handed it."""
+    """An attempt that is to be decided again: its manifest, and its cycle as the tasks were given it."""
 
     attempt: Attempt
     cycle: ClusterCycle
 
     @property
     def run(self) -> Run:
-        """Return the run of the attempt as its manifest has it."""
+        """Return the run that the manifest names."""
         planned = self.attempt.planned
         return Run(planned["dag_id"], planned["run_id"], planned["kind"], planned["mode"])
 
     @property
     def needs_topics(self) -> bool:
-        """True if its splits look at the topics of bundles."""
+        """Return True if its splits look at the topics of bundles."""
         return cuts_by_topics(settings_in(self.cycle.settings), self.cycle.wishes)
 
     @property
     def planner_looks_at_topics(self) -> bool:
-        """True if splits that Evenkeel's own planner wanted, if any, look at the topics of bundles."""
+        """Return True if splits that Evenkeel's own planner wants look at the topics of bundles."""
         return looks_at_topics(settings_in(self.cycle.settings))
 
     @property
     def to_the_word(self) -> bool:
-        """True if its sentences have to be the same too: this code wrote them."""
+        """Return True if its sentences have to be the same too, since this code wrote them."""
         return bool(self.attempt.planned["code_digest"] == code_digest())
 
     @property
     def cycle_row(self) -> Row:
-        """Return the row that tells the rounds which cycle it is."""
+        """Return the row that describes the cycle to the rounds."""
         return cycle_row_of(self.cycle, self.run)
 
 
-def again(attempt: Attempt, background: Background) -> RecordedCycle:
+def restore_cycle(attempt: Attempt, background: Background) -> RecordedCycle:
     """Return the recorded cycle of an attempt.
 
-    Raises LookupError with what is missing of the background, SettingsError for settings of another version.
+    Raises LookupError if a row is missing in the background, SettingsError for settings of another version.
     """
     row = attempt.planned
     text = background.settings.get(row["settings_digest"])
@@ -106,18 +112,18 @@ def again(attempt: Attempt, background: Background) -> RecordedCycle:
 
 @lru_cache(maxsize=16)
 def _demand_known(text: str) -> None:
-    """Check that these settings are of this version, once for thousands of cycles that share them."""
+    """Raise SettingsError if these settings are of another version; the check runs once for cycles that share them."""
     EffectiveSettings.from_json(text)
 
 
 def other_plan(planned: Row, plan: Row) -> str:
-    """Return in words how the figures of a plan differ from those in the manifest; "" if none does."""
+    """Return the differences of a plan's figures from those in the manifest, in words; "" without any."""
     names = [name for name in PLANNED if planned[name] != plan.get(name)]
     return ", ".join(f"{name} {planned[name]} became {plan.get(name)}" for name in names)
 
 
 def settings_text(rows: Iterable[Row]) -> str:
-    """Return the JSON text of settings whose rows of the table `settings` are given."""
+    """Return the JSON text of the settings in these rows of the table `settings`."""
     values, origins = {}, {}
     for row in rows:
         values[row["key"]], origins[row["key"]] = json.loads(row["value"]), row["origin"]
@@ -127,49 +133,46 @@ def settings_text(rows: Iterable[Row]) -> str:
 def _wish(background: Background, wish_id: str) -> dict[str, Any]:
     if wish_id not in background.wishes:
         raise LookupError(f"wish {wish_id} is not on record any more")
-    found = background.wishes[wish_id]
-    return {name: utc_text(v) if isinstance(v := found.get(name), datetime) else v for name in WISHES.column_names()}
+    wish = background.wishes[wish_id]
+    return {name: utc_text(v) if isinstance(v := wish.get(name), datetime) else v for name in WISHES.column_names()}
 
 
 def _act(background: Background, act: Row) -> dict[str, Any]:
-    """Return a command with what was known of it then, by the manifest; the command itself never changes."""
+    """Return a command with the outcome that the manifest names; the command itself never changes."""
     if act["command_id"] not in background.commands:
         raise LookupError(f"command {act['command_id']} is not on record any more")
     known = {"outcome": act["outcome"], "seen_at": None, "detail": None}
     return {**as_text({**background.commands[act["command_id"]], **known}), "seen_at": act["seen_at"]}
 
 
-# What manifests name by id only, fetched from the small tables without Spark.
-
-
 def background_of(lake: Lake, attempts: Sequence[Attempt]) -> Background:
-    """Return settings, requests and commands that these attempts rest on, as far as they are on record."""
+    """Return the settings, requests and commands that these attempts used, as far as they are on record."""
     return Background(_settings(lake, attempts), _wishes(lake, attempts), _commands(lake, attempts))
 
 
 def _settings(lake: Lake, attempts: Sequence[Attempt]) -> dict[str, str]:
     """Return the settings by digest, each read from one attempt."""
-    one_each = {attempt.planned["settings_digest"]: attempt for attempt in attempts if attempt.writes_of("settings")}
-    rows = read_rows_of(lake.root, list(one_each.values()), "settings")
+    by_digest = {attempt.planned["settings_digest"]: attempt for attempt in attempts if attempt.writes_of("settings")}
+    rows = read_rows_of(lake.root, list(by_digest.values()), "settings")
     return {
-        digest: settings_text(found)
-        for digest, attempt in one_each.items()
-        if digest is not None and (found := rows[attempt.attempt_id])
+        digest: settings_text(settings)
+        for digest, attempt in by_digest.items()
+        if digest is not None and (settings := rows[attempt.attempt_id])
     }
 
 
 def _wishes(lake: Lake, attempts: Sequence[Attempt]) -> dict[str, dict[str, object]]:
-    asked = {wish_id for attempt in attempts for wish_id in attempt.planned["wishes"] or ()}
-    if not asked:
+    ids = {wish_id for attempt in attempts for wish_id in attempt.planned["wishes"] or ()}
+    if not ids:
         return {}
-    return {row["wish_id"]: row for row in read_where(lake.root, "wishes", {"wish_id": sorted(asked)})}
+    return {row["wish_id"]: row for row in read_where(lake.root, "wishes", {"wish_id": sorted(ids)})}
 
 
 def _commands(lake: Lake, attempts: Sequence[Attempt]) -> dict[str, dict[str, object]]:
-    asked = {act["command_id"] for attempt in attempts for act in attempt.planned.get("acts") or ()}
-    if not asked:
+    ids = {act["command_id"] for attempt in attempts for act in attempt.planned.get("acts") or ()}
+    if not ids:
         return {}
     days = sorted({day.date() for a in attempts for day in (a.cycle_at - LOOKBACK, a.cycle_at)})
     clusters = sorted({a.cluster for a in attempts})
-    where: dict[str, Sequence[object]] = {"cluster": clusters, "cycle_date": days, "command_id": sorted(asked)}
+    where: dict[str, Sequence[object]] = {"cluster": clusters, "cycle_date": days, "command_id": sorted(ids)}
     return {row["command_id"]: row for row in read_where(lake.root, "commands", where)}

@@ -1,7 +1,7 @@
-"""Files that `verify` leaves in a lake, one for each run: who checked what and when, and the result.
+"""Files that `verify` writes to a lake, one for each run: who checked what and when, and the result.
 
 These files are not signed. They tell an operator when the record was last verified; only `verify` itself can prove the
-record. So a run never fails because its file cannot be written, and anything that is read here is taken for text.
+record. So a run never fails because its file cannot be written, and values from such a file are only shown.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from evenkeel.lake.table_files import FolderFiles, TableFiles, files_of
 from evenkeel.spark.code import code_version
 from evenkeel.spark.home import login
 
-if TYPE_CHECKING:  # a page reads runs without what makes them
+if TYPE_CHECKING:  # the desk reads runs without loading `verify`
     from evenkeel.verify import VerifyReport
 
 FOLDER = "_verify"
 """The folder of the files in a lake's root; no table has a name that begins with an underscore."""
 KEPT = 50
-"""So many files stay; a run removes older ones."""
+"""The number of files that stay; a run removes older ones."""
 MOST_BYTES = 16_384
 _NAME = re.compile(r"\d{8}T\d{12}Z-[0-9a-f]{8}\.json")
 _LONGEST = 200
@@ -37,10 +37,11 @@ _LONGEST = 200
 class VerifyRun:
     """A run of `verify` as its file describes it.
 
-    `since` and `until`: ends of the range of cycles, "" for an open one; `cluster`: "" for all. `leaves`: size of the
-    log's checkpoint that the run read, 0 without a log; `held_against`: how many checkpoints, witnesses, heads and keys
-    from elsewhere it was given. `manifests`: length of all chains; `cycles`: how many were decided again, `reproduced`
-    of them alike. `places`: how many were not as they should be.
+    `at`: time of its end. `by`: user and host. `version`: version of the code. `depth`: how much was decided again.
+    `cluster`: "" for all. `since`, `until`: ends of the range of cycles, "" for an open one. `manifests`: number of
+    manifests of all chains. `cycles`: number of attempts that were to be decided again; `reproduced` of them were.
+    `places`: number of faults. `leaves`: size of the log's checkpoint that the run read, 0 without a log.
+    `held_against`: number of checkpoints, witnesses, heads and keys that the run was given.
     """
 
     at: datetime
@@ -59,11 +60,11 @@ class VerifyRun:
 
 
 def run_of(
-    found: VerifyReport, *, depth: str, cluster: str | None, since: datetime | None, until: datetime | None,
+    report: VerifyReport, *, depth: str, cluster: str | None, since: datetime | None, until: datetime | None,
     held_against: int,
 ) -> VerifyRun:  # fmt: skip
-    """Return the description of a run of this process, now."""
-    checkpoint = None if found.log is None else found.log.checkpoint
+    """Return the description of a run of this process that ends now."""
+    checkpoint = None if report.log is None else report.log.checkpoint
     return VerifyRun(
         at=datetime.now(UTC).replace(microsecond=0),
         by=f"{login()}@{socket.gethostname()}",
@@ -72,19 +73,19 @@ def run_of(
         cluster=cluster or "",
         since="" if since is None else since.isoformat(),
         until="" if until is None else until.isoformat(),
-        manifests=sum(found.manifests.values()),
-        cycles=found.verified.tried,
-        reproduced=len(found.verified.reproduced),
-        places=len(found.faults),
+        manifests=sum(report.manifests.values()),
+        cycles=report.verified.tried,
+        reproduced=len(report.verified.reproduced),
+        places=len(report.faults),
         leaves=0 if checkpoint is None else checkpoint.checkpoint.size,
         held_against=held_against,
     )
 
 
 def leave(lake: str, run: VerifyRun) -> str | None:
-    """Write the file of a run and remove the oldest beyond `KEPT`; return why it was not written, None if it was.
+    """Write the file of a run and remove the oldest beyond `KEPT`. Return why it was not written, None if it was.
 
-    An export is left as it was handed out.
+    Nothing is written to an export.
     """
     try:
         files = _files(lake)
@@ -99,20 +100,20 @@ def leave(lake: str, run: VerifyRun) -> str | None:
         files.write_new(f"{FOLDER}/{name}", f"{line}\n".encode())
         for old in _names(files)[KEPT:]:
             files.remove(f"{FOLDER}/{old}")
-    except Exception as error:  # the answer is out already, and stands whatever a store says here
+    except Exception as error:  # the report is printed already and does not depend on this file
         return f"{error.strerror or error}" if isinstance(error, OSError) else str(error)
     return None
 
 
 def read_runs(lake: str, most: int = KEPT) -> list[VerifyRun]:
-    """Return the newest runs on file, the newest first. Other files, and those that cannot be read, are left out."""
+    """Return the `most` newest runs on file, the newest first. Files that cannot be read as a run are skipped."""
     try:
         files = _files(lake)
         names = [] if files is None else _names(files)[:most]
     except OSError:
         return []
-    found = [run for name in names if files is not None and (run := _read(files, f"{FOLDER}/{name}"))]
-    return sorted(found, key=lambda run: run.at, reverse=True)
+    runs = [run for name in names if files is not None and (run := _read(files, f"{FOLDER}/{name}"))]
+    return sorted(runs, key=lambda run: run.at, reverse=True)
 
 
 def _files(lake: str) -> TableFiles | None:
@@ -130,21 +131,21 @@ def _read(files: TableFiles, name: str) -> VerifyRun | None:
         if isinstance(files, FolderFiles) and Path(files.full(name)).stat().st_size > MOST_BYTES:
             return None
         data = files.read(name) if isinstance(files, FolderFiles) else files.read(name, MOST_BYTES)
-        told = parse_json(data)
-        return _run(told) if isinstance(told, dict) else None
+        values = parse_json(data)
+        return _run(values) if isinstance(values, dict) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _run(told: dict[str, Any]) -> VerifyRun:
-    """Return the run that a file describes. Raises ValueError, KeyError or TypeError for anything else."""
-    at = datetime.fromisoformat(told["at"])
+def _run(values: dict[str, Any]) -> VerifyRun:
+    """Return the run that the values of a file describe. Raises ValueError, KeyError or TypeError if they do not."""
+    at = datetime.fromisoformat(values["at"])
     if at.tzinfo is None:
         raise ValueError("a moment without a zone")
-    kinds = {one.name: one.type for one in fields(VerifyRun) if one.name != "at"}
-    words = {name: told[name] for name in kinds}
+    kinds = {column.name: column.type for column in fields(VerifyRun) if column.name != "at"}
+    typed = {name: values[name] for name in kinds}
     for name, kind in kinds.items():
-        if type(words[name]).__name__ != kind:
+        if type(typed[name]).__name__ != kind:
             raise TypeError(name)
-    texts = {name: word[:_LONGEST] for name, word in words.items() if isinstance(word, str)}
-    return VerifyRun(at=at, **{**words, **texts})
+    texts = {name: value[:_LONGEST] for name, value in typed.items() if isinstance(value, str)}
+    return VerifyRun(at=at, **{**typed, **texts})

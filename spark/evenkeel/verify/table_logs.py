@@ -1,22 +1,24 @@
 """Checks of the files of a table's log that Spark and deltalake read: commits, checkpoints, checksums, metadata.
 
-The commits are replayed here, from version 0 or from the oldest checkpoint that all later commits follow, and every
-other file of the log is compared with what they add up to.
+The commits are replayed in this process, from version 0 or from the oldest checkpoint that all later commits follow.
+Every other file of the log is compared with the result. `check_tables` checks all tables of a record;
+`counted_upkeeps` says which upkeeps may remove rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.delta_log import LOG_FOLDER
 from evenkeel.lake.pending_commits import OUTSIDE_MANIFESTS
-from evenkeel.lake.record.tables import damaged
+from evenkeel.lake.record import Attempt
+from evenkeel.lake.record.tables import Row, damaged, is_table, rows_where
 from evenkeel.lake.schema import Table
-from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import TableFiles, files_of
 from evenkeel.lake.table_log import (
@@ -34,6 +36,7 @@ from evenkeel.lake.table_log import (
     read_hint,
 )
 from evenkeel.lake.table_metadata import metadata_faults, protocol_faults
+from evenkeel.verify.export import MANIFEST as EXPORT
 from evenkeel.verify.table_states import file_fault, state_faults, statistics_fault
 
 _CHECKPOINTS = 3
@@ -46,7 +49,10 @@ _KEEPING_ROWS = frozenset({"OPTIMIZE", "REORG"})
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableFault:
-    """A fault in a table's folder: `place` names the commit, checkpoint, checksum or file, `words` say the rest."""
+    """A fault in a table's folder.
+
+    `place`: the commit, checkpoint, checksum or file. `words`: the rest of the sentence.
+    """
 
     table: str
     place: str
@@ -55,10 +61,10 @@ class TableFault:
 
 @dataclass(slots=True)
 class TableLog:
-    """A table's log as it was replayed: `written_at` is commit -> when it was written, by itself (None if unsaid).
+    """The result of replaying a table's log.
 
-    `sound`: commits that have the digest on record; `rewritten`: those that removed files. `state`: the newest version,
-    None where it cannot be put together.
+    `sound`: commits that have the digest on record. `rewritten`: commits that removed files. `written_at`: commit ->
+    the time that it gives for itself, None without one. `state`: the newest version, None if it cannot be built.
     """
 
     faults: list[TableFault] = field(default_factory=list)
@@ -74,13 +80,13 @@ def check_table(
     """Return the faults of a table's folder, oldest version first.
 
     `known`: version -> SHA-256 (hex) of the commit's JSON on record. `upkeeps`: ids of upkeeps whose commits may remove
-    rows. A table that was never made has no fault, unless commits of it are on record.
+    rows. A table that was never created has a fault only if commits of it are on record.
     """
     return replay(lake, table, known, upkeeps).faults
 
 
 def replay(lake: str, table: str, known: Mapping[int, str], upkeeps: Container[str] = frozenset()) -> TableLog:
-    """Replay the log of a table and check it, as `check_table` says."""
+    """Replay the log of a table and check it; `known` and `upkeeps` as in `check_table`."""
     files = files_of(Lake(lake).path(table))
     try:
         for _ in range(_TRIES):
@@ -122,8 +128,6 @@ class _Replay:
     def _say(self, place: str, words: str) -> None:
         self.log.faults.append(TableFault(self.table.name, place, words))
 
-    # Which versions there are.
-
     def _check_gaps(self, names: LogListing) -> None:
         first, newest = names.commits[0], names.commits[-1]
         for begin, end in _runs(sorted({*range(first, newest)} - {*names.commits})):
@@ -146,8 +150,6 @@ class _Replay:
                     "removed, or the file is forged. Restore the table from a copy",
                 )
 
-    # The commits, and what other files say of the versions that they make.
-
     def _replay(self, names: LogListing) -> None:
         basis, state = self._basis(names)
         checkpoints = sorted(version for version in names.checkpoints if version != basis)[-_CHECKPOINTS:]
@@ -167,7 +169,7 @@ class _Replay:
         self.log.state = state
 
     def _basis(self, names: LogListing) -> tuple[int | None, TableState | None]:
-        """Return the checkpoint that the replay begins with (None: version 0), and its state (None: no beginning)."""
+        """Return the checkpoint that the replay begins with (None: version 0), and its state (None without a start)."""
         present, newest = {*names.commits}, names.commits[-1]
         begin = newest
         while begin - 1 in present:
@@ -238,8 +240,8 @@ class _Replay:
         return state
 
     def _check_checkpoint(self, names: LogListing, version: int, state: TableState) -> None:
-        found = self._read_checkpoint(names, version, are_commits_there=True)
-        for words in () if found is None else state_faults(state, found):
+        checkpoint = self._read_checkpoint(names, version, are_commits_there=True)
+        for words in () if checkpoint is None else state_faults(state, checkpoint):
             self._say(
                 f"checkpoint {version}",
                 f"{words}: readers that begin with it see another table than the commits make. Remove "
@@ -253,37 +255,36 @@ class _Replay:
     def _check_checksum(self, version: int, state: TableState) -> None:
         place, name = f"checksum {version}", self.files.full(checksum_name(version))
         try:
-            said = read_checksum(self.files, version)
+            checksum = read_checksum(self.files, version)
         except FileNotFoundError:
             return
         except DamagedLogFile:
             self._say(place, f"it is empty or cut short. Remove {name}; readers do without it")
             return
-        for words in _checksum_faults(state, said):
+        for words in _checksum_faults(state, checksum):
             self._say(place, f"{words}: Spark goes by it. Remove {name}; readers do without it")
 
     def _check_hint(self, names: LogListing) -> None:
         name = self.files.full(f"{LOG_FOLDER}/{HINT}")
         try:
-            said = read_hint(self.files)
+            hint = read_hint(self.files)
         except FileNotFoundError:
             return
         except DamagedLogFile:
             self._say(HINT, f"it is empty or cut short. Remove {name}; readers do without it")
             return
-        version = said.get("version")
-        there = {**listing(self.files).checkpoints, **names.checkpoints}  # a writer may have put one there meanwhile
-        if not isinstance(version, int) or version not in there:
+        version = hint.get("version")
+        # A writer may have added a checkpoint since `names` was listed.
+        checkpoints = {**listing(self.files).checkpoints, **names.checkpoints}
+        if not isinstance(version, int) or version not in checkpoints:
             self._say(HINT, f"it names checkpoint {version}, which is not there. Remove {name}")
-        elif (said.get("parts") or 1) != len(there[version]) or "v2Checkpoint" in said:
+        elif (hint.get("parts") or 1) != len(checkpoints[version]) or "v2Checkpoint" in hint:
             self._say(HINT, f"it names other files of checkpoint {version} than are there. Remove {name}")
 
-    # The files that the newest version has.
-
     def _check_files(self, state: TableState) -> None:
-        """Compare the statistics of files with their rows, if the commit that added them is not known by its digest.
+        """Compare the statistics of files with their rows, unless the commit that added them has the digest on record.
 
-        Of tables that manifests list, only files that upkeep wrote: others count by what manifests say.
+        In tables that manifests list, only files of upkeep are compared: manifests prove the others.
         """
         for path, add in state.files.items():
             added_in = state.added_in.get(path)
@@ -298,17 +299,18 @@ class _Replay:
                 )
 
 
-def _checksum_faults(state: TableState, said: Mapping[str, Any]) -> Iterator[str]:
+def _checksum_faults(state: TableState, checksum: Mapping[str, Any]) -> Iterator[str]:
     sizes = sum(int(add.get("size") or 0) for add in state.files.values())
     for name, value in (("numFiles", len(state.files)), ("tableSizeBytes", sizes), ("numMetadata", 1)):
-        if name in said and said[name] != value:
-            yield f"its {name} is {said[name]}, and the commits make {value}"
-    other = TableState(said.get("metadata") or state.metadata, said.get("protocol") or state.protocol, state.files)
-    if isinstance(listed := said.get("allFiles"), list):
+        if name in checksum and checksum[name] != value:
+            yield f"its {name} is {checksum[name]}, and the commits make {value}"
+    metadata, protocol = checksum.get("metadata") or state.metadata, checksum.get("protocol") or state.protocol
+    other = TableState(metadata, protocol, state.files)
+    if isinstance(listed := checksum.get("allFiles"), list):
         other.files = {str(add.get("path")): add for add in listed}
     yield from state_faults(state, other)
     for name in ("domainMetadata", "setTransactions"):
-        if said.get(name):
+        if checksum.get(name):
             yield f"it has {name}, which no writer of Evenkeel leaves"
 
 
@@ -329,12 +331,12 @@ def _rewriting(info: Mapping[str, Any]) -> str:
 
 
 def _upkeep_of(info: Mapping[str, Any]) -> str:
-    """Return the id of the upkeep that a commit says it belongs to, "" without one."""
+    """Return the id of the upkeep that a commit names, "" if it names none."""
     try:
-        said = parse_json(info.get("userMetadata") or "{}")
+        metadata = parse_json(info.get("userMetadata") or "{}")
     except NotJson:
         return ""
-    return str(said.get("upkeep") or "") if isinstance(said, dict) else ""
+    return str(metadata.get("upkeep") or "") if isinstance(metadata, dict) else ""
 
 
 def _moment(milliseconds: object) -> datetime | None:
@@ -353,3 +355,66 @@ def _runs(versions: list[int]) -> Iterator[tuple[int, int]]:
 
 def _commits(first: int, last: int) -> str:
     return f"commit {first}" if first == last else f"commits {first} to {last}"
+
+
+Known = dict[str, dict[int, str]]
+"""Table -> version -> SHA-256 (hex) of the commit's JSON, for the commits that are on record."""
+
+_UPKEEPS = "upkeeps"
+_FILE = "__filename"
+_COLUMNS = ("upkeep_id", "state", "begun_at", "periods", _FILE)
+_CLOCKS = timedelta(days=1)
+"""The most by which the clock of an upkeep may be ahead of the clock of its commit, or of this machine."""
+
+
+def note_commits(known: Known, attempts: Iterable[Attempt]) -> None:
+    """Add the commits that manifests list to `known`; a digest that it already has, from the log, stays."""
+    for attempt in attempts:
+        for write in (*attempt.writes, *attempt.reads):
+            known.setdefault(write.table, {}).setdefault(write.version, write.commit)
+
+
+def check_tables(lake: str, known: Known, upkeeps: Iterable[Row]) -> list[TableFault]:
+    """Return the faults of all tables' folders; commits of `upkeeps` may remove rows.
+
+    An export has other table versions than the record, so `known` is not used for one.
+    """
+    if files_of(Lake(lake).root).exists(EXPORT):
+        known = {}
+    ids = frozenset(str(row["upkeep_id"]) for row in upkeeps)
+    return [fault for table in OF_RECORD for fault in check_table(lake, table, known.get(table, {}), ids)]
+
+
+def counted_upkeeps(lake: str, known: Mapping[int, str], now: datetime) -> tuple[list[Row], list[TableFault]]:
+    """Return the rows of `upkeeps` that count, and a fault for each other row.
+
+    The commit of a row that counts is on record, if any commit of the table is. Its time is not after its commit, nor
+    after `now`. An earlier time is no fault: exports and upkeep copy rows into later commits.
+    """
+    if not is_table(lake, _UPKEEPS):
+        return [], []
+    log = replay(lake, _UPKEEPS, known)
+    if log.state is None:  # its own check says what is wrong with the log
+        return [], []
+    added_in = {path.rpartition("/")[2]: version for path, version in log.state.added_in.items()}
+    counted, faults = [], []
+    for row in rows_where(lake, _UPKEEPS, columns=[*_COLUMNS]):
+        reason = next(_reasons_against(row, added_in.get(row[_FILE].rpartition("/")[2]), log, known, now), None)
+        if reason is None:
+            counted.append(row)
+        else:
+            place = f"{row['state']} row of upkeep {row['upkeep_id']}"
+            faults.append(TableFault(_UPKEEPS, place, f"{reason}: it counts for nothing, and no row expires by it"))
+    return counted, faults
+
+
+def _reasons_against(
+    row: Row, version: int | None, log: TableLog, known: Mapping[int, str], now: datetime
+) -> Iterator[str]:
+    if known and version not in log.sound:
+        yield f"commit {version}, which added it, is not on record with that digest"
+    written_at = None if version is None else log.written_at.get(version)
+    if row["begun_at"] > (written_at or now) + _CLOCKS:
+        yield f"it began at {row['begun_at'].isoformat()}, after its commit of {(written_at or now).isoformat()}"
+    if row["begun_at"] > now + _CLOCKS:
+        yield f"it began at {row['begun_at'].isoformat()}, which is yet to come"

@@ -1,4 +1,4 @@
-"""Two descriptions of a table at one version compared, and files compared with what a commit says of them."""
+"""Comparison of two descriptions of a table's version, and of data files with the `add` actions of commits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEATURES = ("readerFeatures", "writerFeatures")
 
 
 def state_faults(commits: TableState, other: TableState) -> Iterator[str]:
-    """Yield the differences of a checkpoint or checksum from the state by the commits, a phrase each."""
+    """Yield a phrase for each difference of a checkpoint or checksum (`other`) from the state by the commits."""
     if missing := sorted(commits.files.keys() - other.files.keys()):
         yield f"it lacks {_some(missing)}"
     if added := sorted(other.files.keys() - commits.files.keys()):
@@ -39,7 +39,7 @@ def _some(paths: list[str]) -> str:
 
 
 def _same_file(ours: Action, theirs: Action) -> bool:
-    """Return False for an `add` that readers would read differently; without statistics they read more files."""
+    """Return False if readers would read the two `add`s differently; missing statistics make no difference."""
     if ours.get("size") != theirs.get("size") or dict(ours["partitionValues"]) != dict(theirs["partitionValues"]):
         return False
     if theirs.get("deletionVector"):
@@ -54,7 +54,7 @@ def _same_file(ours: Action, theirs: Action) -> bool:
 
 
 def _statistics(text: object) -> Any:
-    """Return statistics in one form, None for none."""
+    """Return statistics in one form, None without any."""
     try:
         return _canonical(parse_json(str(text))) if text else None
     except NotJson:
@@ -62,7 +62,7 @@ def _statistics(text: object) -> Any:
 
 
 def _canonical(value: Any) -> Any:
-    """Return a value with moments in whole milliseconds, as commits have them."""
+    """Return a value with moments as whole milliseconds since 1970, as in commits."""
     if isinstance(value, Mapping):
         return {name: _canonical(part) for name, part in value.items() if part is not None}
     if isinstance(value, str) and value.endswith("Z"):
@@ -77,9 +77,9 @@ def _canonical(value: Any) -> Any:
 
 
 def _includes(whole: Any, part: Any) -> bool:
-    """Return True if every value of `part` is the same in `whole`; a checkpoint keeps fewer columns apart."""
+    """Return True if every value of `part` is the same in `whole`; checkpoints have typed statistics of few columns."""
     if isinstance(part, Mapping):
-        return isinstance(whole, Mapping) and all(_includes(whole.get(name), one) for name, one in part.items())
+        return isinstance(whole, Mapping) and all(_includes(whole.get(name), value) for name, value in part.items())
     return bool(whole == part)
 
 
@@ -106,11 +106,8 @@ def _protocol(protocol: Action) -> tuple[Any, ...]:
     )
 
 
-# A file, and what a commit says of it.
-
-
 def file_fault(table: Table, add: Action) -> str | None:
-    """Return the fault of an `add` by itself: its path, or its partition."""
+    """Return the fault of an `add`'s path or partition, None without one."""
     path, values = unquote(add["path"]), add.get("partitionValues")
     if "://" in path or path.startswith("/") or ".." in path.split("/"):
         return f"it adds {path}, a file outside the table's folder"
@@ -118,40 +115,42 @@ def file_fault(table: Table, add: Action) -> str | None:
         return f"it hides rows of {path} by a deletion vector, which no writer of Evenkeel leaves"
     if not isinstance(values, dict) or {*values} != {*table.partition}:
         return f"it adds {path} for other partitions than the table has"
-    folders = [f"{name}={unquote(folder)}" for name, _, folder in (one.partition("=") for one in path.split("/")[:-1])]
-    said = [f"{name}={_NULL_FOLDER if values[name] is None else values[name]}" for name in table.partition]
-    if folders != said:
-        return f"it adds {path} for {', '.join(said) or 'no partition'}: its rows are taken for those of another one"
+    parts = (folder.partition("=") for folder in path.split("/")[:-1])
+    folders = [f"{name}={unquote(value)}" for name, _, value in parts]
+    listed = [f"{name}={_NULL_FOLDER if values[name] is None else values[name]}" for name in table.partition]
+    if folders != listed:
+        return f"it adds {path} for {', '.join(listed) or 'no partition'}: its rows are taken for those of another one"
     return None
 
 
 def statistics_fault(files: TableFiles, table: Table, add: Action) -> str | None:
-    """Return the first statistic of an `add` that the rows of its file contradict; None without one, or if it is gone.
+    """Return the first statistic of an `add` that the rows of its file contradict; None without one.
 
-    Limits that are wider than the values, as those of long texts, contradict nothing.
+    Limits may be wider than the values, as those of long texts are. A file that is gone has no fault here.
     """
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
     try:
-        said = parse_json(add["stats"]) if add.get("stats") else None
+        statistics = parse_json(add["stats"]) if add.get("stats") else None
     except NotJson:
         return "its statistics are no JSON"
-    if not isinstance(said, dict):
+    if not isinstance(statistics, dict):
         return None
-    limits = {kind: said.get(kind) or {} for kind in ("minValues", "maxValues", "nullCount")}
+    limits = {kind: statistics.get(kind) or {} for kind in ("minValues", "maxValues", "nullCount")}
     try:
         with ParquetFile(arrow_source(files.full(unquote(add["path"])))) as opened:
-            if said.get("numRecords") not in (None, opened.metadata.num_rows):
-                return f"its statistics say {said['numRecords']} rows, and the file has {opened.metadata.num_rows}"
-            there = {column.name: column for column in table.columns if column.name in opened.schema_arrow.names}
-            plain = [name for name, column in there.items() if column.type in _VALUES or column.type in _ONLY_NULLS]
+            count = opened.metadata.num_rows
+            if statistics.get("numRecords") not in (None, count):
+                return f"its statistics say {statistics['numRecords']} rows, and the file has {count}"
+            columns = {column.name: column for column in table.columns if column.name in opened.schema_arrow.names}
+            plain = [name for name, column in columns.items() if column.type in _VALUES or column.type in _ONLY_NULLS]
             wanted = [name for name in plain if any(name in known for known in limits.values())]
             rows = opened.read(columns=wanted, use_threads=False)
     except (FileNotFoundError, ArrowException, OSError):
-        return None  # a file that is gone or damaged is a fault of its own
+        return None  # a file that is gone or damaged is another fault
     for name in wanted:
-        if not _holds(rows.column(name), there[name].type, {kind: known.get(name) for kind, known in limits.items()}):
+        if not _holds(rows.column(name), columns[name].type, {kind: known.get(name) for kind, known in limits.items()}):
             return f"its statistics of {name} are not those of its rows"
     return None
 
@@ -167,12 +166,12 @@ _VALUES: dict[str, Any] = {
 _ONLY_NULLS = frozenset({"boolean"})
 
 
-def _holds(column: Any, kind: str, said: Mapping[str, Any]) -> bool:
-    """Return True if the values of a column lie within their stated limits."""
+def _holds(column: Any, kind: str, limits: Mapping[str, Any]) -> bool:
+    """Return True if the values of a column lie within its limits and the number of nulls is right."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if said["nullCount"] is not None and said["nullCount"] != column.null_count:
+    if limits["nullCount"] is not None and limits["nullCount"] != column.null_count:
         return False
     if kind in _ONLY_NULLS or column.null_count == len(column):
         return True
@@ -180,10 +179,10 @@ def _holds(column: Any, kind: str, said: Mapping[str, Any]) -> bool:
         column = column.cast(pa.timestamp("us", tz="UTC"))
     ends = pc.min_max(column).as_py()
     try:
-        least = ends["min"] if said["minValues"] is None else _VALUES[kind](said["minValues"])
-        most = ends["max"] if said["maxValues"] is None else _VALUES[kind](said["maxValues"])
+        least = ends["min"] if limits["minValues"] is None else _VALUES[kind](limits["minValues"])
+        most = ends["max"] if limits["maxValues"] is None else _VALUES[kind](limits["maxValues"])
         if kind == "timestamp":
-            most += _MILLISECOND  # commits have whole ones, rounded down
+            most += _MILLISECOND  # commits have whole milliseconds, rounded down
         return bool(least <= ends["min"] and ends["max"] <= most)
     except (TypeError, ValueError):
         return False

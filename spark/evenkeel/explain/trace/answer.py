@@ -258,7 +258,7 @@ def _handed_on(cycles: Sequence[HandedOn], where: tzinfo) -> Iterator[str]:
         yield "  none of them decided anything"
 
 
-# A trace as JSON for a program; keys are documented in docs/how-to/explain.md and stay as they are.
+# A trace as JSON for a program; keys are documented in docs/reference/explain-json.md and stay as they are.
 
 VERSION = 1
 

@@ -260,7 +260,7 @@ def _states(record: Record, attempts: Sequence[Attempt], broker: str) -> dict[st
 
 
 def is_broker(broker: str) -> Any:
-    """Rows of a broker."""
+    """Return the condition for rows of a broker."""
 
     return text("broker") == broker
 
@@ -323,7 +323,7 @@ def of_write(lake: str | Path, write_id: str, *, cluster: str | None = None) -> 
 
 
 def _making(record: Record, cluster: str, write_id: str) -> tuple[list[Attempt], set[str]]:
-    """The attempts that list a write whose id begins so, and the ids that do."""
+    """Return the attempts that list a write whose id has this beginning, and these ids."""
     until = LAST_MOMENT
     newest = record.in_force(cluster, LAST_MOMENT)
     start = FIRST_MOMENT if newest is None else newest.cycle_at

@@ -376,7 +376,7 @@ class OnRecord(Protocol):
 
     @property
     def lake(self) -> str | Path:
-        """Where the tables are."""
+        """Root of the tables."""
 
     def clusters(self) -> list[str]:
         """Return clusters with a cycle on record, by name."""

@@ -105,7 +105,7 @@ class ByName(PlannedPlacement):
         self._plans[bundle] = destination
 
     def select(self, asked: Asked, candidates: Sequence[str]) -> Planned:
-        """See `PlannedPlacement`; plans are forgotten by the time that bundles without owner are placed."""
+        """Select a broker (see `PlannedPlacement`); no plan is left when bundles without owner are placed."""
         planned = None if asked.owner is None else self._plans.get(asked.bundle)
         if planned is None:
             return Planned(tuple(candidates), NO_PLAN)

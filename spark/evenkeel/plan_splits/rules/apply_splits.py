@@ -72,7 +72,7 @@ NOT_CUT = {
 
 
 def why_not_cut(cut: Cut) -> Rule:
-    """The rule under which a bundle stays whole that an algorithm did not cut."""
+    """Return the rule by which a bundle stays whole that an algorithm did not cut."""
     return NOT_CUT[cut.rule]
 
 

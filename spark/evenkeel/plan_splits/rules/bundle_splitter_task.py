@@ -132,7 +132,7 @@ class Limit(NamedTuple):
 
     @property
     def exceeded(self) -> bool:
-        """Strictly above the limit."""
+        """Return True if strictly above the limit."""
         return self.measured > self.threshold
 
 
@@ -160,7 +160,7 @@ class Bounds:
         return dict(zip(self._names, measured, strict=True))
 
     def limits(self, measured: Sequence[float]) -> tuple[Limit, ...]:
-        """All figures against their limits."""
+        """Return all figures with their limits."""
         return tuple(self._limit(index, figure) for index, figure in enumerate(measured))
 
     def exceeded(self, measured: Sequence[float]) -> Limit | None:
@@ -283,7 +283,7 @@ def find_bundles_to_split(
     bundle_counts: Mapping[str, int],
     settings: Settings,
 ) -> SplitPlan:
-    """The rule itself, whatever the switch and the number of brokers."""
+    """Apply the rule itself, without regard to the switch and the number of brokers."""
     return _ModularRound(_AveragesOfHistories(histories), bundle_counts, settings).plan(brokers)
 
 
@@ -297,7 +297,7 @@ def limits_of(stats: BundleStats, rate: float, throughput: float, settings: Sett
 
 
 def bandwidth_limit(settings: Settings) -> int:
-    """byte/s; Pulsar multiplies in 32 bits, so that from 2048 MiB/s on the limit is negative and any bundle exceeds."""
+    """Return the limit in byte/s. Pulsar multiplies in 32 bits: from 2048 MiB/s on it is negative and exceeded."""
     product = settings.loadBalancerNamespaceBundleMaxBandwidthMbytes * _MIB
     return (product + (1 << 31)) % (1 << 32) - (1 << 31)
 

@@ -413,7 +413,7 @@ def _split_at(
 
 
 def _counted_against(rule: Rule, row: Considered, setting: str, count: int, most: int) -> Considered:
-    """The verdict on a bundle for which a number of bundles or splits has no room."""
+    """Return the verdict on a bundle that a maximum of bundles or splits keeps whole."""
     return rule.about_bundle(
         row.subject, row.broker, setting=setting, measured=count, threshold=most, unit="count", numbers=row.numbers
     )

@@ -32,7 +32,7 @@ WORDS: Mapping[str, str] = {"split": "split", "unload": "unload", "unload_topic"
 
 
 def bounces(command: Command, situation: Situation, settings: Settings) -> Objection | None:
-    """The rule by which the command is a bounce, with its gain as measured; whether that is enough: `is_worth_it`."""
+    """Return the rule by which the command is a bounce, with its measured gain; `is_worth_it` judges the gain."""
     if command.kind != "unload" or command.wished:
         return None
     rule, numbers = _bounce(command, situation, settings)

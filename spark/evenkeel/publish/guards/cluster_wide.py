@@ -63,7 +63,7 @@ def _outside_window(situation: Situation, settings: Settings) -> Objection | Non
 
 
 def _too_few_reports(situation: Situation, settings: Settings) -> Objection | None:
-    """A cluster without brokers counts as one in which none has reported."""
+    """Object if too few brokers have reported; without brokers, none has."""
     least, listed = settings.evenkeelMinReportedBrokersPercent, len(situation.brokers)
     usable = listed - _silent(situation, settings)
     share = 100.0 * usable / listed if listed else 0.0
@@ -107,7 +107,7 @@ def _ownership(situation: Situation, settings: Settings) -> Objection | None:
 
 
 def doubts(command: Command, situation: Situation, settings: Settings) -> Iterator[Objection]:
-    """Everything about the command that is not known well enough. It keeps its place in the budgets."""
+    """Return all facts about the command that are not known well enough. It keeps its place in the budgets."""
     yield from _unsettled(command, situation)
     if command.bundle in situation.unclear:
         yield Objection("owner_unclear", keeps_place=True)
@@ -134,7 +134,7 @@ def _unsettled(command: Command, situation: Situation) -> Iterator[Objection]:
 
 
 def _longest(rule: str, unsettled: list[Unsettled], at: datetime) -> Iterator[Objection]:
-    """The objection of the one that takes longest."""
+    """Yield the objection that lasts longest, if any."""
     if not unsettled:
         return
     last = max(unsettled, key=lambda event: (event.until is None, event.until or at, event.why, event.subject))

@@ -210,7 +210,7 @@ def _within_threshold_row(pair: BrokerPair, settings: Settings) -> Considered:
 
 
 def _too_few_hits_row(pair: BrokerPair, numbers: dict[str, float], settings: Settings) -> Considered:
-    """Counted against the threshold that the difference reaches."""
+    """Return the row for a count of hits below the threshold that the difference reaches."""
     high = pair.difference >= settings.loadBalancerAvgShedderHighThreshold
     key = HIGH_HIT_COUNT_KEY if high else LOW_HIT_COUNT_KEY
     return TOO_FEW_HITS.about_broker(

@@ -59,7 +59,7 @@ class Spread:
 
     @property
     def is_exceeded(self) -> bool:
-        """Strictly more than the threshold."""
+        """Return True if strictly above the threshold."""
         return self.is_on and self.distance > self.threshold
 
 

@@ -17,7 +17,7 @@ from evenkeel.lake.manifest import file_rows, write_rows
 from evenkeel.lake.record import Attempt
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, arrow_schema
-from evenkeel.verify.by_files import Files, key_of
+from evenkeel.verify.file_proofs import Files, key_of
 
 TABLE = "broker_load"
 AT = datetime(2026, 11, 21, 9, tzinfo=UTC)
@@ -190,7 +190,7 @@ def test_a_file_that_many_writes_share_is_looked_at_once_and_proves_each_of_them
     alone = table.write("alone")
     asked: list[str] = []
     monkeypatch.setattr(
-        "evenkeel.verify.by_files.hashed", lambda folder, path: asked.append(path) or hashed(folder, path)
+        "evenkeel.verify.file_proofs.hashed", lambda folder, path: asked.append(path) or hashed(folder, path)
     )
     files = Files(table.lake, table.attempts)
     found = [files.proven([write]) for write in (*writes, alone)]

@@ -1,7 +1,7 @@
 """Proof of writes by their files: the files are, byte for byte, those that the manifest lists, and no row was added.
 
-Upkeep puts files together. It compares their rows with those of the files before and records both (`proofs`), and
-that stands for the rows. If a file has changed, `contents` compares rows.
+Upkeep merges files. It compares the rows of the new files with those of the old ones and records both lists
+(`proofs`); such a record proves the rows. If a file was changed, `contents` compares rows.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Place = tuple[str, str]
 WriteKey = tuple[str, str, str]
 """Cluster, table, write id."""
 Proven = dict[WriteKey, tuple[str, ...]]
-"""Writes that are as they were written -> their own files (paths to open), none if these are gone."""
+"""Unchanged writes -> their own files (paths to open), none if these are gone."""
 Same = dict[tuple[str, DataFile], bool]
-"""Folder of a table and a file as it was listed -> True if it is the same now."""
+"""Folder of a table and a file as it was listed -> True if the file is unchanged."""
 _READERS_SINCE_DELETION_VECTORS = 3
 _AT_ONCE = 4
 
@@ -39,9 +39,9 @@ def key_of(write: Write) -> WriteKey:
 
 
 class Files:
-    """The files of a lake by its logs, its manifests and upkeep; each is read once.
+    """The files of a lake by its logs, its manifests and upkeep; each file is read once.
 
-    `listed`: all attempts on record; their manifests say which write a file belongs to.
+    `listed`: all attempts on record; their manifests say to which write a file belongs.
     """
 
     def __init__(self, lake: Lake, listed: Iterable[Attempt]) -> None:
@@ -60,41 +60,41 @@ class Files:
         self._proofs = _proofs(lake) if self._listed else {}
 
     def proven(self, writes: Iterable[Write]) -> Proven:
-        """Return the writes whose files are as they were written.
+        """Return the writes whose files are unchanged.
 
         A write without rows has no files. It is proven if no other file holds a row of it.
         """
-        asked: dict[str, list[tuple[Write, Place]]] = {}
+        by_table: dict[str, list[tuple[Write, Place]]] = {}
         for write in writes:
-            own, place = self._listed.get(key_of(write), (None, ("", "")))
-            if own is not None and own == write:
-                asked.setdefault(write.table, []).append((own, place))
-        self._open(asked)
-        found: Proven = {}
-        tables = {name: table for name in asked if (table := self._tables[name]) is not None}
+            listed, place = self._listed.get(key_of(write), (None, ("", "")))
+            if listed is not None and listed == write:
+                by_table.setdefault(write.table, []).append((listed, place))
+        self._open(by_table)
+        proven: Proven = {}
+        tables = {name: table for name in by_table if (table := self._tables[name]) is not None}
         files = {
             (table.folder, file): self._known[name][file.path]
             for name, table in tables.items()
-            for write, _ in asked[name]
+            for write, _ in by_table[name]
             for file in write.files
         }
         same = _same(file for file in files if file not in self._seen) | self._seen
-        # The file of a window comes up again with each of its cycles; it is read once.
+        # Each cycle of a window lists the file of the window; it is read once.
         self._seen |= {file: same[file] for file, listing in files.items() if listing > 1}
         for name, table in tables.items():
-            found |= table.proven(asked[name], same)
-        return found
+            proven |= table.proven(by_table[name], same)
+        return proven
 
     def recorded(self, write: Write) -> Write:
         """Return the write with the files that its manifest lists."""
         return self._listed[key_of(write)][0]
 
     def not_as_written(self, write: Write) -> list[str]:
-        """Return the files of a write that are not as its manifest lists them, each with what happened to it."""
+        """Return the files of a write that are not as its manifest lists them, in words: changed or gone."""
         folder = self._lake.path(write.table)
-        there = files_of(folder)
+        files = files_of(folder)
         return [
-            f"{file.path} {'was changed' if there.exists(file.path) else 'is gone'}"
+            f"{file.path} {'was changed' if files.exists(file.path) else 'is gone'}"
             for file in self.recorded(write).files
             if not _is_same(folder, file)
         ]
@@ -106,32 +106,29 @@ class Files:
             self._tables.update(zip(closed, threads.map(self._opened, closed), strict=True))
 
     def _opened(self, name: str) -> _Table | None:
-        return _opened(self._lake, name, self._known[name].keys(), self._proofs.get(name, {}))
+        """Return the table, None if its files prove nothing: its log cannot be read, or it has deletion vectors."""
+        try:
+            table = open_table(self._lake.root, name)
+        except LakeError:  # reported where its rows are read
+            return None
+        if table.protocol().min_reader_version >= _READERS_SINCE_DELETION_VECTORS:
+            return None
+        folder = files_of(self._lake.path(name)).full("").rstrip("/")
+        return _Table(folder, _active(table), self._known[name].keys(), self._proofs.get(name, {}))
 
 
 def _proofs(lake: Lake) -> dict[str, dict[str, DataFile]]:
     """Return table -> path -> the file as upkeep wrote it."""
-    found: dict[str, dict[str, DataFile]] = {}
+    proofs: dict[str, dict[str, DataFile]] = {}
     for row in read_table_if_any(lake.root, "proofs"):
         files = (DataFile(file["path"], int(file["size"]), file["digest"]) for file in row["files_after"])
-        found.setdefault(row["table_name"], {}).update((file.path, file) for file in files)
-    return found
+        proofs.setdefault(row["table_name"], {}).update((file.path, file) for file in files)
+    return proofs
 
 
-def _opened(lake: Lake, name: str, listed: Collection[str], proofs: Mapping[str, DataFile]) -> _Table | None:
-    """Return the table; None if its files prove nothing: its log cannot be read, or has deletion vectors."""
-    try:
-        opened = open_table(lake.root, name)
-    except LakeError:  # reported where its rows are read
-        return None
-    if opened.protocol().min_reader_version >= _READERS_SINCE_DELETION_VECTORS:
-        return None
-    return _Table(files_of(lake.path(name)).full("").rstrip("/"), _active(opened), listed, proofs)
-
-
-def _active(opened: Any) -> dict[str, Place]:
-    """Return path -> place of each file of the newest version of the table."""
-    actions = opened.get_add_actions(flatten=True)
+def _active(table: Any) -> dict[str, Place]:
+    """Return path -> place of each file of the newest version of a table."""
+    actions = table.get_add_actions(flatten=True)
     names = ("path", "partition.cluster", "partition.cycle_date")
     columns = (actions.column(name).to_pylist() for name in names)
     return {unquote(path): (cluster, str(day)) for path, cluster, day in zip(*columns, strict=True)}
@@ -139,14 +136,20 @@ def _active(opened: Any) -> dict[str, Place]:
 
 @dataclass(frozen=True, slots=True)
 class _Others:
-    """Numbers of rows by write id in files that are not a write's own: those that upkeep recorded, and others."""
+    """Numbers of rows by write id in files that no manifest lists.
 
-    together: Counter[str]
-    strange: Counter[str]
+    `merged`: in unchanged files that upkeep recorded. `unknown`: in others.
+    """
+
+    merged: Counter[str]
+    unknown: Counter[str]
 
 
 class _Table:
-    """A table. `active`: path -> place; `listed`: files that manifests list; `proofs`: files that upkeep recorded."""
+    """A table.
+
+    `active`: path -> place. `listed`: paths that manifests list. `proofs`: path -> file as upkeep recorded it.
+    """
 
     def __init__(
         self,
@@ -157,52 +160,52 @@ class _Table:
     ) -> None:
         self.folder = folder
         self.active = active
-        self.together: dict[Place, list[DataFile]] = {}
-        # Files that neither a manifest nor upkeep lists: of tries that were killed, or added by someone else.
-        self.strangers: dict[Place, list[str]] = {}
+        self.merged: dict[Place, list[DataFile]] = {}
+        # Files that neither a manifest nor upkeep lists: of killed attempts, or added by another writer.
+        self.unknown: dict[Place, list[str]] = {}
         self._others: dict[Place, _Others | None] = {}
         for path, place in active.items():
             if path in proofs:
-                self.together.setdefault(place, []).append(proofs[path])
+                self.merged.setdefault(place, []).append(proofs[path])
             elif path not in listed:
-                self.strangers.setdefault(place, []).append(path)
+                self.unknown.setdefault(place, []).append(path)
 
-    def proven(self, asked: Sequence[tuple[Write, Place]], known: Same) -> Proven:
-        """Return the proven ones of writes with the places of their rows; `known`: files that are unchanged."""
-        same = {file.path: known[self.folder, file] for write, _ in asked for file in write.files}
+    def proven(self, writes: Sequence[tuple[Write, Place]], known: Same) -> Proven:
+        """Return the proven ones of these writes, each with the place of its rows; `known`: files -> is unchanged."""
+        same = {file.path: known[self.folder, file] for write, _ in writes for file in write.files}
         changed = self._writes_in(path for path, is_same in same.items() if not is_same and path in self.active)
         if changed is None:
             return {}
-        found: Proven = {}
-        for write, place in asked:
+        proven: Proven = {}
+        for write, place in writes:
             others = self._in_others(place)
-            if others is None or write.write_id in others.strange or write.write_id in changed:
+            if others is None or write.write_id in others.unknown or write.write_id in changed:
                 continue
-            if self._is_whole(write, place, same, others.together[write.write_id]):
-                found[key_of(write)] = self._own_files(write, same)
-        return found
+            if self._is_whole(write, place, same, others.merged[write.write_id]):
+                proven[key_of(write)] = self._own_files(write, same)
+        return proven
 
     def _in_others(self, place: Place) -> _Others | None:
-        """Return the rows in other files of a place; None if one of these cannot be read."""
+        """Return the rows in files of a place that no manifest lists, None if one of these cannot be read."""
         if place not in self._others:
-            files = self.together.get(place, [])
+            files = self.merged.get(place, [])
             same = _same((self.folder, file) for file in files)
-            right = self._writes_in(file.path for file in files if same[self.folder, file])
-            wrong = (file.path for file in files if not same[self.folder, file])
-            strange = self._writes_in([*wrong, *self.strangers.get(place, ())])
-            self._others[place] = None if right is None or strange is None else _Others(right, strange)
+            merged = self._writes_in(file.path for file in files if same[self.folder, file])
+            changed = (file.path for file in files if not same[self.folder, file])
+            unknown = self._writes_in([*changed, *self.unknown.get(place, ())])
+            self._others[place] = None if merged is None or unknown is None else _Others(merged, unknown)
         return self._others[place]
 
-    def _is_whole(self, write: Write, place: Place, same: Mapping[str, bool], put_together: int) -> bool:
-        """Return True if all rows of a write are in its own files, or all in those that upkeep put together."""
-        own = [self.active[file.path] for file in write.files if file.path in self.active]
-        if put_together or (write.rows and not own):
-            return put_together == write.rows and not own
-        # The log says of which cluster and date a file's rows are.
-        return own == [place] * len(write.files) and all(same[file.path] for file in write.files)
+    def _is_whole(self, write: Write, place: Place, same: Mapping[str, bool], merged: int) -> bool:
+        """Return True if all rows of a write are in its own files, or all (`merged`) in those that upkeep merged."""
+        places = [self.active[file.path] for file in write.files if file.path in self.active]
+        if merged or (write.rows and not places):
+            return merged == write.rows and not places
+        # By the log, all rows of a file have its cluster and date.
+        return places == [place] * len(write.files) and all(same[file.path] for file in write.files)
 
     def _own_files(self, write: Write, same: Mapping[str, bool]) -> tuple[str, ...]:
-        """Return the files of a write if all of them are as they were written, in any version of the table."""
+        """Return the files of a write if all of them are unchanged, also those that the newest version lacks."""
         if not all(same[file.path] for file in write.files):
             return ()
         return tuple(f"{self.folder}/{file.path}" for file in write.files)
@@ -212,24 +215,24 @@ class _Table:
         from pyarrow.compute import value_counts
         from pyarrow.parquet import read_table as read_file
 
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for path in paths:
             try:
-                # As codes of the few ids in it: a file of upkeep's has millions of rows.
+                # Read as codes of its few ids: a file of upkeep has millions of rows.
                 source = arrow_source(f"{self.folder}/{path}")
                 file = read_file(source, columns=["write_id"], partitioning=None, read_dictionary=["write_id"])
-            except Exception:  # Arrow's own, for whatever is wrong with a file
+            except Exception:  # Arrow's own, for any fault of a file
                 return None
             for counted in value_counts(file.column(0).unify_dictionaries()).to_pylist():
-                found[str(counted["values"])] += int(counted["counts"])
-        return found
+                counts[str(counted["values"])] += int(counted["counts"])
+        return counts
 
 
 def _same(files: Iterable[tuple[str, DataFile]]) -> Same:
-    """Return file -> True if it is as it is listed."""
-    asked = [*dict.fromkeys(files)]
+    """Return file -> True if it is as it was listed."""
+    unique = [*dict.fromkeys(files)]
     with ThreadPoolExecutor(_AT_ONCE, "files") as threads:
-        parts = threads.map(_all_same, (asked[first::_AT_ONCE] for first in range(_AT_ONCE)))
+        parts = threads.map(_all_same, (unique[first::_AT_ONCE] for first in range(_AT_ONCE)))
         return {file: is_same for part in parts for file, is_same in part.items()}
 
 
@@ -240,5 +243,5 @@ def _all_same(files: Iterable[tuple[str, DataFile]]) -> Same:
 def _is_same(folder: str, file: DataFile) -> bool:
     try:
         return hashed(folder, file.path) == file
-    except LakeError:  # it is not there
+    except LakeError:  # the file is gone
         return False
