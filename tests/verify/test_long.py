@@ -76,12 +76,6 @@ def test_files_prove_all_of_it_without_spark(long_lake: Path) -> None:
     assert [*some.verified.reproduced.values()] == [BUNDLES] * 4
 
 
-def test_every_row_is_looked_at_where_that_is_asked_for(spark: Any, long_lake: Path) -> None:
-    since = read_attempts(long_lake)[-4].cycle_at
-    found = proved(spark, long_lake, since=since, depth=BUNDLES, by_rows=True).verified
-    assert (found.by_files, found.by_rows > 0, len(found.reproduced)) == (0, True, 4)
-
-
 def test_rows_in_files_of_nobodys_are_looked_at(spark: Any, long_lake: Path, tmp_path: Path) -> None:
     """Those of a try that was killed say nothing; those under the id of a write that is listed are too many of it."""
     lake = Path(shutil.copytree(long_lake, tmp_path / "lake"))

@@ -61,7 +61,11 @@ def _columns(table: str) -> tuple[tuple[str, Plain | None], ...]:
 
 
 def read_file(file: str, table: str, columns: Sequence[str]) -> pa.Table:
-    """Return the rows of a data file, with those of the columns that it has; texts are dictionary codes."""
+    """Return the rows of a data file, with those of the columns that it has; texts are dictionary codes.
+
+    Moments have one type, in UTC: Spark's files give them without a zone, other writers' files with one.
+    """
+    import pyarrow as pa
     from pyarrow.parquet import ParquetFile, read_metadata
 
     source = arrow_source(file)
@@ -70,7 +74,9 @@ def read_file(file: str, table: str, columns: Sequence[str]) -> pa.Table:
     # Arrow refuses a file that lacks a column for which codes are requested.
     coded = [name for name in _texts(table) if name in present]
     with ParquetFile(source, metadata=about, read_dictionary=coded, coerce_int96_timestamp_unit="us") as opened:
-        return opened.read(columns=[name for name in columns if name in present], use_threads=False)
+        rows = opened.read(columns=[name for name in columns if name in present], use_threads=False)
+    moment = pa.timestamp("us", "UTC")
+    return rows.cast(pa.schema([f.with_type(moment) if pa.types.is_timestamp(f.type) else f for f in rows.schema]))
 
 
 @cache

@@ -421,7 +421,7 @@ def _with_shares(point: Point, loads: Sequence[Row]) -> Point:
 def _usage_averages(rows: Iterable[Row], shedder: str) -> dict[str, float]:
     """Broker to its moving average of usage, a fraction; empty if the shedder keeps none.
 
-    TransferShedder's are those that brokers publish, or would have published (see `extensible_loads`).
+    TransferShedder's are those that brokers publish, or would have published (see `cycle.loads`).
     """
     remembered = shedder_state(rows, shedder)
     return remembered.get(USAGE_AVERAGE) or remembered.get(LOAD_AVERAGE, {})
