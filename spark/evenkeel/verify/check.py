@@ -10,6 +10,7 @@ from evenkeel.cycle.fold import PLANNER
 from evenkeel.errors import SettingsError
 from evenkeel.lake.record import Attempt, chunked, read_rows_of
 from evenkeel.lake.store import Lake
+from evenkeel.object_store import load_client
 from evenkeel.spark.code import code_digest, code_version, definition_of
 from evenkeel.verify.chain import CODE, DATA, DEFINITION, UNKNOWN, Fault, Kept, Stretch
 from evenkeel.verify.contents import (
@@ -177,6 +178,7 @@ def _decide(
 ) -> None:
     """Decide the `recorded` attempts again, and sum up the loads of `deep` ones; add the results to `verified`."""
     wrong: dict[str, list[tuple[str, str]]] = {}
+    load_client(rows.lake.root)
     with ThreadPoolExecutor(1) as pool:
         # Spark sums up the topics while this thread decides. `rows.spark` opens the session before both threads use it.
         loads = pool.submit(loads_again, rows, deep, proven) if deep and rows.spark else None
