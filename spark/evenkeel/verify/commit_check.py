@@ -274,10 +274,7 @@ class CommitCheck:
             return
         files = [hashed(path, name) for name in left]
         if files_digest(files) != logged.files_digest(number):
-            words = (
-                f"its {plural(len(files), 'file')} are not those that {_leaf(logged, number)} holds: one was changed"
-            )
-            self._fault(table, number, words)
+            self._fault(table, number, f"a data file was changed: {_leaf(logged, number)} holds other digests")
 
     def _files_in_table(self, table: str, number: int) -> dict[str, DataFile]:
         """Return the data files of a commit that exist, by path; none if its JSON is gone."""
