@@ -152,48 +152,45 @@ def compare_decisions(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) ->
     `parameters`, beside `clusters`: `to_the_word`, the attempts whose sentences have to be the same too. For others, a
     table in which only sentences differ is named in `reworded`.
     """
-    attempt = str(key["cluster"])
-    cluster = parameters["clusters"][attempt]
+    cluster = parameters["clusters"][key["cluster"]]
     rows = _in_its_cluster(rows, cluster)
-    made = decide_as_recorded({"cluster": cluster}, rows)
-    found: Decided = {PLAN: made[PLAN], DIFFERING: [], REWORDED: []}
-    for table in OUTPUTS:
-        columns = compared_columns(table)
-        then = rows[recorded(table)]
-        if same(table, columns, then, made[table]):
-            continue
-        decided = [name for name in columns if name != WORDING]
-        is_reworded = attempt not in parameters["to_the_word"] and len(decided) < len(columns)
-        if is_reworded and same(table, decided, then, made[table]):
-            found[REWORDED].append({"table_name": table})
-        else:
-            found[DIFFERING].append({"table_name": table})
-            found[table] = _of_attempt(made[table], attempt)
-    return found
+    decided = decide_as_recorded({"cluster": cluster}, rows)
+    return {PLAN: decided[PLAN], **_differences(OUTPUTS, str(key["cluster"]), rows, decided, parameters)}
 
 
 def compare_loads(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
-    """Return the tables of `LOADS` that differ (`differing`) and their rows, as aggregate's round makes them now."""
-    attempt = str(key["cluster"])
-    cluster = parameters["clusters"][attempt]
+    """Return the tables of `LOADS` that differ (`differing`) and their rows, as aggregate's round makes them now.
+
+    `parameters`: as for `compare_decisions`.
+    """
+    cluster = parameters["clusters"][key["cluster"]]
     rows = _in_its_cluster(rows, cluster)
-    then = {table: rows[recorded(table)] for table in LOADS}
-    given = {name: found for name, found in rows.items() if name not in map(recorded, LOADS)}
-    made = load_round.decide_cycles({"cluster": cluster}, given, parameters={"is_window": False})
-    found: Decided = {DIFFERING: []}
-    for table in LOADS:
-        if not same(table, compared_columns(table), then[table], made[table]):
-            found[DIFFERING].append({"table_name": table})
-            found[table] = _of_attempt(made[table], attempt)
-    return found
+    inputs = {name: its_rows for name, its_rows in rows.items() if name not in map(recorded, LOADS)}
+    decided = load_round.decide_cycles({"cluster": cluster}, inputs, parameters={"is_window": False})
+    return _differences(LOADS, str(key["cluster"]), rows, decided, parameters)
+
+
+def _differences(
+    tables: Iterable[str], attempt: str, rows: Rows, decided: Decided, parameters: Mapping[str, Any]
+) -> Decided:
+    """Return the tables whose recorded rows differ from those decided now, and the rows decided now of these."""
+    differences: Decided = {DIFFERING: [], REWORDED: []}
+    for table in tables:
+        columns, then, now = compared_columns(table), rows[recorded(table)], decided[table]
+        if same(table, columns, then, now):
+            continue
+        unworded = [name for name in columns if name != WORDING]
+        is_reworded = attempt not in parameters["to_the_word"] and len(unworded) < len(columns)
+        if is_reworded and same(table, unworded, then, now):
+            differences[REWORDED].append({"table_name": table})
+        else:
+            differences[DIFFERING].append({"table_name": table})
+            differences[table] = [{**row, ATTEMPT: attempt} for row in now]
+    return differences
 
 
 def _in_its_cluster(rows: Rows, cluster: str) -> Rows:
-    return {name: [{**row, "cluster": cluster} for row in found] for name, found in rows.items()}
-
-
-def _of_attempt(rows: Iterable[Row], attempt: str) -> list[dict[str, Any]]:
-    return [{**row, ATTEMPT: attempt} for row in rows]
+    return {name: [{**row, "cluster": cluster} for row in its_rows] for name, its_rows in rows.items()}
 
 
 def decide_as_recorded(key: Row, rows: Rows) -> Decided:

@@ -94,7 +94,7 @@ _NUMBERS = st.one_of(st.floats(), st.integers(-(2**53), 2**53))
 
 
 def value_of(kind: str) -> st.SearchStrategy[Any]:
-    """What a round may put into a column of this type."""
+    """Values that a round may put into a column of this type."""
     if kind.startswith("array<struct"):
         names = st.fixed_dictionaries({}, optional={"name": st.text(), "broker": st.text(), "measured": _NUMBERS})
         fields = {part.partition(":")[0] for part in kind[13:-2].split(",")}

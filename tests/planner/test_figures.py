@@ -57,7 +57,7 @@ def figures(
     window: int = 60,
     known: Mapping[str, BrokerMemory] | None = None,
 ) -> PlannerFigures:
-    """What is planned with for two brokers, so many minutes after the cycle before. Each has one bundle, of 40 byte/s
+    """Figures of two brokers, so many minutes after the previous cycle. Each has one bundle, of 40 byte/s
     on average; the bundle of `b1` has 100 byte/s in the latest cycle, that of `b2` has 40."""
     view = PlannerView(
         at=AT,

@@ -164,21 +164,21 @@ class RoundInputs:
 
     def of(self, clusters: Collection[str]) -> RoundInputs:
         """Return the inputs of some of the clusters; none of them may be left in Spark."""
-        found = copy(self)
-        found.__dict__.pop("stored_rows", None)
-        found.stored, found._rejected = (
+        part = copy(self)
+        part.__dict__.pop("stored_rows", None)
+        part.stored, part._rejected = (
             {
-                name: tuple(one for one in writes if one.cluster in clusters and one.rows)
-                for name, writes in all_.items()
+                name: tuple(write for write in writes if write.cluster in clusters and write.rows)
+                for name, writes in writes_by_input.items()
             }
-            for all_ in (self.stored, self._rejected)
+            for writes_by_input in (self.stored, self._rejected)
         )
         names = pa.array([*clusters], pa.string())
-        found._local = {
+        part._local = {
             name: table.filter(pc.is_in(table.column("cluster").cast("string"), names))
             for name, table in self._local.items()
         }
-        return found
+        return part
 
     def rows(self) -> dict[str, Sequence[Row]]:
         """Return all inputs as rows in plain form; none of them may be left in Spark."""

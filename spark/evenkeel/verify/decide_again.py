@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-OBSERVED = ("broker_reports", "namespace_bundles", "cluster_policies", "bundle_load", "broker_load")
 TOPICS = "topic_stats"
 _NAMED = schema_of("cluster string, table_name string")
 _LOOKED_INTO = ("split", "refused", "skipped")
@@ -75,9 +74,8 @@ class Compared:
         self, inputs: RoundInputs, recorded: Sequence[RecordedCycle], decide: DecideCycles, tables: Sequence[str]
     ) -> None:
         """Decide these attempts again by `decide`, which returns the rows of `tables` that differ."""
-        outputs = {table: _with_attempt(TABLES[table].body_type()) for table in tables} | {repetition.DIFFERING: _NAMED}
-        if decide is repetition.compare_decisions:
-            outputs |= {repetition.REWORDED: _NAMED, repetition.PLAN: plan_round.plan_type()}
+        outputs = {table: _with_attempt(TABLES[table].body_type()) for table in tables}
+        outputs |= {repetition.DIFFERING: _NAMED, repetition.REWORDED: _NAMED, repetition.PLAN: plan_round.plan_type()}
         parameters = {
             "clusters": {cycle.attempt.attempt_id: cycle.attempt.cluster for cycle in recorded},
             "to_the_word": [cycle.attempt.attempt_id for cycle in recorded if cycle.to_the_word],
@@ -89,9 +87,8 @@ class Compared:
             self.differing.setdefault(row["cluster"], []).append(row["table_name"])
         for table in sorted({row["table_name"] for row in differing}):
             self._frames.setdefault(table, []).append(decided.frame(table))
-        if repetition.PLAN in outputs:
-            self.reworded |= {row["cluster"] for row in decided.rows(repetition.REWORDED)}
-            self.plans |= {row["cluster"]: row for row in decided.rows(repetition.PLAN)}
+        self.reworded |= {row["cluster"] for row in decided.rows(repetition.REWORDED)}
+        self.plans |= {row["cluster"]: row for row in decided.rows(repetition.PLAN)}
 
 
 def decisions_again(rows: Rows, recorded: Sequence[RecordedCycle], proven: Proven) -> Compared:
@@ -152,7 +149,7 @@ def _decision_inputs(rows: Rows, recorded: Sequence[RecordedCycle], read_file: R
     lake, run = AttemptsAsClusters(rows, recorded), as_clusters(rows.lake, recorded)
     inputs = RoundInputs(cast("SparkSession", rows.session), lake, run)
     inputs.read_file = read_file
-    for table in OBSERVED:
+    for table in repetition.OBSERVED:
         looked_at = columns_looked_at(table, TABLES[table].column_names())
         columns = ["cluster", *(name for name in looked_at if name != "cluster")]
         inputs.add_stored(table, run.open_writes(table), columns=columns)
