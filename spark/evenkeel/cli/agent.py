@@ -90,10 +90,11 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Work until ended by a signal."""
+    from evenkeel.ending import until_signalled
     from evenkeel.pulsar.admin import AdminClient
     from evenkeel.steering.agent.ledger import Ledger
     from evenkeel.steering.agent.processor import ClusterExecutor
-    from evenkeel.steering.agent.service import Agent, serve
+    from evenkeel.steering.agent.service import Agent
     from evenkeel.steering.agent.setup import QueueClock
 
     log_to_stderr("evenkeel.steering.agent")
@@ -104,7 +105,8 @@ def run(given: argparse.Namespace) -> int:
         carrier = ClusterExecutor(client, longest_request_s=settings.longest_request_s, now=clock.now)
         ledger = Ledger(settings.ledger, settings.cluster, settings.name)
         try:
-            serve(Agent(settings, carrier, ledger, clock))
+            agent = Agent(settings, carrier, ledger, clock)
+            until_signalled(agent.run, agent.stop)
         finally:
             ledger.close()
     return 0

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import math
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from types import FrameType
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli import options
 from evenkeel.cli.output import add_json, as_line
+from evenkeel.ending import until_signalled
 from evenkeel.errors import LandingError, SettingsError, Unreachable
 from evenkeel.model.amounts import plural
 
@@ -82,11 +80,10 @@ def run(given: argparse.Namespace) -> int:
     if given.spool and not given.to.startswith(S3_SCHEME):
         raise SettingsError(f"--spool goes with --to {S3_SCHEME}…: a local folder needs none")
     store = store_of(given.to, cluster=cluster, spool=given.spool, say=_say, limits=limits)
-    with (
-        AdminClient(connection, most_connections=PARALLEL, limits=limits, folder=store.folder) as client,
-        _ended_by_signals() as ended,
-    ):
-        return _CollectRun(given, client, store, count, limits, silent_seconds, ended).snapshots()
+    ended = Event()
+    with AdminClient(connection, most_connections=PARALLEL, limits=limits, folder=store.folder) as client:
+        collecting = _CollectRun(given, client, store, count, limits, silent_seconds, ended)
+        return until_signalled(collecting.snapshots, ended.set)
 
 
 class _CollectRun:
@@ -100,7 +97,7 @@ class _CollectRun:
         count: int | float,
         limits: Limits,
         silent_seconds: float,
-        ended: list[int],
+        ended: Event,
     ) -> None:
         self._ended = ended
         self._given, self._client, self._store, self._count = given, client, store, count
@@ -119,11 +116,9 @@ class _CollectRun:
                     break
                 # A snapshot that took longer than its turn does not make the next ones hurry.
                 due = max(due + every, time.monotonic())
-                time.sleep(max(0.0, due - time.monotonic()))
-        except BaseException:
-            # An interrupt inside a lock of Python's own comes out of it as another error.
-            if not self._ended:
-                raise
+                if self._ended.wait(due - time.monotonic()):
+                    raise KeyboardInterrupt
+        except KeyboardInterrupt:
             print(f"ended; {plural(self._taken, 'snapshot')} in {self._given.to}", file=sys.stderr, flush=True)
             return 0 if math.isinf(self._count) and self._taken else INTERRUPTED
         return 1 if self._missed else 0
@@ -138,8 +133,14 @@ class _CollectRun:
         label = f"[{self._taken + self._missed + 1}{'' if math.isinf(self._count) else f'/{self._count}'}]"
         try:
             writer = self._store.begin(f"{self._number:04d}")
-            silent_seconds = self._silent_seconds
-            taken = take_snapshot(self._client, writer, wanted, silent_seconds=silent_seconds, limits=self._limits)
+            taken = take_snapshot(
+                self._client,
+                writer,
+                wanted,
+                silent_seconds=self._silent_seconds,
+                limits=self._limits,
+                ended=self._ended,
+            )
         except (Unreachable, LandingError, BeyondLimit) as error:
             if self._count == 1:
                 raise
@@ -220,23 +221,6 @@ def _count(given: argparse.Namespace) -> int | float:
     if given.count is None:
         return 1 if given.every is None else math.inf
     return int(given.count)
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[list[int]]:
-    """End a run on SIGTERM, which service managers send, as on Ctrl-C; yield the signals that were received."""
-    came: list[int] = []
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        came.append(signum)
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield came
-    finally:
-        for number, former in before.items():
-            signal.signal(number, former)
 
 
 def _say(text: str) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
-import signal
-import threading
 from pathlib import Path
 from socketserver import BaseServer
 
 from evenkeel.cli.lakes import add_lake_option, lakes_chosen
 from evenkeel.cli.output import log_to_stderr
+from evenkeel.ending import until_signalled
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.secret import Secret, private_text
 from evenkeel.settings.operation import CONFIGURATION
@@ -115,14 +114,7 @@ def cannot_listen(option: str, text: str, error: OSError) -> BadInput:
 
 def serve_until_ended(server: BaseServer) -> None:
     """Serve until SIGTERM or SIGINT, and close the server."""
-
-    def end(number: int, frame: object) -> None:
-        threading.Thread(target=server.shutdown).start()
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        server.serve_forever()
+        until_signalled(server.serve_forever, server.shutdown)
     finally:
         server.server_close()
-        for number, handler in before.items():
-            signal.signal(number, handler)

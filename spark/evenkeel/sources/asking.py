@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from threading import Condition, Lock
+from threading import Condition, Event, Lock
 from typing import Protocol
 
 from evenkeel.errors import Unreachable
@@ -90,8 +90,8 @@ class Silence:
 class Asking:
     """Requests of one snapshot; thread-safe.
 
-    Nothing more is sent after `most_seconds`, and once the cluster gave no answer for `silent_seconds`; requests under
-    way end at these times, too.
+    Nothing more is sent after `most_seconds`, once the cluster gave no answer for `silent_seconds`, and once `ended` is
+    set (`KeyboardInterrupt`); requests under way end at the first two times, too.
     """
 
     def __init__(
@@ -101,8 +101,9 @@ class Asking:
         most_seconds: float,
         silent_seconds: float,
         limits: Limits = DEFAULT,
+        ended: Event | None = None,
     ) -> None:
-        self._client, self._writer, self._limits = client, writer, limits
+        self._client, self._writer, self._limits, self._ended = client, writer, limits, ended
         self._most_seconds, self._silent_seconds = most_seconds, silent_seconds
         self._until = time.monotonic() + most_seconds
         self._lock = Lock()
@@ -185,6 +186,8 @@ class Asking:
             return tuple(hops)
 
     def _late(self) -> str | None:
+        if self._ended is not None and self._ended.is_set():
+            raise KeyboardInterrupt
         if time.monotonic() > self._until:
             return "the snapshot took too long already"
         return f"the cluster was silent for {self._silent_seconds:g} s" if self._is_silent() else None

@@ -32,6 +32,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from threading import Event
 from typing import Any, TypeVar
 
 from evenkeel.errors import Unreachable
@@ -98,16 +99,17 @@ def take_snapshot(
     silent_seconds: float = SILENT_SECONDS,
     limits: Limits = DEFAULT,
     turns: Turns | None = None,
+    ended: Event | None = None,
 ) -> TakenSnapshot:
     """Observe the cluster once, with at most `parallel` requests at a time, and commit the snapshot.
 
     After `most_seconds`, or once the cluster gave no answer for `silent_seconds`, the rest is left out, with rows that
     say so. Raises `Unreachable` if it is silent before any topic figures came, and `BeyondLimit` for more than `limits`
-    allow a snapshot. All but the list of brokers is requested in a turn of `turns`. After any error nothing is left of
-    a snapshot that was not committed.
+    allow a snapshot, and `KeyboardInterrupt` once `ended` is set. All but the list of brokers is requested in a turn of
+    `turns`. After any error nothing is left of a snapshot that was not committed.
     """
     begin, started_at = time.monotonic(), datetime.now(UTC)
-    asking = Asking(client, writer, most_seconds, silent_seconds, limits)
+    asking = Asking(client, writer, most_seconds, silent_seconds, limits, ended)
     pool = ThreadPoolExecutor(parallel, thread_name_prefix="collect")
     try:
         snapshot = _Snapshot(asking, pool, wanted, limits)

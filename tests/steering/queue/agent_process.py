@@ -23,8 +23,9 @@ from urllib.parse import quote
 
 import boto3  # noqa: F401  (so that the fork server has it)
 
+from evenkeel.ending import until_signalled
 from evenkeel.steering.agent.ledger import Ledger
-from evenkeel.steering.agent.service import Agent, serve
+from evenkeel.steering.agent.service import Agent
 from evenkeel.steering.agent.setup import AgentSettings
 from evenkeel.steering.queue.fifo import Fifo
 from tests.steering.queue.acting_cluster import PATIENCE_SECONDS, ClusterExecutor, wait_until
@@ -102,7 +103,7 @@ def _run(plain: dict[str, Any], url: str, gated: bool, environment: dict[str, st
             real()
 
         agent.run = run  # type: ignore[method-assign]
-    serve(agent)
+    until_signalled(agent.run, agent.stop)
     ledger.close()
     cluster.pass_gate("ended")
 

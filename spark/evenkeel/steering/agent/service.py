@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import random
-import signal
 import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from types import FrameType
 
 from evenkeel.steering.agent.ledger import Ledger
 from evenkeel.steering.agent.processor import AgentExecutor, Gone, Later, Processor, seconds_up
@@ -239,41 +237,3 @@ class Agent:
             except (QueueError, LedgerError) as error:
                 LOG.warning("a command could not be given back; the queue gives it out again by itself: %s", error)
             self._work_queue.forget(in_flight)
-
-
-# Running an agent as a process: SIGTERM and Ctrl-C let it finish what is under way, then end it.
-
-SIGNAL_TICK_SECONDS = 0.2
-
-
-def serve(agent: Agent) -> None:
-    """Run the agent until it ends by itself or a signal asks for it; raises what it raises. For the main thread.
-
-    The agent works in a thread of its own: a handler runs between two steps of the main thread, which must not hold a
-    lock that the handler needs.
-    """
-    signals: list[int] = []
-    raised: list[BaseException] = []
-
-    def handler(number: int, _frame: FrameType | None) -> None:
-        signals.append(number)
-
-    def run() -> None:
-        try:
-            agent.run()
-        except BaseException as error:
-            raised.append(error)
-
-    before = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
-    thread = threading.Thread(target=run, name="agent")
-    try:
-        thread.start()
-        while thread.is_alive():
-            thread.join(SIGNAL_TICK_SECONDS)
-            if signals:
-                agent.stop()
-    finally:
-        for number, former in before.items():
-            signal.signal(number, former)
-    if raised:
-        raise raised[0]
