@@ -16,7 +16,7 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.spark.column_types import INTEGER_BITS, Columns, ColumnType, has_map
-from evenkeel.spark.rows import Row, Values, cells, rows_of
+from evenkeel.spark.rows import Row, Values, rows_from, values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,8 +29,9 @@ _BY_KEY: Text = JSONEncoder(sort_keys=True).encode
 
 def in_content_order(columns: Columns, table: pa.Table) -> list[Row]:
     """Return the rows of an Arrow table in the order of their content."""
-    rows = rows_of(table, columns)
-    return [rows[place] for place in content_order(columns, cells(rows, tuple(columns)))]
+    values = values_of(table, columns, {})
+    rows = rows_from(tuple(columns), values)
+    return [rows[place] for place in content_order(columns, values)]
 
 
 def content_order(columns: Columns, values: Sequence[Values]) -> list[int]:

@@ -51,13 +51,16 @@ def rows_of(table: pa.Table, columns: Columns, given: Mapping[str, Any] | None =
 
     A column that the table lacks has its value in `given`, else None, in every row.
     """
-    count, known = table.num_rows, given or {}
-    present = {*table.column_names} - known.keys()
-    values = [
-        read_column(table.column(name), kind) if name in present else [known.get(name)] * count
+    return rows_from(tuple(columns), values_of(table, columns, given or {}))
+
+
+def values_of(table: pa.Table, columns: Columns, given: Mapping[str, Any]) -> list[Values]:
+    """Return the columns of an Arrow table, as `rows_of` returns its rows."""
+    present = {*table.column_names} - given.keys()
+    return [
+        read_column(table.column(name), kind) if name in present else [given.get(name)] * table.num_rows
         for name, kind in columns.items()
     ]
-    return rows_from(tuple(columns), values)
 
 
 def rows_from(names: Sequence[str], values: Iterable[Sequence[Any]]) -> list[Row]:
