@@ -124,7 +124,11 @@ def _held(pid: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("task", "before"), [("aggregate", ["validate"]), ("shed", ["aggregate", "plan_splits"])], ids=["running", "ahead"]
+    ("task", "before"),
+    [
+        pytest.param("aggregate", ["validate"], id="running"),
+        pytest.param("shed", ["aggregate", "plan_splits"], id="ahead", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_task_that_failed_puts_the_cycle_on_record_as_failed_and_the_run_is_red(
     airflow: Airflow, lake: Path, clusters: Path, both: dict[str, Any], task: str, before: list[str]

@@ -19,6 +19,7 @@ from evenkeel.heat.scale import LAYERS
 from evenkeel.heat.tables import BLOCKS, HeatConflict, HeatTables
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.schemas import HEAT_TABLES, OF_RECORD, TABLES
+from evenkeel.spark.server import Engine
 from tests.heat.histories import (
     BEGIN,
     CLUSTER,
@@ -293,7 +294,10 @@ def test_what_a_cycle_asked_for_and_what_was_held_is_marked_with_what_became_of_
     ]
 
 
-def test_the_record_is_as_sound_with_heat_as_without(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_record_is_as_sound_with_heat_as_without(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
     lake = kept_lake(tmp_path)
 
     def told(*words: str) -> list[str]:

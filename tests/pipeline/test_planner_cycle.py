@@ -324,6 +324,7 @@ def demand_splits(spark: Any, recording: Path, new_lake: Path, moments: list[str
     demand_sound(spark, new_lake)
 
 
+@pytest.mark.exhaustive
 def test_splits_that_the_planner_wants_are_decided_by_topics_and_explained(spark: Any, new_lake: Path) -> None:
     demand_splits(spark, MODULAR, new_lake, [one.cycle_at for one in Recording(MODULAR).snapshots[:2]])
 

@@ -65,8 +65,8 @@ class Shown:
             pytest.param("both", width, *seen, marks=pytest.mark.exhaustive)
             for width, *seen in ((1280, "light"), (1280, "dark"), (390, "light"))
         ),
-        *((name, 390, "dark") for name in ("skipped", "odd", "list")),
         ("odd", 1280, "light"),
+        *(pytest.param(name, 390, "dark", marks=pytest.mark.exhaustive) for name in ("skipped", "odd", "list")),
         *(pytest.param(name, 1280, "light", marks=pytest.mark.exhaustive) for name in ("skipped", "list")),
     ],
 )

@@ -158,7 +158,13 @@ def test_two_agents_at_once_have_one_effect_per_command(queues: Pair, cluster: A
 
 @pytest.mark.parametrize(
     "point",
-    [pytest.param("after:change_message_visibility_batch", marks=pytest.mark.exhaustive), "after:sending", "look"],
+    [
+        "look",
+        *(
+            pytest.param(point, marks=pytest.mark.exhaustive)
+            for point in ("after:change_message_visibility_batch", "after:sending")
+        ),
+    ],
 )
 def test_an_agent_that_froze_beyond_its_lease_does_not_send_what_another_has_done(
     queues: Pair, cluster: ActingCluster, tmp_path: Path, point: str
