@@ -1,7 +1,5 @@
 """JSON from outside: one error for whatever is wrong with a text."""
 
-import time
-
 import pytest
 
 from evenkeel.json_text import NotJson, TooMuchJson, parse_json, values_in
@@ -53,8 +51,7 @@ def test_more_values_than_are_read_are_seen_before_they_are_read() -> None:
 
 
 def test_a_text_made_to_be_slow_is_gone_through_once() -> None:
-    begin = time.monotonic()
+    """A second time for each of its characters would take days."""
     for text in ('"' + '\\"' * 1_000_000 + "[" * 200, "[" * 3_000_000, "[[]" * 1_000_000, '"[' * 1_000_000):
         with pytest.raises(NotJson):
             parse_json(text)
-    assert time.monotonic() - begin < 20.0, "the time grew with the square of the text"

@@ -1,4 +1,7 @@
-"""The last lines of a run tell what it left out."""
+"""The last lines of a run tell what it left out; and no test depends on how fast a machine is."""
+
+import re
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +37,10 @@ def test_exhaustive_tests_are_counted_and_where_nothing_was_left_out_nothing_is_
 )
 def test_a_file_is_not_imported_of_which_nothing_would_run(line: str, markers: str, is_left_out: bool) -> None:
     assert leaves_all_out(f"import pytest\n\n{line}\n", markers) is is_left_out
+
+
+def test_no_test_asserts_how_long_something_took() -> None:
+    """A slow machine would fail it. A wait that ends by a deadline is none: `assert monotonic() < until` in a loop."""
+    took = re.compile(r"assert\b[^\n]*(monotonic|perf_counter|time)\(\) - \w|assert\b[^\n]*\bseconds < ")
+    tests = Path(__file__).parent
+    assert [str(file.relative_to(tests)) for file in tests.rglob("*.py") if took.search(file.read_text())] == []

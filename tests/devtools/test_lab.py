@@ -36,7 +36,6 @@ def skewed_load(cluster: Cluster, tenant: str) -> tuple[Layout, Load]:
         tally = traffic.stop()
     assert (tally.lost, tally.failed, tally.unanswered) == (0, 0, 0), tally
     assert tally.received == tally.acknowledged == tally.sent > 5_000
-    assert tally.cpu_seconds < 0.5 * tally.seconds + 2.0  # its start-up beside
     return layout, load
 
 

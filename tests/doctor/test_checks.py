@@ -63,11 +63,9 @@ def test_one_that_hangs_and_one_that_breaks_off_stop_no_other() -> None:
 
     waited: list[str] = []
     checks = [SiteCheck("hangs", "", hangs, 0.3), SiteCheck("broken", "", broken), SiteCheck("good", "", good)]
-    begin = time.monotonic()
     found = list(run_checks(checks, Site(), lambda name, _: waited.append(name), at_once=1))
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith(HANGING)] == [f"{THREAD}hangs"]
     end.set()
-    assert time.monotonic() - begin < 30
     assert [one.looked for one in found] == [False, False, True]
     assert found[0].finding.words == "could not look: no end after 0 s"
     assert found[1].finding.words == "could not look: ZeroDivisionError: so"

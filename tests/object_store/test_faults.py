@@ -1,7 +1,6 @@
 """A store that refuses, fails or is gone: one line says what, where and what to do; a re-run repairs."""
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from tests.sources.landing_zone.faults import Action, Exchange, Faults, refuse
 pytestmark = pytest.mark.slow
 
 RECORDING = Path(__file__).resolve().parents[2] / "demo" / "recordings" / "own-threshold"
-PATIENCE_SECONDS = 60.0
 ANYTHING = ("GET", "HEAD", "PUT", "POST", "DELETE")
 
 
@@ -33,10 +31,8 @@ def gone(exchange: Exchange) -> None:
 
 def told_by(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """The one line that a command ends with that fails."""
-    begin = time.monotonic()
     capsys.readouterr()
     assert main(words) == 2
-    assert time.monotonic() - begin < PATIENCE_SECONDS
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert line.startswith("evenkeel: the lake s3a://"), line
     return line
@@ -125,14 +121,12 @@ def test_a_store_that_goes_away_in_a_run_is_one_line_and_a_rerun_repairs(
             there.faults.on(method, ".", refuse(status, code), times=100_000)
         refuse(status, code)(exchange)
 
-    begin = time.monotonic()
     there.faults.on("PUT", r"/unload_decisions/_delta_log/0+1\.json", stop_everything)
     assert main(words) in (1, 2)
     said = capsys.readouterr().err
     assert "Traceback" not in said
     # The answer to a HEAD has no words: access is denied then, since keys may be wrong or a token expired.
     assert re.search(told, said)
-    assert time.monotonic() - begin < 2 * PATIENCE_SECONDS
     there.faults.forget()
     assert main(words) == 0
     # Some of deltalake's calls hold Python's lock, which the proxy in this process needs to answer.

@@ -19,27 +19,26 @@ from tests.spark_cluster.tls_proxy import nginx, tls_in_front
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.spark, pytest.mark.slow]
 
-# gRPC reads the authorities once in a process; each answer comes with its seconds.
+# gRPC reads the authorities once in a process.
 WORK = """
-import json, os, sys, time
+import json, os, sys
 from evenkeel.doctor.spark_endpoint import _workers
 from evenkeel.errors import EngineError
 from evenkeel.spark.session import close, connect
 said = []
 for url in json.load(sys.stdin):
-    begin = time.monotonic()
     try:
         spark = connect(url)
         words = f"{spark.range(1000).count()} {_workers(spark)}"
         close(spark)
     except EngineError as error:
         words = str(error)
-    said.append((words, time.monotonic() - begin))
+    said.append(words)
 print(json.dumps(said))
 sys.stdout.flush()
 os._exit(0)
 """
-SOON_SECONDS = 60.0  # pyspark alone tries for ten minutes
+PATIENCE_SECONDS = 300.0  # for all of them; pyspark alone tries each for ten minutes
 
 
 def test_a_token_and_certificates_work_and_what_is_wrong_with_them_is_one_line(
@@ -63,17 +62,15 @@ def test_a_token_and_certificates_work_and_what_is_wrong_with_them_is_one_line(
         urls += [f"sc://localhost:{ports['good']}/;use_ssl=true;token=another-token-0123456789"]
         urls += [f"sc://localhost:{cluster.port}/;use_ssl=true"]
         said = asked(urls, own.file)
-    words = [text for text, _ in said]
-    assert words[0] == "1000 "
-    assert "its certificate has expired: have it renewed" in words[1]
-    assert "its certificate has another name" in words[2]
-    assert f"certificate in {ROOTS_VARIABLE}" in words[3]
-    assert "does not accept this token. Set EVENKEEL_SPARK_TOKEN" in words[4]
-    assert "it speaks no TLS" in words[5]
-    for text, seconds in said[1:]:
+    assert said[0] == "1000 "
+    assert "its certificate has expired: have it renewed" in said[1]
+    assert "its certificate has another name" in said[2]
+    assert f"certificate in {ROOTS_VARIABLE}" in said[3]
+    assert "does not accept this token. Set EVENKEEL_SPARK_TOKEN" in said[4]
+    assert "it speaks no TLS" in said[5]
+    for text in said[1:]:
         assert "\n" not in text
         assert TOKEN not in text
-        assert seconds < SOON_SECONDS
 
 
 def test_a_proxy_without_a_server_behind_it_says_so(tmp_path: Path) -> None:
@@ -81,14 +78,14 @@ def test_a_proxy_without_a_server_behind_it_says_so(tmp_path: Path) -> None:
         pytest.skip(lacking(NGINX))
     own = Authority(tmp_path / "own")
     with tls_in_front(tmp_path / "nginx", own.issue(tmp_path / "good", "localhost"), free_port()) as port:
-        ((text, _),) = asked([f"sc://localhost:{port}/;use_ssl=true;token={TOKEN}"], own.file)
+        (text,) = asked([f"sc://localhost:{port}/;use_ssl=true;token={TOKEN}"], own.file)
     assert text.startswith(
         f"the Spark server at sc://localhost:{port}: the proxy answers, and no Spark server behind it"
     )
 
 
-def asked(urls: list[str], authority: Path) -> list[tuple[str, float]]:
-    """What a client with that authority gets at each URL, and after how many seconds."""
+def asked(urls: list[str], authority: Path) -> list[str]:
+    """What a client with that authority gets at each URL."""
     environment = {**os.environ, ROOTS_VARIABLE: str(authority), "no_proxy": HOST}
     done = subprocess.run(
         [sys.executable, "-c", WORK],
@@ -96,7 +93,8 @@ def asked(urls: list[str], authority: Path) -> list[tuple[str, float]]:
         env=environment,
         capture_output=True,
         text=True,
+        timeout=PATIENCE_SECONDS,
         check=True,
     )
-    found: list[tuple[str, float]] = json.loads(done.stdout)
+    found: list[str] = json.loads(done.stdout)
     return found

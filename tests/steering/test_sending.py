@@ -79,10 +79,8 @@ def test_what_is_left_out_is_said_and_the_others_go_on() -> None:
     carrier, told = Noting(), list[Outcome]()
     commands = [split(BUNDLES[0], "a", 1), unload(BUNDLES[1], "a", step=2), unload(BUNDLES[2], "a", step=3)]
     left_out = {commands[0]["command_id"]: "jo said so", commands[2]["command_id"]: "jo said so"}
-    sink = PulsarAdmin(carrier, per_second=0.5, in_flight=4)
-    begin = time.monotonic()
+    sink = PulsarAdmin(carrier, per_second=0.001, in_flight=4)  # the second turn would come after a quarter of an hour
     sink.send(commands, stop=lambda: None, report=told.append, leave_out=lambda one: left_out.get(one["command_id"]))
-    assert time.monotonic() - begin < 1.5, "what is not sent waits for no turn"
     assert {one.command_id: (one.outcome, one.detail) for one in told if one.command_id in left_out} == dict.fromkeys(
         left_out, ("withheld", "not sent: jo said so")
     )
