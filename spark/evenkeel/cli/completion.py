@@ -62,7 +62,9 @@ def clusters_on_record(prefix: str, parsed_args: argparse.Namespace, **_: object
 
         named = getattr(parsed_args, "lake", None)
         lakes = [address_of(named)] if named else [lake.path for lake in configured_lakes().lakes]
-        clusters = {name for lake in lakes for name in Record(lake).clusters() if name.startswith(prefix)}
+        clusters = {
+            name for lake in lakes for name in Record(lake).clusters() if name.startswith(prefix) and name.isprintable()
+        }
         return sorted(clusters)
     except Exception:  # a shell waits for an answer, and has no place for an error
         return []
