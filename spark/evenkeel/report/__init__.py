@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evenkeel.folders import write_below
 from evenkeel.report.chapters import CycleReport, build_model
 from evenkeel.report.gather import gather
 from evenkeel.report.page import render
@@ -31,6 +32,4 @@ def build_report(
     """
     path = Path(out)
     page = render(build_model(gather(lake, cluster=cluster, cycle=cycle, recording=recording)))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
-    return path
+    return write_below(path.parent, path.name, page)

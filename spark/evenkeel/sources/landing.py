@@ -30,6 +30,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from evenkeel.errors import BadInput, LandingError
+from evenkeel.folders import sync
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.sources.recordings import in_span, names_in
@@ -166,11 +167,7 @@ def put(whole: Path, place: Path) -> bool:
         os.link(whole, place)
     except FileExistsError:
         return False
-    descriptor = os.open(place.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(place.parent)
     return True
 
 

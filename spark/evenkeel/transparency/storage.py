@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel.errors import DamagedLog, LogBusy, LogError
+from evenkeel.folders import make_folder, sync
 from evenkeel.locks import acquired
 from evenkeel.object_store import SCHEME, StoreAccess, access, canonical
 
@@ -107,7 +108,7 @@ class FolderStorage:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-        keep_names(path.parent)
+        sync(path.parent)
 
     def names(self, folder: str, most: int) -> list[str]:
         """Return the names in a folder, sorted; raises DamagedLog if there are more than `most`, or it cannot be
@@ -146,23 +147,6 @@ class FolderStorage:
             yield
         finally:
             lock.release()
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, and sync their names to disk."""
-    if not folder.is_dir():
-        make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        keep_names(folder.parent)
-
-
-def keep_names(folder: Path) -> None:
-    """Sync the names in a folder to disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 _LASTS_SECONDS = 60.0
