@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from evenkeel.errors import BadInput, LakeError
+from evenkeel.errors import BadInput
 
 _FOLDER = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)  # a folder that may be entered need not be readable
 
@@ -70,18 +71,11 @@ def write_below(folder: Path, name: str, text: str) -> Path:
     return folder / name
 
 
-def demand_no_links(folder: str | Path) -> None:
-    """Raise LakeError if a folder of a lake is a symbolic link, or has one in it."""
-    link = next(_links(Path(folder)), None)
-    if link is not None:
-        raise LakeError(
-            f"{link} is a symbolic link: readers and upkeep would leave the folder by it. Nothing was read or written. "
-            "Remove the link; mount a disk in its place if the files have to lie elsewhere"
-        )
-
-
-def _links(folder: Path) -> Iterator[Path]:
-    if folder.is_symlink():
-        yield folder
-    for place, folders, files in os.walk(folder):
-        yield from (path for name in (*folders, *files) if (path := Path(place, name)).is_symlink())
+def links_in(folder: Path, *, is_deep: bool = True) -> Iterator[Path]:
+    """Yield the symbolic links in a folder, if it exists, and in the folders below it."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                yield folder / entry.name
+            elif is_deep and entry.is_dir(follow_symlinks=False):
+                yield from links_in(folder / entry.name)

@@ -388,6 +388,29 @@ def test_whoever_may_write_to_the_folder_may_take_its_lock(own: Files, tmp_path:
     assert stat.S_IMODE((tmp_path / WRITER_FILE).stat().st_mode) == 0o664
 
 
+def test_the_lock_is_not_taken_through_a_link(own: Files, tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    for target in ("theirs", "gone"):
+        lake = tmp_path / f"lake-{target}"
+        lake.mkdir()
+        (lake / WRITER_FILE).symlink_to(tmp_path / target)
+        with pytest.raises(Py4JJavaError, match="_writer is a symbolic link, which no server makes"):
+            own.commit(commit_of(lake, 0), "first")
+        assert not list(commit_of(lake, 0).parent.glob("[0-9]*"))
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert not (tmp_path / "gone").exists()
+
+
+def test_a_folder_with_a_link_out_of_it_is_not_listed(own: Files, tmp_path: Path) -> None:
+    (tmp_path / "table" / "part=1").mkdir(parents=True)
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "table" / "same").symlink_to("part=1")
+    assert own.listed(tmp_path / "table") == ["part=1", "same"]
+    (tmp_path / "table" / "part=2").symlink_to(tmp_path / "theirs")
+    with pytest.raises(Py4JJavaError, match=r"part=2 is a symbolic link that leads out of its folder"):
+        own.listed(tmp_path / "table")
+
+
 def test_a_table_that_the_server_writes_has_no_checksum_files(engine: Engine, tmp_path: Path) -> None:
     spark = connect(engine.url)
     path = str(tmp_path / "table")

@@ -112,6 +112,16 @@ def test_a_log_that_begins_with_a_checkpoint_has_no_fault(lake: Path, log: Path)
     assert faults(lake, known) == []
 
 
+def test_links_in_the_lake_are_named_and_the_tables_with_them_refused(lake: Path, tmp_path: Path) -> None:
+    (lake / "controls" / "cluster=lab").rename(tmp_path / "theirs")
+    (lake / "controls" / "cluster=lab").symlink_to(tmp_path / "theirs")
+    (lake / "_writer").symlink_to(tmp_path / "theirs")
+    links = [(one.place, one.words) for one in check_tables(str(lake), {}, []) if "symbolic link" in one.words]
+    assert [place for place, _ in sorted(links)] == ["_writer", "cluster=lab"]
+    with pytest.raises(LakeError, match=r"controls/cluster=lab is a symbolic link"):
+        demand_as_declared(TABLES["controls"], str(lake / "controls"))
+
+
 # Commits.
 
 

@@ -17,9 +17,9 @@ import struct
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from evenkeel.errors import LakeError
+from evenkeel.folders import open_below
 from evenkeel.lake.table_files import FolderFiles, StoreFiles, files_of
 
 WRITER_FILE = "_writer"
@@ -68,7 +68,7 @@ def _in_a_store(files: StoreFiles) -> LakeWriter | None:
 
 def _in_a_folder(files: FolderFiles) -> LakeWriter | None:
     try:
-        with Path(files.full(WRITER_FILE)).open("rb") as file:
+        with os.fdopen(open_below(files.folder, WRITER_FILE), "rb") as file:
             # The request is for a read lock, as the file may be another user's; the answer also shows a write lock.
             lock_request = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
             kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, lock_request))

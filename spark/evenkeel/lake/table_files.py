@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from evenkeel import object_store
 from evenkeel.errors import LakeError
-from evenkeel.folders import make_folder, open_below, sync
+from evenkeel.folders import links_in, make_folder, open_below, sync
 from evenkeel.object_store import SCHEME, StoreAccess, bucket_of, canonical, is_object_store
 
 if TYPE_CHECKING:
@@ -211,6 +211,22 @@ def files_of(path: str) -> TableFiles:
     if "://" in path and not path.startswith(_FILE):
         raise LakeError(f"{path}: a lake is in a folder, or in an object store that speaks S3 (s3a://bucket/prefix)")
     return FolderFiles(path.removeprefix(_FILE).rstrip("/") or "/")
+
+
+def links_at(address: str, *, is_deep: bool = True) -> Iterator[Path]:
+    """Yield the symbolic links below a lake or table: all, or those directly in it; none in an object store."""
+    files = files_of(address)
+    if isinstance(files, FolderFiles):
+        yield from links_in(Path(files.folder), is_deep=is_deep)
+
+
+def demand_no_links(address: str, *, is_deep: bool = True) -> None:
+    """Raise LakeError for a lake or table with a symbolic link below it: a copy, VACUUM and writers would follow it."""
+    for link in links_at(address, is_deep=is_deep):
+        raise LakeError(
+            f"{link} is a symbolic link, by which readers and upkeep would leave the lake; nothing was written. Remove "
+            "it, and mount a disk in its place if its files have to lie elsewhere"
+        )
 
 
 def arrow_source(file: str) -> Any:

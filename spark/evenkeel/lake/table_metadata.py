@@ -21,7 +21,7 @@ from evenkeel.lake.delta_log import (
     version_properties,
 )
 from evenkeel.lake.schema import Table
-from evenkeel.lake.table_files import files_of
+from evenkeel.lake.table_files import demand_no_links, files_of
 from evenkeel.lake.table_log import metadata_in_force
 from evenkeel.spark.column_types import type_of
 
@@ -157,6 +157,7 @@ def demand_as_declared(table: Table, path: str) -> None:
     files, version = files_of(path), newest_version(path)
     if version < 0:
         return
+    demand_no_links(path, is_deep=False)
     damage = commit_damage(files, version)
     if damage:
         raise LakeError(f"table {table.name} of {path} is not read: {damage}")

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from evenkeel.errors import BadInput, LakeError, NoLake
 from evenkeel.lake.delta_log import LOG_FOLDER, log_state
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import delta_table, is_delta_table
+from evenkeel.lake.table_files import delta_table, demand_no_links, is_delta_table
 from evenkeel.maintenance.places import LakePlace
 from evenkeel.object_store import explained
 from evenkeel.spark.code import code_version
@@ -159,6 +159,8 @@ def _two_places(first: str, other: str) -> tuple[LakePlace, LakePlace]:
     source, target = LakePlace.at(Lake(first).root), LakePlace.at(Lake(other).root)
     if source.holds(target) or target.holds(source):
         raise BadInput(f"{first} and {other}: one is inside the other; name another place")
+    demand_no_links(source.address)
+    demand_no_links(target.address)
     return source, target
 
 

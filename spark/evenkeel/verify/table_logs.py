@@ -20,7 +20,7 @@ from evenkeel.lake.record.tables import Row, damaged, is_table, rows_where
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import TableFiles, files_of
+from evenkeel.lake.table_files import TableFiles, files_of, links_at
 from evenkeel.lake.table_log import (
     HINT,
     DamagedLogFile,
@@ -382,7 +382,9 @@ def check_tables(lake: str, known: Known, upkeeps: Iterable[Row]) -> list[TableF
     if files_of(Lake(lake).root).exists(EXPORT):
         known = {}
     ids = frozenset(str(row["upkeep_id"]) for row in upkeeps)
-    return [fault for table in OF_RECORD for fault in check_table(lake, table, known.get(table, {}), ids)]
+    words = "it is a symbolic link, by which readers and upkeep leave the lake. Remove it"
+    faults = [TableFault(link.parent.name, link.name, words) for link in links_at(Lake(lake).root)]
+    return faults + [fault for table in OF_RECORD for fault in check_table(lake, table, known.get(table, {}), ids)]
 
 
 def counted_upkeeps(lake: str, known: Mapping[int, str], now: datetime) -> tuple[list[Row], list[TableFault]]:

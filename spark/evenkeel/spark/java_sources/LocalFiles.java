@@ -79,9 +79,21 @@ public class LocalFiles extends LocalFileSystem {
             return isLink ? super.getFileLinkStatus(path) : getFileStatus(path);
         }
 
+        /** Fails for a folder with a link out of it: VACUUM would remove the files that it leads to. */
         @Override
         public FileStatus[] listStatus(Path path) throws IOException {
-            return pathToFile(path).isDirectory() ? super.listStatus(path) : new FileStatus[] {getFileStatus(path)};
+            java.nio.file.Path folder = pathToFile(path).toPath();
+            if (!Files.isDirectory(folder)) {
+                return new FileStatus[] {getFileStatus(path)};
+            }
+            FileStatus[] found = super.listStatus(path);
+            for (int place = 0; place < found.length; place++) {
+                java.nio.file.Path entry = folder.resolve(found[place].getPath().getName());
+                if (Files.isSymbolicLink(entry) && !entry.toRealPath().startsWith(folder.toRealPath())) {
+                    throw new IOException(entry + " is a symbolic link that leads out of its folder: remove it");
+                }
+            }
+            return found;
         }
     }
 
