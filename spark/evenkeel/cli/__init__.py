@@ -115,8 +115,12 @@ def _told(error: Exception, lake: object) -> str | None:
         return f"{str(error.filename)[:200]!r}… is too long for the name of a file"
     if isinstance(error, ModuleNotFoundError) and (package := _package_missing(error)):
         return f"the package {package} is not installed: run this where all of Evenkeel's packages are installed"
-    explanation = explained(error, lake)
-    return None if explanation is None else visible(explanation)
+    from evenkeel.lake.table_log import damage_behind, first_line
+
+    if explanation := explained(error, lake) or damage_behind(error, lake):
+        return visible(explanation)
+    of_spark = type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+    return f"Spark failed: {visible(first_line(error))}. Its server's log has the rest" if of_spark else None
 
 
 def _is_text(word: str) -> bool:

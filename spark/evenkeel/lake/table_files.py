@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -89,6 +89,12 @@ class FolderFiles:
             file.flush()
             os.fsync(file.fileno())
         sync(place.parent)
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Sync files and the folders of their names to disk, in this order, up to the table's own folder."""
+        places = dict.fromkeys(place for name in names for place in (Path(name), *Path(name).parents))
+        for place in places:
+            sync(Path(self.folder, place))
 
     def _opened(self, name: str) -> IO[bytes]:
         return os.fdopen(open_below(self.folder, name), "rb")
@@ -189,6 +195,9 @@ class StoreFiles:
         """Write an object under a new name; raises OSError if it exists or cannot be written."""
         with _arrow().open_output_stream(self._key(name)) as opened:
             opened.write(data)
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Do nothing: a store keeps what it has acknowledged."""
 
     def remove(self, name: str) -> None:
         """Remove an object, if it is there."""

@@ -14,7 +14,6 @@ from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.delta_log import (
     FILES,
     LOG,
-    commit_damage,
     is_interval,
     newest_version,
     version_days,
@@ -22,7 +21,7 @@ from evenkeel.lake.delta_log import (
 )
 from evenkeel.lake.schema import Table
 from evenkeel.lake.table_files import demand_no_links, files_of
-from evenkeel.lake.table_log import metadata_in_force
+from evenkeel.lake.table_log import DamagedLogFile, commit_damage, log_state, metadata_in_force
 from evenkeel.spark.column_types import type_of
 
 _INTERVAL = "delta.checkpointInterval"
@@ -161,7 +160,10 @@ def demand_as_declared(table: Table, path: str) -> None:
     damage = commit_damage(files, version)
     if damage:
         raise LakeError(f"table {table.name} of {path} is not read: {damage}")
-    metadata, protocols = metadata_in_force(files, version)
+    try:
+        metadata, protocols = metadata_in_force(files, version)
+    except DamagedLogFile as error:
+        raise LakeError(f"table {table.name} of {path} is not read: {log_state(path) or error}") from error
     faults = [fault for action in metadata for fault in metadata_faults(table, action)]
     faults += [fault for action in protocols for fault in protocol_faults(action)]
     if faults:

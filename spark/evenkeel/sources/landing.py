@@ -30,7 +30,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from evenkeel.errors import BadInput, LandingError
-from evenkeel.folders import sync
+from evenkeel.folders import make_folder, sync
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.sources.recordings import in_span, names_in
@@ -97,7 +97,7 @@ class FolderStore:
     def begin(self, name: str) -> FileWriter:
         """Start the snapshot of that name (digits) and remove abandoned ones; raises LandingError if writing fails."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             clear_abandoned(self.folder)
             return FileWriter(self.folder / (name + SUFFIX), self._limits)
         except OSError as error:

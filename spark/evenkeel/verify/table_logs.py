@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.lake.delta_log import LOG_FOLDER
+from evenkeel.lake.delta_log import LOG_FOLDER, commit_name
 from evenkeel.lake.pending_commits import OUTSIDE_MANIFESTS
 from evenkeel.lake.record import Attempt
 from evenkeel.lake.record.tables import Row, damaged, is_table, rows_where
@@ -28,7 +28,6 @@ from evenkeel.lake.table_log import (
     LogListing,
     TableState,
     checksum_name,
-    commit_name,
     listing,
     read_checkpoint,
     read_checksum,
@@ -188,6 +187,9 @@ class _Replay:
         place, known = f"commit {commit.version}", self.known.get(commit.version)
         if commit.digest == known:
             self.log.sound.add(commit.version)
+        elif commit.ended == known:
+            name = self.files.full(commit_name(commit.version))
+            self._say(place, f"its last byte, a line feed, is cut off, and nothing else. Put it back: echo >> {name}")
         elif known is not None:
             self._say(
                 place,
