@@ -288,8 +288,7 @@ def _metadata_in(files: TableFiles, version: int, *, is_hinted: bool) -> Iterato
 _RESTORE = "Restore the folder `_delta_log` from a copy."
 _MEND_COMMIT = (
     "Restore that file from a copy. Without a copy, remove it if it is the newest commit, else write "
-    '`{"commitInfo": {}}` into it. The rows that it named are lost then: `evenkeel verify` names their cycles, and '
-    "`evenkeel rebalance --all --anew` decides them again"
+    '`{"commitInfo": {}}` into it. The rows that it named are lost then (docs/how-to/power-cut.md)'
 )
 _FILES_ADDED = ("numFiles", "numAddedFiles", "num_added_files")
 """Metrics of Spark's and deltalake's commits with the number of added files."""
@@ -413,8 +412,7 @@ def damage_behind(error: BaseException, lake: object) -> LakeError | None:
         if not is_whole_parquet(file):
             return LakeError(
                 f"{file} is empty, cut short or no Parquet file: its rows cannot be read. Restore it from a copy. "
-                "Without a copy they are lost: `evenkeel verify` names their cycles, and `evenkeel rebalance --all "
-                "--anew` decides them again"
+                "Without a copy they are lost (docs/how-to/power-cut.md)"
             )
     return None
 
