@@ -10,8 +10,7 @@ import unicodedata
 
 
 def visible(text: object) -> str:
-    """Return the text with invisible characters written out as JSON does: control, direction and surrogate characters
-    as `\\u202e`."""
+    """Return the text with control, direction and surrogate characters written out as JSON does: `\\u202e`."""
     shown = str(text)
     return shown if shown.isprintable() else "".join(map(_visible, shown))
 

@@ -86,17 +86,18 @@ def test_each_command_names_the_file_that_is_cut_and_the_advice_loses_nothing_el
 
     next_cycle = ("rebalance", "--recording", str(RECORDING), "--lake", str(lake), "--at", SNAPSHOTS[2].cycle_at)
     code, shown = said("verify", "--lake", str(lake), "--depth", "chain", "--unrecorded")
-    assert code != 0
-    assert re.search(rf"commit {int(file.name[:20])}\b|checkpoint {int(file.name[:20])}\b|{file.name}", shown), shown
+    assert code != 0 or (is_read and table == "cycles"), "no manifest lists the commits of cycles"
+    assert code == 0 or re.search(
+        rf"commit {int(file.name[:20])}\b|checkpoint {int(file.name[:20])}\b|{file.name}", shown
+    ), shown
     said("status", "--lake", str(lake))
     said("doctor", "--lake", str(lake), "--only", "lake")
-    if not is_read and (place != -2 or share == "half"):  # else readers take the commit for one without rows
+    if not is_read:
         code, shown = said(*next_cycle)
-        assert code != 0
-        assert str(file) in shown
-        assert re.search("is empty|is cut short", shown)
+        assert code != 0 or place == -2, "Spark appends to a table without reading its older commits"
+        assert code == 0 or re.search(rf"{file}\S* is (empty|cut short)", shown), shown
     if is_read:
-        assert f"Put it back: echo >> {file}" in shown
+        assert code == 0 or f"Put it back: echo >> {file}" in shown
         file.write_bytes(file.read_bytes() + b"\n")
         lost = 0
     elif place == CHECKPOINT:

@@ -1,7 +1,6 @@
 """`evenkeel completion`: completion of commands, options and recorded names in a shell.
 
-argcomplete does the work; Airflow brings it along, and it completes bash and zsh as usual. A shell runs the command
-with `_ARGCOMPLETE` set.
+argcomplete does the work; Airflow brings it along, and it completes bash and zsh. A shell sets `_ARGCOMPLETE`.
 """
 
 from __future__ import annotations

@@ -157,8 +157,7 @@ class HeatTables:
         columns: Sequence[str] | None = None,
         where: Any = None,
     ) -> pa.Table:
-        """Return rows of `heat_blocks`: of these blocks of a layer, of one grain or of both; `columns` hold `format`,
-        if named.
+        """Return rows of `heat_blocks`: of blocks of a layer, of one grain or both; `columns` hold `format`, if named.
 
         Raises BadInput for rows that a newer version of Evenkeel has written.
         """

@@ -42,8 +42,7 @@ class LakeWriter:
 def writer_of(root: str) -> LakeWriter | None:
     """Return the server that holds the lake at this moment; None if no server does, or if this process cannot see it.
 
-    It cannot see it in a folder on a system other than Linux, in an unreadable file, or in a store that does not speak
-    S3.
+    It cannot see it in a folder on other systems than Linux, in an unreadable file, or in a store without S3.
     """
     files = files_of(root)
     if isinstance(files, StoreFiles):

@@ -345,8 +345,7 @@ def surplus(before: DataFrame, after: DataFrame, table: str, by: Sequence[str]) 
     """Return the rows that one side has more often than the other.
 
     The columns are `by`, the row's JSON (`ROW`, without the stamp of a write, columns by name, NULL named), and
-    `surplus`: how many more there are before (above 0) or after (below 0). JSON tells 0.0 from -0.0, which grouping by
-    the columns would not.
+    `surplus`: how many more there are before (above 0) or after (below 0). JSON tells 0.0 from -0.0; columns do not.
     """
     from pyspark.sql import functions as F
 

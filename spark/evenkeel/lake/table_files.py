@@ -312,8 +312,7 @@ def load_libraries(lake: str) -> None:
 
 
 def is_delta_table(path: str) -> bool:
-    """Return True if `path` has a table; raises OSError for a store that cannot be asked (deltalake returns False for
-    it)."""
+    """Return True if `path` has a table; raises OSError for a store that cannot be asked, where deltalake says no."""
     from deltalake import DeltaTable
 
     files = files_of(path)

@@ -76,8 +76,7 @@ def checksum_name(version: int) -> str:
 class LoggedCommit:
     """A commit by its bytes: `digest` is their SHA-256 (hex), `fault` says why it cannot be read.
 
-    `ended`: the SHA-256 with a line feed more, as Spark ends a commit. `unknown` are kinds of actions that no writer of
-    Evenkeel leaves.
+    `ended`: the SHA-256 with a line feed more, as Spark ends it. `unknown`: actions that no writer of ours leaves.
     """
 
     version: int
@@ -174,8 +173,7 @@ def read_checkpoint(
 ) -> tuple[TableState, list[str]]:
     """Return the state that the files of a checkpoint hold, and its kinds of actions that no writer of Evenkeel leaves.
 
-    Without `with_files` the state has only metadata and protocol. Raises DamagedLogFile for a file that is empty or cut
-    short.
+    Without `with_files` the state has only metadata and protocol. Raises DamagedLogFile for a cut file.
     """
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
@@ -229,8 +227,7 @@ def _take_rows(state: TableState, batch: Any) -> list[str]:
 
 
 def read_checksum(files: TableFiles, version: int) -> Action:
-    """Return the checksum of a version; raises DamagedLogFile if it is cut short or empty, FileNotFoundError without
-    one."""
+    """Return the checksum of a version; raises DamagedLogFile if it is cut short, FileNotFoundError without one."""
     return _json_object(files, checksum_name(version))
 
 
@@ -252,8 +249,7 @@ def _json_object(files: TableFiles, name: str) -> Action:
 def metadata_in_force(files: TableFiles, version: int) -> tuple[list[Action], list[Action]]:
     """Return the metadata and the protocols that readers of a version may use; [] for what the log does not have.
 
-    It looks back from the version, at its checksum, commits, and the checkpoint that the hint names, up to the first
-    version that has both.
+    It looks back from the version, at checksums, commits, and the hinted checkpoint, to the first one that has both.
     """
     metadata: list[Action] = []
     protocols: list[Action] = []

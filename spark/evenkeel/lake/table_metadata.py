@@ -147,8 +147,7 @@ def _listed(names: object) -> str:
 
 
 def demand_as_declared(table: Table, path: str) -> None:
-    """Raise LakeError for a table whose metadata or newest commit no writer of Evenkeel left; do nothing without a
-    table.
+    """Raise LakeError for a table whose metadata or newest commit no writer of Evenkeel left; do nothing without one.
 
     It reads what Spark and deltalake use: the version checksum of the newest commit if it exists, else the newest
     commit, or checkpoint, that has metadata.

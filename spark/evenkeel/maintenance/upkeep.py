@@ -95,8 +95,7 @@ class TableDone:
 
 @dataclass(frozen=True, slots=True)
 class UpkeepResult:
-    """Result of an upkeep; `left` is the work for the next one, `wrong` the dates whose rows differ from their
-    manifests."""
+    """Result of an upkeep; `left` is the work for the next one, `wrong` the dates whose rows are not those listed."""
 
     periods: Periods
     tables: tuple[TableDone, ...]

@@ -1,7 +1,6 @@
 """The report: the decisions of a cycle with their reasons, as one HTML file that needs nothing else.
 
-`gather` reads the lake; `chapters`, `decisions` and `headline` turn rows into sentences and numbers; `page` and
-`charts` make them visible.
+`gather` reads the lake; `chapters`, `decisions` and `headline` turn rows into sentences; `page` and `charts` show them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A snapshot is one file, which becomes visible only as a whole. Requests go to a hidden file beside the snapshot's place,
 one a line, packed. With the last one the head is known. Head and requests become a second hidden file, which is synced
-to disk and then linked to the snapshot's name. If two writers use the same name, one gets it, and `commit` returns
-False to the other.
+to disk and then linked to the snapshot's name. Of two writers one gets it.
 
 A landed snapshot's name is its moment in milliseconds since 1970. So the folder is listed without opening it, and is
 itself a recording. A landed snapshot is never taken again: a re-run and a backfill decide from that snapshot. A past
@@ -182,8 +181,7 @@ def clear_abandoned(folder: Path) -> None:
 
 
 def _line(hop: Hop, n: int) -> Iterator[bytes]:
-    """Yield the request as a line of JSON, its body last and piece by piece: a body of 100 MB is not copied as a
-    whole."""
+    """Yield the request as a line of JSON, its body last and piece by piece: a body of 100 MB is not copied."""
     members = {"n": n, **hop.as_request()}
     body = members.pop("body")
     yield _json(members)[:-1] + b',"body":"'

@@ -123,8 +123,7 @@ class WitnessFile:
                 raise BadNote(f"a line that holds no checkpoint: {line[:80]!a}") from None
 
     def _last(self, file: BinaryIO) -> tuple[SignedCheckpoint | None, int]:
-        """Return the last whole line's checkpoint, and the end of that line: a rest left by a power cut does not
-        count."""
+        """Return the last whole line's checkpoint, and the end of that line; a rest behind it does not count."""
         size = file.seek(0, os.SEEK_END)
         begin = max(size - _TAIL_BYTES, 0)
         file.seek(begin)

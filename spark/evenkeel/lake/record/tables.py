@@ -40,8 +40,7 @@ def mark_of(path: str) -> object:
 def brought_up_to_date(opened: Any, path: str, mark: object) -> bool | None:
     """Take up new commits of an open table; return True if there were any.
 
-    Returns None if another table has replaced it, it is gone, or cannot be read further: then the open table is
-    useless.
+    Returns None if the open table is useless: it was replaced, is gone, or cannot be read further.
     """
     newest = newest_version(path, since=opened.version())
     if newest < opened.version() or mark != mark_of(path):
