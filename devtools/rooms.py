@@ -16,7 +16,7 @@ BEGIN, END = "<!-- rooms: written by `make docs` -->", "<!-- end of rooms -->"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "locks", "retrying", "aws_errors"),
-    ("json_text", "secret", "times"),
+    ("json_text", "secret", "times", "folders"),
     ("object_store",),
     ("handover", "spark", "pulsar"),
     ("settings",),

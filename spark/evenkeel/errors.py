@@ -6,6 +6,21 @@ catches `EvenkeelError` shows its text to the operator and no stack trace.
 
 from __future__ import annotations
 
+import unicodedata
+
+
+def visible(text: object) -> str:
+    """Return the text with control, direction and surrogate characters written out as JSON does: `\\u202e`."""
+    shown = str(text)
+    return shown if shown.isprintable() else "".join(map(_visible, shown))
+
+
+def _visible(sign: str) -> str:
+    if sign.isprintable() or unicodedata.category(sign) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"):
+        return sign
+    units = sign.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+
 
 class EvenkeelError(Exception):
     """Root of all errors that Evenkeel raises itself; its text is written for operators."""

@@ -1,12 +1,22 @@
 """One line on a terminal, written anew; lines now and then in a file; how far a window is, in words."""
 
 import io
+import logging
 import threading
 
 import pytest
 
 from evenkeel.cli import output
-from evenkeel.cli.output import ProgressLine, busy_with, course_of, course_text, duration, is_screen
+from evenkeel.cli.output import (
+    ProgressLine,
+    VisibleStream,
+    busy_with,
+    course_of,
+    course_text,
+    duration,
+    is_screen,
+    log_to_stderr,
+)
 
 
 class Terminal(io.StringIO):
@@ -31,6 +41,23 @@ def test_a_terminal_shows_the_last_text_alone_with_other_output_above_it() -> No
     line.show("third")
     line.end()
     assert screen(terminal.getvalue()) == ["a result", "third", ""]
+
+
+def test_a_name_in_the_text_does_nothing_to_a_terminal() -> None:
+    terminal = Terminal()
+    line = ProgressLine(VisibleStream.of(terminal))
+    line.show("waiting for b\x1b[8m\n1")
+    assert screen(terminal.getvalue()) == [r"waiting for b\u001b[8m\u000a1"]
+
+
+def test_a_name_in_a_log_line_begins_no_other_line_and_does_nothing_to_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log_to_stderr("evenkeel.a_test")
+    logging.getLogger("evenkeel.a_test").info("%s has answered", "b\x1b[2J\x9b\u202e\n2026-11-21T08:00:00Z INFO forged")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.isprintable()
+    assert r"INFO b\u001b[2J\u009b\u202e\u000a2026" in line
 
 
 def test_a_file_gets_a_line_now_and_then_and_the_last_one_always() -> None:

@@ -1,5 +1,6 @@
 """`evenkeel wish` refuses what is not a wish before it looks for Spark."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from evenkeel.cli import main, parser, wish
 from evenkeel.lake.record import read_table
 from evenkeel.lake.store import as_arrow
 from evenkeel.lake.wishes import ended_drains
+from tests.lakes.small_lake import SmallLake
 
 RANGE = "0x00000000_0x40000000"
 
@@ -40,6 +42,23 @@ def test_a_lake_that_was_written_to_takes_a_wish_without_spark(tmp_path: Path, m
     (row,) = read_table(tmp_path, "wishes")
     assert (row["namespace"], row["positions"], row["kind"]) == ("acme/orders", [0x10000000], "split")
     assert row["made_at"] == datetime(2026, 3, 2, 6, tzinfo=UTC)
+
+
+def test_names_in_the_list_do_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "b\x1b[2J\x9b1m\u202e\nclosed:8080"
+    at = datetime(2026, 3, 2, 6, tzinfo=UTC)
+    row = {"wish_id": "w" * 32, "kind": "drain", "broker": name, "cluster": "lab\x1b[8m", "made_at": at}
+    lake = SmallLake(tmp_path)
+    lake.append("wishes", [{**row, "made_by": "ann\x07"}])
+    lake.append("cycles", [])
+    assert main(["wish", "list", "--lake", str(tmp_path)]) == 0
+    assert main(["wish", "list", "--lake", str(tmp_path), "--json"]) == 0
+    line, listed, *more = capsys.readouterr().out.split("\n")
+    assert more == [""]
+    assert line.isprintable()
+    assert listed.isprintable()
+    assert r"drain b\u001b[2J\u009b1m\u202e\u000aclosed:8080" in line
+    assert json.loads(listed)["wishes"][0]["broker"] == name
 
 
 @pytest.mark.parametrize("kinds", [("drain", "undrain"), ("drain", "undrain", "drain")])

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from evenkeel.handover import Commit, DataFile
+from evenkeel.lake.controls import control_row
 from evenkeel.lake.pending_commits import FOLDER, hand_on, pending, take_away
+from evenkeel.lake.store import Lake, append_row
 from evenkeel.lake.table_files import FolderFiles
+from tests.lakes.small_lake import SmallLake
 
 ONE = Commit("approvals", 3, "ab" * 32, (DataFile("cluster=a/part.parquet", 7, "cd" * 32),))
 OTHER = Commit("controls", 3, "ef" * 32)
@@ -28,6 +31,13 @@ def test_a_commit_waits_with_the_name_of_who_made_it_until_it_is_taken_away(
     assert pending(str(lake)) == [(ONE, "jo"), (OTHER, "jo")]
     take_away(str(lake), [ONE, Commit("controls", 3, "another")])
     assert pending(str(lake)) == [(OTHER, "jo")]
+
+
+def test_a_row_that_an_operator_writes_is_handed_on(lake: Path) -> None:
+    SmallLake(lake).append("controls", [])
+    append_row(Lake(str(lake)), "controls", control_row("lab", "pause", "ann", None))
+    ((commit, _),) = pending(str(lake))
+    assert (commit.table, commit.version, len(commit.files)) == ("controls", 1, 1)
 
 
 def test_without_a_log_nothing_is_left(tmp_path: Path) -> None:

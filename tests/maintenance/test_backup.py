@@ -259,3 +259,34 @@ def test_both_commands_say_what_they_did_and_how_far_the_record_goes(lake: Path,
     assert main(["verify", "--lake", str(tmp_path / "new"), "--depth", "chain"]) == main(
         ["verify", "--lake", str(lake), "--depth", "chain"]
     )
+
+
+@pytest.mark.parametrize("name", ["cycles/_delta_log/x", "bundle_load/cluster=x", "theirs", ABOUT])
+@pytest.mark.parametrize("side", ["lake", "kept"])
+def test_a_backup_follows_no_link_out_of_the_lake_or_of_its_place(
+    lake: Path, tmp_path: Path, name: str, side: str
+) -> None:
+    backed_up(lake, tmp_path / "kept")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "secret").write_text("theirs")
+    (tmp_path / side / name).unlink(missing_ok=True)
+    (tmp_path / side / name).symlink_to(theirs / "secret" if name == ABOUT else theirs)
+    append(lake)
+    with pytest.raises(LakeError, match=rf"{name} is a symbolic link"):
+        backed_up(lake, tmp_path / "kept")
+    assert content(theirs) == {"secret": b"theirs"}
+    assert not list((tmp_path / "kept").glob("**/secret"))
+
+
+def test_a_file_that_became_a_link_after_the_look_is_neither_read_nor_written(lake: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("theirs")
+    (lake / "linked").symlink_to(tmp_path)
+    place, out = LakePlace.at(str(lake)), LakePlace.at(str(tmp_path / "out"))
+    for name in ("linked/secret", "../secret"):
+        for work in (lambda name=name: place.read(name), lambda name=name: out.take(place, name)):
+            with pytest.raises(OSError, match="symbolic link"):
+                work()
+    with pytest.raises(OSError, match="symbolic link"):
+        place.put("linked/new", b"ours")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["secret"]

@@ -1,11 +1,18 @@
-"""What upkeep would do, from a table's files alone: no Spark, no table."""
+"""What upkeep would do, from a table's files alone: no Spark."""
 
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from evenkeel.errors import LakeError
 from evenkeel.lake.schemas import TABLES
 from evenkeel.maintenance.compaction import CHAIN_BYTES, SMALL_BYTES, batches
 from evenkeel.maintenance.expiry import ExpiryContext, Periods, expired_days
 from evenkeel.maintenance.inventory import DatesOnRecord, File, Inventory
+from evenkeel.maintenance.upkeep import Request, keep
+from tests.lakes.small_lake import SmallLake
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1000)
@@ -35,6 +42,16 @@ def test_a_date_goes_the_day_after_its_period_whatever_other_clusters_have() -> 
 def test_a_date_that_was_decided_anew_lately_is_fresh() -> None:
     record = DatesOnRecord({("lab", at(50)): NOW - timedelta(days=10), ("lab", at(51)): LONG_AGO}, {}, frozenset())
     assert expired_days(table("bundle_load", file(50), file(51)), look(record), "observed") == [("lab", at(51))]
+
+
+def test_upkeep_of_a_lake_with_a_link_in_it_ends_before_spark_sees_it(tmp_path: Path) -> None:
+    """VACUUM of Spark removes the files of a folder that a link leads to."""
+    SmallLake(tmp_path / "lake").add("lab", NOW, {"settings": [{"key": "k", "value": "v"}]})
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "lake" / "settings" / "more").symlink_to(tmp_path / "theirs")
+    no_spark: Any = None
+    with pytest.raises(LakeError, match=r"settings/more is a symbolic link"):
+        keep(no_spark, Request(str(tmp_path / "lake"), "ann"), lambda text: None)
 
 
 def test_what_a_kept_cycle_or_the_next_one_rests_on_stays() -> None:

@@ -1,6 +1,7 @@
 """Files as the JVM keeps them: compared with Hadoop's own way, in small JVMs without Spark."""
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from evenkeel.spark.session import close, connect
 from tests.lake.lock_holder import held
 from tests.spark.ended_processes import ended_processes
 from tests.spark.small_jvms import frozen, running
+from tests.system_calls import are_in_order, needs_strace, system_calls
 
 pytestmark = pytest.mark.spark
 OWN = {key.removeprefix("spark.hadoop."): value for key, value in settings(Path("/nowhere")).items()}
@@ -308,6 +310,35 @@ def test_where_the_disk_gives_no_second_name_a_file_is_moved_as_hadoop_does(own:
         place.unlink(missing_ok=True)
 
 
+# A power cut: what was acknowledged is on disk.
+
+
+@needs_strace
+def test_a_commit_is_on_disk_before_it_has_its_name_and_after_the_files_that_it_names(
+    own: Files, tmp_path: Path
+) -> None:
+    log = commit_of(tmp_path, 0).parent
+    own.commit(log / f"{0:020}.json", "the lock is taken")
+    with system_calls(own.gateway.java_process.pid, tmp_path / "calls") as calls:
+        own.system.mkdirs(own.path(tmp_path / "table" / "part=1"))
+        own.write(tmp_path / "table" / "part=1" / "rows", "rows")
+        own.commit(log / f"{1:020}.json", "first")
+        own.commit(log / "_last_checkpoint", "1", overwrite=True)
+    assert are_in_order(
+        [(kind, re.sub(r"/\.(\w+)\.json\.\S+\.tmp$", r"/\1, unnamed", place)) for kind, place in calls],
+        [
+            ("sync", f"{tmp_path}/table"),
+            ("sync", f"{tmp_path}/table/part=1/rows"),
+            ("sync", f"{tmp_path}/table/part=1"),
+            ("sync", f"{log}/{1:020}, unnamed"),
+            ("name", f"{log}/{1:020}.json"),
+            ("sync", f"{log}"),
+            ("name", f"{log}/_last_checkpoint"),
+            ("sync", f"{log}"),
+        ],
+    ), calls
+
+
 # One writer: before its first commit to a lake a JVM takes the lake's lock.
 
 
@@ -386,6 +417,29 @@ def test_whoever_may_write_to_the_folder_may_take_its_lock(own: Files, tmp_path:
     tmp_path.chmod(0o2775)
     own.commit(commit_of(tmp_path, 0), "own")
     assert stat.S_IMODE((tmp_path / WRITER_FILE).stat().st_mode) == 0o664
+
+
+def test_the_lock_is_not_taken_through_a_link(own: Files, tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    for target in ("theirs", "gone"):
+        lake = tmp_path / f"lake-{target}"
+        lake.mkdir()
+        (lake / WRITER_FILE).symlink_to(tmp_path / target)
+        with pytest.raises(Py4JJavaError, match="_writer is a symbolic link, which no server makes"):
+            own.commit(commit_of(lake, 0), "first")
+        assert not list(commit_of(lake, 0).parent.glob("[0-9]*"))
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert not (tmp_path / "gone").exists()
+
+
+def test_a_folder_with_a_link_out_of_it_is_not_listed(own: Files, tmp_path: Path) -> None:
+    (tmp_path / "table" / "part=1").mkdir(parents=True)
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "table" / "same").symlink_to("part=1")
+    assert own.listed(tmp_path / "table") == ["part=1", "same"]
+    (tmp_path / "table" / "part=2").symlink_to(tmp_path / "theirs")
+    with pytest.raises(Py4JJavaError, match=r"part=2 is a symbolic link that leads out of its folder"):
+        own.listed(tmp_path / "table")
 
 
 def test_a_table_that_the_server_writes_has_no_checksum_files(engine: Engine, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The Data Docs site: every result stands there, nothing is fetched, nothing from the cluster is markup."""
 
+import json
 import re
 from datetime import datetime
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from evenkeel.errors import BadInput
 from evenkeel.validate.data_docs import render
 from evenkeel.validate.judging import check_cluster
 from evenkeel.validate.suites import SUITES, Finding, Found, read_suites
@@ -68,3 +70,32 @@ def test_pages_fetch_nothing_and_run_nothing(site: Path) -> None:
         assert not re.findall(r'(?:src|srcset)\s*=\s*["\']https?:', page)
         assert not re.findall(r"<link\b", page)
         assert "url(http" not in page
+
+
+def test_names_of_tables_rules_and_values_become_neither_paths_nor_markup(tmp_path: Path) -> None:
+    live = "../../<img src=x onerror=alert(1)>"
+    row = next(row for row in rows("lab") if row["rule"] == "msg_rate_in_is_a_rate" and not row["passed"])
+    definition = json.loads(row["definition"])
+    definition["kwargs"]["column"] = live
+    render(
+        [{**row, "checked_table": live, "rule": live, "severity": live, "definition": json.dumps(definition)}],
+        tmp_path / "a" / "out",
+    )
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) == 2
+    for path in written:
+        assert path.is_relative_to(tmp_path / "a" / "out")
+        assert "<img" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["index.html", "lab", "lab/topic_stats.html"])
+def test_pages_are_not_written_through_a_link(tmp_path: Path, name: str) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "topic_stats.html").write_text("theirs")
+    (tmp_path / "out" / name).parent.mkdir(parents=True)
+    target = tmp_path / "theirs" if name == "lab" else tmp_path / "theirs" / "topic_stats.html"
+    (tmp_path / "out" / name).symlink_to(target)
+    with pytest.raises(BadInput, match="a symbolic link"):
+        render(rows("lab"), tmp_path / "out")
+    assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["topic_stats.html"]
+    assert (tmp_path / "theirs" / "topic_stats.html").read_text() == "theirs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.lake.manifest import CYCLES, body_digest
+from evenkeel.lake.record import read_attempts
 from evenkeel.lake.schema import SCHEMA_VERSION
-from evenkeel.verify.chain import Anchor, Fault, Link, check_bodies, check_links
+from evenkeel.verify.chain import CHAIN, Anchor, Fault, Link, check_bodies, check_links, check_reads
+from tests.lakes.small_lake import SmallLake, moment
 
 BEGIN = datetime(2026, 11, 21, 8, tzinfo=UTC)
 WRITE = {"table": "bundle_load", "write_id": "w", "version": 3, "rows": 12, "commit": "d"}
@@ -131,3 +134,16 @@ def test_a_chain_whose_beginning_expired_starts_at_its_anchor() -> None:
     assert faults([{**row, "attempt": 3} for row in rows[4:6]], anchor) == []  # earlier ones may have expired
     assert "rows 1 to 4" in faults(rows[4:])[0][1]
     assert "does not name the digest" in faults(rows[4:], Anchor(4, "other"))[0][1]
+
+
+def test_a_predecessor_that_a_later_manifest_names_and_the_chain_lacks_is_named(tmp_path: Path) -> None:
+    """The end of the chain was lost while the next cycle was on its way; the links that are left fit each other."""
+    lake, minute, at = SmallLake(tmp_path / "lake"), timedelta(minutes=1), moment("2026-11-21T08:00:00")
+    first = lake.add("lab", at, {}, predecessor_attempt_id=None)
+    lake.add("lab", at + minute, {}, predecessor_attempt_id=first, predecessor_cycle_at=at)
+    lake.add("lab", at + 3 * minute, {}, predecessor_attempt_id="gone", predecessor_cycle_at=at + 2 * minute)
+    attempts = read_attempts(tmp_path / "lake")
+    (fault,) = check_reads(attempts, attempts, {"lab": at})
+    assert (fault.kind, fault.table, fault.cycle_at) == (CHAIN, "cycles", at + 3 * minute)
+    assert "its predecessor, attempt gone at 2026-11-21T08:02:00+00:00, is not on record" in fault.words
+    assert not [*check_reads(attempts, attempts, {"lab": at + 2 * minute})], "upkeep may have dropped it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -112,6 +113,16 @@ def test_a_log_that_begins_with_a_checkpoint_has_no_fault(lake: Path, log: Path)
     assert faults(lake, known) == []
 
 
+def test_links_in_the_lake_are_named_and_the_tables_with_them_refused(lake: Path, tmp_path: Path) -> None:
+    (lake / "controls" / "cluster=lab").rename(tmp_path / "theirs")
+    (lake / "controls" / "cluster=lab").symlink_to(tmp_path / "theirs")
+    (lake / "_writer").symlink_to(tmp_path / "theirs")
+    links = [(one.place, one.words) for one in check_tables(str(lake), {}, []) if "symbolic link" in one.words]
+    assert [place for place, _ in sorted(links)] == ["_writer", "cluster=lab"]
+    with pytest.raises(LakeError, match=r"controls/cluster=lab is a symbolic link"):
+        demand_as_declared(TABLES["controls"], str(lake / "controls"))
+
+
 # Commits.
 
 
@@ -120,6 +131,16 @@ def test_a_commit_other_than_on_record_is_named(lake: Path, log: Path) -> None:
     commit(log, 3).write_text(commit(log, 3).read_text() + "\n")
     place, words = only_fault(lake, known)
     assert (place, words[:41]) == ("commit 3", "its bytes are not those on record: it was")
+
+
+def test_a_line_feed_that_is_cut_off_is_named_as_that_alone(lake: Path, log: Path) -> None:
+    commit(log, NEWEST).write_text(commit(log, NEWEST).read_text() + "\n")
+    known = digests(log)
+    commit(log, NEWEST).write_text(commit(log, NEWEST).read_text()[:-1])
+    place, words = only_fault(lake, known)
+    assert (place, words[:58]) == ("commit 7", "its last byte, a line feed, is cut off, and nothing else. ")
+    subprocess.run(words.partition("Put it back: ")[2], shell=True, check=True)
+    assert faults(lake, known) == []
 
 
 def test_statistics_that_lie_are_named_by_the_rows(lake: Path, log: Path) -> None:

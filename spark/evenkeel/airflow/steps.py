@@ -34,6 +34,7 @@ from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoLake, NoSuchCy
 from evenkeel.handover import FAILED, Handover
 from evenkeel.lake.handover_files import handed_on
 from evenkeel.lake.one_writer import refusal_in
+from evenkeel.lake.table_log import damage_behind
 from evenkeel.object_store import CONNECTION_VARIABLE, explained, hand_over, is_object_store, resolve_connections_by
 from evenkeel.settings.lakes import configured_lakes
 from evenkeel.settings.names import MAIN
@@ -443,7 +444,7 @@ def _as_ours(error: Exception, dag_id: str) -> EvenkeelError | None:
         root = lake_root(dag_id)
     except EvenkeelError:  # of a DAG that is over all lakes, where none is `main`
         root = None
-    return refusal_in(error) or explained(error, root) or cluster_fault(str(error))
+    return refusal_in(error) or explained(error, root) or damage_behind(error, root) or cluster_fault(str(error))
 
 
 @contextmanager

@@ -7,9 +7,11 @@ import errno
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 
-from evenkeel.errors import EvenkeelError
+from evenkeel.cli.output import VisibleStream, handler_to_stderr
+from evenkeel.errors import EvenkeelError, visible
 from evenkeel.object_store import explained
 from evenkeel.spark.code import code_version
 
@@ -60,6 +62,11 @@ def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; errors of ours end in one message, without a stack trace."""
+    with redirect_stdout(VisibleStream.of(sys.stdout)), redirect_stderr(VisibleStream.of(sys.stderr)):
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     for word in words:
         if not _is_text(word):
@@ -69,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = parser(words).parse_args(words)
     except ModuleNotFoundError as error:
         return _ended_by(error, None)
-    logging.basicConfig(level=logging.INFO if given.verbose else logging.ERROR, format="%(name)s: %(message)s")
+    handlers = [handler_to_stderr("%(name)s: %(message)s")]
+    logging.basicConfig(level=logging.INFO if given.verbose else logging.ERROR, handlers=handlers)
     try:
         if getattr(given, "lake", None):
             from evenkeel.cli.lakes import address_of
@@ -102,13 +110,17 @@ def _package_missing(error: ModuleNotFoundError) -> str:
 def _told(error: Exception, lake: object) -> str | None:
     """Return the line for an error that an operator can act on, None for any other."""
     if isinstance(error, EvenkeelError):
-        return _in_one_line(str(error))
+        return visible(error)
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return f"{str(error.filename)[:200]!r}… is too long for the name of a file"
     if isinstance(error, ModuleNotFoundError) and (package := _package_missing(error)):
         return f"the package {package} is not installed: run this where all of Evenkeel's packages are installed"
-    explanation = explained(error, lake)
-    return None if explanation is None else _in_one_line(str(explanation))
+    from evenkeel.lake.table_log import damage_behind, first_line
+
+    if explanation := explained(error, lake) or damage_behind(error, lake):
+        return visible(explanation)
+    of_spark = type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+    return f"Spark failed: {visible(first_line(error))}. Its server's log has the rest" if of_spark else None
 
 
 def _is_text(word: str) -> bool:
@@ -118,9 +130,3 @@ def _is_text(word: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _in_one_line(text: str) -> str:
-    """The text with signs that no terminal shows (line feeds, escapes, marks of direction) as Python writes them: names
-    and files that a message repeats may hold any."""
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)

@@ -1,7 +1,6 @@
 """`evenkeel completion`: completion of commands, options and recorded names in a shell.
 
-argcomplete does the work; Airflow brings it along, and it completes bash and zsh as usual. A shell runs the command
-with `_ARGCOMPLETE` set.
+argcomplete does the work; Airflow brings it along, and it completes bash and zsh. A shell sets `_ARGCOMPLETE`.
 """
 
 from __future__ import annotations
@@ -62,7 +61,9 @@ def clusters_on_record(prefix: str, parsed_args: argparse.Namespace, **_: object
 
         named = getattr(parsed_args, "lake", None)
         lakes = [address_of(named)] if named else [lake.path for lake in configured_lakes().lakes]
-        clusters = {name for lake in lakes for name in Record(lake).clusters() if name.startswith(prefix)}
+        clusters = {
+            name for lake in lakes for name in Record(lake).clusters() if name.startswith(prefix) and name.isprintable()
+        }
         return sorted(clusters)
     except Exception:  # a shell waits for an answer, and has no place for an error
         return []

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.cli.output import QUIET_S, ProgressLine, add_json, as_line, duration, is_coloured, print_result
+from evenkeel.cli.output import QUIET_S, ProgressLine, add_json, as_line, bare, duration, is_coloured, print_result
+from evenkeel.errors import visible
 from evenkeel.spark.code import folder_beside, source_root, suites_folder
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def run_doctor(given: argparse.Namespace) -> int:
         results.append(result)
         if not given.json:
             with line.aside():
-                print(_line(result, coloured=coloured), flush=True)
+                print(_line(result, coloured=coloured), file=bare(sys.stdout), flush=True)
     line.end()
     code = exit_code(results)
     if given.json:
@@ -90,14 +91,8 @@ def _line(result: CheckResult, *, coloured: bool) -> str:
     if coloured:
         word = f"\x1b[{_COLOURS[finding.outcome]}m{word}\x1b[0m"
     of = f"{result.subject}: " if result.subject else ""
-    text = f"{word}{result.check:{_NAME}} {of}{finding.words}"
-    return _printable(f"{text} -> {finding.advice}" if finding.advice else text, coloured=coloured)
-
-
-def _printable(text: str, *, coloured: bool) -> str:
-    """The text in one line; names of a cluster and of files may hold any sign."""
-    kept = "\x1b" if coloured else ""
-    return "".join(sign if sign.isprintable() or sign == kept else repr(sign)[1:-1] for sign in text)
+    advice = f" -> {finding.advice}" if finding.advice else ""
+    return f"{word}{visible(f'{result.check:{_NAME}} {of}{finding.words}{advice}')}"
 
 
 def _object(results: Sequence[CheckResult], site: Site, code: int) -> dict[str, Any]:

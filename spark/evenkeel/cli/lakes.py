@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle, SettingsError
+from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle, SettingsError, visible
 from evenkeel.settings.lakes import ConfiguredLake, LakeMap, configured_lakes
 from evenkeel.settings.names import NAME_PATTERN
 from evenkeel.settings.operation import CONFIGURATION
@@ -86,7 +86,6 @@ def each_of(
 
 def say_unread(lake: ConfiguredLake, error: Exception) -> None:
     """Report on standard error that a lake cannot be read, and why."""
-    from evenkeel.explain.wording import visible
     from evenkeel.status.lakes import lake_fault
 
     print(f"evenkeel: the lake {lake.name} cannot be read: {visible(lake_fault(error))}", file=sys.stderr)

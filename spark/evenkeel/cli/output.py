@@ -14,7 +14,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
+
+from evenkeel.errors import visible
 
 VERSION = 1
 """Rises when a member of a result changes its meaning or goes; docs/reference/json.md has the schemas."""
@@ -41,14 +43,53 @@ def _plain(value: object) -> str:
 
 def log_to_stderr(name: str) -> None:
     """Send a logger's lines to standard error, with or without --verbose: a server shows nothing else."""
-    handler = logging.StreamHandler(sys.stderr)
-    formatter = logging.Formatter("%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
-    formatter.converter = time.gmtime
-    handler.setFormatter(formatter)
     log = logging.getLogger(name)
-    log.handlers[:] = [handler]
+    log.handlers[:] = [handler_to_stderr("%(asctime)sZ %(levelname)s %(message)s")]
     log.setLevel(logging.INFO)
     log.propagate = False
+
+
+class _OneLine(logging.Formatter):
+    """A line for each record, in UTC: a name in its message begins no other line."""
+
+    converter = time.gmtime
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return visible(super().formatMessage(record))
+
+
+def handler_to_stderr(layout: str) -> logging.Handler:
+    """Return a handler that writes a record to standard error, in one line of this layout."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine(layout, "%Y-%m-%dT%H:%M:%S"))
+    return handler
+
+
+class VisibleStream:
+    """A stream of lines for a terminal, which gets no control character but the line feed from a name in them.
+
+    `bare`: the stream itself, for colours and for lines that are written again.
+    """
+
+    def __init__(self, bare: TextIO) -> None:
+        self.bare = bare
+
+    @classmethod
+    def of(cls, stream: TextIO) -> TextIO:
+        """Return a stream that writes to another one."""
+        return cast(TextIO, cls(stream))
+
+    def write(self, text: str) -> int:
+        """Write lines."""
+        return self.bare.write("\n".join(map(visible, text.split("\n"))))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.bare, name)
+
+
+def bare(stream: TextIO) -> TextIO:
+    """Return the stream behind a `VisibleStream`: only texts whose names are `visible` may be written to it."""
+    return getattr(stream, "bare", stream)
 
 
 _EVERY_S = 10.0
@@ -69,13 +110,14 @@ class ProgressLine:
     """
 
     def __init__(self, stream: TextIO, *, every: float = _EVERY_S, quiet: float = 0.0) -> None:
-        self._stream, self._every = stream, every
+        self._stream, self._every = bare(stream), every
         self._rewrites = is_screen(stream)
         self._from = time.monotonic() + quiet
         self._shown, self._pending, self._at = "", "", -every
 
     def show(self, text: str) -> None:
         """Show this line in place of the last one."""
+        text = visible(text)
         if time.monotonic() < self._from:
             return
         if self._rewrites:
@@ -141,7 +183,7 @@ def busy_with(work: str) -> Iterator[None]:
 
     For work without a known duration.
     """
-    stream, begin, is_over = sys.stderr, time.monotonic(), threading.Event()
+    stream, begin, is_over = bare(sys.stderr), time.monotonic(), threading.Event()
     if not is_screen(stream):
         yield
         return

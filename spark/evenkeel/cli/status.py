@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from evenkeel.cli.lakes import ALL, LAKE_UNREAD, add_lake_option, first_with, lakes_chosen
-from evenkeel.cli.output import add_json, as_line, is_coloured, is_screen
+from evenkeel.cli.output import add_json, as_line, bare, is_coloured, is_screen
 
 if TYPE_CHECKING:
     from evenkeel.settings.lakes import LakeMap
@@ -51,7 +51,8 @@ def run_status(given: argparse.Namespace) -> int:
     if given.cluster is None and lakes.is_several:
         return _print_lakes(given, lakes)
     status = first_with(lakes, lambda lake: read_status(lake, datetime.now(UTC), cluster=given.cluster), given.cluster)
-    sys.stdout.write(as_json(status) if given.json else as_text(status, coloured=is_coloured(sys.stdout)))
+    out = sys.stdout if given.json else bare(sys.stdout)
+    out.write(as_json(status) if given.json else as_text(status, coloured=is_coloured(out)))
     return code_of(status)
 
 
@@ -61,7 +62,8 @@ def _print_lakes(given: argparse.Namespace, lakes: LakeMap) -> int:
     from evenkeel.status.rendering import lakes_json, lakes_text
 
     status = read_lakes_status(lakes, datetime.now(UTC))
-    sys.stdout.write(lakes_json(status) if given.json else lakes_text(status, coloured=is_coloured(sys.stdout)))
+    out = sys.stdout if given.json else bare(sys.stdout)
+    out.write(lakes_json(status) if given.json else lakes_text(status, coloured=is_coloured(out)))
     return LAKE_UNREAD if status.faulty else code_of(status)
 
 
@@ -73,7 +75,7 @@ def run_watch(given: argparse.Namespace) -> int:
 
     if not given.every >= _LEAST_SECONDS:
         raise BadInput(f"--every {given.every:g}: look at most five times a second, so {_LEAST_SECONDS} at least")
-    lakes, out, printed, shown = lakes_chosen(given), sys.stdout, "", None
+    lakes, out, printed, shown = lakes_chosen(given), sys.stdout if given.json else bare(sys.stdout), "", None
     try:
         while True:
             shown = first_with(

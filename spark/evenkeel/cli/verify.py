@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.cli.lakes import LAKE_UNREAD, add_lake_option, each_of, lakes_chosen, say_unread
 from evenkeel.cli.options import session
 from evenkeel.cli.output import VERSION, course_of
-from evenkeel.errors import BadInput
+from evenkeel.errors import BadInput, visible
 from evenkeel.model.amounts import plural
 from evenkeel.times import IN_UTC, bounds_given
 from evenkeel.verify import BUNDLES, TOPICS, LogReport, LogSources, VerifyReport, verify
@@ -262,7 +262,7 @@ def as_text(report: VerifyReport) -> str:
     lines.append(
         "all is as it was written" if report.is_sound else f"not as it should be: {plural(len(report.faults), 'place')}"
     )
-    return "\n".join(lines)
+    return "\n".join(map(visible, lines))
 
 
 def _log_lines(log: LogReport) -> list[str]:

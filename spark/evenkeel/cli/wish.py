@@ -14,7 +14,7 @@ from typing import Any
 
 from evenkeel.cli.options import check_folder, said_by, session
 from evenkeel.cli.output import add_json, print_result
-from evenkeel.errors import BadInput, NoLake, NoSuchCycle
+from evenkeel.errors import BadInput, NoLake, NoSuchCycle, visible
 from evenkeel.handover import RECORDING
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
 from evenkeel.lake.record import (
@@ -213,7 +213,7 @@ def run_list(given: argparse.Namespace) -> int:
         taken = wish["taken_at"].isoformat() if wish["taken_at"] else "waiting"
         head = f"{wish['wish_id'][:12]}  {wish['made_at'].isoformat()}  {wish['made_by']}  {wish['cluster']}"
         subject = wish.get("broker") or wish.get("topic") or f"{wish['namespace']}/{wish['bundle']}{_options(wish)}"
-        print(f"{head}  {wish['kind']} {subject}  {course or taken}")
+        print(visible(f"{head}  {wish['kind']} {subject}  {course or taken}"))
     return 0
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 from datetime import UTC, datetime
 
+from evenkeel.errors import visible as visible
 from evenkeel.model.amounts import UNKNOWN, duration, plural
 
 _TWO_DAYS = 172_800.0
@@ -28,18 +28,6 @@ def age(seconds: float) -> str:
 def listed(parts: list[str]) -> str:
     """Join names: `a, b and c`."""
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1] if parts else ""
-
-
-def visible(text: object) -> str:
-    """Return the text with invisible characters written out: control, direction and surrogate characters as
-    `\\u202e`."""
-    return "".join(_visible(sign) for sign in str(text))
-
-
-def _visible(sign: str) -> str:
-    if sign.isascii() and sign.isprintable():
-        return sign
-    return f"\\u{ord(sign):04x}" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") else sign
 
 
 def shortened(text: str, most: int) -> str:

@@ -23,7 +23,7 @@ from evenkeel.lake.record.tables import FileFilter, all_of, damaged, dataset_of
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import HEAT_TABLES
 from evenkeel.lake.store import Lake, arrow_schema
-from evenkeel.lake.table_files import delta_table, is_delta_table, storage_options
+from evenkeel.lake.table_files import delta_table, demand_no_links, is_delta_table, storage_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -157,8 +157,7 @@ class HeatTables:
         columns: Sequence[str] | None = None,
         where: Any = None,
     ) -> pa.Table:
-        """Return rows of `heat_blocks`: of these blocks of a layer, of one grain or of both; `columns` hold `format`,
-        if named.
+        """Return rows of `heat_blocks`: of blocks of a layer, of one grain or both; `columns` hold `format`, if named.
 
         Raises BadInput for rows that a newer version of Evenkeel has written.
         """
@@ -279,6 +278,7 @@ class HeatTables:
 
         for name, opened in self._opened.items():
             if opened is not None and self._began[name] // _VACUUM_EVERY != opened.version() // _VACUUM_EVERY:
+                demand_no_links(opened.table_uri)
                 opened.vacuum(retention_hours=_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
 
 

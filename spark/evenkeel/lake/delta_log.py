@@ -9,15 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import Commit, DataFile, Write
-from evenkeel.json_text import NotJson, parse_json
-from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, delta_table, files_of, is_delta_table
+from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, files_of
 from evenkeel.retrying import Pause, retry, up_to_a_fifth_more
 
 # Spark would read a path with these characters as a pattern. (In names of partitions they are escaped.)
@@ -25,6 +23,8 @@ _GLOB = frozenset("*?[]{}\\")
 
 
 LOG_FOLDER = "_delta_log"
+_HINT = f"{LOG_FOLDER}/_last_checkpoint"
+_COMMIT = re.compile(r"\d{20}\.json")
 
 
 def local_log(path: str) -> Path | None:
@@ -57,8 +57,7 @@ def committed_version(path: str, write_id: str, *, after: int) -> int | None:
 
     A storage client may retry a commit after it had succeeded. Delta's own guard against that is a transaction id, but
     it makes every append read the whole table state (0.75 s instead of 0.22 s). A write id is used once, so two commits
-    with it show the retry. Such a write is refused, its rows are never listed, and the task's next try writes under
-    another id.
+    with it show the retry. It is refused, its rows are never listed, and the next try writes under another id.
     """
     versions = versions_carrying(path, write_id, after)
     if len(versions) > 1:
@@ -107,7 +106,7 @@ def read_commit(path: str, table: str, version: int) -> tuple[Commit, tuple[Adde
     Each file is hashed once, as stored. Raises LakeError if one cannot be read.
     """
     try:
-        data = files_of(path).read(_commit(version))
+        data = files_of(path).read(commit_name(version))
     except OSError as error:
         raise LakeError(f"commit {version} of {path} cannot be read: {error}. Run the task again.") from error
     added = tuple(
@@ -169,33 +168,14 @@ def _newest(files: TableFiles, since: int | None = None) -> int:
     """
     seen = None if isinstance(files, FolderFiles) else _seen.get(files.address)
     known = max((version for version in (since, seen) if version is not None), default=None)
-    newest = known if known is not None and files.exists(_commit(known)) else _first_known(files)
+    newest = known if known is not None and files.exists(commit_name(known)) else _first_known(files)
     if newest is None:
         return max(_listed(files), default=-1)
-    while files.exists(_commit(newest + 1)):
+    while files.exists(commit_name(newest + 1)):
         newest += 1
     if not isinstance(files, FolderFiles):
         _seen[files.address] = newest
     return newest
-
-
-def add_actions(path: str, *, flatten: bool = False) -> Any:
-    """Return deltalake's list of the files of the table at `path`, as it is now; None if there is no such table.
-
-    Raises LakeError if its log cannot be read, or its store cannot be asked.
-    """
-    from deltalake.exceptions import DeltaError, TableNotFoundError
-
-    try:
-        try:
-            return delta_table(path).get_add_actions(flatten=flatten)
-        except TableNotFoundError:
-            if not is_delta_table(path):
-                return None
-            raise
-    except (DeltaError, OSError, ValueError) as error:
-        known = log_state(path) or "Restore it from a copy."
-        raise LakeError(f"the log of {path} cannot be read: {error}. {known}") from error
 
 
 _seen: dict[str, int] = {}
@@ -204,17 +184,18 @@ _seen: dict[str, int] = {}
 
 def _first_known(files: TableFiles) -> int | None:
     """Return a version that certainly exists, without listing: that of the last checkpoint, or the first of all."""
-    version = _hinted(files) or 0
-    return version if files.exists(_commit(version)) else None
+    version = hinted(files) or 0
+    return version if files.exists(commit_name(version)) else None
 
 
-def _commit(version: int) -> str:
+def commit_name(version: int) -> str:
+    """Return the name of a commit below the table's folder."""
     return f"{LOG_FOLDER}/{version:020d}.json"
 
 
 def commit_text(files: TableFiles, version: int) -> str:
     """Return the text of a commit, a JSON object on each line; raises FileNotFoundError if it is gone."""
-    return files.read(_commit(version)).decode()
+    return files.read(commit_name(version)).decode()
 
 
 def _commit_text_if_any(files: TableFiles, version: int) -> str:
@@ -229,120 +210,7 @@ def _listed(files: TableFiles) -> list[int]:
     return [int(name[:20]) for name in files.names(LOG_FOLDER) if _COMMIT.fullmatch(name)]
 
 
-# State of a Delta log that cannot be read, and what to do, in words for the operator who repairs the table.
-
-_RESTORE = "Restore the folder `_delta_log` from a copy."
-_HINT = f"{LOG_FOLDER}/_last_checkpoint"
-_COMMIT = re.compile(r"\d{20}\.json")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*\.parquet")
-
-
-def log_state(path: str) -> str:
-    """Return sentences on the missing or damaged and the remaining parts of the log of the table at `path`; '' if none.
-
-    A version can be read from a checkpoint and the commits since, or from all commits.
-    """
-    files = files_of(path)
-    if not files.has_folder(LOG_FOLDER):
-        return ""
-    names = files.names(LOG_FOLDER)
-    commits = {int(name[:20]) for name in names if _COMMIT.fullmatch(name)}
-    checkpoints = {int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name))}
-    if not commits:
-        return f"Its log holds no commit any more. {_RESTORE}"
-    newest, hint = max(commits), _hinted(files)
-    damaged = _damaged_checkpoints(files, sorted(names, reverse=True))
-    whole = checkpoints - {int(name[:20]) for name in damaged}
-    reached = _reached(commits, whole)
-    if reached == newest:
-        # A version before the checkpoint is seldom read: `verify` checks its commits.
-        begin = max((number for number in whole if number <= newest), default=-1)
-        broken = next((words for n in range(begin + 1, newest + 1) if (words := commit_damage(files, n))), None)
-        if damaged or broken:
-            return broken or _remove_checkpoint(files, damaged[0])
-        return "" if hint is None or hint in checkpoints else _needless(files, hint)
-    start = next(version for version in count(newest, -1) if version - 1 not in commits)
-    left = "no version can be read" if reached is None else f"the newest version that still can be read is {reached}"
-    cut = f" The checkpoint {damaged[0]} is empty or cut short." if damaged else ""
-    return (
-        f"Its log has the commits {start} to {newest}, and neither what came before {start} nor a checkpoint since: "
-        f"{left}.{cut} {_RESTORE}"
-    )
-
-
-def commit_damage(files: TableFiles, version: int) -> str | None:
-    """Return the fault of a commit's bytes, and what to do; None for one that can be read, or is gone."""
-    try:
-        data = files.read(_commit(version))
-    except FileNotFoundError:
-        return None
-    words = commit_fault(data)
-    return None if words is None else f"commit {version} ({files.full(_commit(version))}) {words}"
-
-
-def commit_fault(data: bytes) -> str | None:
-    """Return the fault of a commit's bytes as a predicate with the advice; None if it can be read."""
-    if not data.strip():
-        return f"is empty: readers take it for a commit without rows. {_MEND_COMMIT}"
-    if commit_actions(data) is None:
-        return f"is cut short, or is not JSON: no reader can read the table. {_MEND_COMMIT}"
-    return None
-
-
-_MEND_COMMIT = (
-    "Restore that file from a copy. Without a copy, remove it if it is the newest commit, and decide the cycle again"
-)
-
-
-def commit_actions(data: bytes) -> list[dict[str, Any]] | None:
-    """Return the actions in the bytes of a commit; None unless they are JSON objects, one on each line."""
-    try:
-        actions = [parse_json(line) for line in data.splitlines() if line.strip()]
-    except NotJson:
-        return None
-    return actions if all(isinstance(action, dict) for action in actions) else None
-
-
-def _damaged_checkpoints(files: TableFiles, names: Iterable[str]) -> list[str]:
-    """Return the files of checkpoints, newest first, that are empty or cut short, up to the newest whole one."""
-    damaged: list[str] = []
-    for name in names:
-        if not _CHECKPOINT.fullmatch(name):
-            continue
-        if is_whole_parquet(files.read(f"{LOG_FOLDER}/{name}")):
-            break
-        damaged.append(name)
-    return damaged
-
-
-def is_whole_parquet(data: bytes) -> bool:
-    """Return True for bytes that begin and end as a Parquet file does."""
-    return len(data) > 12 and data[:4] == data[-4:] == b"PAR1" and int.from_bytes(data[-8:-4], "little") < len(data)
-
-
-def _remove_checkpoint(files: TableFiles, name: str) -> str:
-    return (
-        f"The checkpoint {files.full(f'{LOG_FOLDER}/{name}')} is empty or cut short. The commits hold all of "
-        f"it, too: remove that file and {files.full(_HINT)}, and the table can be read."
-    )
-
-
-def _needless(files: TableFiles, hint: int) -> str:
-    return (
-        f"The checkpoint {hint} is missing, though {files.full(_HINT)} names it. The rest of the log holds "
-        "all of it, too: remove that one file, and the table can be read."
-    )
-
-
-def _reached(commits: set[int], checkpoints: set[int]) -> int | None:
-    """Return the newest version that can be put together."""
-    starts = [*checkpoints, *([0] if 0 in commits else [])]
-    if not starts:
-        return None
-    return next(version for version in count(max(starts)) if version + 1 not in commits)
-
-
-def _hinted(files: TableFiles) -> int | None:
+def hinted(files: TableFiles) -> int | None:
     """Return the checkpoint at which readers are to begin."""
     try:
         return int(json.loads(files.read(_HINT))["version"])

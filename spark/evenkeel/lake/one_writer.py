@@ -17,9 +17,9 @@ import struct
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from evenkeel.errors import LakeError
+from evenkeel.folders import open_below
 from evenkeel.lake.table_files import FolderFiles, StoreFiles, files_of
 
 WRITER_FILE = "_writer"
@@ -42,8 +42,7 @@ class LakeWriter:
 def writer_of(root: str) -> LakeWriter | None:
     """Return the server that holds the lake at this moment; None if no server does, or if this process cannot see it.
 
-    It cannot see it in a folder on a system other than Linux, in an unreadable file, or in a store that does not speak
-    S3.
+    It cannot see it in a folder on other systems than Linux, in an unreadable file, or in a store without S3.
     """
     files = files_of(root)
     if isinstance(files, StoreFiles):
@@ -68,7 +67,7 @@ def _in_a_store(files: StoreFiles) -> LakeWriter | None:
 
 def _in_a_folder(files: FolderFiles) -> LakeWriter | None:
     try:
-        with Path(files.full(WRITER_FILE)).open("rb") as file:
+        with os.fdopen(open_below(files.folder, WRITER_FILE), "rb") as file:
             # The request is for a read lock, as the file may be another user's; the answer also shows a write lock.
             lock_request = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
             kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, lock_request))

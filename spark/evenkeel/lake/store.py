@@ -13,6 +13,7 @@ from evenkeel.errors import EngineError, LakeError, NoLake
 from evenkeel.handover import Commit, CycleKey, DataFile, Handover, Write, id_column, ids_of, new_try, try_of
 from evenkeel.lake.delta_log import (
     AddedFile,
+    commit_name,
     committed_version,
     newest_version,
     read_commit,
@@ -183,10 +184,11 @@ class Lake:
         return spark.read.schema(TABLES[table].struct_type()).option("basePath", self.path(table)).parquet(*files)
 
     def note(self, table: str, said: str, *, after: int) -> None:
-        """Add the commits of a table after version `after` whose text contains `said` to `committed`."""
+        """Add the commits of a table after version `after` whose text contains `said` to `committed`, and sync them."""
         path = self.path(table)
         for version in versions_carrying(path, said, after):
             commit, _ = read_commit(path, table, version)
+            files_of(path).sync([*(file.path for file in commit.files), commit_name(version)])
             self.committed.append(commit)
             hand_on(self.root, commit)
 
@@ -291,10 +293,12 @@ def append_row(lake: Lake, table: str, row: Mapping[str, Any]) -> None:
     path, try_id = lake.path(table), new_try()
     if not is_delta_table(path):
         raise NoLake(f"{lake.root} has no table {table}: name the lake that cycles are written to (--lake)")
+    demand_as_declared(TABLES[table], path)
     opened = delta_table(path)
+    before = opened.version()
     properties = CommitProperties(custom_metadata={"write_id": try_id})
     write_deltalake(opened, as_arrow(table, [row]), mode="append", commit_properties=properties)
-    lake.note(table, try_id, after=opened.version())
+    lake.note(table, try_id, after=before)
 
 
 def append_values(spark: SparkSession, lake: Lake, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -341,8 +345,7 @@ def surplus(before: DataFrame, after: DataFrame, table: str, by: Sequence[str]) 
     """Return the rows that one side has more often than the other.
 
     The columns are `by`, the row's JSON (`ROW`, without the stamp of a write, columns by name, NULL named), and
-    `surplus`: how many more there are before (above 0) or after (below 0). JSON tells 0.0 from -0.0, which grouping by
-    the columns would not.
+    `surplus`: how many more there are before (above 0) or after (below 0). JSON tells 0.0 from -0.0; columns do not.
     """
     from pyspark.sql import functions as F
 

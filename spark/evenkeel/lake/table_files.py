@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from evenkeel import object_store
 from evenkeel.errors import LakeError
+from evenkeel.folders import links_in, make_folder, open_below, sync
 from evenkeel.object_store import SCHEME, StoreAccess, bucket_of, canonical, is_object_store
 
 if TYPE_CHECKING:
@@ -39,11 +41,15 @@ class FolderFiles:
 
     def read(self, name: str) -> bytes:
         """Return all bytes of a file; raises FileNotFoundError if it does not exist."""
-        return Path(self.folder, name).read_bytes()
+        with self._opened(name) as file:
+            return file.read()
 
     def exists(self, name: str) -> bool:
         """Return True if the file exists."""
-        return Path(self.folder, name).is_file()
+        try:
+            return stat.S_ISREG(os.lstat(self.full(name)).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def names(self, below: str) -> list[str]:
         """Return the names of the files directly in a folder; none if the folder does not exist."""
@@ -54,8 +60,8 @@ class FolderFiles:
         """Yield the bytes of each file in a folder and all below it."""
         for path in Path(self.folder, below).rglob("*"):
             try:
-                if path.is_file():
-                    yield path.stat().st_size
+                if stat.S_ISREG((status := path.lstat()).st_mode):
+                    yield status.st_size
             except FileNotFoundError:  # a writer's temporary file
                 continue
 
@@ -65,27 +71,33 @@ class FolderFiles:
 
     def size_and_digest(self, name: str) -> tuple[int, str]:
         """Return the bytes of a file and their SHA-256 (hex)."""
-        with Path(self.folder, name).open("rb") as file:
+        with self._opened(name) as file:
             return os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
 
     def copy_to(self, name: str, target: Path) -> None:
         """Copy a file to a new one, whose folder is made."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(Path(self.folder, name), target)
+        with self._opened(name) as file, target.open("xb") as out:
+            shutil.copyfileobj(file, out, _READ_AT_ONCE)
 
     def write_new(self, name: str, data: bytes) -> None:
         """Write a new file durably; raises OSError if it exists or cannot be written."""
         place = Path(self.folder, name)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open("xb") as file:
+        make_folder(place.parent)
+        with os.fdopen(open_below(self.folder, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        descriptor = os.open(place.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(place.parent)
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Sync files and the folders of their names to disk, in this order, up to the table's own folder."""
+        places = dict.fromkeys(place for name in names for place in (Path(name), *Path(name).parents))
+        for place in places:
+            sync(Path(self.folder, place))
+
+    def _opened(self, name: str) -> IO[bytes]:
+        return os.fdopen(open_below(self.folder, name), "rb")
 
     def modified(self, below: str) -> dict[str, float]:
         """Return name -> seconds since 1970 of the last change, of the files directly in a folder."""
@@ -184,6 +196,9 @@ class StoreFiles:
         with _arrow().open_output_stream(self._key(name)) as opened:
             opened.write(data)
 
+    def sync(self, names: Iterable[str]) -> None:
+        """Do nothing: a store keeps what it has acknowledged."""
+
     def remove(self, name: str) -> None:
         """Remove an object, if it is there."""
         try:
@@ -205,6 +220,22 @@ def files_of(path: str) -> TableFiles:
     if "://" in path and not path.startswith(_FILE):
         raise LakeError(f"{path}: a lake is in a folder, or in an object store that speaks S3 (s3a://bucket/prefix)")
     return FolderFiles(path.removeprefix(_FILE).rstrip("/") or "/")
+
+
+def links_at(address: str, *, is_deep: bool = True) -> Iterator[Path]:
+    """Yield the symbolic links below a lake or table: all, or those directly in it; none in an object store."""
+    files = files_of(address)
+    if isinstance(files, FolderFiles):
+        yield from links_in(Path(files.folder), is_deep=is_deep)
+
+
+def demand_no_links(address: str, *, is_deep: bool = True) -> None:
+    """Raise LakeError for a lake or table with a symbolic link below it: a copy, VACUUM and writers would follow it."""
+    for link in links_at(address, is_deep=is_deep):
+        raise LakeError(
+            f"{link} is a symbolic link, by which readers and upkeep would leave the lake; nothing was written. Remove "
+            "it, and mount a disk in its place if its files have to lie elsewhere"
+        )
 
 
 def arrow_source(file: str) -> Any:
@@ -281,8 +312,7 @@ def load_libraries(lake: str) -> None:
 
 
 def is_delta_table(path: str) -> bool:
-    """Return True if `path` has a table; raises OSError for a store that cannot be asked (deltalake returns False for
-    it)."""
+    """Return True if `path` has a table; raises OSError for a store that cannot be asked, where deltalake says no."""
     from deltalake import DeltaTable
 
     files = files_of(path)

@@ -7,11 +7,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, TypeVar
 
+from evenkeel.errors import EvenkeelError, LakeError
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.lake.delta_log import LOG_FOLDER, commit_actions, commit_fault
-from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source
+from evenkeel.lake.delta_log import LOG_FOLDER, commit_name, hinted
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, delta_table, files_of, is_delta_table
+from evenkeel.object_store import explained
 
 T = TypeVar("T")
 HINT = "_last_checkpoint"
@@ -60,11 +64,6 @@ def _has_all_parts(names: list[str]) -> bool:
     return None in parts or any(parts.count(total) == int(total) for total in parts)
 
 
-def commit_name(version: int) -> str:
-    """Return the name of a commit below the table's folder."""
-    return f"{LOG_FOLDER}/{version:020}.json"
-
-
 def checksum_name(version: int) -> str:
     """Return the name of a version checksum below the table's folder."""
     return f"{LOG_FOLDER}/{version:020}.crc"
@@ -77,11 +76,12 @@ def checksum_name(version: int) -> str:
 class LoggedCommit:
     """A commit by its bytes: `digest` is their SHA-256 (hex), `fault` says why it cannot be read.
 
-    `unknown` are kinds of actions that no writer of Evenkeel leaves.
+    `ended`: the SHA-256 with a line feed more, as Spark ends it. `unknown`: actions that no writer of ours leaves.
     """
 
     version: int
     digest: str
+    ended: str
     fault: str | None = None
     info: Action = field(default_factory=dict)
     metadata: Action | None = None
@@ -97,9 +97,8 @@ _ONCE = {"commitInfo": "info", "metaData": "metadata", "protocol": "protocol"}
 
 def parse_commit(version: int, data: bytes) -> LoggedCommit:
     """Return the commit with these bytes."""
-    commit, actions = LoggedCommit(version, hashlib.sha256(data).hexdigest()), commit_actions(data)
-    if not actions:
-        commit.fault = commit_fault(data)
+    digest, ended = (hashlib.sha256(data + end).hexdigest() for end in (b"", b"\n"))
+    commit, actions = LoggedCommit(version, digest, ended, commit_fault(data)), commit_actions(data)
     for action in actions or ():
         for kind, body in action.items():
             if kind == "cdc":  # rows that upkeep dropped, in tables that keep changes
@@ -174,8 +173,7 @@ def read_checkpoint(
 ) -> tuple[TableState, list[str]]:
     """Return the state that the files of a checkpoint hold, and its kinds of actions that no writer of Evenkeel leaves.
 
-    Without `with_files` the state has only metadata and protocol. Raises DamagedLogFile for a file that is empty or cut
-    short.
+    Without `with_files` the state has only metadata and protocol. Raises DamagedLogFile for a cut file.
     """
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
@@ -229,8 +227,7 @@ def _take_rows(state: TableState, batch: Any) -> list[str]:
 
 
 def read_checksum(files: TableFiles, version: int) -> Action:
-    """Return the checksum of a version; raises DamagedLogFile if it is cut short or empty, FileNotFoundError without
-    one."""
+    """Return the checksum of a version; raises DamagedLogFile if it is cut short, FileNotFoundError without one."""
     return _json_object(files, checksum_name(version))
 
 
@@ -252,8 +249,7 @@ def _json_object(files: TableFiles, name: str) -> Action:
 def metadata_in_force(files: TableFiles, version: int) -> tuple[list[Action], list[Action]]:
     """Return the metadata and the protocols that readers of a version may use; [] for what the log does not have.
 
-    It looks back from the version, at its checksum, commits, and the checkpoint that the hint names, up to the first
-    version that has both.
+    It looks back from the version, at checksums, commits, and the hinted checkpoint, to the first one that has both.
     """
     metadata: list[Action] = []
     protocols: list[Action] = []
@@ -281,3 +277,155 @@ def _metadata_in(files: TableFiles, version: int, *, is_hinted: bool) -> Iterato
     if is_hinted and (names := listing(files).checkpoints.get(version)):
         state, _ = read_checkpoint(files, names, with_files=False)
         yield state.metadata, state.protocol
+
+
+# Damage of a table's files, and what to do, in words for the operator who repairs the table.
+
+_RESTORE = "Restore the folder `_delta_log` from a copy."
+_MEND_COMMIT = (
+    "Restore that file from a copy. Without a copy, remove it if it is the newest commit, else write "
+    '`{"commitInfo": {}}` into it. The rows that it named are lost then (docs/how-to/power-cut.md)'
+)
+_FILES_ADDED = ("numFiles", "numAddedFiles", "num_added_files")
+"""Metrics of Spark's and deltalake's commits with the number of added files."""
+_OF_A_TABLE = re.compile(r"_delta_log|DELTA_|\.parquet|DeltaError|Kernel error", re.IGNORECASE)
+
+
+def commit_actions(data: bytes) -> list[dict[str, Any]] | None:
+    """Return the actions in the bytes of a commit; None unless they are JSON objects, one on each line."""
+    try:
+        actions = [parse_json(line) for line in data.splitlines() if line.strip()]
+    except NotJson:
+        return None
+    return actions if all(isinstance(action, dict) for action in actions) else None
+
+
+def commit_fault(data: bytes) -> str | None:
+    """Return the fault of a commit's bytes as a predicate with the advice; None if it can be read."""
+    if not data.strip():
+        return f"is empty: readers take it for a commit without rows. {_MEND_COMMIT}"
+    actions = commit_actions(data)
+    if actions is None:
+        return f"is cut short, or is not JSON: no reader can read the table. {_MEND_COMMIT}"
+    infos = [info for action in actions if isinstance(info := action.get("commitInfo"), dict)]
+    metrics = [metrics for info in infos if isinstance(metrics := info.get("operationMetrics"), dict)]
+    said = max((int(n) for m in metrics for name in _FILES_ADDED if str(n := m.get(name)).isdecimal()), default=0)
+    if (added := sum("add" in action for action in actions)) < said:
+        return f"is cut short: it says that it adds {said} files, and names {added}. {_MEND_COMMIT}"
+    return None
+
+
+def commit_damage(files: TableFiles, version: int) -> str | None:
+    """Return the fault of a commit's bytes, and what to do; None for one that can be read, or is gone."""
+    try:
+        words = commit_fault(files.read(commit_name(version)))
+    except FileNotFoundError:
+        return None
+    return None if words is None else f"commit {version} ({files.full(commit_name(version))}) {words}"
+
+
+def log_state(path: str) -> str:
+    """Return sentences on the missing or damaged and the remaining parts of the log of the table at `path`; '' if none.
+
+    A version can be read from a checkpoint and the commits since, or from all commits.
+    """
+    files = files_of(path)
+    if not files.has_folder(LOG_FOLDER):
+        return ""
+    names, hint, damaged = listing(files), hinted(files), list[str]()
+    if not names.commits:
+        return f"Its log holds no commit any more. {_RESTORE}"
+    commits, newest, whole = {*names.commits}, names.commits[-1], None
+    for version, parts in sorted(names.checkpoints.items(), reverse=True):
+        if all(is_whole_parquet(files.full(f"{LOG_FOLDER}/{part}")) for part in parts):
+            whole = version
+            break
+        damaged += [files.full(f"{LOG_FOLDER}/{part}") for part in parts]
+    start = next(version for version in count(newest, -1) if version - 1 not in commits)
+    if start == 0 or (whole is not None and start <= whole + 1):
+        # A version before the checkpoint is seldom read: `verify` checks its commits.
+        since = range(0 if whole is None else whole + 1, newest + 1)
+        if broken := next((words for version in since if (words := commit_damage(files, version))), None):
+            return broken
+        if damaged:
+            return (
+                f"The checkpoint {', '.join(damaged)} is empty, cut short or no Parquet file. The commits hold all of "
+                f"it, too: remove that file and {files.full(f'{LOG_FOLDER}/{HINT}')}, and the table can be read."
+            )
+        return "" if hint is None or hint in names.checkpoints else _needless(files, hint)
+    first = 0 if whole is None and 0 in commits else whole
+    reached = None if first is None else next(v for v in count(first) if v + 1 not in commits)
+    left = "no version can be read" if reached is None else f"the newest version that still can be read is {reached}"
+    cut = f" The checkpoint {damaged[0]} is empty, cut short or no Parquet file." if damaged else ""
+    return (
+        f"Its log has the commits {start} to {newest}, and neither what came before {start} nor a checkpoint since: "
+        f"{left}.{cut} {_RESTORE}"
+    )
+
+
+def _needless(files: TableFiles, hint: int) -> str:
+    return (
+        f"The checkpoint {hint} is missing, though {files.full(f'{LOG_FOLDER}/{HINT}')} names it. The rest of the log "
+        "holds all of it, too: remove that one file, and the table can be read."
+    )
+
+
+def is_whole_parquet(file: str) -> bool:
+    """Return True if all of a Parquet file can be read; `file` is its `TableFiles.full` name."""
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(arrow_source(file)) as opened:
+            for _ in opened.iter_batches(use_threads=False):
+                pass
+    except (ArrowException, OSError, ValueError):
+        return False
+    return True
+
+
+def unreadable(path: str, error: Exception) -> LakeError:
+    """Return the error for a table whose log cannot be read: of its store, or with the damage and what to do."""
+    return explained(error, path) or LakeError(
+        f"the log of {path} cannot be read: {first_line(error)}. {log_state(path) or 'Restore it from a copy.'}"
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of a library's message: Java and Rust write their stack into the others."""
+    return str(error).partition("\n")[0].rstrip(". ")
+
+
+def damage_behind(error: BaseException, lake: object) -> LakeError | None:
+    """Return the damage of a lake's tables that an error of Spark or deltalake comes from; None for other errors."""
+    text, root = str(error), str(lake or "").rstrip("/")
+    if not root or isinstance(error, EvenkeelError) or not _OF_A_TABLE.search(f"{type(error).__name__}: {text}"):
+        return None
+    for table in TABLES:
+        if state := log_state(f"{root}/{table}"):
+            return LakeError(f"table {table} of the lake {root} cannot be read. {state}")
+    for file in re.findall(rf"{re.escape(root)}/[^\s:]+\.parquet", text):
+        if not is_whole_parquet(file):
+            return LakeError(
+                f"{file} is empty, cut short or no Parquet file: its rows cannot be read. Restore it from a copy. "
+                "Without a copy they are lost (docs/how-to/power-cut.md)"
+            )
+    return None
+
+
+def add_actions(path: str, *, flatten: bool = False) -> Any:
+    """Return deltalake's list of the files of the table at `path`, as it is now; None if there is no such table.
+
+    Raises LakeError if its log cannot be read, or its store cannot be asked.
+    """
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        try:
+            return delta_table(path).get_add_actions(flatten=flatten)
+        except TableNotFoundError:
+            if not is_delta_table(path):
+                return None
+            raise
+    except (DeltaError, OSError, ValueError) as error:
+        raise unreadable(path, error) from error

@@ -14,15 +14,14 @@ from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.delta_log import (
     FILES,
     LOG,
-    commit_damage,
     is_interval,
     newest_version,
     version_days,
     version_properties,
 )
 from evenkeel.lake.schema import Table
-from evenkeel.lake.table_files import files_of
-from evenkeel.lake.table_log import metadata_in_force
+from evenkeel.lake.table_files import demand_no_links, files_of
+from evenkeel.lake.table_log import DamagedLogFile, commit_damage, log_state, metadata_in_force
 from evenkeel.spark.column_types import type_of
 
 _INTERVAL = "delta.checkpointInterval"
@@ -148,8 +147,7 @@ def _listed(names: object) -> str:
 
 
 def demand_as_declared(table: Table, path: str) -> None:
-    """Raise LakeError for a table whose metadata or newest commit no writer of Evenkeel left; do nothing without a
-    table.
+    """Raise LakeError for a table whose metadata or newest commit no writer of Evenkeel left; do nothing without one.
 
     It reads what Spark and deltalake use: the version checksum of the newest commit if it exists, else the newest
     commit, or checkpoint, that has metadata.
@@ -157,10 +155,14 @@ def demand_as_declared(table: Table, path: str) -> None:
     files, version = files_of(path), newest_version(path)
     if version < 0:
         return
+    demand_no_links(path, is_deep=False)
     damage = commit_damage(files, version)
     if damage:
         raise LakeError(f"table {table.name} of {path} is not read: {damage}")
-    metadata, protocols = metadata_in_force(files, version)
+    try:
+        metadata, protocols = metadata_in_force(files, version)
+    except DamagedLogFile as error:
+        raise LakeError(f"table {table.name} of {path} is not read: {log_state(path) or error}") from error
     faults = [fault for action in metadata for fault in metadata_faults(table, action)]
     faults += [fault for action in protocols for fault in protocol_faults(action)]
     if faults:

@@ -21,9 +21,10 @@ from datetime import UTC, datetime
 from urllib.parse import unquote
 
 from evenkeel.errors import BadInput, LakeError, NoLake
-from evenkeel.lake.delta_log import LOG_FOLDER, log_state
+from evenkeel.lake.delta_log import LOG_FOLDER
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import delta_table, is_delta_table
+from evenkeel.lake.table_files import delta_table, demand_no_links, is_delta_table
+from evenkeel.lake.table_log import unreadable
 from evenkeel.maintenance.places import LakePlace
 from evenkeel.object_store import explained
 from evenkeel.spark.code import code_version
@@ -159,6 +160,8 @@ def _two_places(first: str, other: str) -> tuple[LakePlace, LakePlace]:
     source, target = LakePlace.at(Lake(first).root), LakePlace.at(Lake(other).root)
     if source.holds(target) or target.holds(source):
         raise BadInput(f"{first} and {other}: one is inside the other; name another place")
+    demand_no_links(source.address)
+    demand_no_links(target.address)
     return source, target
 
 
@@ -218,9 +221,7 @@ def _look_at(source: LakePlace, name: str) -> _LookedAt:
             unquote(name_in_log) for name_in_log in pa.table(table.get_add_actions()).column("path").to_pylist()
         )
     except (DeltaError, OSError, ValueError) as error:
-        if (known := explained(error, path)) is not None:
-            raise known from error
-        raise LakeError(f"the log of {path} cannot be read: {error}. {log_state(path) or ''}".strip()) from error
+        raise unreadable(path, error) from error
     files = source.files(name)
     return _LookedAt(
         name,

@@ -11,14 +11,14 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from evenkeel.errors import LakeError, NoLake
-from evenkeel.lake.delta_log import LOG_FOLDER, log_state
+from evenkeel.errors import NoLake
+from evenkeel.lake.delta_log import LOG_FOLDER
 from evenkeel.lake.manifest import DECIDED_STATUSES
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import EVERY_TABLE
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
-from evenkeel.object_store import explained
+from evenkeel.lake.table_log import unreadable
 from evenkeel.spark.sql import iso
 
 if TYPE_CHECKING:
@@ -86,11 +86,7 @@ def take_inventory(table: Table, path: str) -> Inventory:
         files = tuple(_file(row) for row in _rows(actions))
         return Inventory(table, int(delta.version()), files, dict(delta.metadata().configuration))
     except (DeltaError, OSError, ValueError) as error:
-        store_error = explained(error, path)
-        if store_error is not None:
-            raise store_error from error
-        known = log_state(path) or "Restore it from a copy."
-        raise LakeError(f"the log of {path} cannot be read: {error}. {known}") from error
+        raise unreadable(path, error) from error
 
 
 def bytes_on_disk(path: str) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from evenkeel.folders import open_below
 from evenkeel.lake.table_files import arrow_place
 from evenkeel.object_store import is_object_store
 
@@ -72,7 +73,7 @@ class LakePlace:
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if it does not exist."""
         try:
-            with self.system.open_input_stream(self._full(name)) as opened:
+            with self._opened(name) as opened:
                 return bytes(opened.read())
         except FileNotFoundError:
             return None
@@ -85,7 +86,7 @@ class LakePlace:
     def take(self, other: LakePlace, name: str) -> int | None:
         """Copy a file of another place, and return its bytes; None if it no longer exists."""
         try:
-            opened = other.system.open_input_stream(other._full(name))
+            opened = other._opened(name)
         except FileNotFoundError:
             return None
         with opened, self._new(name) as out:
@@ -107,6 +108,10 @@ class LakePlace:
                 if part.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                     part.unlink()
 
+    def _opened(self, name: str) -> IO[bytes] | Any:
+        full = self._full(name)
+        return self.system.open_input_stream(full) if self.in_store else os.fdopen(open_below(self.root, name), "rb")
+
     def _full(self, name: str) -> str:
         return f"{self.root}/{name}".rstrip("/")
 
@@ -120,7 +125,8 @@ class LakePlace:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{_PART}{uuid.uuid4().hex}")
         try:
-            with part.open("xb") as out:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with os.fdopen(open_below(self.root, str(part.relative_to(self.root)), flags), "wb") as out:
                 yield out
                 out.flush()
                 os.fsync(out.fileno())

@@ -22,6 +22,7 @@ from evenkeel.lake.delta_log import kept_days, table_exists, version_days, versi
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake, append_values
+from evenkeel.lake.table_files import demand_no_links
 from evenkeel.maintenance.compaction import batches, clean_log, compact
 from evenkeel.maintenance.expiry import (
     OUTBOX,
@@ -94,8 +95,7 @@ class TableDone:
 
 @dataclass(frozen=True, slots=True)
 class UpkeepResult:
-    """Result of an upkeep; `left` is the work for the next one, `wrong` the dates whose rows differ from their
-    manifests."""
+    """Result of an upkeep; `left` is the work for the next one, `wrong` the dates whose rows are not those listed."""
 
     periods: Periods
     tables: tuple[TableDone, ...]
@@ -114,6 +114,7 @@ def keep(
     lake, now = Lake(request.lake), now or datetime.now(UTC)
     if not table_exists(lake.path("cycles")):
         raise NoLake(f"there is no lake at {lake.root}: its `cycles` table is missing. Name the folder of the tables")
+    demand_no_links(lake.root)
     lake.ensure_tables(spark, OF_RECORD)
     last = _last(spark, lake)
     periods = settled(last.promised, request.given, shorten=request.shorten, promised=request.promised)

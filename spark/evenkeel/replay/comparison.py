@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from evenkeel.folders import write_below
 from evenkeel.model.amounts import percent, plural
 from evenkeel.replay.variants import RECORDED
 from evenkeel.report.charts import (
@@ -204,10 +205,7 @@ _PANELS = (("after_max_over_mean", "max / mean", 200), ("after_spread", "spread"
 
 def write_page(comparison: VariantComparison, folder: Path, *, note: str = "") -> Path:
     """Write `replay.html` into the folder, which is made if missing; return its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "replay.html"
-    path.write_text(page_of(comparison, note=note), encoding="utf-8")
-    return path
+    return write_below(folder, "replay.html", page_of(comparison, note=note))
 
 
 def page_of(comparison: VariantComparison, *, note: str = "") -> str:

@@ -1,13 +1,13 @@
 """The report: the decisions of a cycle with their reasons, as one HTML file that needs nothing else.
 
-`gather` reads the lake; `chapters`, `decisions` and `headline` turn rows into sentences and numbers; `page` and
-`charts` make them visible.
+`gather` reads the lake; `chapters`, `decisions` and `headline` turn rows into sentences; `page` and `charts` show them.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from evenkeel.folders import write_below
 from evenkeel.report.chapters import CycleReport, build_model
 from evenkeel.report.gather import gather
 from evenkeel.report.page import render
@@ -31,6 +31,4 @@ def build_report(
     """
     path = Path(out)
     page = render(build_model(gather(lake, cluster=cluster, cycle=cycle, recording=recording)))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
-    return path
+    return write_below(path.parent, path.name, page)

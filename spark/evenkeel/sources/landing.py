@@ -2,8 +2,7 @@
 
 A snapshot is one file, which becomes visible only as a whole. Requests go to a hidden file beside the snapshot's place,
 one a line, packed. With the last one the head is known. Head and requests become a second hidden file, which is synced
-to disk and then linked to the snapshot's name. If two writers use the same name, one gets it, and `commit` returns
-False to the other.
+to disk and then linked to the snapshot's name. Of two writers one gets it.
 
 A landed snapshot's name is its moment in milliseconds since 1970. So the folder is listed without opening it, and is
 itself a recording. A landed snapshot is never taken again: a re-run and a backfill decide from that snapshot. A past
@@ -30,6 +29,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from evenkeel.errors import BadInput, LandingError
+from evenkeel.folders import make_folder, sync
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.sources.recordings import in_span, names_in
@@ -96,7 +96,7 @@ class FolderStore:
     def begin(self, name: str) -> FileWriter:
         """Start the snapshot of that name (digits) and remove abandoned ones; raises LandingError if writing fails."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             clear_abandoned(self.folder)
             return FileWriter(self.folder / (name + SUFFIX), self._limits)
         except OSError as error:
@@ -166,11 +166,7 @@ def put(whole: Path, place: Path) -> bool:
         os.link(whole, place)
     except FileExistsError:
         return False
-    descriptor = os.open(place.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(place.parent)
     return True
 
 
@@ -185,8 +181,7 @@ def clear_abandoned(folder: Path) -> None:
 
 
 def _line(hop: Hop, n: int) -> Iterator[bytes]:
-    """Yield the request as a line of JSON, its body last and piece by piece: a body of 100 MB is not copied as a
-    whole."""
+    """Yield the request as a line of JSON, its body last and piece by piece: a body of 100 MB is not copied."""
     members = {"n": n, **hop.as_request()}
     body = members.pop("body")
     yield _json(members)[:-1] + b',"body":"'

@@ -150,12 +150,12 @@ def open_bytes(path: Path) -> IO[bytes]:
 
     Raises `BadInput` for all but regular files: reading a pipe or a device would never end.
     """
-    is_regular = stat.S_ISREG(path.stat().st_mode)
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) if is_regular else None
+    is_regular = stat.S_ISREG(path.lstat().st_mode)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW) if is_regular else None
     if descriptor is None or not stat.S_ISREG(os.fstat(descriptor).st_mode):
         if descriptor is not None:
             os.close(descriptor)
-        raise BadInput(f"{path.name} is not a regular file (a pipe, a device, a socket or a folder): remove it")
+        raise BadInput(f"{path.name} is not a regular file (a link, a pipe, a device, a socket or a folder): remove it")
     file = os.fdopen(descriptor, "rb")
     return cast("IO[bytes]", _Unpacked(file)) if path.name.endswith(".gz") else file
 

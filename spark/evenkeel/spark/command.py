@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evenkeel.errors import EngineError
+from evenkeel.errors import EngineError, visible
 from evenkeel.secret import text_given
 from evenkeel.spark import file_systems, gateway
 from evenkeel.spark.code import SUITES_VARIABLE, source_root
@@ -177,8 +177,7 @@ def server_command(
 
 def _as_writer(folder: Path) -> str:
     """Return the one line by which the server names itself to others that would write the same lake."""
-    text = f"{login()} on {socket.gethostname()}, server of {folder}"
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
+    return visible(f"{login()} on {socket.gethostname()}, server of {folder}")
 
 
 def _heap_options(memory: str) -> list[str]:

@@ -132,7 +132,7 @@ def _cells(line: ClusterStatus) -> tuple[str, ...]:
     return (
         name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…",
         f"{figure} {sparkline(line.course)}".rstrip(),
-        line.mode,
+        visible(line.mode),
         f"{age(line.age_seconds)} ago ({state})",
     )
 

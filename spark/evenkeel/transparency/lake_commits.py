@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,33 +10,27 @@ from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import Commit
-from evenkeel.lake.delta_log import hashed
+from evenkeel.lake.delta_log import commit_name, hashed
 from evenkeel.lake.schemas import OF_RECORD
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import TableFiles, files_of
-
-_LOG = "_delta_log"
-_COMMIT = re.compile(r"([0-9]{20})\.json")
+from evenkeel.lake.table_log import commit_actions, listing
 
 
 def table_place(lake: str, table: str) -> TableFiles:
     """Return the files of a table; raises LakeError for a store that does not speak S3."""
-    place = files_of(Lake(lake).path(table))
-    if place is None:
-        raise LakeError(f"{lake}: the tables of a lake lie in a folder, or in a store that speaks S3")
-    return place
+    return files_of(Lake(lake).path(table))
 
 
 def commit_numbers(lake: str, table: str) -> list[int]:
     """Return the versions of a table whose JSON is in its Delta log, in ascending order."""
-    names = table_place(lake, table).names(_LOG)
-    return sorted(int(name[1]) for name in map(_COMMIT.fullmatch, names) if name)
+    return [*listing(table_place(lake, table)).commits]
 
 
 def commit_data(lake: str, table: str, number: int) -> bytes | None:
     """Return the bytes of a commit's JSON; None if it is gone. Raises LakeError if it cannot be read."""
     try:
-        return table_place(lake, table).read(f"{_LOG}/{number:020d}.json")
+        return table_place(lake, table).read(commit_name(number))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -47,11 +39,7 @@ def commit_data(lake: str, table: str, number: int) -> bytes | None:
 
 def actions_of(data: bytes) -> list[dict[str, Any]]:
     """Return the actions in a commit's JSON; none if it is not such a text."""
-    try:
-        actions = [json.loads(line) for line in data.splitlines() if line.strip()]
-    except (ValueError, RecursionError):
-        return []
-    return [action for action in actions if isinstance(action, dict)]
+    return commit_actions(data) or []
 
 
 def paths_of(actions: list[dict[str, Any]], kind: str = "add") -> list[str]:

@@ -1,8 +1,7 @@
 """Storage of the files of a log: its interface, and a folder and a bucket that implement it.
 
 A log is safe if a written file exists whole or not at all, also after a power cut, and if one process at a time
-appends. The tree itself demands no more: checkpoints are written last, and files written before without a checkpoint
-are overwritten.
+appends. The tree itself demands no more: checkpoints are written last, files without one are overwritten.
 
 An object store has no locks, so one process at a time appends by a lease: an object with the end of the lease. If a
 lease expires, each put by itself keeps the log whole. While it appends, a process replaces only objects that it has
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel.errors import DamagedLog, LogBusy, LogError
+from evenkeel.folders import make_folder, sync
 from evenkeel.locks import acquired
 from evenkeel.object_store import SCHEME, StoreAccess, access, canonical
 
@@ -46,8 +46,7 @@ class LogStorage(Protocol):
         """Return the content of a file; None if it does not exist."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Make or replace a file durably; readers find either the old or the new content. Raises LogError on
-        failure."""
+        """Make or replace a file durably; readers find the old or the new content. Raises LogError on failure."""
 
     def names(self, folder: str, most: int) -> list[str]:
         """Return the names in a folder, sorted; none if it does not exist. Raises DamagedLog for more than `most`."""
@@ -107,11 +106,10 @@ class FolderStorage:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-        keep_names(path.parent)
+        sync(path.parent)
 
     def names(self, folder: str, most: int) -> list[str]:
-        """Return the names in a folder, sorted; raises DamagedLog if there are more than `most`, or it cannot be
-        read."""
+        """Return the names in a folder, sorted; raises DamagedLog for more than `most`, or if it cannot be read."""
         try:
             with os.scandir(self._folder / folder) as entries:
                 names = [entry.name for entry in islice(entries, most + 1)]
@@ -129,8 +127,7 @@ class FolderStorage:
 
     @contextmanager
     def appending(self) -> Iterator[None]:
-        """Hold the folder's lock, which the system releases when its holder is killed; raises LogError if it has no
-        locks."""
+        """Hold the folder's lock, which ends with its holder; raises LogError if the folder has no locks."""
         try:
             make_folder(self._folder)
             lock = acquired(self._folder / _LOCK, wait_seconds=self._wait_seconds)
@@ -146,23 +143,6 @@ class FolderStorage:
             yield
         finally:
             lock.release()
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, and sync their names to disk."""
-    if not folder.is_dir():
-        make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        keep_names(folder.parent)
-
-
-def keep_names(folder: Path) -> None:
-    """Sync the names in a folder to disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 _LASTS_SECONDS = 60.0
@@ -332,8 +312,7 @@ class BucketStorage:
 
     @contextmanager
     def _well_told(self, name: str, done: str) -> Iterator[list[str]]:
-        """Yield a list that gets the store's code after a refusal that the log expects; raise LogError for other
-        faults."""
+        """Yield a list that gets the store's code after a refusal that is expected; raise LogError for others."""
         from botocore.exceptions import ClientError
 
         from evenkeel.aws_errors import RAISED_BY_BOTO, code_of, of_s3

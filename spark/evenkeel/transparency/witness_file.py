@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from evenkeel.errors import BadNote, DamagedLog, InconsistentLog, WitnessError
+from evenkeel.folders import make_folder, sync
 from evenkeel.json_text import NotJson, parse_json
 from evenkeel.locks import held
 from evenkeel.times import utc_text
 from evenkeel.transparency.keys import VerifierKey, shown
 from evenkeel.transparency.merkle import is_consistent
 from evenkeel.transparency.notes import MOST_BYTES, SignedCheckpoint, open_checkpoint
-from evenkeel.transparency.storage import keep_names, make_folder
 from evenkeel.transparency.witness_client import Prove
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class WitnessFile:
                 file.flush()
                 os.fsync(file.fileno())
             if not is_there:
-                keep_names(self._path.parent)
+                sync(self._path.parent)
         return True
 
     def _line(self, checkpoint: SignedCheckpoint) -> bytes:
@@ -123,8 +123,7 @@ class WitnessFile:
                 raise BadNote(f"a line that holds no checkpoint: {line[:80]!a}") from None
 
     def _last(self, file: BinaryIO) -> tuple[SignedCheckpoint | None, int]:
-        """Return the last whole line's checkpoint, and the end of that line: a rest left by a power cut does not
-        count."""
+        """Return the last whole line's checkpoint, and the end of that line; a rest behind it does not count."""
         size = file.seek(0, os.SEEK_END)
         begin = max(size - _TAIL_BYTES, 0)
         file.seek(begin)

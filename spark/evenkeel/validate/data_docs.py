@@ -17,6 +17,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from evenkeel.folders import write_below
+
 Row = Mapping[str, Any]
 
 _EXTERNAL = re.compile(
@@ -49,12 +51,10 @@ def render(rows: Iterable[Row], directory: Path) -> Path:
         suite_rows = [row for row in results if (row["cluster"], row["checked_table"]) == (cluster, table)]
         of_suite = [row for row in suite_rows if row["kind"] == "expectation"]
         if of_suite:
-            name = f"{_folder_name(cluster)}/{table}.html"
-            _write(directory / name, _suite_page(cluster, table, of_suite))
+            name = f"{_file_name(cluster)}/{_file_name(table)}.html"
+            write_below(directory, name, _suite_page(cluster, table, of_suite))
             pages[cluster, table] = name
-    front = directory / "index.html"
-    _write(front, _front_page(results, pages))
-    return front
+    return write_below(directory, "index.html", _front_page(results, pages))
 
 
 def _suite_page(cluster: str, table: str, rows: list[Row]) -> str:
@@ -75,7 +75,7 @@ def _suite_result(cluster: str, table: str, rows: list[Row]) -> Any:
     return ExpectationSuiteValidationResult(
         success=passed == len(rows),
         results=[_result(row) for row in rows],
-        suite_name=f"{escape(cluster)} {table}",
+        suite_name=escape(f"{cluster} {table}"),
         suite_parameters={},
         statistics={
             "evaluated_expectations": len(rows),
@@ -88,13 +88,13 @@ def _suite_result(cluster: str, table: str, rows: list[Row]) -> Any:
 
 
 def _result(row: Row) -> Any:
-    """Return one expectation's result. Its renderer escapes nothing, so names from the cluster are escaped in it."""
+    """Return one expectation's result. Its renderer escapes nothing, so all texts of the row are escaped in it."""
     from great_expectations.core import ExpectationValidationResult
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
-    definition = json.loads(row["definition"])
+    definition = _escaped(json.loads(row["definition"]))
     checked, failed = row["checked_rows"] or 0, row["failed_rows"] or 0
-    meta = {"rule": row["rule"], "severity": row["severity"]}
+    meta = _escaped({"rule": row["rule"], "severity": row["severity"]})
     return ExpectationValidationResult(
         success=bool(row["passed"]),
         expectation_config=ExpectationConfiguration(type=definition["type"], kwargs=definition["kwargs"], meta=meta),
@@ -102,11 +102,20 @@ def _result(row: Row) -> Any:
             "element_count": checked,
             "unexpected_count": failed,
             "unexpected_percent": 100.0 * failed / checked if checked else 0.0,
-            "partial_unexpected_list": [escape(name) for name in row["sample"] or ()],
+            "partial_unexpected_list": _escaped([*(row["sample"] or ())]),
         },
         exception_info={"raised_exception": False, "exception_message": None, "exception_traceback": None},
         meta={},
     )
+
+
+def _escaped(value: Any) -> Any:
+    """Return a value of JSON with its texts, and the names in it, as text of a page."""
+    if isinstance(value, dict):
+        return {escape(name): _escaped(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_escaped(part) for part in value]
+    return escape(value) if isinstance(value, str) else value
 
 
 def offline(page: str) -> str:
@@ -124,7 +133,9 @@ def _front_page(results: list[Row], pages: Mapping[tuple[str, str], str]) -> str
         at = _moment(cluster_rows[0]["cycle_at"])
         parts.append(f"<h2>{escape(cluster)}</h2><p>{len(cluster_rows)} rules, {failed} failed, as of {at}</p>")
         links = [
-            f'<li><a href="{page}">{table}</a></li>' for (name, table), page in sorted(pages.items()) if name == cluster
+            f'<li><a href="{page}">{escape(table)}</a></li>'
+            for (name, table), page in sorted(pages.items())
+            if name == cluster
         ]
         parts.append(f"<ul>{''.join(links)}</ul>" if links else "")
         ordered = sorted(cluster_rows, key=lambda row: (row["passed"], row["kind"], row["checked_table"], row["rule"]))
@@ -151,12 +162,7 @@ def _moment(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _folder_name(cluster: str) -> str:
-    """Return a folder for a cluster of any name: its plain characters, with a digest if others were left out."""
-    plain = re.sub(r"[^A-Za-z0-9_-]", "_", cluster)[:60]
-    return plain if plain == cluster else f"{plain}-{hashlib.sha256(cluster.encode()).hexdigest()[:8]}"
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+def _file_name(name: str) -> str:
+    """Return a file name for any name: its plain characters, with a digest if others were left out."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
+    return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -108,6 +108,8 @@ def verify(
     to read rows that no file proves, and to sum up topics. `log_sources`: checkpoints and witnesses that the lake's log
     is compared with. Raises NoSuchCycle if neither the record nor the log has anything.
     """
+    import pyarrow.compute as pc
+
     sources = log_sources or LogSources()
     logged = open_check(lake, sources)
     record, span = Record(lake), Span(since or FIRST_MOMENT, until or LAST_MOMENT)
@@ -132,12 +134,13 @@ def verify(
     faults += check_heads(sources.expected_heads, chains)
     dates = sum((dates_of(links, span) for links in chains.values()), Counter[date]())
     counts = Counter[str]()
+    begins = {name: pc.min(links.column("cycle_at")).as_py() for name, links in chains.items()}
 
     def checked_stretches() -> Iterator[Stretch]:
         for stretch in in_stretches(record, [*chains], dates, span):
             faults.extend(check_bodies(stretch.rows))
             logged.check_listed([write for attempt in stretch.attempts for write in attempt.writes])
-            faults.extend(check_reads(stretch.attempts, stretch.near))
+            faults.extend(check_reads(stretch.attempts, stretch.near, begins))
             note_commits(known, stretch.attempts)
             counts["read"] += len(stretch.rows)
             counts["attempts"] += len(stretch.attempts)

@@ -149,22 +149,30 @@ class Fault:
         return f"{whose}{self.table} ({self.place}): {self.words}"
 
 
-def check_reads(attempts: Iterable[Attempt], near: Iterable[Attempt]) -> Iterator[Fault]:
-    """Yield a fault for each read that the manifest of the predecessor, one of `near`, does not list as it was read.
+def check_reads(
+    attempts: Iterable[Attempt], near: Iterable[Attempt], begins: Mapping[str, datetime]
+) -> Iterator[Fault]:
+    """Yield a fault for each read that the manifest of the predecessor, one of `near`, does not list as it was read,
+    and for each predecessor that is not on record, though the chain begins before it.
 
-    Reads whose predecessor is gone are skipped.
+    `begins`: cluster -> its oldest cycle on record.
     """
     known = {(attempt.cluster, attempt.attempt_id): attempt for attempt in near}
     for attempt in attempts:
         before = known.get((attempt.cluster, str(attempt.planned["predecessor_attempt_id"])))
+        place, at = f"attempt {attempt.number}", attempt.planned["predecessor_cycle_at"]
         if before is None:
+            named = attempt.planned["predecessor_attempt_id"]
+            if named is not None and at is not None and at > begins[attempt.cluster]:
+                words = f"its predecessor, attempt {named} at {at.isoformat()}, is not on record: the end of the chain "
+                words += "was lost before this row was written. Restore the table from a copy"
+                yield Fault(attempt.cluster, attempt.cycle_at, CHAIN, "cycles", place, words, attempt.attempt_id)
             continue
         listed = set(before.writes)
         for read in attempt.reads:
             if read not in listed:
-                at = before.cycle_at.isoformat()
-                words = f"it rests on write {read.write_id}, which its predecessor at {at} does not list"
-                place = f"attempt {attempt.number}"
+                when = before.cycle_at.isoformat()
+                words = f"it rests on write {read.write_id}, which its predecessor at {when} does not list"
                 yield Fault(attempt.cluster, attempt.cycle_at, CHAIN, read.table, place, words, attempt.attempt_id)
 
 

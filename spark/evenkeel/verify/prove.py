@@ -14,13 +14,14 @@ from urllib.parse import unquote
 
 from evenkeel.errors import BadInput, LakeError, LogError
 from evenkeel.handover import DataFile, Write
-from evenkeel.lake.delta_log import add_actions, hashed
+from evenkeel.lake.delta_log import hashed
 from evenkeel.lake.plain_rows import read_file
 from evenkeel.lake.record import Attempt, find_cycles
 from evenkeel.lake.record.ranges import nearest
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import DECIDED
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_log import add_actions
 from evenkeel.model.amounts import plural
 from evenkeel.transparency.keys import VerifierKey
 from evenkeel.transparency.lake_commits import actions_of, adding_commit, commit_data, paths_of, table_place

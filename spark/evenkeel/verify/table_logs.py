@@ -13,14 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.lake.delta_log import LOG_FOLDER
+from evenkeel.lake.delta_log import LOG_FOLDER, commit_name
 from evenkeel.lake.pending_commits import OUTSIDE_MANIFESTS
 from evenkeel.lake.record import Attempt
 from evenkeel.lake.record.tables import Row, damaged, is_table, rows_where
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import TableFiles, files_of
+from evenkeel.lake.table_files import TableFiles, files_of, links_at
 from evenkeel.lake.table_log import (
     HINT,
     DamagedLogFile,
@@ -28,7 +28,6 @@ from evenkeel.lake.table_log import (
     LogListing,
     TableState,
     checksum_name,
-    commit_name,
     listing,
     read_checkpoint,
     read_checksum,
@@ -188,6 +187,9 @@ class _Replay:
         place, known = f"commit {commit.version}", self.known.get(commit.version)
         if commit.digest == known:
             self.log.sound.add(commit.version)
+        elif commit.ended == known:
+            name = self.files.full(commit_name(commit.version))
+            self._say(place, f"its last byte, a line feed, is cut off, and nothing else. Put it back: echo >> {name}")
         elif known is not None:
             self._say(
                 place,
@@ -382,7 +384,9 @@ def check_tables(lake: str, known: Known, upkeeps: Iterable[Row]) -> list[TableF
     if files_of(Lake(lake).root).exists(EXPORT):
         known = {}
     ids = frozenset(str(row["upkeep_id"]) for row in upkeeps)
-    return [fault for table in OF_RECORD for fault in check_table(lake, table, known.get(table, {}), ids)]
+    words = "it is a symbolic link, by which readers and upkeep leave the lake. Remove it"
+    faults = [TableFault(link.parent.name, link.name, words) for link in links_at(Lake(lake).root)]
+    return faults + [fault for table in OF_RECORD for fault in check_table(lake, table, known.get(table, {}), ids)]
 
 
 def counted_upkeeps(lake: str, known: Mapping[int, str], now: datetime) -> tuple[list[Row], list[TableFault]]:

@@ -20,7 +20,8 @@ from urllib.parse import unquote
 
 from evenkeel.errors import LakeError, NoLake
 from evenkeel.lake.delta_log import newest_version
-from evenkeel.lake.table_files import arrow_place, delta_table, is_delta_table
+from evenkeel.lake.table_files import arrow_place, delta_table, files_of, is_delta_table
+from evenkeel.lake.table_log import commit_damage, first_line, log_state
 from evenkeel.object_store import canonical, explained, is_object_store
 
 _MOST_OPEN = 24
@@ -39,8 +40,7 @@ def mark_of(path: str) -> object:
 def brought_up_to_date(opened: Any, path: str, mark: object) -> bool | None:
     """Take up new commits of an open table; return True if there were any.
 
-    Returns None if another table has replaced it, it is gone, or cannot be read further: then the open table is
-    useless.
+    Returns None if the open table is useless: it was replaced, is gone, or cannot be read further.
     """
     newest = newest_version(path, since=opened.version())
     if newest < opened.version() or mark != mark_of(path):
@@ -169,7 +169,7 @@ def open_table(lake: str | Path, table: str, *, is_own: bool = False) -> Any:
 
     try:
         look, path = None if is_own else _LOOK.get(), _path(lake, table)
-        return delta_table(path) if look is None else look.table(path)
+        opened = delta_table(path) if look is None else look.table(path)
     except TableNotFoundError as error:
         if table == "cycles" or not is_table(lake, "cycles"):
             raise NoLake(
@@ -181,6 +181,10 @@ def open_table(lake: str | Path, table: str, *, is_own: bool = False) -> Any:
         ) from error
     except (DeltaError, OSError, ValueError) as error:
         raise damaged(lake, table, error) from error
+    # deltalake takes an empty commit for one without rows; a store has no such commit, as it writes a file whole.
+    if not is_object_store(path) and (words := commit_damage(files_of(path), opened.version())):
+        raise LakeError(f"table {table} of the lake {lake} cannot be read: {words}")
+    return opened
 
 
 def is_table(lake: str | Path, table: str) -> bool:
@@ -257,15 +261,13 @@ def _path(lake: str | Path, table: str) -> str:
 
 def damaged(lake: str | Path, table: str, error: Exception) -> LakeError:
     """Return the error for an existing table that cannot be read."""
-    from evenkeel.lake.delta_log import log_state
-
     store_error = explained(error, lake)
     if store_error is not None:  # its files are unknown
         return store_error
     known = log_state(_path(lake, table)) or (
         "Its files are damaged or incomplete; restore them from a copy, or decide the cycle again."
     )
-    return LakeError(f"table {table} of the lake {lake} cannot be read: {str(error)[:_TOLD].rstrip('.')}. {known}")
+    return LakeError(f"table {table} of the lake {lake} cannot be read: {first_line(error)[:_TOLD]}. {known}")
 
 
 def equals(column: str, value: object | None) -> Any:

@@ -51,11 +51,15 @@ public class LakeLock {
     /** The key of the file that was there when the lock was taken; null where it is to be tried again. */
     private static Object taken(Path lake, Path file) throws IOException {
         make(lake, file);
+        if (Files.isSymbolicLink(file)) {
+            throw new IOException(file + " is a symbolic link, which no server makes. Nothing was committed: remove it");
+        }
         Object before = keyOf(file);
         FileChannel channel;
         try {
             channel = FileChannel.open(
-                file, new OpenOption[] {StandardOpenOption.READ, StandardOpenOption.WRITE});
+                file,
+                new OpenOption[] {StandardOpenOption.READ, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS});
         } catch (NoSuchFileException error) {
             return null;
         } catch (AccessDeniedException error) {
@@ -107,7 +111,7 @@ public class LakeLock {
 
     private static Object keyOf(Path file) throws IOException {
         try {
-            return Files.getAttribute(file, "fileKey", new LinkOption[0]);
+            return Files.getAttribute(file, "fileKey", new LinkOption[] {LinkOption.NOFOLLOW_LINKS});
         } catch (NoSuchFileException error) {
             return null;
         }

@@ -2,14 +2,19 @@ package evenkeel;
 
 import java.io.File;
 import java.io.FileNotFoundException;
+import java.io.FilterOutputStream;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.net.URI;
 import java.net.URISyntaxException;
+import java.nio.channels.FileChannel;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
+import java.nio.file.OpenOption;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
@@ -19,9 +24,13 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.Syncable;
 import org.apache.hadoop.fs.permission.FsPermission;
 
-/** Writes no checksum files and asks for none; those of earlier versions stay hidden and go with their files. */
+/**
+ * Writes no checksum files and asks for none; those of earlier versions stay hidden and go with their files. A closed
+ * file is on disk with its name, so a power cut takes no commit that was acknowledged, and no file that one names.
+ */
 public class LocalFiles extends LocalFileSystem {
 
     public LocalFiles() {
@@ -47,6 +56,19 @@ public class LocalFiles extends LocalFileSystem {
                 mode |= ((Integer) Files.getAttribute(place, "unix:mode")).intValue() & 06000;
             }
             Files.setAttribute(place, "unix:mode", Integer.valueOf(mode));
+        }
+
+        @Override
+        protected OutputStream createOutputStreamWithMode(Path path, boolean append, FsPermission mode)
+            throws IOException {
+            return new Synced(super.createOutputStreamWithMode(path, append, mode), pathToFile(path).getParentFile());
+        }
+
+        @Override
+        protected boolean mkOneDirWithMode(Path path, File folder, FsPermission mode) throws IOException {
+            boolean isMade = super.mkOneDirWithMode(path, folder, mode);
+            sync(folder.getParentFile());
+            return isMade;
         }
 
         @Override
@@ -79,9 +101,57 @@ public class LocalFiles extends LocalFileSystem {
             return isLink ? super.getFileLinkStatus(path) : getFileStatus(path);
         }
 
+        /** Fails for a folder with a link out of it: VACUUM would remove the files that it leads to. */
         @Override
         public FileStatus[] listStatus(Path path) throws IOException {
-            return pathToFile(path).isDirectory() ? super.listStatus(path) : new FileStatus[] {getFileStatus(path)};
+            java.nio.file.Path folder = pathToFile(path).toPath();
+            if (!Files.isDirectory(folder)) {
+                return new FileStatus[] {getFileStatus(path)};
+            }
+            FileStatus[] found = super.listStatus(path);
+            for (int place = 0; place < found.length; place++) {
+                java.nio.file.Path entry = folder.resolve(found[place].getPath().getName());
+                if (Files.isSymbolicLink(entry) && !entry.toRealPath().startsWith(folder.toRealPath())) {
+                    throw new IOException(entry + " is a symbolic link that leads out of its folder: remove it");
+                }
+            }
+            return found;
+        }
+    }
+
+    /** Syncs a file before it is closed, and then its name. */
+    public static class Synced extends FilterOutputStream {
+
+        private final File folder;
+
+        Synced(OutputStream file, File folder) {
+            super(file);
+            this.folder = folder;
+        }
+
+        @Override
+        public void write(byte[] content, int from, int length) throws IOException {
+            out.write(content, from, length);
+        }
+
+        @Override
+        public void close() throws IOException {
+            try {
+                ((Syncable) out).hsync();
+            } finally {
+                out.close();
+            }
+            sync(folder);
+        }
+    }
+
+    /** Syncs the names in a folder. */
+    static void sync(File folder) throws IOException {
+        FileChannel opened = FileChannel.open(folder.toPath(), new OpenOption[] {StandardOpenOption.READ});
+        try {
+            opened.force(true);
+        } finally {
+            opened.close();
         }
     }
 
@@ -154,6 +224,7 @@ public class LocalFiles extends LocalFileSystem {
             } else {
                 super.renameInternal(from, to, false);
             }
+            sync(target.getParent().toFile());
             Files.deleteIfExists(files.pathToFile(files.getChecksumFile(to)).toPath());
         }
 
