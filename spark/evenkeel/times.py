@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -160,6 +161,15 @@ def _of_wall_clock(at: datetime, where: tzinfo, option: str) -> datetime:
         f"{text} does not exist in {where}, where clocks go forward then: the nearest moments are {utc_seconds(later)} "
         f"and {utc_seconds(earlier)}."
     )
+
+
+def elapsed() -> float:
+    """Return seconds on a monotonic clock that goes on while the machine is suspended, if the system has such a clock.
+
+    For holds and leases: CLOCK_MONOTONIC stands still meanwhile, and a hold that others took would look fresh.
+    """
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 def after_all(moment: datetime, others: Iterable[datetime]) -> datetime:

@@ -151,7 +151,7 @@ def test_a_pause_in_the_middle_of_a_publish_stops_it(case: Case, monkeypatch: py
             assert heard.wait(60)
         return None
 
-    monkeypatch.setattr(sending, "paused", paused)
+    monkeypatch.setattr(outgoing, "paused", paused)
     case.lab.pulsar.faults = pausing
     case.handover = with_settings(case.handover, evenkeelCommandsInFlight=1)
     case.publish()

@@ -26,13 +26,14 @@ from evenkeel.steering.agent.admission import (
     judge_unsent,
 )
 from evenkeel.steering.agent.ledger import Ledger
-from evenkeel.steering.agent.setup import AgentSettings, LedgerError, PauseSwitch, elapsed
+from evenkeel.steering.agent.setup import AgentSettings, LedgerError, PauseSwitch
 from evenkeel.steering.agent.work_queue import InFlight, WorkQueue
 from evenkeel.steering.broker_switches import hands_off
 from evenkeel.steering.command_executor import CommandExecutor, Patience
 from evenkeel.steering.outcome import STRENGTH, Outcome, not_sent
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.fifo import QueueError
+from evenkeel.times import elapsed
 
 ASKED_EVERY_SECONDS = 30.0
 
