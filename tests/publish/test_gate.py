@@ -46,6 +46,10 @@ def test_the_newest_young_live_cycle_may_be_carried_out() -> None:
         ({"now": AT + timedelta(minutes=21)}, "the cycle is 21 min old, and its figures count for 20 min"),
         ({"now": AT - timedelta(minutes=10)}, "lies 10 min ahead of this machine's clock"),
         ({"sent_plans": frozenset({"q" * 64})}, "commands of another plan of this cycle went out (qqqqqqqqqqqq)"),
+        (
+            {"requested_at": AT - timedelta(minutes=5)},
+            "the cycle of 2026-11-21T07:55:00+00:00 took up a request of this",
+        ),
         ({"paused": "lab is paused by jo"}, "lab is paused by jo"),
         ({"unreachable": "no admin URL is configured"}, "no admin URL is configured"),
         ({"mode": "approve", "answers": (answer("rejected", note="too much"),)}, "jo rejected the plan at"),
