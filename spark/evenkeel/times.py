@@ -172,6 +172,27 @@ def elapsed() -> float:
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
+A_JUMP = timedelta(days=1)
+"""A record does not go on that far from one moment to the next, unless it paused, or a clock was wrong."""
+
+
+def borne_out(moments: Iterable[datetime], *, jump: timedelta = A_JUMP, lasting: timedelta = A_JUMP) -> datetime | None:
+    """Return the newest of a record's moments that the others bear out; None without any.
+
+    A clock that is wrong for a while leaves moments far ahead. So moments that follow a gap of more than `jump` count
+    once they span `lasting`.
+    """
+    runs: list[tuple[datetime, datetime]] = []
+    for moment in sorted(moments):
+        if runs and moment - runs[-1][1] <= jump:
+            runs[-1] = runs[-1][0], moment
+        else:
+            runs.append((moment, moment))
+    while len(runs) > 1 and runs[-1][1] - runs[-1][0] < lasting:
+        runs.pop()
+    return runs[-1][1] if runs else None
+
+
 def after_all(moment: datetime, others: Iterable[datetime]) -> datetime:
     """Return the moment, or a microsecond after the newest of the others if the moment is not later.
 
