@@ -6,6 +6,7 @@ before they are sent.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,11 +25,13 @@ from evenkeel.spark.sql import iso, moment, with_moments
 from evenkeel.steering.admin_request import WITH_ARTICLE
 from evenkeel.steering.outcome import Outcome, not_sent
 from evenkeel.steering.pulsar_admin import DryRun
+from evenkeel.times import borne_out
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+log = logging.getLogger(__name__)
 DRY_RUN = "dry_run"
 
 
@@ -181,14 +184,13 @@ def gate_facts(
 ) -> dict[str, GateFacts]:
     """Cluster -> the facts of its plan, for every cluster of `plans` (cluster -> plan id)."""
     clusters = sorted(plans)
-    oldest = min(cycle.at for cycle in handover.open_cycles() if cycle.cluster in plans)
+    own = {cycle.cluster: cycle.at for cycle in handover.open_cycles() if cycle.cluster in plans}
     pauses = paused(spark, lake, clusters)
     observed = {cycle.cluster for cycle in handover.open_cycles() if cycle.source != RECORDING}
-    newest = _newest(spark, lake, clusters, oldest, observed)
+    newest = _newest(spark, lake, own, observed)
     rivals = _rivals(spark, lake, [cycle for cycle in handover.open_cycles() if cycle.cluster in plans], observed)
-    moments = [cycle.at for cycle in handover.open_cycles() if cycle.cluster in clusters]
-    moments += [at for ats in rivals.values() for at in ats]
-    acts = recent_acts(spark, lake, clusters, since=min(moments), until=max(moments)) if moments else []
+    moments = {*own.values(), *(at for ats in rivals.values() for at in ats)}
+    acts = recent_acts(spark, lake, clusters, since=min(moments), until=max(moments))
     replies = answers(spark, lake, sorted(plans.values()))
     sent = [act for act in acts if act["mode"] != DRY_RUN and (act["outcome"] is None or act["outcome"] in SENT)]
     facts = {}
@@ -241,23 +243,40 @@ def _rivals(
 
 
 def _newest(
-    spark: SparkSession, lake: Lake, clusters: list[str], since: datetime, observed: Collection[str]
+    spark: SparkSession, lake: Lake, own: Mapping[str, datetime], observed: Collection[str]
 ) -> dict[str, datetime]:
-    """Return the newest recorded cycle of each cluster from a moment on, without backfills.
+    """Return the newest recorded cycle of each cluster from its `own` on, without backfills.
 
-    Of running clusters that are `observed`, cycles over a recording do not count: a recording's maker chose its time
-    and its cluster name.
+    A cycle that a wrong clock dated far ahead does not count, and is logged (`times.borne_out`): else every later plan
+    would be overtaken by it. Of running clusters that are `observed`, cycles over a recording do not count: a
+    recording's maker chose its time and its cluster name.
     """
     from pyspark.sql import functions as F
 
-    rows = spark.read.format("delta").load(lake.path("cycles")).where(F.col("cluster").isin(clusters))
-    rows = rows.where(F.col("cycle_at") >= moment(since.isoformat()))
+    rows = spark.read.format("delta").load(lake.path("cycles")).where(F.col("cluster").isin(sorted(own)))
+    rows = rows.where(F.col("cycle_at") >= moment(min(own.values()).isoformat()))
     rows = rows.where(F.col("kind") != "backfill")
     if observed:
         rows = rows.where(~(F.col("cluster").isin(sorted(observed)) & F.col("source").eqNullSafe(F.lit(RECORDING))))
-    rows = rows.groupBy(F.col("cluster")).agg(F.max("cycle_at").alias("cycle_at"))
-    moments = rows.select("cluster", iso("cycle_at").alias("cycle_at")).collect()
-    return {row["cluster"]: datetime.fromisoformat(row["cycle_at"]) for row in moments}
+    # The ends of a date tell how far its cycles go on, and there may be years of dates.
+    ends = rows.groupBy("cluster", F.to_date("cycle_at")).agg(
+        F.min("cycle_at").alias("a"), F.max("cycle_at").alias("b")
+    )
+    moments = {cluster: [at] for cluster, at in own.items()}
+    for row in ends.select("cluster", iso("a").alias("a"), iso("b").alias("b")).collect():
+        ats = (datetime.fromisoformat(row[end]) for end in ("a", "b"))
+        moments[row["cluster"]] += [at for at in ats if at >= own[row["cluster"]]]
+    newest = {}
+    for cluster, recorded in moments.items():
+        newest[cluster] = borne_out(recorded) or own[cluster]
+        if (last := max(recorded)) > newest[cluster]:
+            log.warning(
+                "%s: the cycle of %s lies more than a day ahead of those before it, and no day of cycles follows it: "
+                "it does not count as the newest. Check the clock of the machine that recorded it",
+                cluster,
+                last.isoformat(),
+            )
+    return newest
 
 
 def _unreachable(cycle: ClusterCycle, sending: Sending | None) -> str | None:

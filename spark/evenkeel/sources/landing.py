@@ -257,7 +257,8 @@ class Landing:
             raise LandingError(f"{self.missing(at)} It is still to come: it can be observed then.")
         name = milliseconds(at)
         moment, number = _moment(name), len(self._names())
-        take(lambda: FolderStore(self.folder, self.limits).begin(str(name)), moment, number, self._is_due(name, full_every))
+        full = self._is_due(name, full_every)
+        take(lambda: FolderStore(self.folder, self.limits).begin(str(name)), moment, number, full)
         landed = self.find(at)
         if landed is None:
             raise LandingError(
